@@ -1,0 +1,247 @@
+// Thin bindings: they convert, check shapes and let go of the interpreter; no arithmetic here.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "ranksvm/kernels.hpp"
+#include "ranksvm/order.hpp"
+#include "ranksvm/plan.hpp"
+#include "ranksvm/products.hpp"
+
+namespace nb = nanobind;
+using namespace ranksvm;  // NOLINT: the whole file is about this namespace
+
+namespace {
+
+using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Index = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Out = nb::ndarray<nb::numpy, double, nb::ndim<1>>;
+
+Out make_out(std::size_t n) {
+  auto* data = new double[n];
+  return Out(data, {n}, nb::capsule(data, [](void* p) noexcept { delete[] static_cast<double*>(p); }));
+}
+
+void need_size(std::size_t got, std::size_t wanted, const char* what) {
+  if (got != wanted) {
+    throw std::invalid_argument(std::string(what) + " has " + std::to_string(got) +
+                                " elements, expected " + std::to_string(wanted));
+  }
+}
+
+// Runs `body(context)` without the interpreter lock. Ctrl-C is looked for from the calling thread;
+// the exception that its handler raised is passed on.
+template <class Body>
+void run(int threads, Body&& body) {
+  bool raised = false;
+  {
+    nb::gil_scoped_release release;
+    const Context context(threads, [&raised] {
+      nb::gil_scoped_acquire acquire;
+      raised = raised || PyErr_CheckSignals() != 0;
+      return raised;
+    });
+    try {
+      body(context);
+    } catch (const Interrupted&) {
+    }
+  }
+  if (raised) throw nb::python_error();
+}
+
+Counting counting_named(const std::string& name) {
+  if (name == "auto") return Counting::automatic;
+  if (name == "tree") return Counting::tree;
+  if (name == "direct") return Counting::direct;
+  if (name == "joachims") return Counting::joachims;
+  if (name == "pairs") return Counting::pairs;
+  throw std::invalid_argument("unknown counting '" + name +
+                              "'; valid: auto, tree, direct, joachims, pairs");
+}
+
+// Python holds plans and sorted scores by these; an order is shared with all of them.
+struct PyOrder {
+  std::shared_ptr<Order> order;
+};
+struct PySorted {
+  std::unique_ptr<Sorted> sorted;
+  Counting counting;
+};
+struct PyPlan {
+  std::unique_ptr<Plan> plan;
+  std::size_t size;
+};
+
+template <class Matrix>
+Out product(bool transposed, const Matrix& matrix, const Vector& x, int threads) {
+  need_size(x.size(), transposed ? matrix.rows : matrix.cols, "the vector");
+  Out out = make_out(transposed ? matrix.cols : matrix.rows);
+  run(threads, [&](const Context& context) {
+    if (transposed) {
+      rows_sum(matrix, x.data(), out.data(), context);
+    } else {
+      rows_dot(matrix, x.data(), out.data(), context);
+    }
+  });
+  return out;
+}
+
+template <class T>
+void bind_dense(nb::module_& m) {
+  using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+  m.def(
+      "dense_product",
+      [](Matrix a, Vector x, bool transposed, int threads) {
+        const auto rows = static_cast<int64_t>(a.shape(0)), cols = static_cast<int64_t>(a.shape(1));
+        return product(transposed, DenseRows<T>{a.data(), rows, cols, cols}, x, threads);
+      },
+      nb::arg("matrix").noconvert(), nb::arg("x").noconvert(), nb::arg("transposed"),
+      nb::arg("threads"), "A x, or A' x when transposed, for A in C order.");
+}
+
+template <class T, class I>
+void bind_sparse(nb::module_& m) {
+  using Values = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  using Indices = nb::ndarray<const I, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  m.def(
+      "sparse_product",
+      [](Values value, Indices column, Indices start, int64_t cols, Vector x, bool transposed,
+         int threads) {
+        need_size(column.size(), value.size(), "indices");
+        const auto rows = static_cast<int64_t>(start.size()) - 1;
+        const SparseRows<T, I> a{start.data(), column.data(), value.data(), rows, cols};
+        return product(transposed, a, x, threads);
+      },
+      nb::arg("data").noconvert(), nb::arg("indices").noconvert(), nb::arg("indptr").noconvert(),
+      nb::arg("cols"), nb::arg("x").noconvert(), nb::arg("transposed"), nb::arg("threads"),
+      "A x, or A' x when transposed, for A in compressed rows with checked indices.");
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+  m.doc() = "Native kernels of ranksvm.";
+  m.def("available_threads", &available_threads, "Threads used when nothing else is asked for.");
+  m.def("has_openmp", &has_openmp, "Whether more than one thread can be used at all.");
+  m.def(
+      "instruction_set", [] { return std::string(kernels().name); },
+      "The kernels that this processor runs.");
+
+  nb::class_<PyOrder>(m, "Order", "The items of every query in relevance order.")
+      .def(
+          "__init__",
+          [](PyOrder* self, Vector utility, Index rows, Index offsets,
+             std::optional<Vector> item_weight, std::optional<Vector> query_weight, int threads) {
+            if (offsets.size() < 2) throw std::invalid_argument("no queries");
+            const std::size_t n_queries = offsets.size() - 1;
+            need_size(utility.size(), rows.size(), "utility");
+            if (offsets(n_queries) != static_cast<int64_t>(rows.size())) {
+              throw std::invalid_argument("offsets do not end at the number of items");
+            }
+            if (item_weight) need_size(item_weight->size(), rows.size(), "item_weight");
+            if (query_weight) need_size(query_weight->size(), n_queries, "query_weight");
+            const double* item = item_weight ? item_weight->data() : nullptr;
+            const double* query = query_weight ? query_weight->data() : nullptr;
+            std::shared_ptr<Order> order;
+            run(threads, [&](const Context& context) {
+              order = std::make_shared<Order>(utility.data(), rows.data(), offsets.data(),
+                                                    static_cast<int64_t>(n_queries), item, query,
+                                                    context);
+            });
+            new (self) PyOrder{std::move(order)};
+          },
+          nb::arg("utility").noconvert(), nb::arg("rows").noconvert(),
+          nb::arg("offsets").noconvert(), nb::arg("item_weight").none() = nb::none(),
+          nb::arg("query_weight").none() = nb::none(), nb::arg("threads") = 1)
+      .def("set_query_weight", [](PyOrder& o, Vector weight) {
+        need_size(weight.size(), o.order->queries().size(), "query_weight");
+        o.order->set_query_weight({weight.data(), weight.data() + weight.size()});
+      }, nb::arg("weight").noconvert(), "Replace the weights of the queries; before any plan.")
+      .def("centred", [](const PyOrder& o, Vector x, int threads) {
+        need_size(x.size(), o.order->size(), "x");
+        Out out = make_out(x.size());
+        run(threads, [&](const Context& c) { o.order->centred(x.data(), out.data(), c); });
+        return out;
+      }, nb::arg("x").noconvert(), nb::arg("threads"), "x minus a middle value of its query.")
+      .def("pairs", [](const PyOrder& o) {
+        std::vector<int64_t> pairs(o.order->queries().size());
+        for (std::size_t q = 0; q < pairs.size(); ++q) pairs[q] = o.order->pairs(q);
+        return pairs;
+      }, "Comparable pairs of every query.")
+      .def("pair_weights", [](const PyOrder& o) {
+        Out out = make_out(o.order->queries().size());
+        for (std::size_t q = 0; q < out.size(); ++q) out.data()[q] = o.order->pair_weight(q);
+        return out;
+      }, "Sum over the pairs of every query of the products of item weights.")
+      .def(
+          "sort",
+          [](const PyOrder& o, Vector scores, const std::string& counting, int threads) {
+            need_size(scores.size(), o.order->size(), "scores");
+            PySorted result{nullptr, counting_named(counting)};
+            const bool all =
+                result.counting != Counting::automatic && result.counting != Counting::pairs;
+            run(threads, [&](const Context& context) {
+              result.sorted = std::make_unique<Sorted>(o.order, scores.data(), all, context);
+            });
+            return result;
+          },
+          nb::arg("scores").noconvert(), nb::arg("counting"), nb::arg("threads"));
+
+  nb::class_<PySorted>(m, "Sorted", "Scores in order, for plans of any margin.")
+      .def(
+          "plan",
+          [](const PySorted& s, double margin, bool products, int threads) {
+            if (!(margin > 0.0)) throw std::invalid_argument("margin must be positive");
+            PyPlan result{nullptr, static_cast<std::size_t>(s.sorted->order().size())};
+            run(threads, [&](const Context& context) {
+              result.plan = make_plan(*s.sorted, margin, s.counting, products, context);
+            });
+            return result;
+          },
+          nb::arg("margin"), nb::arg("products"), nb::arg("threads"));
+
+  nb::class_<PyPlan>(m, "Plan", "The violated pairs at fixed scores.")
+      .def_prop_ro("total", [](const PyPlan& p) { return p.plan->total(); })
+      .def("imbalance", [](const PyPlan& p, int threads) {
+        Out out = make_out(p.size);
+        run(threads, [&](const Context& c) { p.plan->imbalance(out.data(), c); });
+        return out;
+      }, nb::arg("threads"))
+      .def("counts", [](const PyPlan& p, int threads) {
+        Out above = make_out(p.size), below = make_out(p.size);
+        run(threads, [&](const Context& c) { p.plan->counts(above.data(), below.data(), c); });
+        return nb::make_tuple(above, below);
+      }, nb::arg("threads"))
+      .def("laplacian", [](const PyPlan& p, Vector x, int threads) {
+        need_size(x.size(), p.size, "x");
+        Out out = make_out(p.size);
+        run(threads, [&](const Context& c) { p.plan->laplacian(x.data(), out.data(), c); });
+        return out;
+      }, nb::arg("x").noconvert(), nb::arg("threads"))
+      .def("score_laplacian", [](const PyPlan& p, Vector x, int threads) {
+        need_size(x.size(), p.size, "scores");
+        Out out = make_out(p.size);
+        run(threads, [&](const Context& c) { p.plan->score_laplacian(x.data(), out.data(), c); });
+        return out;
+      }, nb::arg("scores").noconvert(), nb::arg("threads"))
+      .def("sums", [](const PyPlan& p, Vector x, int threads) {
+        need_size(x.size(), p.size, "x");
+        Out above = make_out(p.size), below = make_out(p.size);
+        run(threads, [&](const Context& c) { p.plan->sums(x.data(), above.data(), below.data(), c); });
+        return nb::make_tuple(above, below);
+      }, nb::arg("x").noconvert(), nb::arg("threads"));
+
+  bind_dense<double>(m);
+  bind_dense<float>(m);
+  bind_sparse<double, int32_t>(m);
+  bind_sparse<double, int64_t>(m);
+  bind_sparse<float, int32_t>(m);
+  bind_sparse<float, int64_t>(m);
+}

@@ -1,0 +1,107 @@
+// Memory for large arrays: uninitialised, aligned to cache lines, on huge pages where the system
+// has them, and recycled between evaluations (fresh pages cost as much as the arithmetic on them).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+namespace ranksvm {
+
+// A shelf of memory blocks; thread-safe. Evaluations ask for the same sizes again and again, so
+// blocks are looked up by exact size.
+class Memory {
+ public:
+  Memory() = default;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() {
+    for (const auto& [bytes, block] : shelf_) std::free(block);
+  }
+
+  void* take(std::size_t bytes) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const auto found = shelf_.find(bytes);
+      if (found != shelf_.end()) {
+        void* block = found->second;
+        shelf_.erase(found);
+        return block;
+      }
+    }
+    constexpr std::size_t kPage = std::size_t{1} << 21;
+    const std::size_t align = bytes >= 2 * kPage ? kPage : 64;
+    if (bytes > SIZE_MAX - align) throw std::bad_alloc();
+    const std::size_t rounded = (bytes + align - 1) / align * align;
+    void* block = std::aligned_alloc(align, rounded);
+    if (block == nullptr) throw std::bad_alloc();
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    if (align == kPage) madvise(block, rounded, MADV_HUGEPAGE);  // a hint: failure is harmless
+#endif
+    return block;
+  }
+
+  void give(void* block, std::size_t bytes) noexcept {
+    try {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      shelf_.emplace(bytes, block);
+    } catch (...) {
+      std::free(block);
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::multimap<std::size_t, void*> shelf_;
+};
+
+template <class T>
+class Buffer {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  Buffer() = default;
+  Buffer(std::size_t n, const std::shared_ptr<Memory>& memory) : memory_(memory), size_(n) {
+    if (n > SIZE_MAX / sizeof(T)) throw std::bad_alloc();
+    if (n > 0) data_ = static_cast<T*>(memory_->take(n * sizeof(T)));
+  }
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() {
+    if (data_ != nullptr) memory_->give(data_, size_ * sizeof(T));
+  }
+
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  T& operator[](std::size_t i) { return data_[i]; }
+  const T& operator[](std::size_t i) const { return data_[i]; }
+
+ private:
+  void swap(Buffer& other) {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(memory_, other.memory_);
+  }
+
+  std::shared_ptr<Memory> memory_;
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace ranksvm

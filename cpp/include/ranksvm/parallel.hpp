@@ -1,0 +1,121 @@
+// Threads and interruption.
+//
+// A Context travels through every long computation. It says how many threads may be used and how to
+// find out that the user wants to stop. No global state: two fits with different settings can run
+// in one process. Work is always cut into pieces whose number does not depend on the number of
+// threads, so that every thread count gives the same bits.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace ranksvm {
+
+struct Interrupted : std::exception {
+  const char* what() const noexcept override { return "interrupted"; }
+};
+
+// Threads that a computation uses when nothing else is asked for.
+inline int available_threads() {
+#ifdef _OPENMP
+  return omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+
+inline bool has_openmp() {
+#ifdef _OPENMP
+  return true;
+#else
+  return false;
+#endif
+}
+
+class Context {
+ public:
+  // `interrupted` is asked now and then, only from the thread that made the Context.
+  explicit Context(int threads = 1, std::function<bool()> interrupted = {})
+      : threads_(std::max(1, threads)), watch_(std::make_shared<Watch>(std::move(interrupted))) {}
+
+  int threads() const { return threads_; }
+
+  // Throws Interrupted when the user asked to stop. Call it at least every few milliseconds from
+  // long loops.
+  void checkpoint() const {
+    if (thread_ == 0) watch_->ask();
+    if (watch_->stop.load(std::memory_order_relaxed)) throw Interrupted();
+  }
+
+  // Calls body(i, context) for i in [0, n), in any order, on one thread each; `context` is for what
+  // the body calls in turn. The first exception is thrown again.
+  template <class Body>
+  void parallel_for(std::size_t n, Body&& body) const {
+    const int team = static_cast<int>(std::min<std::size_t>(threads_, n));
+    if (team <= 1) {
+      const Context serial(*this, thread_);
+      for (std::size_t i = 0; i < n; ++i) {
+        checkpoint();
+        body(i, serial);
+      }
+      return;
+    }
+    std::exception_ptr error;
+    std::atomic<bool> failed{false};
+    std::atomic<std::size_t> next{0};
+#ifdef _OPENMP
+#pragma omp parallel num_threads(team)
+#endif
+    {
+#ifdef _OPENMP
+      const Context serial(*this, omp_get_thread_num());
+#else
+      const Context serial(*this, 0);
+#endif
+      for (std::size_t i; !failed.load(std::memory_order_relaxed) &&
+                          (i = next.fetch_add(1, std::memory_order_relaxed)) < n;) {
+        try {
+          serial.checkpoint();
+          body(i, serial);
+        } catch (...) {
+          if (!failed.exchange(true)) error = std::current_exception();
+        }
+      }
+    }
+    if (error) std::rethrow_exception(error);
+  }
+
+ private:
+  struct Watch {
+    explicit Watch(std::function<bool()> f) : interrupted(std::move(f)) {}
+    void ask() {
+      if (!interrupted) return;
+      const auto now = std::chrono::steady_clock::now();
+      if (now - last < std::chrono::milliseconds(50)) return;
+      last = now;
+      if (interrupted()) stop.store(true, std::memory_order_relaxed);
+    }
+    std::function<bool()> interrupted;
+    std::atomic<bool> stop{false};
+    std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
+  };
+
+  Context(const Context& parent, int thread)
+      : threads_(1), thread_(thread), watch_(parent.watch_) {}
+
+  int threads_;
+  int thread_ = 0;  // 0 is the thread that may ask
+  std::shared_ptr<Watch> watch_;
+};
+
+}  // namespace ranksvm

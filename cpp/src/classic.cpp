@@ -1,0 +1,272 @@
+// The counting algorithms of the literature, each complete for counts and sums:
+//
+//   tree      Airola et al., Algorithm 3: red-black tree over the levels, two sweeps
+//   direct    Lee & Lin, supplement II.1: one counter per level, O(n k)
+//   joachims  Lee & Lin, supplement Algorithm I: one pass per level, O(n) memory
+//   pairs     all comparable pairs: PairRSVM, and the truth
+//
+// All work on one query, on payloads interleaved kPayloads per item, by position.
+#include <algorithm>
+#include <array>
+
+#include "ranksvm/plan.hpp"
+#include "ranksvm/rb_tree.hpp"
+
+namespace ranksvm {
+namespace {
+
+// One query at fixed scores. Ranks hi and lo are by score order, see margin_ranks.
+struct Frozen {
+  uint32_t n, levels;
+  const uint32_t* level;        // by position
+  const uint32_t* level_start;  // [levels + 1]
+  const uint32_t* position;     // score order -> position
+  const uint32_t* hi;
+  const uint32_t* lo;
+  const double* score;  // by position
+  double margin;
+};
+
+constexpr uint32_t kPatience = 256;  // steps of an O(n) body between two looks at the interrupt flag
+
+template <unsigned K>
+using Payload = std::array<double, K>;
+
+template <unsigned K>
+void accumulate(Payload<K>& to, const Payload<K>& from) {
+  for (unsigned k = 0; k < K; ++k) to[k] += from[k];
+}
+
+struct TreeCounting {
+  template <unsigned K>
+  static void run(const Frozen& f, const Payload<K>* payload, Payload<K>* above, Payload<K>* below,
+                  const Context& context) {
+    RedBlackTree<K> tree;
+    tree.reserve(f.levels);
+    for (uint32_t p = 0, h = 0; p < f.n; ++p) {
+      if (p % (64 * kPatience) == 0) context.checkpoint();
+      for (; h < f.hi[p]; ++h) tree.insert(f.level[f.position[h]], payload[f.position[h]]);
+      above[f.position[p]] = tree.larger(f.level[f.position[p]]).sum;
+    }
+    tree.clear();
+    for (uint32_t p = f.n, h = f.n; p-- > 0;) {
+      if (p % (64 * kPatience) == 0) context.checkpoint();
+      for (; h > f.lo[p]; --h) tree.insert(f.level[f.position[h - 1]], payload[f.position[h - 1]]);
+      below[f.position[p]] = tree.smaller(f.level[f.position[p]]).sum;
+    }
+  }
+};
+
+struct DirectCounting {
+  template <unsigned K>
+  static void run(const Frozen& f, const Payload<K>* payload, Payload<K>* above, Payload<K>* below,
+                  const Context& context) {
+    std::vector<Payload<K>> counter(f.levels, Payload<K>{});
+    for (uint32_t p = 0, h = 0; p < f.n; ++p) {
+      if (p % kPatience == 0) context.checkpoint();
+      for (; h < f.hi[p]; ++h) accumulate<K>(counter[f.level[f.position[h]]], payload[f.position[h]]);
+      Payload<K> sum{};
+      for (uint32_t l = f.level[f.position[p]] + 1; l < f.levels; ++l) accumulate<K>(sum, counter[l]);
+      above[f.position[p]] = sum;
+    }
+    std::fill(counter.begin(), counter.end(), Payload<K>{});
+    for (uint32_t p = f.n, h = f.n; p-- > 0;) {
+      if (p % kPatience == 0) context.checkpoint();
+      for (; h > f.lo[p]; --h) {
+        accumulate<K>(counter[f.level[f.position[h - 1]]], payload[f.position[h - 1]]);
+      }
+      Payload<K> sum{};
+      for (uint32_t l = 0; l < f.level[f.position[p]]; ++l) accumulate<K>(sum, counter[l]);
+      below[f.position[p]] = sum;
+    }
+  }
+};
+
+struct JoachimsCounting {
+  template <unsigned K>
+  static void run(const Frozen& f, const Payload<K>* payload, Payload<K>* above, Payload<K>* below,
+                  const Context& context) {
+    std::fill(below, below + f.n, Payload<K>{});
+    for (uint32_t level = 0; level < f.levels; ++level) {
+      if (level % (kPatience / 16) == 0) context.checkpoint();
+      // Better items met so far, and the items of this level not yet passed.
+      Payload<K> better{}, waiting{};
+      for (uint32_t i = f.level_start[level]; i < f.level_start[level + 1]; ++i) {
+        accumulate<K>(waiting, payload[i]);
+      }
+      for (uint32_t p = 0, h = 0; p < f.n; ++p) {
+        const uint32_t own = f.position[p];
+        if (f.level[own] != level) continue;
+        for (; h < f.hi[p]; ++h) {
+          const uint32_t other = f.position[h];
+          if (f.level[other] > level) {
+            accumulate<K>(better, payload[other]);
+            accumulate<K>(below[other], waiting);
+          }
+        }
+        above[own] = better;
+        for (unsigned k = 0; k < K; ++k) waiting[k] -= payload[own][k];
+      }
+    }
+  }
+};
+
+struct PairCounting {
+  template <unsigned K>
+  static void run(const Frozen& f, const Payload<K>* payload, Payload<K>* above, Payload<K>* below,
+                  const Context& context) {
+    std::fill(above, above + f.n, Payload<K>{});
+    std::fill(below, below + f.n, Payload<K>{});
+    for (uint32_t worse = 0; worse < f.n; ++worse) {
+      if (worse % kPatience == 0) context.checkpoint();
+      for (uint32_t better = f.level_start[f.level[worse] + 1]; better < f.n; ++better) {
+        if (f.score[better] - f.score[worse] < f.margin) {
+          accumulate<K>(above[worse], payload[better]);
+          accumulate<K>(below[better], payload[worse]);
+        }
+      }
+    }
+  }
+};
+
+template <class Algorithm>
+class ClassicPlan final : public Plan {
+ public:
+  ClassicPlan(const Sorted& sorted, double margin, bool products, const Context& context)
+      : Plan(sorted.shared_order()),
+        margin_(margin),
+        hi_(order_->size(), order_->memory()),
+        lo_(order_->size(), order_->memory()),
+        position_(order_->size(), order_->memory()),
+        score_(order_->size(), order_->memory()),
+        score_sum_(products ? order_->size() : 0, order_->memory()) {
+    const Order& order = *order_;
+    for_each_query(context, [&](uint32_t q, const Context& inner) {
+      const Query& query = order.queries()[q];
+      const int64_t at = query.begin;
+      std::copy_n(sorted.score() + at, query.size, score_.data() + at);
+      if (sorted.has(query)) {
+        std::copy_n(sorted.position() + at, query.size, position_.data() + at);
+        margin_ranks(sorted.ascending() + at, query.size, margin, hi_.data() + at, lo_.data() + at,
+                     inner);
+      }
+      const uint32_t* row = order.row() + at;
+      if (!products) {
+        run<1>(
+            q, inner, [&](uint32_t i) { return Payload<1>{order.item_weight(row[i])}; },
+            [&](uint32_t i, const Payload<1>& above, const Payload<1>& below) {
+              above_[at + i] = above[0];
+              below_[at + i] = below[0];
+            });
+        return;
+      }
+      // Counts and the sums of the scores in one sweep, as the papers do it.
+      const double middle = score_[at + query.size / 2];
+      run<2>(
+          q, inner,
+          [&](uint32_t i) {
+            const double weight = order.item_weight(row[i]);
+            return Payload<2>{weight, weight * (score_[at + i] - middle)};
+          },
+          [&](uint32_t i, const Payload<2>& above, const Payload<2>& below) {
+            above_[at + i] = above[0];
+            below_[at + i] = below[0];
+            score_sum_[at + i] =
+                (above[0] + below[0]) * (score_[at + i] - middle) - above[1] - below[1];
+          });
+    });
+    finish_counts(context);
+  }
+
+  void score_laplacian(const double* scores, double* out, const Context& context) const override {
+    if (score_sum_.size() == 0) return laplacian(scores, out, context);
+    const uint32_t* rows = order_->row();
+    clear_idle(out);
+    for_each_query(context, [&](uint32_t q, const Context&) {
+      const Query& query = order_->queries()[q];
+      for (int64_t i = query.begin; i < query.begin + query.size; ++i) {
+        out[rows[i]] = order_->query_weight(q) * order_->item_weight(rows[i]) * score_sum_[i];
+      }
+    });
+  }
+
+  void laplacian(const double* x, double* out, const Context& context) const override {
+    const Order& order = *order_;
+    clear_idle(out);
+    for_each_query(context, [&](uint32_t q, const Context& inner) {
+      const int64_t at = order.queries()[q].begin;
+      const uint32_t* row = order.row() + at;
+      const double middle = x[row[0]], weight = order.query_weight(q);
+      run<1>(
+          q, inner,
+          [&](uint32_t i) {
+            return Payload<1>{order.item_weight(row[i]) * (x[row[i]] - middle)};
+          },
+          [&](uint32_t i, const Payload<1>& above, const Payload<1>& below) {
+            out[row[i]] = (above_[at + i] + below_[at + i]) * (x[row[i]] - middle) -
+                          weight * order.item_weight(row[i]) * (above[0] + below[0]);
+          });
+    });
+  }
+
+  void sums(const double* x, double* above_out, double* below_out,
+            const Context& context) const override {
+    const Order& order = *order_;
+    clear_idle(above_out);
+    clear_idle(below_out);
+    for_each_query(context, [&](uint32_t q, const Context& inner) {
+      const uint32_t* row = order.row() + order.queries()[q].begin;
+      run<1>(
+          q, inner, [&](uint32_t i) { return Payload<1>{order.item_weight(row[i]) * x[row[i]]}; },
+          [&](uint32_t i, const Payload<1>& above, const Payload<1>& below) {
+            const double own = order.query_weight(q) * order.item_weight(row[i]);
+            above_out[row[i]] = own * above[0];
+            below_out[row[i]] = own * below[0];
+          });
+    });
+  }
+
+ private:
+  template <unsigned K, class Load, class Emit>
+  void run(uint32_t q, const Context& context, Load load, Emit emit) const {
+    const Query& query = order_->queries()[q];
+    const int64_t at = query.begin;
+    const Frozen frozen{query.size,
+                        query.levels,
+                        order_->level() + at,
+                        order_->level_start(query),
+                        position_.data() + at,
+                        hi_.data() + at,
+                        lo_.data() + at,
+                        score_.data() + at,
+                        margin_};
+    Buffer<Payload<K>> payload(query.size, order_->memory()), above(query.size, order_->memory()),
+        below(query.size, order_->memory());
+    for (uint32_t i = 0; i < query.size; ++i) payload[i] = load(i);
+    Algorithm::template run<K>(frozen, payload.data(), above.data(), below.data(), context);
+    for (uint32_t i = 0; i < query.size; ++i) emit(i, above[i], below[i]);
+  }
+
+  double margin_;
+  Buffer<uint32_t> hi_, lo_, position_;
+  Buffer<double> score_;      // by position
+  Buffer<double> score_sum_;  // Laplacian of the scores without the outer weights
+};
+
+}  // namespace
+
+std::unique_ptr<Plan> make_classic_plan(const Sorted& sorted, double margin, Counting counting,
+                                        bool products, const Context& context) {
+  switch (counting) {
+    case Counting::tree:
+      return std::make_unique<ClassicPlan<TreeCounting>>(sorted, margin, products, context);
+    case Counting::direct:
+      return std::make_unique<ClassicPlan<DirectCounting>>(sorted, margin, products, context);
+    case Counting::joachims:
+      return std::make_unique<ClassicPlan<JoachimsCounting>>(sorted, margin, products, context);
+    default:
+      return std::make_unique<ClassicPlan<PairCounting>>(sorted, margin, products, context);
+  }
+}
+
+}  // namespace ranksvm

@@ -1,0 +1,182 @@
+// Body of kernels_base.cpp, kernels_avx2.cpp and kernels_avx512.cpp: the sweeps over the primitives
+// that each of them defines first (namespace simd: SumRow, CountRow, less_than_bits, leaf_sums).
+//
+// These files are compiled for different instruction sets, so nothing here may have external linkage
+// or instantiate anything shared with the rest of the library (no standard containers or
+// algorithms): the linker would keep one copy of it, perhaps the one that old machines cannot run.
+#include <cstdint>
+#include <limits>
+
+#include "ranksvm/kernels.hpp"
+
+namespace ranksvm {
+namespace {
+
+// Runs over the window rows of [first, last): calls fill(row, h) once per item in order, then the
+// two look-ups for the items whose ranks fall into the window. Ranks ascend, so every look-up is one
+// pointer that only moves forward.
+struct Cursor {
+  uint32_t next;
+  const uint32_t* rank;
+
+  // First item whose rank is at least `from`.
+  static uint32_t lower_bound(const uint32_t* rank, uint32_t n, uint32_t from) {
+    uint32_t begin = 0;
+    while (n > 0) {
+      const uint32_t half = n / 2;
+      if (rank[begin + half] < from) {
+        begin += half + 1;
+        n -= half + 1;
+      } else {
+        n = half;
+      }
+    }
+    return begin;
+  }
+};
+
+inline uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+template <Ranks kRanks>
+void count_sweep(const CountSweep& s) {
+  constexpr bool kLower = (static_cast<int>(kRanks) & 1) != 0;
+  constexpr bool kUpper = (static_cast<int>(kRanks) & 2) != 0;
+  alignas(64) uint32_t table[(kWindow + 1) * kLanes];
+  Cursor lower{s.first == 0 ? 0 : Cursor::lower_bound(s.lo, s.n, s.first), s.lo};
+  Cursor upper{s.first == 0 ? 0 : Cursor::lower_bound(s.hi, s.n, s.first), s.hi};
+  simd::CountRow row(s.start);
+  for (uint32_t from = s.first;; from += kWindow) {
+    const uint32_t to = min_u32(from + kWindow, s.last);
+    const bool final = to == s.n;
+    row.store(table);
+    for (uint32_t h = from; h < to; ++h) {
+      uint8_t digit;
+      if constexpr (kLower) {
+        const uint32_t position = s.position[h];
+        digit = s.digit_at[position];
+        const uint32_t* counts = table + (h - from) * kLanes + digit;
+        s.digit[h] = digit;
+        s.target[h] = s.child_inner[digit] ? s.child_begin[digit] + counts[0] - counts[1] : position;
+      } else {
+        digit = s.digit[h];
+      }
+      row.add(digit);
+      row.store(table + (h + 1 - from) * kLanes);
+    }
+    // A look-up reads row rank - from, so the last row belongs to the next window (or to nobody).
+    const uint32_t limit = final ? s.n + 1 : to;
+    if constexpr (kLower) {
+      uint32_t p = lower.next;
+      for (; p < s.n && s.lo[p] < limit; ++p) {
+        const uint32_t position = s.position[p];
+        const uint8_t digit = s.digit_at[position];
+        const uint32_t* counts = table + (s.lo[p] - from) * kLanes + digit;
+        s.child_lo[p] = counts[0] - counts[1];
+        s.count[position].below += s.child_begin[digit] - s.node - s.lo[p] + counts[0];
+      }
+      lower.next = p;
+    }
+    if constexpr (kUpper) {
+      uint32_t p = upper.next;
+      for (; p < s.n && s.hi[p] < limit; ++p) {
+        const uint8_t digit = s.digit[p];
+        const uint32_t* counts = table + (s.hi[p] - from) * kLanes + digit;
+        const uint32_t position = s.position[p];
+        s.count[position].above += counts[1];
+        if (s.child_inner[digit]) {
+          const uint32_t target = s.target[p];
+          s.position_to[target] = position;
+          s.hi_to[target] = counts[0] - counts[1];
+          s.lo_to[target] = s.child_lo[p];
+        }
+      }
+      upper.next = p;
+    }
+    if (to == s.last) break;
+  }
+}
+
+inline void take_lower(Record& r, double below) { r.sum += below; }
+inline void take_lower(SplitRecord& r, double below) { r.below += below; }
+inline Record moved(const Record& r, double above) { return {r.value, r.sum + above}; }
+inline SplitRecord moved(const SplitRecord& r, double above) {
+  return {r.value, r.above + above, r.below};
+}
+
+template <Ranks kRanks, class Rec>
+void sum_sweep(const SumSweep<Rec>& s) {
+  constexpr bool kLower = (static_cast<int>(kRanks) & 1) != 0;
+  constexpr bool kUpper = (static_cast<int>(kRanks) & 2) != 0;
+  alignas(64) double table[(kWindow + 1) * kLanes];
+  uint32_t lower = s.first == 0 ? 0 : Cursor::lower_bound(s.lo, s.n, s.first);
+  uint32_t upper = s.first == 0 ? 0 : Cursor::lower_bound(s.hi, s.n, s.first);
+  simd::SumRow row(s.start);
+  for (uint32_t from = s.first;; from += kWindow) {
+    const uint32_t to = min_u32(from + kWindow, s.last);
+    const bool final = to == s.n;
+    row.store(table);
+    for (uint32_t h = from; h < to; ++h) {
+      row.add(s.digit[h], s.in[h].value);
+      row.store(table + (h + 1 - from) * kLanes);
+    }
+    const uint32_t limit = final ? s.n + 1 : to;
+    if constexpr (kLower) {
+      uint32_t p = lower;
+      for (; p < s.n && s.lo[p] < limit; ++p) {
+        const double* sums = table + (s.lo[p] - from) * kLanes;
+        take_lower(s.in[p], sums[s.digit[p]] - sums[0]);
+      }
+      lower = p;
+    }
+    if constexpr (kUpper) {
+      uint32_t p = upper;
+      for (; p < s.n && s.hi[p] < limit; ++p) {
+        const double* sums = table + (s.hi[p] - from) * kLanes;
+        s.out[s.target[p]] = moved(s.in[p], sums[s.digit[p] + 1]);
+      }
+      upper = p;
+    }
+    if (to == s.last) break;
+  }
+  row.store(s.end);
+}
+
+void run_count_sweep(const CountSweep& s, Ranks ranks) {
+  if (ranks == Ranks::lower) return count_sweep<Ranks::lower>(s);
+  if (ranks == Ranks::upper) return count_sweep<Ranks::upper>(s);
+  count_sweep<Ranks::both>(s);
+}
+
+template <class Rec>
+void run_sum_sweep(const SumSweep<Rec>& s, Ranks ranks) {
+  if (ranks == Ranks::lower) return sum_sweep<Ranks::lower>(s);
+  if (ranks == Ranks::upper) return sum_sweep<Ranks::upper>(s);
+  sum_sweep<Ranks::both>(s);
+}
+
+void leaf_masks(const double* score, const uint32_t* level, unsigned n, double margin,
+                uint64_t* mask) {
+  alignas(64) double padded[kLeaf];
+  const unsigned width = (n + 7) / 8 * 8;
+  for (unsigned i = 0; i < n; ++i) padded[i] = score[i];
+  // NaN compares false: the padding is in no pair.
+  for (unsigned i = n; i < width; ++i) padded[i] = std::numeric_limits<double>::quiet_NaN();
+  for (unsigned begin = 0; begin < n;) {
+    unsigned end = begin + 1;
+    while (end < n && level[end] == level[begin]) ++end;
+    const uint64_t worse = (uint64_t{1} << begin) - 1;
+    const uint64_t better = end == 64 ? 0 : ~uint64_t{0} << end;
+    for (unsigned i = begin; i < end; ++i) {
+      uint64_t above, below;
+      simd::violated_bits(padded, width, padded[i], margin, &above, &below);
+      mask[i] = (above & better) | (below & worse);
+    }
+    begin = end;
+  }
+}
+
+constexpr Kernels kTable = {RANKSVM_KERNELS_NAME, run_count_sweep, run_sum_sweep<Record>,
+                            run_sum_sweep<SplitRecord>, leaf_masks, simd::leaf_sums};
+
+}  // namespace
+}  // namespace ranksvm

@@ -1,0 +1,129 @@
+#include "ranksvm/plan.hpp"
+
+#include <algorithm>
+
+#include "ranksvm/sort.hpp"
+
+namespace ranksvm {
+namespace {
+
+constexpr std::size_t kBlock = std::size_t{1} << 16;
+
+// body(begin, end) over blocks of [0, n).
+template <class Body>
+void blocks(std::size_t n, const Context& context, Body&& body) {
+  context.parallel_for((n + kBlock - 1) / kBlock, [&](std::size_t b, const Context&) {
+    body(b * kBlock, std::min(n, (b + 1) * kBlock));
+  });
+}
+
+}  // namespace
+
+Sorted::Sorted(std::shared_ptr<const Order> order, const double* scores, bool all,
+               const Context& context)
+    : order_(std::move(order)),
+      score_(order_->size(), order_->memory()),
+      ascending_(order_->size(), order_->memory()),
+      position_(order_->size(), order_->memory()),
+      all_(all) {
+  const uint32_t* row = order_->row();
+  blocks(order_->size(), context, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) score_[i] = scores[row[i]];
+  });
+  order_->for_each_query(context, [&](uint32_t q, const Context& inner) {
+    const Query& query = order_->queries()[q];
+    if (order_->pairs(q) == 0 || !has(query)) return;
+    argsort(score_.data() + query.begin, query.size, position_.data() + query.begin,
+            ascending_.data() + query.begin, order_->memory(), inner);
+  });
+}
+
+void margin_ranks(const double* s, uint32_t n, double margin, uint32_t* hi, uint32_t* lo,
+                  const Context& context) {
+  // lo[h] for one h, by bisection: where a chunk of the merge begins.
+  auto lower_rank = [&](uint32_t h) {
+    return static_cast<uint32_t>(
+        std::partition_point(s, s + n, [&](double v) { return s[h] - v >= margin; }) - s);
+  };
+  const std::size_t chunks = n <= 2 * kChunk ? 1 : (n + kChunk - 1) / kChunk;
+  context.parallel_for(chunks, [&](std::size_t chunk, const Context&) {
+    uint32_t h = chunks == 1 ? 0 : static_cast<uint32_t>(chunk * kChunk);
+    const uint32_t end = chunk + 1 == chunks ? n : h + kChunk;
+    uint32_t p = h == 0 ? 0 : lower_rank(h);
+    // One merge gives both ranks. An equal score is always within the margin, so p <= h.
+    while (h < end) {
+      lo[h] = p;
+      hi[p] = h;
+      const bool within = s[h] - s[p] < margin;
+      h += within;
+      p += !within;
+    }
+    const uint32_t rest = end == n ? n : lower_rank(end);
+    for (; p < rest; ++p) hi[p] = end;
+  });
+}
+
+void Plan::finish_counts(const Context& context) {
+  const uint32_t* row = order_->row();
+  std::vector<double> total(order_->queries().size(), 0.0);
+  order_->for_each_query(context, [&](uint32_t q, const Context& inner) {
+    const Query& query = order_->queries()[q];
+    const double weight = order_->query_weight(q);
+    const bool plain = !order_->weighted() && weight == 1.0;
+    const bool empty = order_->pairs(q) == 0;
+    const std::size_t n_blocks = (query.size + kBlock - 1) / kBlock;
+    std::vector<double> part(n_blocks, 0.0);
+    blocks(query.size, inner, [&](std::size_t begin, std::size_t end) {
+      double sum = 0.0;
+      for (std::size_t i = begin; i < end; ++i) {
+        const int64_t position = query.begin + static_cast<int64_t>(i);
+        if (empty) {
+          above_[position] = below_[position] = 0.0;
+        } else if (!plain) {
+          const double own = weight * order_->item_weight(row[position]);
+          above_[position] *= own;
+          below_[position] *= own;
+        }
+        sum += above_[position];
+      }
+      part[begin / kBlock] = sum;
+    });
+    for (const double p : part) total[q] += p;
+  });
+  total_ = 0.0;
+  for (const double t : total) total_ += t;
+}
+
+void Plan::clear_idle(double* out) const {
+  const uint32_t* row = order_->row();
+  for (std::size_t q = 0; q < order_->queries().size(); ++q) {
+    if (order_->pairs(q) > 0) continue;
+    const Query& query = order_->queries()[q];
+    for (uint32_t i = 0; i < query.size; ++i) out[row[query.begin + i]] = 0.0;
+  }
+}
+
+void Plan::imbalance(double* out, const Context& context) const {
+  const uint32_t* row = order_->row();
+  blocks(order_->size(), context, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) out[row[i]] = above_[i] - below_[i];
+  });
+}
+
+void Plan::counts(double* above, double* below, const Context& context) const {
+  const uint32_t* row = order_->row();
+  blocks(order_->size(), context, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      above[row[i]] = above_[i];
+      below[row[i]] = below_[i];
+    }
+  });
+}
+
+std::unique_ptr<Plan> make_plan(const Sorted& sorted, double margin, Counting counting,
+                                bool products, const Context& context) {
+  if (counting == Counting::automatic) return make_descent_plan(sorted, margin, context);
+  return make_classic_plan(sorted, margin, counting, products, context);
+}
+
+}  // namespace ranksvm

@@ -1,0 +1,1 @@
+"""Devices that can find the violated pairs; all behind :class:`ranksvm.pairs.order.PairBackend`."""

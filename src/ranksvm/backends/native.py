@@ -1,0 +1,118 @@
+"""The native backend: C++ on the processor, threaded.
+
+``counting`` names the algorithm:
+
+===========  ==============================================================================
+auto         bit masks for queries of at most 64 items, radix descent for larger ones
+tree         red-black order-statistics tree (Airola, Pahikkala & Salakoski), O(n log k)
+direct       one counter per relevance level (Lee & Lin, supplement II.1), O(n k)
+joachims     one pass per relevance level (Lee & Lin, supplement, Algorithm I), O(n k)
+pairs        all comparable pairs, O(n^2)
+===========  ==============================================================================
+
+for a query of n items with k distinct utilities.  All give the same counts to the last pair, and
+the same sums up to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm import _core
+from ranksvm.pairs.order import PairOrder
+
+Array = NDArray[np.float64]
+
+__all__ = ["COUNTINGS", "NativeBackend"]
+
+COUNTINGS = ("auto", "tree", "direct", "joachims", "pairs")
+
+
+class NativeBackend:
+    """Violated pairs by the native core.
+
+    Parameters
+    ----------
+    order : PairOrder
+    counting : str
+        One of ``COUNTINGS``.
+    n_threads : int
+    """
+
+    def __init__(self, order: PairOrder, *, counting: str = "auto", n_threads: int = 1) -> None:
+        if counting not in COUNTINGS:
+            raise ValueError(f"counting must be one of {', '.join(COUNTINGS)}; got {counting!r}")
+        self._counting = counting
+        self._threads = n_threads
+        weight = order.item_weight
+        self._order = _core.Order(
+            np.ascontiguousarray(order.utility, dtype=np.float64),
+            np.ascontiguousarray(order.groups.rows, dtype=np.int64),
+            np.ascontiguousarray(order.groups.offsets, dtype=np.int64),
+            None if weight is None else np.ascontiguousarray(weight, dtype=np.float64),
+            None,
+            n_threads,
+        )
+
+    @property
+    def pairs(self) -> Sequence[int]:
+        return self._order.pairs()
+
+    @property
+    def pair_weights(self) -> Array:
+        return self._order.pair_weights()
+
+    def set_query_weight(self, weight: Array) -> None:
+        self._order.set_query_weight(np.ascontiguousarray(weight, dtype=np.float64))
+
+    def at(self, scores: Array) -> NativeSnapshot:
+        scores = np.ascontiguousarray(scores, dtype=np.float64)
+        return NativeSnapshot(self._order, scores, self._counting, self._threads)
+
+
+class NativeSnapshot:
+    def __init__(self, order: _core.Order, scores: Array, counting: str, threads: int) -> None:
+        self._order = order
+        self._scores = scores
+        self._threads = threads
+        self._sorted = order.sort(scores, counting, threads)
+
+    @cached_property
+    def centred(self) -> Array:
+        return self._order.centred(self._scores, self._threads)
+
+    def plan(self, margin: float, *, products: bool) -> NativePlan:
+        return NativePlan(
+            self._sorted.plan(margin, products, self._threads), self._scores, self._threads
+        )
+
+
+class NativePlan:
+    def __init__(self, plan: _core.Plan, scores: Array, threads: int) -> None:
+        self._plan = plan
+        self._scores = scores
+        self._threads = threads
+
+    @property
+    def total(self) -> float:
+        return self._plan.total
+
+    @property
+    def imbalance(self) -> Array:
+        return self._plan.imbalance(self._threads)
+
+    def laplacian(self, x: Array) -> Array:
+        return self._plan.laplacian(np.ascontiguousarray(x, dtype=np.float64), self._threads)
+
+    def score_laplacian(self) -> Array:
+        return self._plan.score_laplacian(self._scores, self._threads)
+
+    def counts(self) -> tuple[Array, Array]:
+        return self._plan.counts(self._threads)
+
+    def sums(self, x: Array) -> tuple[Array, Array]:
+        return self._plan.sums(np.ascontiguousarray(x, dtype=np.float64), self._threads)

@@ -1,0 +1,91 @@
+"""The truth: every pair of items, in NumPy.  O(n^2) time and memory; for tests and small data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm.pairs.order import PairOrder
+
+Array = NDArray[np.float64]
+
+__all__ = ["ReferenceBackend"]
+
+
+class ReferenceBackend:
+    """Violated pairs from the full matrix of pairs."""
+
+    def __init__(self, order: PairOrder) -> None:
+        query = order.groups.index
+        n = len(query)
+        utility = np.asarray(order.utility, dtype=np.float64)
+        weight = np.ones(n) if order.item_weight is None else order.item_weight
+        self._query = query
+        # [i, j]: j is better than i.
+        self._comparable = (query[:, None] == query[None, :]) & (utility[:, None] < utility[None, :])
+        self._base = np.where(self._comparable, np.outer(weight, weight), 0.0)
+        self._weight = self._base
+        self._n_queries = len(order.groups.offsets) - 1
+
+    @property
+    def pairs(self) -> Sequence[int]:
+        counts = np.bincount(
+            self._query, weights=self._comparable.sum(axis=1), minlength=self._n_queries
+        )
+        return [int(c) for c in counts]
+
+    @property
+    def pair_weights(self) -> Array:
+        sums = self._base.sum(axis=1)
+        return np.bincount(self._query, weights=sums, minlength=self._n_queries)
+
+    def set_query_weight(self, weight: Array) -> None:
+        self._weight = self._base * np.asarray(weight)[self._query][:, None]
+
+    def at(self, scores: Array) -> ReferenceSnapshot:
+        return ReferenceSnapshot(self._comparable, self._weight, np.asarray(scores, dtype=float))
+
+
+class ReferenceSnapshot:
+    def __init__(self, comparable: NDArray[np.bool_], weight: Array, scores: Array) -> None:
+        self._comparable = comparable
+        self._weight = weight
+        self.centred = scores
+
+    def plan(self, margin: float, *, products: bool) -> ReferencePlan:
+        del products
+        scores = self.centred
+        violated = self._comparable & (scores[None, :] - scores[:, None] < margin)
+        return ReferencePlan(np.where(violated, self._weight, 0.0), scores)
+
+
+class ReferencePlan:
+    """``edges[i, j]`` is the weight of the violated pair of worse i and better j, else 0."""
+
+    def __init__(self, edges: Array, scores: Array) -> None:
+        self._edges = edges
+        self._scores = scores
+
+    @property
+    def total(self) -> float:
+        return float(self._edges.sum())
+
+    @property
+    def imbalance(self) -> Array:
+        above, below = self.counts()
+        return above - below
+
+    def laplacian(self, x: Array) -> Array:
+        difference = self._edges * (x[:, None] - x[None, :])
+        return difference.sum(axis=1) - difference.sum(axis=0)
+
+    def score_laplacian(self) -> Array:
+        return self.laplacian(self._scores)
+
+    def counts(self) -> tuple[Array, Array]:
+        return self._edges.sum(axis=1), self._edges.sum(axis=0)
+
+    def sums(self, x: Array) -> tuple[Array, Array]:
+        return self._edges @ x, self._edges.T @ x

@@ -1,0 +1,255 @@
+"""Query ids to contiguous groups of items.
+
+Every item (row of X) belongs to one query, and only items of the same query are compared.  Ids
+come in any row order and of any type; all later layers see three arrays instead:
+
+    ids[q]                                   the id of query q, queries in order of first appearance
+    rows[offsets[q]:offsets[q + 1]]          the row numbers of its items, in ascending order
+    index[i]                                 the query number of row i
+
+``rows`` is a permutation of all rows: ``values[rows]`` lays a per-item array out query by query,
+and ``out[rows] = values`` takes it back to the rows of X.
+
+The work is done on *runs* (stretches of equal neighbouring ids) and not on rows, because the ids
+of most files are sorted or at least grouped: then there are as many runs as queries and the cost
+is one comparison per row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["QueryGroups"]
+
+# Doubles hold every integer up to here; beyond it neighbouring ids would fall together.
+_LARGEST_EXACT_FLOAT = 2.0**53
+
+
+@dataclass(frozen=True, eq=False)
+class QueryGroups:
+    """Items grouped by query; build it with :meth:`from_qid`.
+
+    Attributes
+    ----------
+    ids : ndarray of shape (n_queries,)
+        Distinct query ids in order of first appearance.
+    offsets : ndarray of int64, shape (n_queries + 1,)
+        Query q owns ``rows[offsets[q]:offsets[q + 1]]``.
+    rows : ndarray of int64, shape (n_items,)
+        Row numbers query by query, ascending inside each query.
+    contiguous : bool
+        Whether ``rows`` is just 0, 1, ..., n_items - 1, so that gathering by it can be left out.
+    """
+
+    ids: NDArray[Any]
+    offsets: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    contiguous: bool
+
+    @classmethod
+    def from_qid(cls, qid: ArrayLike | None, n_items: int, *, name: str = "qid") -> QueryGroups:
+        """Group items by query id.
+
+        Parameters
+        ----------
+        qid : array-like of shape (n_items,) or None
+            One id per row, in any row order: integers, strings, dates, or hashable objects.
+            Floats count as integers when they are whole numbers.  Rows are matched by position
+            (the index of a pandas Series plays no part).  None means one global ranking.
+        n_items : int
+            Number of rows that the ids have to cover.
+        name : str, default="qid"
+            What error messages call the ids.
+
+        Returns
+        -------
+        QueryGroups
+
+        Raises
+        ------
+        ValueError
+            If ``qid`` is not one-dimensional, has another length than ``n_items``, or holds
+            missing, fractional or unhashable ids; the message names the first such row.
+        """
+        if qid is None:
+            return cls._from_codes(np.zeros(n_items, dtype=np.int64))
+        array = _as_array(qid, name)
+        if array.ndim != 1:
+            raise ValueError(
+                f"{name} must be one-dimensional with one query id per row; got {array.ndim} "
+                f"dimensions (shape {array.shape}). Pass a flat sequence of length {n_items}."
+            )
+        if array.shape[0] != n_items:
+            raise ValueError(_wrong_length(array, n_items, name))
+        if array.dtype.kind in "OT":  # NumPy's variable-length strings may be missing, too
+            codes, ids = _factorize_objects(array.astype(object), name)
+            return replace(cls._from_codes(codes), ids=ids)
+        return cls._from_codes(_as_codes(array, name))
+
+    @classmethod
+    def _from_codes(cls, codes: NDArray[Any]) -> QueryGroups:
+        """Group by sortable ids that are known to be good."""
+        n_items = codes.shape[0]
+        starts = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+        starts = np.concatenate(([0] if n_items else [], starts)).astype(np.int64)
+        lengths = np.diff(starts, append=n_items)
+
+        distinct, first_run, query_of_run = np.unique(
+            codes[starts], return_index=True, return_inverse=True
+        )
+        by_appearance = np.argsort(first_run)
+        offsets = np.zeros(distinct.shape[0] + 1, dtype=np.int64)
+        if distinct.shape[0] == starts.shape[0]:  # one run per query: the rows are grouped already
+            np.cumsum(lengths, out=offsets[1:])
+            return cls(distinct[by_appearance], offsets, np.arange(n_items, dtype=np.int64), True)
+
+        number = np.empty_like(by_appearance)
+        number[by_appearance] = np.arange(by_appearance.shape[0])
+        query_of_run = number[query_of_run]
+        sizes = np.bincount(query_of_run, weights=lengths).astype(np.int64)
+        np.cumsum(sizes, out=offsets[1:])
+        # Lay the runs out query by query and count up from each run's first row.
+        run_order = np.argsort(query_of_run, kind="stable")
+        run_lengths = lengths[run_order]
+        places = np.cumsum(run_lengths) - run_lengths
+        rows = np.repeat(starts[run_order] - places, run_lengths)
+        rows += np.arange(n_items, dtype=np.int64)
+        return cls(distinct[by_appearance], offsets, rows, False)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items over all queries."""
+        return int(self.rows.shape[0])
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return int(self.ids.shape[0])
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of items of each query, shape (n_queries,)."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def index(self) -> NDArray[np.int64]:
+        """Query number of every row, shape (n_items,), in the order of the rows of X."""
+        grouped = np.repeat(np.arange(self.n_queries, dtype=np.int64), self.sizes)
+        if self.contiguous:
+            return grouped
+        index = np.empty_like(grouped)
+        index[self.rows] = grouped
+        return index
+
+
+def _as_array(qid: ArrayLike, name: str) -> NDArray[Any]:
+    """Turn ids into an array in which no missing id hides behind a conversion."""
+    if isinstance(qid, np.ma.MaskedArray) and np.ma.is_masked(qid):
+        row = int(np.argmax(np.ma.getmaskarray(qid)))
+        raise ValueError(_missing(row, "a masked value", name))
+    if isinstance(qid, list | tuple):
+        try:
+            array = np.asarray(qid)
+        except ValueError:
+            raise ValueError(
+                f"{name} must be one-dimensional with one query id per row; got a nested sequence "
+                "whose parts differ in length. Pass a flat sequence."
+            ) from None
+        # NumPy turns ["a", nan] and ["1", b"1"] into strings; what is missing or different has to
+        # stay so.
+        if array.ndim == 1 and array.dtype.kind in "US" and len(set(map(type, qid))) > 1:
+            array = np.empty(len(qid), dtype=object)
+            array[:] = qid
+        return array
+    return np.asarray(qid)
+
+
+def _as_codes(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """Check the ids of a typed array; return them in a type that sorts exactly."""
+    kind = array.dtype.kind
+    if kind in "iubUS":
+        return array
+    if kind in "fmM":
+        missing = np.isnan(array) if kind == "f" else np.isnat(array)
+        if missing.any():
+            row = int(np.argmax(missing))
+            raise ValueError(_missing(row, str(array[row]), name))
+    if kind in "mM":
+        return array
+    if kind == "f":
+        array = array.astype(np.float64, copy=False)
+        inexact = (array != np.rint(array)) | (np.abs(array) > _LARGEST_EXACT_FLOAT)
+        if inexact.any():
+            row = int(np.argmax(inexact))
+            raise ValueError(_inexact(row, array[row], name))
+        return array.astype(np.int64)
+    raise ValueError(
+        f"{name} must hold integers, strings or other exact ids; got an array of dtype "
+        f"{array.dtype}. Pass the ids as integers or strings."
+    )
+
+
+def _factorize_objects(
+    array: NDArray[np.object_], name: str
+) -> tuple[NDArray[np.int64], NDArray[np.object_]]:
+    """Give arbitrary hashable ids numbers in order of first appearance."""
+    numbers: dict[Any, int] = {}
+    codes = np.empty(array.shape[0], dtype=np.int64)
+    for row, value in enumerate(array):
+        try:
+            code = numbers.get(value)
+        except TypeError:
+            raise ValueError(
+                f"{name} must hold hashable ids such as integers or strings; got a "
+                f"{type(value).__name__} in row {row}."
+            ) from None
+        if code is None:
+            if _is_missing(value):
+                raise ValueError(_missing(row, repr(value), name))
+            if isinstance(value, float) and not value.is_integer():
+                raise ValueError(_inexact(row, value, name))
+            code = numbers[value] = len(numbers)
+        codes[row] = code
+    ids = np.empty(len(numbers), dtype=object)
+    ids[:] = list(numbers)
+    return codes, ids
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether an object stands for "no id": None, NaN, NaT or pandas' NA."""
+    if value is None:
+        return True
+    try:
+        return not bool(value == value)
+    except TypeError:  # pandas' NA refuses to be true or false
+        return True
+
+
+def _missing(row: int, what: str, name: str) -> str:
+    return (
+        f"{name} has a missing id in row {row}: got {what}. Drop the rows without an id or give "
+        "each its query."
+    )
+
+
+def _inexact(row: int, value: Any, name: str) -> str:
+    return (
+        f"{name} must hold whole numbers, strings or other exact ids; got the float {value!s} in "
+        f"row {row}. Pass the ids as integers or strings."
+    )
+
+
+def _wrong_length(array: NDArray[Any], n_items: int, name: str) -> str:
+    message = f"{name} must have one query id per row; got {array.shape[0]} ids for {n_items} rows."
+    integers = array.dtype.kind in "iu"
+    if integers and (array >= 0).all() and int(array.sum()) == n_items:
+        message += (
+            f" These look like query sizes, because they sum to {n_items}. Turn sizes into ids "
+            f"with np.repeat(np.arange(len({name})), {name})."
+        )
+    return message

@@ -1,0 +1,1 @@
+"""Linear maps from model to scores."""

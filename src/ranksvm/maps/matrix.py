@@ -1,0 +1,119 @@
+"""Scores X w and pullbacks X' g for a matrix of features, in whatever layout it comes.
+
+Every layout is read as it is: dense in C or Fortran order, CSR or CSC, float32 or float64.  A matrix
+stored by columns is the transpose of one stored by rows, so one pair of native products serves all.
+Sums are kept in float64.  The order of every sum depends on the shape of the matrix alone, so the
+result has the same bits for every number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ranksvm import _core
+
+Array = NDArray[np.float64]
+
+__all__ = ["MatrixMap", "ScoreMap"]
+
+
+class ScoreMap(Protocol):
+    """A linear operator on a Hilbert space."""
+
+    @property
+    def dim(self) -> int: ...
+    @property
+    def n_products(self) -> int: ...
+
+    def scores(self, w: Array) -> Array: ...
+    def pullback(self, g: Array) -> Array: ...
+    def inner(self, u: Array, v: Array, v_scores: Array) -> float: ...
+
+
+class MatrixMap:
+    """``scores(w) = X w`` and ``pullback(g) = X' g`` with the plain inner product.
+
+    Parameters
+    ----------
+    X : ndarray or SciPy CSR/CSC of shape (n_items, n_features), float32 or float64
+        Used as it is when its layout allows; other layouts are converted once.
+    n_threads : int
+    """
+
+    def __init__(self, X: Any, *, n_threads: int = 1) -> None:
+        self.shape: tuple[int, int] = X.shape
+        self._threads = n_threads
+        self._n_products = 0
+        self._squares: Any = None
+        if sp.issparse(X):
+            by_rows = X.format == "csr"
+            if not by_rows and X.format != "csc":
+                X = X.tocsr()
+                by_rows = True
+            index = np.int64 if max(X.indices.dtype.itemsize, X.indptr.dtype.itemsize) > 4 else np.int32
+            self._parts: tuple[Any, ...] = (
+                np.ascontiguousarray(_as_float(X.data)),
+                np.ascontiguousarray(X.indices, dtype=index),
+                np.ascontiguousarray(X.indptr, dtype=index),
+            )
+            self._check_structure(self._parts, X.shape if by_rows else X.shape[::-1])
+        else:
+            X = _as_float(np.asarray(X))
+            by_rows = X.flags.c_contiguous or not X.flags.f_contiguous
+            self._parts = (np.ascontiguousarray(X) if by_rows else X.T,)
+        self._by_rows = by_rows
+
+    @property
+    def dim(self) -> int:
+        return self.shape[1]
+
+    @property
+    def n_products(self) -> int:
+        """Products made so far, in either direction."""
+        return self._n_products
+
+    def scores(self, w: Array) -> Array:
+        return self._product(self._parts, w, transposed=not self._by_rows)
+
+    def pullback(self, g: Array) -> Array:
+        return self._product(self._parts, g, transposed=self._by_rows)
+
+    def inner(self, u: Array, v: Array, v_scores: Array) -> float:
+        del v_scores
+        return float(u @ v)
+
+    def _product(self, parts: tuple[Any, ...], x: Array, *, transposed: bool) -> Array:
+        self._n_products += 1
+        x = np.ascontiguousarray(x, dtype=np.float64)
+        if len(parts) == 1:
+            return _core.dense_product(parts[0], x, transposed, self._threads)
+        cols = self.shape[1] if self._by_rows else self.shape[0]
+        return _core.sparse_product(*parts, cols, x, transposed, self._threads)
+
+    @staticmethod
+    def _check_structure(parts: tuple[Any, ...], shape: tuple[int, int]) -> None:
+        """The native code trusts the indices; a broken matrix must not reach it."""
+        data, indices, indptr = parts
+        rows, cols = shape
+        fine = (
+            len(indptr) == rows + 1
+            and indptr[0] == 0
+            and indptr[-1] <= len(data)
+            and len(indices) == len(data)
+            and bool(np.all(indptr[1:] >= indptr[:-1]))
+            and (len(indices) == 0 or (int(indices.min()) >= 0 and int(indices.max()) < cols))
+        )
+        if not fine:
+            raise ValueError(
+                "the sparse matrix is broken: its indptr or indices do not fit its shape "
+                f"{shape}; rebuild it, for example with X = X.tocoo().tocsr()"
+            )
+
+
+def _as_float(values: Any) -> Any:
+    """float32 and float64 stay; anything else becomes float64."""
+    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)

@@ -1,0 +1,136 @@
+"""F(w) = 1/2 <w, w> + C * loss(scores(w)), as the solvers want to see it.
+
+The lower bound of the optimum that comes with every evaluation is the dual objective at the
+multipliers that the loss proposes (see :mod:`ranksvm.pairs.oracle`), scaled by the best factor:
+with u = C X' g,
+
+    D(theta) = theta C A1 - theta^2 C A2 - theta^2 / 2 <u, u>,    0 <= theta <= theta_max.
+
+At theta = 1 the gap F - D of the squared hinge is 1/2 |grad F|^2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ranksvm.maps.matrix import ScoreMap
+from ranksvm.pairs.oracle import LossEval, PairLoss
+from ranksvm.solvers.base import Array, Point, Trial
+
+__all__ = ["RankObjective"]
+
+
+class RankObjective:
+    """Regularised pairwise loss of the scores that a map gives.
+
+    Parameters
+    ----------
+    score_map : ScoreMap
+    loss : PairLoss
+    C : float
+    """
+
+    def __init__(self, score_map: ScoreMap, loss: PairLoss, C: float) -> None:
+        self.score_map = score_map
+        self.loss = loss
+        self.C = C
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return self.loss.capabilities
+
+    @property
+    def n_products(self) -> int:
+        return self.score_map.n_products
+
+    def point(self, w: Array) -> Point:
+        if not np.any(w):
+            return Point(w, self.zero_scores())
+        return Point(w, self.score_map.scores(w))
+
+    def zero_scores(self) -> Array:
+        return np.zeros(self.score_map.shape[0])
+
+    def inner(self, u: Array, v: Point) -> float:
+        return self.score_map.inner(u, v.w, v.scores)
+
+    def at(self, point: Point) -> RankEval:
+        return self._finish(point, self.loss.at(point.scores), self.inner(point.w, point))
+
+    def smoothed(self, mu: float) -> RankObjective:
+        """The same objective with its loss smoothed; capability "smoothing"."""
+        loss: Any = self.loss
+        return RankObjective(self.score_map, loss.smoothed(mu), self.C)
+
+    def _finish(self, point: Point, loss: LossEval, norm2: float) -> RankEval:
+        C = self.C
+        risk_grad = self.score_map.pullback(loss.grad)
+        risk_grad *= C
+        if not (np.isfinite(loss.value) and np.all(np.isfinite(risk_grad))):
+            raise FloatingPointError(
+                "the loss overflowed: the scores reach "
+                f"{np.abs(point.scores).max():.3g}. Scale the features down or choose a smaller C."
+            )
+        u2 = float(risk_grad @ risk_grad)
+        bend = 2.0 * C * loss.dual_quadratic + u2
+        theta = loss.dual_scale if bend <= 0.0 else min(loss.dual_scale, C * loss.dual_linear / bend)
+        dual = 0.0 if not np.isfinite(theta) else theta * (C * loss.dual_linear - 0.5 * theta * bend)
+        half = 0.5 * norm2
+        return RankEval(
+            objective=self,
+            point=point,
+            norm2=norm2,
+            loss=loss,
+            value=half + C * loss.value,
+            grad=point.w + risk_grad,
+            risk=C * loss.value,
+            risk_grad=risk_grad,
+            primal=half + C * loss.stated,
+            dual=max(0.0, dual),  # the objective is never negative
+        )
+
+
+@dataclass(frozen=True)
+class RankEval:
+    """See :class:`ranksvm.solvers.base.Eval`."""
+
+    objective: RankObjective
+    point: Point
+    norm2: float
+    loss: LossEval
+    value: float
+    grad: Array
+    risk: float
+    risk_grad: Array
+    primal: float
+    dual: float
+
+    def hessp(self, direction: Point) -> Array:
+        assert self.loss.hessp is not None
+        product = self.objective.score_map.pullback(self.loss.hessp(direction.scores))
+        product *= self.objective.C
+        product += direction.w
+        return product
+
+    def line(self, direction: Point) -> Callable[[float], Trial]:
+        objective, point = self.objective, self.point
+        cross = objective.inner(point.w, direction)
+        square = objective.inner(direction.w, direction)
+
+        def trial(t: float) -> Trial:
+            moved = point.scores + t * direction.scores
+            loss = objective.loss.at(moved)
+            norm2 = self.norm2 + 2.0 * t * cross + t * t * square
+            value = 0.5 * norm2 + objective.C * loss.value
+            slope = cross + t * square + objective.C * float(loss.grad @ direction.scores)
+
+            def accept() -> RankEval:
+                return objective._finish(Point(point.w + t * direction.w, moved), loss, norm2)
+
+            return Trial(value, slope, 0.5 * norm2 + objective.C * loss.stated, accept)
+
+        return trial

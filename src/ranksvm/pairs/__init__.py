@@ -1,0 +1,1 @@
+"""Comparable pairs: what is compared (order), what it costs (oracle), how many are right."""

@@ -1,0 +1,55 @@
+"""Share of the comparable pairs that scores put in the right order; ties count half.
+
+Replace the scores by their ranks r (equal scores share one).  A pair is swapped or tied when
+r_b - r_w < 1/2: exactly the violated pairs of margin 1/2.  With the ranks reversed the violated pairs
+are the right or tied ones, so
+
+    right + tied / 2 = (N - violated(r) + violated(-r)) / 2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm.data.queries import QueryGroups
+from ranksvm.pairs.order import PairBackend
+
+Array = NDArray[np.float64]
+
+__all__ = ["pairwise_accuracy"]
+
+
+def pairwise_accuracy(
+    backend: PairBackend, groups: QueryGroups, scores: Array, average: str = "query"
+) -> float:
+    """Accuracy per query, averaged, or over all pairs together.
+
+    Parameters
+    ----------
+    backend : PairBackend
+        Of the order to compare with; its query weights must be unset.
+    groups : QueryGroups
+        Of the same order.
+    scores : ndarray of shape (n_items,)
+    average : {"query", "pairs"}
+        Queries whose pairs have no weight are left out of the mean over queries.
+    """
+    total = backend.pair_weights
+    if not total.sum() > 0.0:
+        raise ValueError(
+            "no comparable pair: a pair needs two items of one query with different utilities "
+            f"and positive weights (n_samples={len(scores)}, queries={len(total)})"
+        )
+    _, ranks = np.unique(scores, return_inverse=True)
+    ranks = ranks.astype(np.float64)
+
+    def violated(r: Array) -> Array:
+        above, _ = backend.at(r).plan(0.5, products=False).counts()
+        return np.bincount(groups.index, weights=above, minlength=len(total))
+
+    right = 0.5 * (total - violated(ranks) + violated(-ranks))
+    if average == "pairs":
+        return float(right.sum() / total.sum())
+    there = total > 0.0
+    return float(np.mean(right[there] / total[there]))

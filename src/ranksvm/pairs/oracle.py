@@ -1,0 +1,185 @@
+"""Pairwise losses of a vector of scores: value, gradient, Hessian products, conjugate.
+
+For a pair of a better item b and a worse item w let xi = M - s_b + s_w, with M the margin.  The sums
+over the violated pairs (xi > 0) need four statistics per item (how many violated partners it has
+above and below, and the sums of a payload over them), and these only in three combinations:
+
+    total          the weight of all violated pairs
+    net_i          partners above minus partners below             (``imbalance``)
+    (L v)_i        sum over the violated partners j of v_i - v_j   (``laplacian``)
+
+L is the Laplacian of the graph whose edges are the violated pairs.  With them
+
+    sum xi   = M total + net.s                  gradient  net
+    sum xi^2 = M^2 total + 2 M net.s + s.L s    gradient  2 (L s + M net)      Hessian  2 L
+
+Pair weights enter the statistics; the formulas do not know them.
+
+Conjugates.  The gradient of a loss at s is a vector g of the form sum alpha_p (e_w - e_b) over pairs
+p, alpha >= 0, and such multipliers are feasible for the dual problem.  Scaled by theta they give
+-conjugate(theta g) >= theta A1 - theta^2 A2 for theta in [0, theta_max]:
+
+    hinge           alpha = weight where violated        A1 = sum alpha          A2 = 0, theta_max = 1
+    squared hinge   alpha = 2 weight xi                  A1 = 2 sum weight xi    A2 = sum weight xi^2
+
+The smoothed hinge replaces the corner by a parabola of width mu,
+
+    h_mu(xi) = (max(0, xi)^2 - max(0, xi - mu)^2) / (2 mu),
+
+a difference of two squared hinges with margins 1 and 1 - mu: it needs nothing new.  Its multipliers
+weight * clip(xi / mu, 0, 1) are feasible for the hinge itself, so every evaluation of the smoothed
+loss certifies the true one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm.pairs.order import PairBackend, PairPlan
+
+Array = NDArray[np.float64]
+
+__all__ = ["LOSSES", "Hinge", "LossEval", "PairLoss", "SmoothedHinge", "SquaredHinge"]
+
+
+@dataclass(frozen=True)
+class LossEval:
+    """A loss at fixed scores.
+
+    Attributes
+    ----------
+    value : float
+    grad : ndarray
+        In scores.
+    stated : float
+        Value of the loss that this one stands for (its own, unless it is smoothed).
+    dual_linear, dual_quadratic, dual_scale : float
+        A1, A2 and theta_max of the module's text, for the stated loss.
+    hessp : callable or None
+        Product of the Hessian in scores with a vector.
+    degree : callable or None
+        Diagonal of the Hessian in scores.
+    """
+
+    value: float
+    grad: Array
+    stated: float
+    dual_linear: float
+    dual_quadratic: float
+    dual_scale: float
+    hessp: Callable[[Array], Array] | None = None
+    degree: Callable[[], Array] | None = None
+
+
+class PairLoss(Protocol):
+    """``at`` freezes order and active set; everything asked of the result reuses them."""
+
+    capabilities: frozenset[str]
+
+    def at(self, scores: Array) -> LossEval: ...
+
+
+class Hinge:
+    """sum weight * max(0, 1 - s_b + s_w)."""
+
+    capabilities = frozenset({"smoothing"})
+
+    def __init__(self, backend: PairBackend) -> None:
+        self._backend = backend
+
+    def at(self, scores: Array) -> LossEval:
+        snapshot = self._backend.at(scores)
+        plan = snapshot.plan(1.0, products=False)
+        net = plan.imbalance
+        value = plan.total + float(net @ snapshot.centred)
+        return LossEval(value, net, value, plan.total, 0.0, 1.0)
+
+    def smoothed(self, mu: float) -> SmoothedHinge:
+        return SmoothedHinge(self._backend, mu)
+
+
+class SquaredHinge:
+    """sum weight * max(0, 1 - s_b + s_w)^2."""
+
+    capabilities = frozenset({"hessian", "diagonal"})
+
+    def __init__(self, backend: PairBackend) -> None:
+        self._backend = backend
+
+    def at(self, scores: Array) -> LossEval:
+        snapshot = self._backend.at(scores)
+        plan = snapshot.plan(1.0, products=True)
+        linear, value, grad = _power_sums(plan, snapshot.centred, 1.0)
+
+        def hessp(direction: Array) -> Array:
+            product = plan.laplacian(direction)
+            product *= 2.0
+            return product
+
+        def degree() -> Array:
+            above, below = plan.counts()
+            return 2.0 * (above + below)
+
+        return LossEval(value, grad, value, 2.0 * linear, value, np.inf, hessp, degree)
+
+
+class SmoothedHinge:
+    """The hinge with its corner rounded over a width ``mu`` in (0, 1)."""
+
+    capabilities = frozenset({"hessian", "diagonal"})
+
+    def __init__(self, backend: PairBackend, mu: float) -> None:
+        if not 0.0 < mu < 1.0:
+            raise ValueError(f"mu must lie in (0, 1), got {mu}")
+        self._backend = backend
+        self._mu = mu
+
+    def at(self, scores: Array) -> LossEval:
+        mu = self._mu
+        snapshot = self._backend.at(scores)
+        outer = snapshot.plan(1.0, products=True)
+        inner = snapshot.plan(1.0 - mu, products=True)
+        hinge, value, grad = _power_sums(outer, snapshot.centred, 1.0)
+        inner_hinge, inner_value, inner_grad = _power_sums(inner, snapshot.centred, 1.0 - mu)
+        grad -= inner_grad
+        grad *= 0.5 / mu
+
+        def hessp(direction: Array) -> Array:
+            product = outer.laplacian(direction)
+            product -= inner.laplacian(direction)
+            product /= mu
+            return product
+
+        def degree() -> Array:
+            above, below = outer.counts()
+            inner_above, inner_below = inner.counts()
+            return (above + below - inner_above - inner_below) / mu
+
+        # Differences of nearly equal sums: rounding must not turn them negative.
+        value = max(0.0, (value - inner_value) / (2.0 * mu))
+        multipliers = max(0.0, (hinge - inner_hinge) / mu)
+        return LossEval(value, grad, hinge, multipliers, 0.0, 1.0, hessp, degree)
+
+
+def _power_sums(plan: PairPlan, scores: Array, margin: float) -> tuple[float, float, Array]:
+    """Sum of xi, sum of xi^2 and the gradient of the latter."""
+    net = plan.imbalance
+    product = plan.score_laplacian()
+    tilt = float(net @ scores)
+    linear = margin * plan.total + tilt
+    square = margin * margin * plan.total + 2.0 * margin * tilt + float(scores @ product)
+    net *= margin
+    product += net
+    product *= 2.0
+    return max(0.0, linear), max(0.0, square), product
+
+
+LOSSES: dict[str, type[Hinge] | type[SquaredHinge]] = {
+    "hinge": Hinge,
+    "squared_hinge": SquaredHinge,
+}

@@ -1,0 +1,262 @@
+"""What a solver sees and what it returns.
+
+A solver minimises
+
+    F(w) = 1/2 <w, w> + R(w),        R convex,
+
+and knows nothing about ranking, matrices or kernels.  Everything it may ask for is in the
+protocols below.
+
+A :class:`Point` is a vector together with its image under the linear map of the problem (the
+scores ``X w``).  Points form a linear space, so a solver that builds a step as a combination of
+directions gets the scores of the step for free: moving along it and searching along it costs no
+further product with X.
+"""
+
+from __future__ import annotations
+
+import enum
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+__all__ = [
+    "Array",
+    "Callback",
+    "Eval",
+    "Monitor",
+    "Objective",
+    "Point",
+    "Solver",
+    "SolverResult",
+    "Status",
+    "TraceRow",
+    "Trial",
+    "missing_capabilities",
+]
+
+
+class Point(NamedTuple):
+    """A vector and its scores; a linear space of its own."""
+
+    w: Array
+    scores: Array
+
+    def plus(self, step: float, other: Point) -> Point:
+        """Return ``self + step * other``."""
+        return Point(self.w + step * other.w, self.scores + step * other.scores)
+
+    def times(self, factor: float) -> Point:
+        """Return ``factor * self``."""
+        return Point(factor * self.w, factor * self.scores)
+
+
+class Trial(NamedTuple):
+    """A point on a line: F there, its slope along the line, the stated objective there.
+
+    ``accept()`` evaluates fully at that point, for one product with X', reusing what is known.
+    """
+
+    value: float
+    slope: float
+    primal: float
+    accept: Callable[[], Eval]
+
+
+class Eval(Protocol):
+    """The objective at one point; immutable.
+
+    Attributes
+    ----------
+    point : Point
+    value : float
+        F(w), the function this objective minimises.
+    grad : ndarray
+        Its gradient (a subgradient where F has a kink): ``w + risk_grad``.
+    risk, risk_grad : float, ndarray
+        R(w) and its (sub)gradient.
+    primal : float
+        Value of the *stated* objective at w: an upper bound of its optimum.  Equal to ``value``
+        unless F is a smoothed stand-in for the stated objective.
+    dual : float
+        A certified lower bound of the optimum of the stated objective.
+    """
+
+    @property
+    def point(self) -> Point: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def grad(self) -> Array: ...
+    @property
+    def risk(self) -> float: ...
+    @property
+    def risk_grad(self) -> Array: ...
+    @property
+    def primal(self) -> float: ...
+    @property
+    def dual(self) -> float: ...
+
+    def hessp(self, direction: Point) -> Array:
+        """Hessian of F times ``direction.w``.  One product with X'."""
+        ...
+
+    def line(self, direction: Point) -> Callable[[float], Trial]:
+        """``t -> Trial`` at ``point + t * direction``.  No product with X."""
+        ...
+
+
+class Objective(Protocol):
+    """A function to minimise.
+
+    ``capabilities`` holds the names of the optional parts that this objective has:
+
+    ``"hessian"``
+        ``Eval.hessp`` works.
+    ``"smoothing"``
+        ``smoothed(mu)`` returns an objective with a Hessian that tends to this one as mu -> 0.
+    ``"diagonal"``
+        ``Eval.hess_diag()`` returns a positive estimate of the Hessian's diagonal.
+    """
+
+    @property
+    def capabilities(self) -> frozenset[str]: ...
+    @property
+    def n_products(self) -> int:
+        """Products with X or X' made so far."""
+        ...
+
+    def point(self, w: Array) -> Point:
+        """Attach the scores to ``w``.  One product with X (none for ``w = 0``)."""
+        ...
+
+    def at(self, point: Point) -> Eval:
+        """Evaluate.  One product with X'."""
+        ...
+
+    def inner(self, u: Array, v: Point) -> float:
+        """Inner product of the space of w."""
+        ...
+
+
+class Status(enum.Enum):
+    """How a solver ended; the value is the sentence shown to the user."""
+
+    CONVERGED = "the certified gap is within the tolerance"
+    MAX_ITER = "the iteration limit was reached before the tolerance"
+    STALLED = "rounding errors stop further progress before the tolerance"
+    STOPPED = "stopped by the callback"
+
+
+class TraceRow(NamedTuple):
+    """One iteration of a solver, as kept in ``history_``."""
+
+    iteration: int
+    objective: float
+    gap: float
+    n_products: int
+    inner_iterations: int
+    seconds: float
+
+
+Callback = Callable[["TraceRow", Array], Any]
+
+
+@dataclass(frozen=True)
+class SolverResult:
+    """Where the solver ended and how good that is.
+
+    ``objective - optimum <= gap`` is certified, for the stated objective.
+    """
+
+    point: Point
+    objective: float
+    gap: float
+    status: Status
+    n_iter: int
+    n_products: int
+    trace: Sequence[TraceRow]
+
+
+class Solver(Protocol):
+    """``requires`` names the capabilities an objective must have."""
+
+    name: str
+    requires: frozenset[str]
+
+    def solve(
+        self, objective: Objective, start: Point, *, callback: Callback | None = None
+    ) -> SolverResult: ...
+
+
+def missing_capabilities(solver: Solver, objective: Objective) -> frozenset[str]:
+    """Names that ``solver`` needs and ``objective`` does not have."""
+    return solver.requires - objective.capabilities
+
+
+class Monitor:
+    """The bookkeeping that all solvers share: best point, best bound, trace, callback, stop.
+
+    The optimality gap is the best objective seen minus the best lower bound seen; both only
+    improve, so the certificate of an early stop is as good as everything that was computed.
+    """
+
+    def __init__(self, objective: Objective, tol: float, callback: Callback | None) -> None:
+        self._objective = objective
+        self._tol = tol
+        self._callback = callback
+        self._start = time.perf_counter()
+        self._products_before = objective.n_products
+        self.best: Point | None = None
+        self.upper = np.inf
+        self.lower = -np.inf
+        self.trace: list[TraceRow] = []
+
+    @property
+    def n_products(self) -> int:
+        return self._objective.n_products - self._products_before
+
+    @property
+    def gap(self) -> float:
+        """Certified gap; never negative, although rounding may let the bounds cross."""
+        return max(0.0, self.upper - self.lower)
+
+    @property
+    def converged(self) -> bool:
+        return self.gap <= self._tol * abs(self.upper)
+
+    def offer(self, point: Point, upper: float, lower: float) -> None:
+        """Take in a new point with its objective value, and a new lower bound."""
+        if self.best is None or upper < self.upper:
+            self.best, self.upper = point, upper
+        self.lower = max(self.lower, lower)
+
+    def record(self, iteration: int, inner_iterations: int = 0) -> Status | None:
+        """Close an iteration; return a status when the solver has to stop here."""
+        assert self.best is not None
+        row = TraceRow(
+            iteration,
+            float(self.upper),
+            float(self.gap),
+            self.n_products,
+            inner_iterations,
+            time.perf_counter() - self._start,
+        )
+        self.trace.append(row)
+        stop = self._callback is not None and self._callback(row, self.best.w)
+        if self.converged:
+            return Status.CONVERGED
+        return Status.STOPPED if stop else None
+
+    def result(self, status: Status, n_iter: int) -> SolverResult:
+        assert self.best is not None
+        return SolverResult(
+            self.best, float(self.upper), float(self.gap), status, n_iter, self.n_products,
+            tuple(self.trace),
+        )

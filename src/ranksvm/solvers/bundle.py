@@ -1,0 +1,388 @@
+"""Bundle method: cutting planes for the risk, the regulariser exact, a line search.
+
+It minimises F(w) = 1/2 <w, w> + R(w) for any convex R, smooth or not, from values and
+subgradients.  A subgradient a_k of R at w_k gives a cutting plane,
+
+    R(w)  >=  c_k + <a_k, w>,        c_k = R(w_k) - <a_k, w_k>,
+
+and the planes together a model  F_t(w) = 1/2 <w, w> + max_k (c_k + <a_k, w>)  <=  F(w).
+With weights b in the simplex, its minimum is the maximum of the dual
+
+    D(b) = c'b - 1/2 <w_b, w_b>,     w_b = - sum_k b_k a_k,
+
+reached at w_b.  Every feasible b has D(b) <= min F, so the certificate does not depend on how
+exactly the small program was solved.
+
+Plain BMRM (Teo et al. 2010; Algorithm 1 of Airola et al. 2011) evaluates F at the model's
+minimiser w_t, which jumps about while the model is poor.  The optimised cutting plane algorithm
+(Franc & Sonnenburg 2009) takes w_t as a direction only: it minimises F along the line from the
+best point through w_t.  The scores move linearly along it, so a trial costs no product with X.
+This module follows it, with differences that measurements on ranking problems suggested:
+
+- The new plane is taken *at* the minimiser of the line and not, as in the original, a tenth of
+  the way further to w_t.  With many terms in the risk F is nearly smooth, and planes near the
+  best point describe it where it matters.  The same evaluation is where the next line starts, so
+  an iteration costs one product with X (the scores of w_t) and one with X' (the plane).
+- If the line ends in a kink, a plane on this side of it does not cut w_t off.  A second plane is
+  taken beyond, for one more product.  Where not even a lower point exists on the line, it is the
+  only one.
+- The line search starts from the step of the last one and stops when the tangents at the ends of
+  its bracket show that little is left to gain; two trials are typical.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm.solvers.base import (
+    Array,
+    Callback,
+    Eval,
+    Monitor,
+    Objective,
+    Point,
+    SolverResult,
+    Status,
+    Trial,
+)
+from ranksvm.solvers.simplex_qp import solve_simplex_qp
+
+__all__ = ["Bundle"]
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+_FIRST_CAPACITY = 16
+# The model is minimised up to this part of the optimality gap.
+_MODEL_TOL = 1e-3
+_MAX_TRIALS = 10
+# The line search stops when it has nine tenths of what can be gained on the line ...
+_SLACK = 0.1
+# ... or when what is left is this part of the optimality gap.
+_NEGLIGIBLE = 1e-4
+# Least part of a bracket that a trial cuts off.
+_MARGIN = 0.02
+# A minimiser of the line with more than this part of the first slope sits at a kink: where F is
+# smooth, the searches end with less.
+_KINK = 0.1
+# Part of the way from there to w_t where the second plane is taken.
+_BEYOND = 0.1
+# Relative movement of a bound that counts as rounding, and how many iterations of it are a stall.
+_ROUNDING = 4 * float(np.finfo(np.float64).eps)
+_STALL_AFTER = 10
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Cutting planes with a line search, for any convex risk.
+
+    The objective's ``value`` has to be the stated objective or below it everywhere (a smoothed
+    stand-in from below), as the planes certify a lower bound of the minimum of ``value``.
+
+    Parameters
+    ----------
+    tol : float
+        Stop when the certified gap is at most ``tol * objective``.
+    max_iter : int
+        Iterations at most.
+    line_search : bool
+        Without it, every plane is taken at the minimiser of the model (plain BMRM).
+    patience : int
+        A plane whose weight has been zero for this many iterations gives its place to a new one.
+        Memory is the number of features times the number of planes kept.
+    risk_lower : float or None
+        A number below R everywhere, used as the first plane.  Zero holds for every nonnegative
+        loss.  It keeps the first steps short when R is steep.  None if no number is known.
+    """
+
+    tol: float = 1e-3
+    max_iter: int = 1000
+    line_search: bool = True
+    patience: int = 10
+    risk_lower: float | None = 0.0
+
+    name = "bundle"
+    requires = frozenset[str]()
+
+    def __post_init__(self) -> None:
+        if not self.tol >= 0.0:
+            raise ValueError(f"tol must be zero or more, got {self.tol!r}")
+        if self.max_iter < 1 or self.patience < 1:
+            raise ValueError(
+                "max_iter and patience must be at least 1, "
+                f"got {self.max_iter!r} and {self.patience!r}"
+            )
+
+    def solve(
+        self, objective: Objective, start: Point, *, callback: Callback | None = None
+    ) -> SolverResult:
+        """Minimise from ``start``.
+
+        An iteration takes in new planes, solves the model and reports; the first one has the
+        plane at ``start``.  ``inner_iterations`` of a trace row counts the trials of the line
+        search that led to the planes.
+        """
+        monitor = Monitor(objective, self.tol, callback)
+        model = _Model(start.w.size, self.patience)
+        if self.risk_lower is not None:
+            model.add(np.zeros_like(start.w), self.risk_lower)
+        stall = _Stall()
+        center = objective.at(start)
+        new = [center]
+        step, trials = 1.0, 0
+        iteration = 0
+        while True:
+            iteration += 1
+            for at in new:
+                offset = at.risk - objective.inner(at.risk_grad, at.point)
+                model.add(at.risk_grad, offset, center=at is center)
+                monitor.offer(at.point, at.primal, at.dual)
+            w, lower = model.minimise(_MODEL_TOL * min(monitor.gap, abs(monitor.upper)))
+            monitor.offer(center.point, center.primal, lower)
+            status = monitor.record(iteration, trials)
+            if status is None and stall.reached(monitor):
+                status = Status.STALLED
+            if status is None and iteration >= self.max_iter:
+                status = Status.MAX_ITER
+            if status is not None:
+                return monitor.result(status, iteration)
+
+            target = objective.point(w)
+            if self.line_search:
+                center, new, step, trials = _step_towards(
+                    objective, center, target, min(step, 1.0), _NEGLIGIBLE * monitor.gap
+                )
+            else:
+                center = objective.at(target)
+                new = [center]
+
+
+class _Model:
+    """The cutting planes, stacked, with their Gram matrix and the last weights."""
+
+    def __init__(self, n_features: int, patience: int) -> None:
+        self._patience = patience
+        self._n_planes = 0
+        self._slopes = np.empty((_FIRST_CAPACITY, n_features))
+        self._gram = np.empty((_FIRST_CAPACITY, _FIRST_CAPACITY))
+        self._offsets = np.empty(_FIRST_CAPACITY)
+        self._weights = np.zeros(_FIRST_CAPACITY)
+        self._idle = np.zeros(_FIRST_CAPACITY, dtype=np.intp)  # iterations since last active
+        self._center: int | None = None
+
+    def add(self, slope: Array, offset: float, *, center: bool = False) -> None:
+        """Take in the plane ``R(w) >= offset + <slope, w>``.
+
+        The plane at the ``center`` stays until the center moves: it is what makes F fall from
+        the center towards the minimiser of the model.
+        """
+        place = self._free_place()
+        kept = slice(0, self._n_planes)
+        self._slopes[place] = slope
+        self._offsets[place] = offset
+        self._gram[place, kept] = self._gram[kept, place] = _inner(self._slopes[kept], slope)
+        self._weights[place] = 0.0
+        self._idle[place] = 0
+        if center:
+            self._center = place
+
+    def minimise(self, tol: float) -> tuple[Array, float]:
+        """Return the minimiser of the model, up to ``tol``, and a lower bound of its minimum."""
+        kept = slice(0, self._n_planes)
+        solution = solve_simplex_qp(
+            self._gram[kept, kept], self._offsets[kept], self._weights[kept], tol=tol
+        )
+        weights = solution.weights
+        active = np.flatnonzero(weights)
+        self._weights[kept] = weights
+        self._idle[kept] += 1
+        self._idle[active] = 0
+        if self._center is not None:
+            self._idle[self._center] = 0
+        w: Array = -(weights[active] @ self._slopes[active])
+        # From w and not from the Gram matrix, whose rounding errors would enter the bound.
+        return w, float(weights @ self._offsets[kept] - 0.5 * _inner(w, w))
+
+    def _free_place(self) -> int:
+        """Return the place of the plane longest inactive, or a new one at the end."""
+        if self._n_planes:
+            oldest = int(self._idle[: self._n_planes].argmax())
+            if self._idle[oldest] >= self._patience:
+                return oldest
+        capacity = self._offsets.size
+        if self._n_planes == capacity:
+            self._slopes = _enlarged(self._slopes, (2 * capacity, self._slopes.shape[1]))
+            self._gram = _enlarged(self._gram, (2 * capacity, 2 * capacity))
+            self._offsets = _enlarged(self._offsets, (2 * capacity,))
+            self._weights = _enlarged(self._weights, (2 * capacity,))
+            self._idle = _enlarged(self._idle, (2 * capacity,))
+        self._n_planes += 1
+        return self._n_planes - 1
+
+
+def _inner(u: Array, v: Array) -> Any:
+    """Inner products in the space of w, of one vector or of stacked ones with ``v``."""
+    return u @ v
+
+
+def _enlarged(array: NDArray[_Scalar], shape: tuple[int, ...]) -> NDArray[_Scalar]:
+    larger = np.zeros(shape, dtype=array.dtype)
+    larger[tuple(slice(0, size) for size in array.shape)] = array
+    return larger
+
+
+class _Stall:
+    """Tells when neither bound has moved beyond rounding for several iterations."""
+
+    def __init__(self) -> None:
+        self._upper = np.inf
+        self._lower = -np.inf
+        self._still = 0
+
+    def reached(self, monitor: Monitor) -> bool:
+        moved = (
+            math.isinf(self._upper)
+            or monitor.upper < self._upper - _ROUNDING * abs(self._upper)
+            or monitor.lower > self._lower + _ROUNDING * abs(self._lower)
+        )
+        if moved:
+            self._upper, self._lower, self._still = monitor.upper, monitor.lower, 0
+        else:
+            self._still += 1
+        return self._still >= _STALL_AFTER
+
+
+class _Step(NamedTuple):
+    """What a line search leads to."""
+
+    center: Eval
+    new: list[Eval]
+    step: float
+    trials: int
+
+
+class _Sample(NamedTuple):
+    """A point of the line."""
+
+    step: float
+    value: float
+    slope: float
+    accept: Callable[[], Eval]
+
+
+def _step_towards(
+    objective: Objective, center: Eval, target: Point, first: float, negligible: float
+) -> _Step:
+    """Search the line from the center through the target; evaluate where planes are wanted."""
+    direction = target.plus(-1.0, center.point)
+    slope = objective.inner(center.grad, direction)
+    if not slope < 0.0:
+        # The center's plane makes F fall towards the target, unless rounding has the last word.
+        return _Step(center, [objective.at(target)], 1.0, 0)
+    line = _sampler(center.line(direction))
+    origin = _Sample(0.0, center.value, slope, lambda: center)
+    best, beyond, trials = _search_line(line, origin, first, negligible)
+    new: list[Eval] = []
+    moved = center
+    step = beyond.step
+    if best is not origin:
+        moved = best.accept()
+        step = best.step
+        new.append(moved)
+    if abs(best.slope) > _KINK * abs(origin.slope):
+        far = best.step + _BEYOND * (1.0 - best.step)
+        if beyond.step < far or beyond is best:
+            beyond = line(far)
+        new.append(beyond.accept())
+    return _Step(moved, new, step, trials)
+
+
+def _sampler(line: Callable[[float], Trial]) -> Callable[[float], _Sample]:
+    def sample(step: float) -> _Sample:
+        trial = line(step)
+        return _Sample(step, trial.value, trial.slope, trial.accept)
+
+    return sample
+
+
+def _search_line(
+    line: Callable[[float], _Sample], origin: _Sample, first: float, negligible: float
+) -> tuple[_Sample, _Sample, int]:
+    """Minimise a convex function on ``t > 0`` roughly, from values and slopes.
+
+    The tangents at the ends of a bracket of the minimum cross at a lower bound of it.  The
+    search ends when what this bound leaves to gain is a small part of what was gained, or
+    ``negligible``.
+
+    Parameters
+    ----------
+    line : callable
+        The function.
+    origin : _Sample
+        The known point ``t = 0``.  Its slope is negative, but at a kink it may belong to another
+        subgradient than the one that rules in this direction.
+    first : float
+        First step to try.
+    negligible : float
+        Gain that is not worth a trial.
+
+    Returns
+    -------
+    best : _Sample
+        The lowest point seen; ``origin`` itself if none is lower.
+    beyond : _Sample
+        The nearest point seen beyond the minimum, where the function rises; the farthest one if
+        it falls everywhere.
+    trials : int
+    """
+    low = best = origin
+    high: _Sample | None = None
+    step = first
+    trials = 0
+    while trials < _MAX_TRIALS:
+        sample = line(step)
+        trials += 1
+        if sample.value < best.value:
+            best = sample
+        if sample.slope < 0.0:
+            previous, low = low, sample
+        else:
+            high = sample
+        if high is None:
+            if low.slope >= _SLACK * origin.slope:
+                break
+            step = _extrapolate(previous, low)
+        else:
+            floor = _crossing(low, high)
+            if best.value - floor <= max(_SLACK * (origin.value - floor), negligible):
+                break
+            step = _interpolate(low, high)
+    return best, low if high is None else high, trials
+
+
+def _extrapolate(previous: _Sample, low: _Sample) -> float:
+    """Step beyond ``low``, where F still falls: the zero of the secant of the slopes, bounded."""
+    rise = low.slope - previous.slope
+    ahead = -low.slope * (low.step - previous.step) / rise if rise > 0.0 else math.inf
+    return low.step + min(max(ahead, 0.2 * low.step), 4.0 * low.step)
+
+
+def _crossing(low: _Sample, high: _Sample) -> float:
+    """Value where the tangents at both ends cross: the function is nowhere lower."""
+    width = high.step - low.step
+    ahead = (high.value - low.value - high.slope * width) / (low.slope - high.slope)
+    return low.value + low.slope * min(max(ahead, 0.0), width)
+
+
+def _interpolate(low: _Sample, high: _Sample) -> float:
+    """Minimiser of the cubic with the values and slopes of both ends, kept away from them."""
+    width = high.step - low.step
+    theta = 3.0 * (low.value - high.value) / width + low.slope + high.slope
+    root = math.sqrt(max(0.0, theta * theta - low.slope * high.slope))
+    share = (theta + root - low.slope) / (2.0 * root + high.slope - low.slope)
+    return low.step + width * min(max(share, _MARGIN), 1.0 - _MARGIN)

@@ -1,0 +1,263 @@
+"""Truncated Newton: conjugate gradients on H p = -g, then a step that makes sure of progress.
+
+Every CG step costs one product with X (the image of the new residual) and one with X'.  The image of
+the Newton step is a combination of images that are known by then, so neither moving along it nor
+searching along it costs a product; the gradient at the new point costs one with X'.
+
+CG stops at |r| <= eta |g| in the norm of the preconditioner.  The certified gap is about half the
+squared norm of the gradient, so close to the end ``eta`` is chosen to just reach the gap that is
+asked for: solving the last system further would be wasted.
+
+Two ways of making sure of progress:
+
+``"line_search"``
+    The full step when it decreases F enough (Armijo), else a safeguarded search in score space for a
+    point where the slope has mostly gone (F is convex along the line, its slope is known).
+``"trust_region"``
+    Steihaug's CG inside a ball whose radius follows the ratio of actual to predicted decrease
+    (Lin, Weng & Keerthi 2008).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ranksvm.solvers.base import (
+    Array,
+    Callback,
+    Eval,
+    Monitor,
+    Objective,
+    Point,
+    SolverResult,
+    Status,
+    Trial,
+)
+
+__all__ = ["Newton"]
+
+GLOBALIZATIONS = ("line_search", "trust_region")
+PRECONDITIONERS = ("none", "diagonal")
+
+
+@dataclass(frozen=True)
+class Newton:
+    """Newton-CG for objectives with a Hessian.
+
+    Parameters
+    ----------
+    tol : float
+        Stop when the certified gap is at most ``tol * objective``.
+    max_iter : int
+        Newton steps at most.
+    globalization : {"line_search", "trust_region"}
+    preconditioner : {"none", "diagonal"}
+        ``"diagonal"`` needs the capability of that name, and one product per Newton step.
+    forcing : float
+        Largest ``eta``.
+    max_cg : int
+        CG steps per Newton step at most.
+    """
+
+    tol: float = 1e-3
+    max_iter: int = 100
+    globalization: str = "line_search"
+    preconditioner: str = "none"
+    forcing: float = 0.3
+    max_cg: int = 500
+
+    name = "newton"
+
+    def __post_init__(self) -> None:
+        _check_choice("globalization", self.globalization, GLOBALIZATIONS)
+        _check_choice("preconditioner", self.preconditioner, PRECONDITIONERS)
+
+    @property
+    def requires(self) -> frozenset[str]:
+        more = {"diagonal"} if self.preconditioner == "diagonal" else set()
+        return frozenset({"hessian"} | more)
+
+    def solve(
+        self, objective: Objective, start: Point, *, callback: Callback | None = None
+    ) -> SolverResult:
+        """Minimise ``objective`` from ``start``."""
+        monitor = Monitor(objective, self.tol, callback)
+        evaluation = objective.at(start)
+        monitor.offer(start, evaluation.primal, evaluation.dual)
+        status = monitor.record(0)
+        stepper = Stepper(self, objective)
+        iteration = 0
+        while status is None:
+            if iteration == self.max_iter:
+                status = Status.MAX_ITER
+                break
+            moved = stepper.step(evaluation, gap_goal=self.tol * abs(monitor.upper))
+            if moved is None:
+                status = Status.STALLED
+                break
+            iteration += 1
+            evaluation, cg_steps = moved
+            monitor.offer(evaluation.point, evaluation.primal, evaluation.dual)
+            status = monitor.record(iteration, cg_steps)
+        return monitor.result(status, iteration)
+
+
+class Stepper:
+    """Newton steps on one objective; keeps what they hand on to each other (the trust radius)."""
+
+    def __init__(self, settings: Newton, objective: Objective) -> None:
+        self._settings = settings
+        self._objective = objective
+        self._radius = np.inf
+        self._last: float | None = None
+
+    def step(self, evaluation: Eval, gap_goal: float) -> tuple[Eval, int] | None:
+        """One Newton step; None when rounding leaves nothing to gain."""
+        if self._settings.globalization == "trust_region":
+            return self._trusted(evaluation, gap_goal)
+        newton = self._conjugate_gradients(evaluation, gap_goal, np.inf)
+        trial = search(evaluation, newton.step)
+        return None if trial is None else (trial.accept(), newton.steps)
+
+    def _forcing(self, norm2: float, gap_goal: float) -> float:
+        """How far to reduce the residual of the Newton system, relative to the gradient."""
+        worth = np.sqrt(gap_goal / max(norm2, 1e-300))
+        shrunk = norm2 / self._last if self._last is not None else np.inf
+        self._last = norm2
+        return float(max(min(worth, 0.9), min(self._settings.forcing, 0.9 * shrunk), 1e-8))
+
+    def _trusted(self, evaluation: Eval, gap_goal: float) -> tuple[Eval, int] | None:
+        steps = 0
+        for _ in range(30):
+            newton = self._conjugate_gradients(evaluation, gap_goal, self._radius)
+            steps += newton.steps
+            trial = evaluation.line(newton.step)(1.0)
+            length = float(np.sqrt(self._objective.inner(newton.step.w, newton.step)))
+            ratio = (evaluation.value - trial.value) / max(newton.decrease, 1e-300)
+            if ratio < 0.25:
+                self._radius = 0.25 * min(self._radius, length)
+            elif ratio > 0.75 and newton.at_boundary:
+                self._radius *= 3.0
+            if not np.isfinite(self._radius):
+                self._radius = 4.0 * length
+            if ratio > 1e-4:
+                return trial.accept(), steps
+            if newton.decrease <= 1e-15 * abs(evaluation.value):
+                break
+        return None
+
+    def _conjugate_gradients(self, evaluation: Eval, gap_goal: float, radius: float) -> _Step:
+        """Approximate minimiser of the quadratic model, inside a ball."""
+        objective, settings = self._objective, self._settings
+        scale = _inverse_diagonal(evaluation) if settings.preconditioner == "diagonal" else None
+        residual = -evaluation.grad
+        solution: Point | None = None
+        direction: Point | None = None
+        model = 0.0
+        rho = 0.0
+        first = 0.0
+        for step in range(1, settings.max_cg + 1):
+            search_vector = residual if scale is None else scale * residual
+            image = objective.point(search_vector)
+            rho_new = objective.inner(residual, image)
+            if direction is None:
+                first = rho_new
+                eta2 = self._forcing(first, gap_goal) ** 2
+                direction = image
+                solution = image.times(0.0)
+            else:
+                direction = image.plus(rho_new / rho, direction)
+            assert solution is not None
+            rho = rho_new
+            product = evaluation.hessp(direction)
+            curvature = objective.inner(product, direction)
+            if not curvature > 0.0:  # rounding; the Hessian is at least the identity
+                return _Step(solution, step, model, False)
+            length = rho / curvature
+            if np.isfinite(radius):
+                inside = _length_to_boundary(objective, solution, direction, radius)
+                if length >= inside:
+                    model += inside * rho - 0.5 * inside * inside * curvature
+                    return _Step(solution.plus(inside, direction), step, model, True)
+            solution = solution.plus(length, direction)
+            model += 0.5 * length * rho
+            residual = residual - length * product
+            scaled = residual if scale is None else scale * residual
+            if float(residual @ scaled) <= eta2 * first:
+                break
+        assert solution is not None
+        return _Step(solution, step, model, False)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A Newton step, the CG steps it took and the decrease the quadratic model promises."""
+
+    step: Point
+    steps: int
+    decrease: float
+    at_boundary: bool
+
+
+def search(evaluation: Eval, step: Point, *, most: int = 25) -> Trial | None:
+    """The full step if it decreases F enough, else a point near the minimum along it.
+
+    None when no point along the step is better than where we are.
+    """
+    line = evaluation.line(step)
+    slope = float(evaluation.grad @ step.w)
+    if not slope < 0.0:
+        return None
+    low, low_value, low_slope = 0.0, evaluation.value, slope
+    high, high_value, high_slope = np.inf, np.inf, np.inf
+    best: Trial | None = None
+    t = 1.0
+    for k in range(most):
+        trial = line(t)
+        if trial.value < evaluation.value and (best is None or trial.value < best.value):
+            best = trial
+        if trial.value <= evaluation.value + 1e-4 * t * slope and trial.slope <= 0.5 * abs(slope):
+            if trial.slope >= 0.5 * slope:
+                return trial
+        if trial.slope > 0.0:
+            high, high_value, high_slope = t, trial.value, trial.slope
+        else:
+            low, low_value, low_slope = t, trial.value, trial.slope
+        if not np.isfinite(high):
+            t *= 4.0
+            continue
+        width = high - low
+        if width <= 1e-13 * high:
+            break
+        bend = high_slope - low_slope
+        if k % 2 == 0:  # where the tangents at both ends meet: exact for a kink
+            guess = low + (high_slope * width - (high_value - low_value)) / bend
+            guard = 1e-3 * width
+        else:  # where the slope would be zero, were it linear
+            guess = low - low_slope * width / bend
+            guard = 0.1 * width
+        t = float(np.clip(guess, low + guard, high - guard))
+    return best
+
+
+def _inverse_diagonal(evaluation: Eval) -> Array:
+    diagonal: Array = evaluation.hess_diag()  # type: ignore[attr-defined]
+    return 1.0 / diagonal
+
+
+def _length_to_boundary(
+    objective: Objective, solution: Point, direction: Point, radius: float
+) -> float:
+    """Positive t with |solution + t direction| = radius."""
+    a = objective.inner(direction.w, direction)
+    b = objective.inner(solution.w, direction)
+    c = radius * radius - objective.inner(solution.w, solution)
+    root = float(np.sqrt(max(0.0, b * b + a * max(0.0, c))))
+    return (root - b) / a
+
+
+def _check_choice(name: str, value: str, valid: tuple[str, ...]) -> None:
+    if value not in valid:
+        raise ValueError(f"{name} must be one of {', '.join(valid)}; got {value!r}")

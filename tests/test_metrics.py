@@ -1,0 +1,248 @@
+"""Metrics against cases worked out by hand, brute force over pairs, and scikit-learn."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from sklearn.metrics import ndcg_score
+
+from ranksvm.datasets import make_ranking
+from ranksvm.metrics import ndcg, pairwise_accuracy
+
+
+def brute_force_accuracy(y, scores, qid, weight, average):
+    """Pairwise accuracy by its definition, or None without a comparable pair of positive weight."""
+    hits: dict = {}
+    total: dict = {}
+    for i in range(len(y)):
+        for j in range(len(y)):
+            if qid[i] == qid[j] and y[i] > y[j]:
+                pair = weight[i] * weight[j]
+                hit = 1.0 if scores[i] > scores[j] else 0.5 if scores[i] == scores[j] else 0.0
+                hits[qid[i]] = hits.get(qid[i], 0.0) + pair * hit
+                total[qid[i]] = total.get(qid[i], 0.0) + pair
+    judged = [q for q in total if total[q] > 0.0]
+    if not judged:
+        return None
+    if average == "pairs":
+        return sum(hits[q] for q in judged) / sum(total[q] for q in judged)
+    return sum(hits[q] / total[q] for q in judged) / len(judged)
+
+
+def brute_force_ndcg(y, scores, qid, k, gain, empty):
+    """NDCG by its definition, or None when all queries are skipped."""
+    values = []
+    for q in dict.fromkeys(qid):
+        rows = [i for i in range(len(y)) if qid[i] == q]
+        gains = {i: 2.0 ** y[i] - 1.0 if gain == "exp2" else float(y[i]) for i in rows}
+
+        def dcg(order, gains=gains):
+            top = order[: len(order) if k is None else k]
+            return sum(gains[i] / math.log2(1 + rank) for rank, i in enumerate(top, start=1))
+
+        ideal = dcg(sorted(rows, key=lambda i: -y[i]))
+        if ideal > 0.0:
+            values.append(dcg(sorted(rows, key=lambda i: -scores[i])) / ideal)
+        elif empty != "skip":
+            values.append({"zero": 0.0, "one": 1.0}[empty])
+    return sum(values) / len(values) if values else None
+
+
+# Few different values make many ties; columns are y, score, query and weight.
+ITEMS = st.lists(
+    st.tuples(
+        st.integers(0, 3),
+        st.one_of(st.integers(-2, 2).map(float), st.floats(-1e6, 1e6)),
+        st.sampled_from(["a", "b", "c"]),
+        st.sampled_from([0.0, 0.5, 1.0, 3.0]),
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+@given(ITEMS, st.booleans(), st.booleans(), st.sampled_from(["query", "pairs"]))
+def test_pairwise_accuracy_equals_brute_force(items, grouped, weighted, average):
+    y, scores, qid, weight = map(list, zip(*items, strict=True))
+    expected = brute_force_accuracy(
+        y,
+        scores,
+        qid if grouped else [0] * len(y),
+        weight if weighted else [1.0] * len(y),
+        average,
+    )
+
+    def compute():
+        return pairwise_accuracy(
+            y,
+            scores,
+            qid if grouped else None,
+            sample_weight=weight if weighted else None,
+            average=average,
+        )
+
+    if expected is None:
+        with pytest.raises(ValueError, match="comparable"):
+            compute()
+    else:
+        assert compute() == pytest.approx(expected, rel=1e-12)
+
+
+@given(
+    ITEMS,
+    st.booleans(),
+    st.sampled_from([1, 2, 3, 10, None]),
+    st.sampled_from(["exp2", "linear"]),
+    st.sampled_from(["skip", "zero", "one"]),
+)
+def test_ndcg_equals_brute_force(items, grouped, k, gain, empty):
+    y, scores, qid, _ = map(list, zip(*items, strict=True))
+    expected = brute_force_ndcg(y, scores, qid if grouped else [0] * len(y), k, gain, empty)
+    assume(expected is not None)
+    value = ndcg(y, scores, qid if grouped else None, k=k, gain=gain, empty=empty)
+    assert value == pytest.approx(expected, rel=1e-12)
+
+
+def test_pairwise_accuracy_by_hand():
+    # Query a: pairs (2, 1), (2, 0) right, (1, 0) tied.  Query b: its one pair is wrong.
+    y = [2, 1, 0, 5, 3]
+    scores = [0.9, 0.1, 0.1, -1.0, 1.0]
+    qid = ["a", "a", "a", "b", "b"]
+    assert pairwise_accuracy(y, scores, qid) == pytest.approx((2.5 / 3 + 0.0) / 2)
+    assert pairwise_accuracy(y, scores, qid, average="pairs") == pytest.approx(2.5 / 4)
+    # Weights: a's pairs weigh 2, 2 and 1 (of which half), b's weighs 0 and b is left out.
+    weight = [2, 1, 1, 0, 7]
+    assert pairwise_accuracy(y, scores, qid, sample_weight=weight) == pytest.approx(4.5 / 5)
+
+
+def test_queries_without_a_comparable_pair_are_left_out():
+    assert pairwise_accuracy([1, 0, 4, 4, 9], [1, 0, 0, 1, 0], [0, 0, 1, 1, 2]) == 1.0
+    with pytest.raises(ValueError, match="comparable"):
+        pairwise_accuracy([4, 4, 9], [0, 1, 0], [1, 1, 2])
+
+
+def test_ndcg_by_hand():
+    # Ranked by score: grades 0, 2, 1; ideal: 2, 1, 0.
+    y, scores = [2, 0, 1], [0.5, 0.9, 0.1]
+    dcg = 0.0 + 3.0 / math.log2(3) + 1.0 / 2.0
+    ideal = 3.0 + 1.0 / math.log2(3)
+    assert ndcg(y, scores) == pytest.approx(dcg / ideal)
+    assert ndcg(y, scores, k=1) == 0.0
+    assert ndcg(y, scores, k=2) == pytest.approx(3.0 / math.log2(3) / ideal)
+    linear = (2.0 / math.log2(3) + 0.5) / (2.0 + 1.0 / math.log2(3))
+    assert ndcg(y, scores, gain="linear") == pytest.approx(linear)
+
+
+def test_equal_scores_keep_the_order_of_the_rows():
+    assert ndcg([1, 0], [0.0, 0.0], k=1) == 1.0
+    assert ndcg([0, 1], [0.0, -0.0], k=1) == 0.0
+    # Also where the items of a query are not neighbours.
+    assert ndcg([1, 0, 0, 1], [0.0] * 4, ["a", "b", "a", "b"], k=1) == 0.5
+
+
+@pytest.mark.parametrize("k", [1, 3, 10, None])
+def test_ndcg_agrees_with_scikit_learn(k):
+    _, y, qid, _ = make_ranking(30, (2, 40), 3, n_levels=5, shuffle=True, random_state=0)
+    scores = np.random.default_rng(0).permutation(y.shape[0]).astype(float)
+    expected = [
+        ndcg_score(y[None, qid == q], scores[None, qid == q], k=k)
+        for q in range(30)
+        if y[qid == q].any()
+    ]
+    assert ndcg(y, scores, qid, k=k, gain="linear") == pytest.approx(np.mean(expected))
+
+
+def test_the_order_of_rows_does_not_matter_without_ties():
+    _, y, qid, _ = make_ranking(20, (2, 30), 3, random_state=0)
+    rng = np.random.default_rng(0)
+    scores, order = rng.standard_normal(y.shape[0]), rng.permutation(y.shape[0])
+    for metric in (ndcg, pairwise_accuracy):
+        value = metric(y, scores, qid)
+        assert metric(y[order], scores[order], qid[order]) == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize(("empty", "expected"), [("skip", 1.0), ("zero", 0.5), ("one", 1.0)])
+def test_queries_without_a_relevant_item(empty, expected):
+    assert ndcg([1, 0, 0, 0], [1, 0, 1, 0], [0, 0, 1, 1], empty=empty) == expected
+
+
+def test_ndcg_of_nothing_relevant():
+    with pytest.raises(ValueError, match=r"none of the 2 queries .* empty='zero'"):
+        ndcg([0, 0], [1, 2], [0, 1])
+    assert ndcg([0, 0], [1, 2], [0, 1], empty="zero") == 0.0
+
+
+def test_ndcg_stays_finite_for_huge_grades():
+    # 2^5000 is out of range; the item above it in the ideal order has half its gain.
+    value = ndcg([5000, 4999, 0], [1, 2, 3])
+    expected = (0.5 / math.log2(3) + 1.0 / 2.0) / (1.0 + 0.5 / math.log2(3))
+    assert value == pytest.approx(expected)
+    assert ndcg([1e308] * 50, range(50), gain="linear") == pytest.approx(1.0)
+    # A huge query leaves the others as they are.
+    both = ndcg([5000, 0, 2, 1], [1, 0, 0, 1], ["huge", "huge", "small", "small"])
+    assert both == pytest.approx((1.0 + ndcg([2, 1], [0, 1])) / 2.0)
+
+
+def test_ndcg_of_tiny_utilities_does_not_cancel():
+    tiny = ndcg([1e-15, 3e-15, 0.0], [3, 2, 1])
+    assert tiny == pytest.approx(ndcg([1, 3, 0], [3, 2, 1], gain="linear"))
+
+
+@pytest.mark.parametrize("metric", [ndcg, pairwise_accuracy])
+@pytest.mark.parametrize(
+    ("y", "scores", "qid", "message"),
+    [
+        ([1, 0], [1, 0, 2], None, "y and scores .* got 2 and 3 values"),
+        ([1, np.nan], [1, 0], None, "y must be finite; got nan in row 1"),
+        ([1, 0], [np.inf, 0], None, "scores must be finite; got inf in row 0"),
+        (["1", "0"], [1, 0], None, "y must hold real numbers; got dtype <U1"),
+        ([1, None], [1, 0], None, "y must (hold real numbers|be finite)"),
+        (np.array([1, {}], dtype=object), [1, 0], None, "y must hold real numbers"),
+        ([1, 0], [1j, 0], None, "scores must hold real numbers; got dtype complex128"),
+        ([[1], [0]], [1, 0], None, r"y must be one-dimensional; got shape \(2, 1\)"),
+        ([], [], None, "at least one item"),
+        ([1, 0], [1, 0], [0], "qid must have one query id per row; got 1 ids for 2 rows"),
+    ],
+)
+def test_bad_input(metric, y, scores, qid, message):
+    with pytest.raises(ValueError, match=message):
+        metric(y, scores, qid)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": 0}, "k must be an integer >= 1, or None for all ranks; got 0"),
+        ({"k": 2.5}, "k must be an integer"),
+        ({"gain": "cubic"}, r"gain must be one of \['exp2', 'linear'\]; got 'cubic'"),
+        ({"empty": 0.0}, r"empty must be one of \['skip', 'zero', 'one'\]; got 0.0"),
+    ],
+)
+def test_bad_options_of_ndcg(options, message):
+    with pytest.raises(ValueError, match=message):
+        ndcg([1, 0], [1, 0], **options)
+
+
+@pytest.mark.parametrize("gain", ["exp2", "linear"])
+def test_ndcg_refuses_negative_utilities(gain):
+    with pytest.raises(ValueError, match=r"utilities >= 0; got -1.0 in row 1. Shift"):
+        ndcg([1, -1], [1, 0], gain=gain)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"average": "macro"}, r"average must be one of \['query', 'pairs'\]; got 'macro'"),
+        ({"sample_weight": [1, -2]}, "sample_weight must be >= 0; got -2.0 in row 1"),
+        ({"sample_weight": [1]}, "got 1 weights for 2 items"),
+        ({"sample_weight": [1, np.nan]}, "sample_weight must be finite; got nan in row 1"),
+        ({"sample_weight": [0, 0]}, "comparable"),
+    ],
+)
+def test_bad_options_of_pairwise_accuracy(options, message):
+    with pytest.raises(ValueError, match=message):
+        pairwise_accuracy([1, 0], [1, 0], **options)
