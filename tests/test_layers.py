@@ -26,7 +26,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "backends": frozenset({"data", "pairs", "_core"}),
     "maps": frozenset({"data", "_core"}),
     "solvers": frozenset(),  # convex minimisation, ignorant of ranking
-    "objective": frozenset({"pairs", "maps", "solvers.base"}),
+    "objective": frozenset({"data", "pairs", "maps", "solvers.base"}),
     "estimators": frozenset({"data", "backends", "pairs", "maps", "solvers", "objective"}),
     "metrics": frozenset({"data", "pairs", "backends"}),
     "datasets": frozenset({"data"}),

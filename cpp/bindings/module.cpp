@@ -106,6 +106,30 @@ void bind_dense(nb::module_& m) {
       nb::arg("threads"), "A x, or A' x when transposed, for A in C order.");
 }
 
+template <class T>
+void bind_scatter(nb::module_& m) {
+  using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
+  m.def(
+      "scatter",
+      [](Matrix a, Vector weight, Index rows, Index offsets, int64_t group_step, int64_t row_step,
+         int threads) {
+        need_size(weight.size(), a.shape(0), "weight");
+        need_size(rows.size(), a.shape(0), "rows");
+        const auto groups = static_cast<int64_t>(offsets.size()) - 1;
+        const Strided<T> matrix{a.data(), static_cast<int64_t>(a.shape(0)),
+                                static_cast<int64_t>(a.shape(1)), a.stride(0), a.stride(1)};
+        Out out = make_out(a.shape(1) * a.shape(1));
+        run(threads, [&](const Context& context) {
+          scatter(matrix, weight.data(), rows.data(), offsets.data(), groups, group_step, row_step,
+                  out.data(), context);
+        });
+        return out;
+      },
+      nb::arg("matrix").noconvert(), nb::arg("weight").noconvert(), nb::arg("rows").noconvert(),
+      nb::arg("offsets").noconvert(), nb::arg("group_step"), nb::arg("row_step"),
+      nb::arg("threads"), "Weighted scatter of the rows inside groups, flattened.");
+}
+
 template <class T, class I>
 void bind_sparse(nb::module_& m) {
   using Values = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -240,6 +264,8 @@ NB_MODULE(_core, m) {
 
   bind_dense<double>(m);
   bind_dense<float>(m);
+  bind_scatter<double>(m);
+  bind_scatter<float>(m);
   bind_sparse<double, int32_t>(m);
   bind_sparse<double, int64_t>(m);
   bind_sparse<float, int32_t>(m);

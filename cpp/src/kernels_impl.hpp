@@ -175,8 +175,26 @@ void leaf_masks(const double* score, const uint32_t* level, unsigned n, double m
   }
 }
 
+void add_gram(const double* a, const double* b, unsigned rows, unsigned width, double* gram) {
+  for (unsigned i = 0; i < width; i += 4) {
+    for (unsigned j = i / 8 * 8; j < width; j += 8) {
+      double tile[4][8] = {};  // stays in registers over all rows
+      for (unsigned r = 0; r < rows; ++r) {
+        const double* left = a + r * width + i;
+        const double* right = b + r * width + j;
+        for (unsigned x = 0; x < 4; ++x) {
+          for (unsigned y = 0; y < 8; ++y) tile[x][y] += left[x] * right[y];
+        }
+      }
+      for (unsigned x = 0; x < 4; ++x) {
+        for (unsigned y = 0; y < 8; ++y) gram[(i + x) * width + j + y] += tile[x][y];
+      }
+    }
+  }
+}
+
 constexpr Kernels kTable = {RANKSVM_KERNELS_NAME, run_count_sweep, run_sum_sweep<Record>,
-                            run_sum_sweep<SplitRecord>, leaf_masks, simd::leaf_sums};
+                            run_sum_sweep<SplitRecord>, leaf_masks, simd::leaf_sums, add_gram};
 
 }  // namespace
 }  // namespace ranksvm

@@ -81,8 +81,11 @@ struct Kernels {
   // of i and j is comparable and violated. Items of one level share level[].
   void (*leaf_masks)(const double* score, const uint32_t* level, unsigned n, double margin,
                      uint64_t* mask);
-  // sum[i] = sum of value[j] over the bits j of mask[i]; mask is symmetric.
+  // sum[i] = sum of value[j] over all j with bit i in mask[j].
   void (*leaf_sums)(const double* value, const uint64_t* mask, unsigned n, double* sum);
+  // gram[i][j] += sum over the rows of a[row][i] * b[row][j], at least for i <= j. All arrays have
+  // rows of `width` elements, a multiple of 8.
+  void (*add_gram)(const double* a, const double* b, unsigned rows, unsigned width, double* gram);
 };
 
 // The best table that this processor can run.

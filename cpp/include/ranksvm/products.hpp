@@ -26,6 +26,22 @@ struct SparseRows {
   int64_t rows, cols;
 };
 
+// A dense matrix in any order: element (r, c) at data[r * row_stride + c * col_stride].
+template <class T>
+struct Strided {
+  const T* data;
+  int64_t rows, cols, row_stride, col_stride;
+};
+
+// Weighted scatter of the rows inside groups: sum over groups g and rows r of g, every `row_step`-th
+// row of every `group_step`-th group, of weight_r (x_r - mean_g)(x_r - mean_g)', mean_g being the
+// weighted mean of those rows, divided by the share of the total weight that they hold. `rows` lists
+// the rows group by group, offsets[g] .. offsets[g + 1]. out has cols x cols elements.
+template <class T>
+void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, const int64_t* offsets,
+             int64_t groups, int64_t group_step, int64_t row_step, double* out,
+             const Context& context);
+
 template <class T>
 void rows_dot(const DenseRows<T>& a, const double* x, double* out, const Context& context);
 template <class T>

@@ -61,7 +61,7 @@ SOLVERS: dict[str, Callable[..., Solver]] = {
     "bundle": Bundle,
 }
 # Fewest products with X at the same certified gap, see benchmarks.
-AUTO_SOLVER = {"squared_hinge": "newton", "hinge": "smoothed_newton"}
+AUTO_SOLVER = {"squared_hinge": "newton", "hinge": "bundle"}
 # What to do about a solver that asks for more than the loss has.
 REMEDY = {
     "hessian": "the hinge has no second derivatives: use solver='smoothed_newton' or 'bundle', "
@@ -84,7 +84,7 @@ class LinearRankSVM(BaseRanker):
         What the sum over pairs is divided by; see the module's text for the conversions.
     solver : {"auto", "newton", "smoothed_newton", "bundle"}, default="auto"
         "newton" is for the squared hinge, "smoothed_newton" for the hinge, "bundle" (BMRM with
-        line search) for both; "auto" takes the one of the first two that fits.
+        line search) for both; "auto" takes "newton" or "bundle".
     counting : {"auto", "tree", "direct", "joachims", "pairs"}, default="auto"
         How the violated pairs are found; all give the same model.
     tol : float, default=1e-4
@@ -220,7 +220,7 @@ class LinearRankSVM(BaseRanker):
             backend, self.reduction, check_query_weight(query_weight, groups), n_items
         )
         objective = RankObjective(
-            MatrixMap(X, n_threads=threads), LOSSES[self.loss](backend), self.C * factor
+            MatrixMap(X, n_threads=threads), LOSSES[self.loss](backend), self.C * factor, groups
         )
         solver = self._make_solver(objective)
         start = objective.point(self._start(X.shape[1]))

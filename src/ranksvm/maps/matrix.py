@@ -15,15 +15,20 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ranksvm import _core
+from ranksvm.data.queries import QueryGroups
 
 Array = NDArray[np.float64]
 
 __all__ = ["MatrixMap", "ScoreMap"]
 
+MOST_SCATTER_COLUMNS = 256
+
 
 class ScoreMap(Protocol):
     """A linear operator on a Hilbert space."""
 
+    @property
+    def shape(self) -> tuple[int, int]: ...
     @property
     def dim(self) -> int: ...
     @property
@@ -32,6 +37,10 @@ class ScoreMap(Protocol):
     def scores(self, w: Array) -> Array: ...
     def pullback(self, g: Array) -> Array: ...
     def inner(self, u: Array, v: Array, v_scores: Array) -> float: ...
+
+    @property
+    def has_scatter(self) -> bool: ...
+    def scatter(self, weight: Array, groups: QueryGroups) -> Array: ...
 
 
 class MatrixMap:
@@ -45,10 +54,9 @@ class MatrixMap:
     """
 
     def __init__(self, X: Any, *, n_threads: int = 1) -> None:
-        self.shape: tuple[int, int] = X.shape
+        self._shape: tuple[int, int] = X.shape
         self._threads = n_threads
         self._n_products = 0
-        self._squares: Any = None
         if sp.issparse(X):
             by_rows = X.format == "csr"
             if not by_rows and X.format != "csc":
@@ -68,8 +76,14 @@ class MatrixMap:
         self._by_rows = by_rows
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """(n_items, n_features)."""
+        return self._shape
+
+    @property
     def dim(self) -> int:
-        return self.shape[1]
+        """Number of features."""
+        return self._shape[1]
 
     @property
     def n_products(self) -> int:
@@ -85,6 +99,35 @@ class MatrixMap:
     def inner(self, u: Array, v: Array, v_scores: Array) -> float:
         del v_scores
         return float(u @ v)
+
+    @property
+    def has_scatter(self) -> bool:
+        """Whether :meth:`scatter` is worth its price: dense, and not too many columns."""
+        return len(self._parts) == 1 and 0 < self.dim <= MOST_SCATTER_COLUMNS
+
+    def scatter(self, weight: Array, groups: QueryGroups) -> Array:
+        """Weighted scatter matrix of the items inside their queries, (dim, dim).
+
+        The sum over queries and their items of weight * (x - mean)(x - mean)', where mean is the
+        weighted mean of the query; on a sample of the items when all would cost more than about two
+        products with X.  For scaling only, so not counted as products.
+        """
+        n_items, dim = self.shape
+        sample = max(32 * n_items // dim, 64 * dim)
+        step = max(1, n_items // sample)
+        n_queries = len(groups.offsets) - 1
+        by_group = n_queries >= 64 * step
+        X = self._parts[0] if self._by_rows else self._parts[0].T
+        flat = _core.scatter(
+            X,
+            weight,
+            groups.rows,
+            groups.offsets,
+            step if by_group else 1,
+            1 if by_group else step,
+            self._threads,
+        )
+        return flat.reshape(dim, dim)
 
     def _product(self, parts: tuple[Any, ...], x: Array, *, transposed: bool) -> Array:
         self._n_products += 1

@@ -106,7 +106,7 @@ class Hinge:
 class SquaredHinge:
     """sum weight * max(0, 1 - s_b + s_w)^2."""
 
-    capabilities = frozenset({"hessian", "diagonal"})
+    capabilities = frozenset({"hessian"})
 
     def __init__(self, backend: PairBackend) -> None:
         self._backend = backend
@@ -131,7 +131,7 @@ class SquaredHinge:
 class SmoothedHinge:
     """The hinge with its corner rounded over a width ``mu`` in (0, 1)."""
 
-    capabilities = frozenset({"hessian", "diagonal"})
+    capabilities = frozenset({"hessian"})
 
     def __init__(self, backend: PairBackend, mu: float) -> None:
         if not 0.0 < mu < 1.0:

@@ -107,6 +107,10 @@ class Eval(Protocol):
         """Hessian of F times ``direction.w``.  One product with X'."""
         ...
 
+    def preconditioner(self) -> Callable[[Array], Array]:
+        """Approximate inverse of the Hessian of F; capability "preconditioner"."""
+        ...
+
     def line(self, direction: Point) -> Callable[[float], Trial]:
         """``t -> Trial`` at ``point + t * direction``.  No product with X."""
         ...
@@ -121,8 +125,8 @@ class Objective(Protocol):
         ``Eval.hessp`` works.
     ``"smoothing"``
         ``smoothed(mu)`` returns an objective with a Hessian that tends to this one as mu -> 0.
-    ``"diagonal"``
-        ``Eval.hess_diag()`` returns a positive estimate of the Hessian's diagonal.
+    ``"preconditioner"``
+        ``Eval.preconditioner()`` works.
     """
 
     @property
@@ -187,8 +191,10 @@ class SolverResult:
 class Solver(Protocol):
     """``requires`` names the capabilities an objective must have."""
 
-    name: str
-    requires: frozenset[str]
+    @property
+    def name(self) -> str: ...
+    @property
+    def requires(self) -> frozenset[str]: ...
 
     def solve(
         self, objective: Objective, start: Point, *, callback: Callback | None = None

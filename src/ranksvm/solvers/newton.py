@@ -20,6 +20,7 @@ Two ways of making sure of progress:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +40,7 @@ from ranksvm.solvers.base import (
 __all__ = ["Newton"]
 
 GLOBALIZATIONS = ("line_search", "trust_region")
-PRECONDITIONERS = ("none", "diagonal")
+PRECONDITIONERS = ("auto", "none")
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,8 @@ class Newton:
     max_iter : int
         Newton steps at most.
     globalization : {"line_search", "trust_region"}
-    preconditioner : {"none", "diagonal"}
-        ``"diagonal"`` needs the capability of that name, and one product per Newton step.
+    preconditioner : {"auto", "none"}
+        ``"auto"`` uses the objective's where it has the capability of that name.
     forcing : float
         Largest ``eta``.
     max_cg : int
@@ -64,8 +65,8 @@ class Newton:
     tol: float = 1e-3
     max_iter: int = 100
     globalization: str = "line_search"
-    preconditioner: str = "none"
-    forcing: float = 0.3
+    preconditioner: str = "auto"
+    forcing: float = 0.5
     max_cg: int = 500
 
     name = "newton"
@@ -76,8 +77,8 @@ class Newton:
 
     @property
     def requires(self) -> frozenset[str]:
-        more = {"diagonal"} if self.preconditioner == "diagonal" else set()
-        return frozenset({"hessian"} | more)
+        """Second derivatives."""
+        return frozenset({"hessian"})
 
     def solve(
         self, objective: Objective, start: Point, *, callback: Callback | None = None
@@ -121,6 +122,13 @@ class Stepper:
         trial = search(evaluation, newton.step)
         return None if trial is None else (trial.accept(), newton.steps)
 
+    def _preconditioner(self, evaluation: Eval) -> Callable[[Array], Array] | None:
+        if self._settings.preconditioner == "none":
+            return None
+        if "preconditioner" not in self._objective.capabilities:
+            return None
+        return evaluation.preconditioner()
+
     def _forcing(self, norm2: float, gap_goal: float) -> float:
         """How far to reduce the residual of the Newton system, relative to the gradient."""
         worth = np.sqrt(gap_goal / max(norm2, 1e-300))
@@ -151,16 +159,16 @@ class Stepper:
     def _conjugate_gradients(self, evaluation: Eval, gap_goal: float, radius: float) -> _Step:
         """Approximate minimiser of the quadratic model, inside a ball."""
         objective, settings = self._objective, self._settings
-        scale = _inverse_diagonal(evaluation) if settings.preconditioner == "diagonal" else None
+        apply = self._preconditioner(evaluation)
         residual = -evaluation.grad
+        descent = residual if apply is None else apply(residual)
         solution: Point | None = None
         direction: Point | None = None
         model = 0.0
         rho = 0.0
         first = 0.0
         for step in range(1, settings.max_cg + 1):
-            search_vector = residual if scale is None else scale * residual
-            image = objective.point(search_vector)
+            image = objective.point(descent)
             rho_new = objective.inner(residual, image)
             if direction is None:
                 first = rho_new
@@ -184,8 +192,8 @@ class Stepper:
             solution = solution.plus(length, direction)
             model += 0.5 * length * rho
             residual = residual - length * product
-            scaled = residual if scale is None else scale * residual
-            if float(residual @ scaled) <= eta2 * first:
+            descent = residual if apply is None else apply(residual)
+            if float(residual @ descent) <= eta2 * first:
                 break
         assert solution is not None
         return _Step(solution, step, model, False)
@@ -240,11 +248,6 @@ def search(evaluation: Eval, step: Point, *, most: int = 25) -> Trial | None:
             guard = 0.1 * width
         t = float(np.clip(guess, low + guard, high - guard))
     return best
-
-
-def _inverse_diagonal(evaluation: Eval) -> Array:
-    diagonal: Array = evaluation.hess_diag()  # type: ignore[attr-defined]
-    return 1.0 / diagonal
 
 
 def _length_to_boundary(
