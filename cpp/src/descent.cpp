@@ -2,7 +2,6 @@
 // idea is told in kernels.hpp). Everything that depends on the scores but not on the payload (child
 // numbers, ranks, targets, masks) is computed once and kept, so a product only streams through it.
 #include <algorithm>
-#include <bit>
 
 #include "ranksvm/plan.hpp"
 
@@ -61,6 +60,8 @@ class DescentPlan final : public Plan {
       odd_ = Buffer<uint32_t>(query_.depth > 1 ? n : 0, memory);
       child_lo_ = Buffer<uint32_t>(n, memory);
       count_ = Buffer<PairCount>(query_.size, memory);
+      even_count_ = Buffer<PairCount>(n, memory);
+      odd_count_ = Buffer<PairCount>(query_.depth > 1 ? n : 0, memory);
       if (n == 0) return;
       margin_ranks(sorted.ascending() + query_.begin, query_.size, margin, slots(plan.hi_, 0),
                    slots(plan.lo_, 0), context);
@@ -70,7 +71,8 @@ class DescentPlan final : public Plan {
       const uint32_t* row = order_.row() + query_.begin;
       uint32_t* start_row = query_.depth > 0 ? plan_.start_row_.data() + query_.begin : nullptr;
       pieces(query_.size, [&](uint32_t begin, uint32_t end) {
-        for (uint32_t i = begin; i < end; ++i) count_[i] = {0, 0};
+        PairCount* count = start_row == nullptr ? count_.data() : even_count_.data();
+        for (uint32_t i = begin; i < end; ++i) count[i] = {0, 0};
         if (start_row == nullptr) return;
         for (uint32_t h = begin; h < end; ++h) start_row[h] = row[start_[h]];
       });
@@ -106,6 +108,17 @@ class DescentPlan final : public Plan {
 
     // Items of the nodes of a depth, in score order; the root's stand in the sorted scores.
     uint32_t* items(uint32_t depth) { return depth % 2 == 0 ? even_.data() : odd_.data(); }
+    PairCount* counts(uint32_t depth) {
+      return depth % 2 == 0 ? even_count_.data() : odd_count_.data();
+    }
+
+    // Looks up the children of items [first, last) of a node.
+    void find_digits(const Node& node, uint32_t depth, uint32_t first, uint32_t last) {
+      const uint8_t* digit_at = order_.digits(query_, depth);
+      const uint32_t* position = (depth == 0 ? start_ : items(depth)) + node.begin;
+      uint8_t* digit = slots(plan_.digit_, depth) + node.begin;
+      for (uint32_t h = first; h < last; ++h) digit[h] = digit_at[position[h]];
+    }
 
     CountSweep sweep(const Node& node, uint32_t depth, uint32_t* child_begin,
                      uint8_t* child_inner) {
@@ -123,7 +136,6 @@ class DescentPlan final : public Plan {
       s.start = kZero;
       s.child_begin = child_begin;
       s.child_inner = child_inner;
-      s.digit_at = order_.digits(query_, depth);
       s.position = (depth == 0 ? start_ : items(depth)) + node.begin;
       s.hi = slots(plan_.hi_, depth) + node.begin;
       s.lo = slots(plan_.lo_, depth) + node.begin;
@@ -133,7 +145,9 @@ class DescentPlan final : public Plan {
       s.position_to = more ? items(depth + 1) : nullptr;
       s.hi_to = more ? slots(plan_.hi_, depth + 1) : nullptr;
       s.lo_to = more ? slots(plan_.lo_, depth + 1) : nullptr;
-      s.count = count_.data();
+      s.count = counts(depth) + node.begin;
+      s.count_to = more ? counts(depth + 1) : nullptr;
+      s.count_final = count_.data();
       return s;
     }
 
@@ -153,7 +167,8 @@ class DescentPlan final : public Plan {
       context_.parallel_for(chunks, [&](std::size_t c, const Context&) {
         uint32_t seen[kLanes] = {};
         const uint32_t end = std::min<uint32_t>(n, (c + 1) * kChunk);
-        for (uint32_t h = c * kChunk; h < end; ++h) ++seen[whole.digit_at[whole.position[h]]];
+        find_digits(node, depth, c * kChunk, end);
+        for (uint32_t h = c * kChunk; h < end; ++h) ++seen[whole.digit[h]];
         std::copy_n(seen, kLanes, start.data() + c * kLanes);
       });
       running_starts(start);
@@ -176,20 +191,15 @@ class DescentPlan final : public Plan {
       if (node.kind == NodeKind::leaf) return leaf(node);
       uint32_t child_begin[kLanes];
       uint8_t child_inner[kLanes];
+      find_digits(node, depth, 0, node.end - node.begin);
       plan_.kernels_.count_sweep(sweep(node, depth, child_begin, child_inner), Ranks::both);
       for (unsigned c = 0; c < node.children; ++c) descend(node.first_child + c, depth + 1);
     }
 
     void leaf(const Node& node) {
       const unsigned n = node.end - node.begin;
-      uint64_t* mask = mask_ + node.begin;
       plan_.kernels_.leaf_masks(score_ + node.begin, order_.level() + query_.begin + node.begin, n,
-                                margin_, mask);
-      for (unsigned i = 0; i < n; ++i) {
-        const uint64_t worse = mask[i] & ((uint64_t{1} << i) - 1);
-        count_[node.begin + i].below += std::popcount(worse);
-        count_[node.begin + i].above += std::popcount(mask[i] ^ worse);
-      }
+                                margin_, mask_ + node.begin, count_.data() + node.begin);
     }
 
     DescentPlan& plan_;
@@ -201,7 +211,7 @@ class DescentPlan final : public Plan {
     const uint32_t* start_;
     uint64_t* mask_;
     Buffer<uint32_t> even_, odd_, child_lo_;
-    Buffer<PairCount> count_;
+    Buffer<PairCount> count_, even_count_, odd_count_;
   };
 
   // One pass of a payload through the plan of one query. `load(row)` is the payload of an item;

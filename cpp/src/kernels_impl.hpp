@@ -12,85 +12,76 @@
 namespace ranksvm {
 namespace {
 
-// Runs over the window rows of [first, last): calls fill(row, h) once per item in order, then the
-// two look-ups for the items whose ranks fall into the window. Ranks ascend, so every look-up is one
-// pointer that only moves forward.
-struct Cursor {
-  uint32_t next;
-  const uint32_t* rank;
-
-  // First item whose rank is at least `from`.
-  static uint32_t lower_bound(const uint32_t* rank, uint32_t n, uint32_t from) {
-    uint32_t begin = 0;
-    while (n > 0) {
-      const uint32_t half = n / 2;
-      if (rank[begin + half] < from) {
-        begin += half + 1;
-        n -= half + 1;
-      } else {
-        n = half;
-      }
+// First of n ascending ranks that is at least `from`.
+inline uint32_t first_at_least(const uint32_t* rank, uint32_t n, uint32_t from) {
+  uint32_t begin = 0;
+  while (from > 0 && n > 0) {
+    const uint32_t half = n / 2;
+    if (rank[begin + half] < from) {
+      begin += half + 1;
+      n -= half + 1;
+    } else {
+      n = half;
     }
-    return begin;
   }
-};
+  return begin;
+}
 
 inline uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
+// Both sweeps go through the items window by window: fill the rows of the window, then make the two
+// look-ups for the items whose ranks fall into it. Ranks ascend, so each look-up is one pointer that
+// only moves forward. A look-up of rank r reads the row before item r, so the last row of a window
+// belongs to the next one, except at the end of the node.
 template <Ranks kRanks>
 void count_sweep(const CountSweep& s) {
   constexpr bool kLower = (static_cast<int>(kRanks) & 1) != 0;
   constexpr bool kUpper = (static_cast<int>(kRanks) & 2) != 0;
   alignas(64) uint32_t table[(kWindow + 1) * kLanes];
-  Cursor lower{s.first == 0 ? 0 : Cursor::lower_bound(s.lo, s.n, s.first), s.lo};
-  Cursor upper{s.first == 0 ? 0 : Cursor::lower_bound(s.hi, s.n, s.first), s.hi};
+  uint32_t lower = first_at_least(s.lo, s.n, s.first);
+  uint32_t upper = first_at_least(s.hi, s.n, s.first);
   simd::CountRow row(s.start);
   for (uint32_t from = s.first;; from += kWindow) {
     const uint32_t to = min_u32(from + kWindow, s.last);
-    const bool final = to == s.n;
+    const uint32_t limit = to == s.n ? s.n + 1 : to;
     row.store(table);
     for (uint32_t h = from; h < to; ++h) {
-      uint8_t digit;
+      const uint8_t digit = s.digit[h];
       if constexpr (kLower) {
-        const uint32_t position = s.position[h];
-        digit = s.digit_at[position];
         const uint32_t* counts = table + (h - from) * kLanes + digit;
-        s.digit[h] = digit;
-        s.target[h] = s.child_inner[digit] ? s.child_begin[digit] + counts[0] - counts[1] : position;
-      } else {
-        digit = s.digit[h];
+        s.target[h] =
+            s.child_inner[digit] ? s.child_begin[digit] + counts[0] - counts[1] : s.position[h];
       }
       row.add(digit);
       row.store(table + (h + 1 - from) * kLanes);
     }
-    // A look-up reads row rank - from, so the last row belongs to the next window (or to nobody).
-    const uint32_t limit = final ? s.n + 1 : to;
     if constexpr (kLower) {
-      uint32_t p = lower.next;
+      uint32_t p = lower;
       for (; p < s.n && s.lo[p] < limit; ++p) {
-        const uint32_t position = s.position[p];
-        const uint8_t digit = s.digit_at[position];
+        const uint8_t digit = s.digit[p];
         const uint32_t* counts = table + (s.lo[p] - from) * kLanes + digit;
         s.child_lo[p] = counts[0] - counts[1];
-        s.count[position].below += s.child_begin[digit] - s.node - s.lo[p] + counts[0];
+        s.count[p].below += s.child_begin[digit] - s.node - s.lo[p] + counts[0];
       }
-      lower.next = p;
+      lower = p;
     }
     if constexpr (kUpper) {
-      uint32_t p = upper.next;
+      uint32_t p = upper;
       for (; p < s.n && s.hi[p] < limit; ++p) {
         const uint8_t digit = s.digit[p];
         const uint32_t* counts = table + (s.hi[p] - from) * kLanes + digit;
-        const uint32_t position = s.position[p];
-        s.count[position].above += counts[1];
+        const uint32_t target = s.target[p];
+        const PairCount count{s.count[p].above + counts[1], s.count[p].below};
         if (s.child_inner[digit]) {
-          const uint32_t target = s.target[p];
-          s.position_to[target] = position;
+          s.position_to[target] = s.position[p];
           s.hi_to[target] = counts[0] - counts[1];
           s.lo_to[target] = s.child_lo[p];
+          s.count_to[target] = count;
+        } else {
+          s.count_final[target] = count;
         }
       }
-      upper.next = p;
+      upper = p;
     }
     if (to == s.last) break;
   }
@@ -108,18 +99,17 @@ void sum_sweep(const SumSweep<Rec>& s) {
   constexpr bool kLower = (static_cast<int>(kRanks) & 1) != 0;
   constexpr bool kUpper = (static_cast<int>(kRanks) & 2) != 0;
   alignas(64) double table[(kWindow + 1) * kLanes];
-  uint32_t lower = s.first == 0 ? 0 : Cursor::lower_bound(s.lo, s.n, s.first);
-  uint32_t upper = s.first == 0 ? 0 : Cursor::lower_bound(s.hi, s.n, s.first);
+  uint32_t lower = first_at_least(s.lo, s.n, s.first);
+  uint32_t upper = first_at_least(s.hi, s.n, s.first);
   simd::SumRow row(s.start);
   for (uint32_t from = s.first;; from += kWindow) {
     const uint32_t to = min_u32(from + kWindow, s.last);
-    const bool final = to == s.n;
+    const uint32_t limit = to == s.n ? s.n + 1 : to;
     row.store(table);
     for (uint32_t h = from; h < to; ++h) {
       row.add(s.digit[h], s.in[h].value);
       row.store(table + (h + 1 - from) * kLanes);
     }
-    const uint32_t limit = final ? s.n + 1 : to;
     if constexpr (kLower) {
       uint32_t p = lower;
       for (; p < s.n && s.lo[p] < limit; ++p) {
@@ -155,7 +145,7 @@ void run_sum_sweep(const SumSweep<Rec>& s, Ranks ranks) {
 }
 
 void leaf_masks(const double* score, const uint32_t* level, unsigned n, double margin,
-                uint64_t* mask) {
+                uint64_t* mask, PairCount* count) {
   alignas(64) double padded[kLeaf];
   const unsigned width = (n + 7) / 8 * 8;
   for (unsigned i = 0; i < n; ++i) padded[i] = score[i];
@@ -169,7 +159,11 @@ void leaf_masks(const double* score, const uint32_t* level, unsigned n, double m
     for (unsigned i = begin; i < end; ++i) {
       uint64_t above, below;
       simd::violated_bits(padded, width, padded[i], margin, &above, &below);
-      mask[i] = (above & better) | (below & worse);
+      above &= better;
+      below &= worse;
+      mask[i] = above | below;
+      count[i].above += static_cast<uint32_t>(__builtin_popcountll(above));
+      count[i].below += static_cast<uint32_t>(__builtin_popcountll(below));
     }
     begin = end;
   }

@@ -50,15 +50,17 @@ void margin_ranks(const double* s, uint32_t n, double margin, uint32_t* hi, uint
     uint32_t h = chunks == 1 ? 0 : static_cast<uint32_t>(chunk * kChunk);
     const uint32_t end = chunk + 1 == chunks ? n : h + kChunk;
     uint32_t p = h == 0 ? 0 : lower_rank(h);
+    // Items from here on get their upper rank from the next chunk.
+    const uint32_t rest = end == n ? n : lower_rank(end);
     // One merge gives both ranks. An equal score is always within the margin, so p <= h.
-    while (h < end) {
+    while (h < end && p < rest) {
       lo[h] = p;
       hi[p] = h;
       const bool within = s[h] - s[p] < margin;
       h += within;
       p += !within;
     }
-    const uint32_t rest = end == n ? n : lower_rank(end);
+    for (; h < end; ++h) lo[h] = p;
     for (; p < rest; ++p) hi[p] = end;
   });
 }

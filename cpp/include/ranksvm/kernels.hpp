@@ -31,23 +31,25 @@ struct PairCount {
 };
 
 // Counting sweep over items [first, last) of a node of n items. All positions are relative to the
-// query; `node` is the position of the node's first item.
+// query; `node` is the position of the node's first item. Items move on to where the node below
+// wants them, in score order; those of a child that is no node go to their position.
 struct CountSweep {
   uint32_t n, first, last, node;
   const uint32_t* start;        // [kLanes] running counts before `first`
   const uint32_t* child_begin;  // [kLanes] first position of each child
   const uint8_t* child_inner;   // [kLanes] whether the child is a node of its own
-  const uint8_t* digit_at;      // digit by position
-  const uint32_t* position;     // score order -> position
+  const uint8_t* digit;         // these five: score order
+  const uint32_t* position;
   const uint32_t* hi;
   const uint32_t* lo;
-  uint8_t* digit;        // out, score order
-  uint32_t* target;      // out, score order -> place in the children's order
-  uint32_t* child_lo;    // work, score order: rank inside the child
-  uint32_t* position_to; // out, by place in the children's order, inner children only
+  PairCount* count;        // pairs counted so far; `below` is added to on the way
+  uint32_t* target;        // out, score order
+  uint32_t* child_lo;      // work, score order
+  uint32_t* position_to;   // out, by target, of inner children
   uint32_t* hi_to;
   uint32_t* lo_to;
-  PairCount* count;      // added to, by position
+  PairCount* count_to;     // out, by target, of inner children
+  PairCount* count_final;  // out, by position, of the others
 };
 
 struct Record {
@@ -78,9 +80,9 @@ struct Kernels {
   void (*sum_sweep)(const SumSweep<Record>&, Ranks);
   void (*split_sweep)(const SumSweep<SplitRecord>&, Ranks);
   // Violated pairs among n <= kLeaf items in relevance order: bit j of mask[i] is set when the pair
-  // of i and j is comparable and violated. Items of one level share level[].
+  // of i and j is comparable and violated; count[i] is added to. Items of one level share level[].
   void (*leaf_masks)(const double* score, const uint32_t* level, unsigned n, double margin,
-                     uint64_t* mask);
+                     uint64_t* mask, PairCount* count);
   // sum[i] = sum of value[j] over all j with bit i in mask[j].
   void (*leaf_sums)(const double* value, const uint64_t* mask, unsigned n, double* sum);
   // gram[i][j] += sum over the rows of a[row][i] * b[row][j], at least for i <= j. All arrays have

@@ -40,6 +40,11 @@ struct Query {
   int64_t digit_begin;   // into Order::digits: depth rows of `size`
 };
 
+// Below this many items the work is done before other threads have woken up.
+constexpr int64_t kWorthThreads = int64_t{1} << 14;
+// Items of one large query that a thread sweeps at a time.
+constexpr uint32_t kChunk = 1U << 15;
+
 class Order {
  public:
   // `rows` lists the row numbers query by query, offsets[q] .. offsets[q + 1]; `utility` is by row.
@@ -78,9 +83,14 @@ class Order {
   // then each large one with all threads to itself.
   template <class Body>
   void for_each_query(const Context& context, Body&& body) const {
-    context.parallel_for(batches_.size(), [&](std::size_t b, const Context& serial) {
+    auto batch = [&](std::size_t b, const Context& serial) {
       for (uint32_t q = batches_[b].first; q < batches_[b].second; ++q) body(q, serial);
-    });
+    };
+    if (size_ < kWorthThreads) {
+      context.one_thread().parallel_for(batches_.size(), batch);
+    } else {
+      context.parallel_for(batches_.size(), batch);
+    }
     for (const uint32_t q : large_) body(q, context);
   }
 
@@ -98,8 +108,5 @@ class Order {
   std::vector<std::pair<uint32_t, uint32_t>> batches_;
   std::vector<uint32_t> large_;
 };
-
-// Items of one large query that a thread sweeps at a time.
-constexpr uint32_t kChunk = 1U << 15;
 
 }  // namespace ranksvm

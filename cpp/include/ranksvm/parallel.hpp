@@ -49,6 +49,8 @@ class Context {
       : threads_(std::max(1, threads)), watch_(std::make_shared<Watch>(std::move(interrupted))) {}
 
   int threads() const { return threads_; }
+  // The same, for work that is too small to share.
+  Context one_thread() const { return Context(*this, thread_); }
 
   // Throws Interrupted when the user asked to stop. Call it at least every few milliseconds from
   // long loops.

@@ -1,0 +1,1 @@
+"""Benchmarks of ranksvm: ``python -m benchmarks``; see README.md beside this file."""

@@ -1,0 +1,219 @@
+"""Tables on the screen, everything in one JSON file, and the goals."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+from benchmarks.common import Config
+
+__all__ = ["GOALS", "Goal", "Report", "Row", "describe_machine"]
+
+Row = Mapping[str, Any]
+
+_PACKAGES = (
+    "ranksvm", "numpy", "scipy", "scikit-learn", "scikit-survival", "threadpoolctl", "matplotlib",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A ratio that has to be reached; ``threads`` are those that the goal speaks of."""
+
+    key: str
+    what: str
+    at_most: float
+    threads: int
+
+
+GOALS = (
+    Goal("oracle_1", "oracle value + gradient, m = 1e6, 1 thread / numpy.argsort", 3.0, 1),
+    Goal("oracle_n", "the same, 2 threads", 1.8, 2),
+    Goal("hessp_1", "Hessian product at a frozen point, m = 1e6, 1 thread / numpy.argsort", 1.0, 1),
+    Goal("hessp_n", "the same, 2 threads", 0.6, 2),
+    Goal(
+        "outside_products",
+        "squared-hinge fit, reuters-like 512,000, 1 thread: outside / inside the products with X",
+        0.7,
+        1,
+    ),
+    Goal("csr_products", "threaded CSR products, 2 threads / SciPy's", 0.6, 2),
+    Goal(
+        "explicit_pairs",
+        "hinge fit at gap 1e-3, cadata-like 16,000, 1 thread / explicit pairs",
+        0.01,
+        1,
+    ),
+    Goal(
+        "letor_tree",
+        "oracle value + gradient, LETOR-like, 1 thread / counting='tree'",
+        0.3,
+        1,
+    ),
+    Goal("growth", "growth exponent of fit time with m, cadata-like 1e4 to 1e6, 1 thread", 1.2, 1),
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    value: float
+    detail: str
+
+
+class Report:
+    """Collects what the benchmarks find; prints it as it comes."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.parts: dict[str, dict[str, Any]] = {}
+        self._part: dict[str, Any] = {}
+        self._reached: dict[str, Measured] = {}
+
+    @contextmanager
+    def part(self, name: str, title: str) -> Any:
+        """Everything inside the block belongs to the benchmark ``name``."""
+        print(f"\n=== {name}: {title}", flush=True)
+        self._part = self.parts[name] = {"title": title, "tables": {}, "notes": [], "curves": []}
+        start = time.perf_counter()
+        yield
+        self._part["seconds"] = time.perf_counter() - start
+        print(f"\n[{name}: {self._part['seconds']:.1f} s]", flush=True)
+
+    def table(self, title: str, rows: Sequence[Row]) -> None:
+        self._part["tables"][title] = [dict(row) for row in rows]
+        print(f"\n{title}")
+        print(format_table(rows), flush=True)
+
+    def note(self, text: str) -> None:
+        """A sentence that belongs to the tables: a check that was made, a row that was skipped."""
+        self._part["notes"].append(text)
+        print(f"  - {text}", flush=True)
+
+    def curve(self, panel: str, label: str, points: Sequence[tuple[float, float]]) -> None:
+        """A line of a figure: its panel, its name, (x, y) pairs."""
+        self._part["curves"].append({"panel": panel, "label": label, "points": list(points)})
+
+    def reach(self, key: str, value: float, detail: str) -> None:
+        """Put down what was measured for a goal, and under which circumstances."""
+        if key not in {goal.key for goal in GOALS}:
+            raise KeyError(f"no goal {key!r}; there are {', '.join(g.key for g in GOALS)}")
+        self._reached[key] = Measured(value, detail)
+
+    def goals(self) -> list[dict[str, Any]]:
+        rows = []
+        for goal in GOALS:
+            found = self._reached.get(goal.key)
+            rows.append(
+                {
+                    **asdict(goal),
+                    "measured": None if found is None else found.value,
+                    "verdict": self._verdict(goal, found),
+                    "detail": "" if found is None else found.detail,
+                }
+            )
+        return rows
+
+    def _verdict(self, goal: Goal, found: Measured | None) -> str:
+        if found is None:
+            return "not run"
+        if self.config.quick or goal.threads not in (1, self.config.threads):
+            return "not judged"
+        return "pass" if found.value <= goal.at_most else "miss"
+
+    def print_goals(self) -> None:
+        columns = ("what", "measured", "at_most", "verdict", "detail")
+        rows = [{name: row[name] for name in columns} for row in self.goals()]
+        print("\n=== goals\n")
+        print(format_table(rows))
+        if self.config.quick:
+            print("\nquick: the sizes are smaller than stated, so the goals are not judged.")
+        elif self.config.threads != 2:
+            print("\nThe goals speak of two threads; with others, threaded ones are not judged.")
+
+    def write(self, path: Path) -> None:
+        content = {
+            "machine": describe_machine(),
+            "config": asdict(self.config),
+            "goals": self.goals(),
+            "parts": self.parts,
+        }
+        path.write_text(json.dumps(content, indent=1, default=_plain) + "\n", encoding="utf-8")
+
+
+def describe_machine() -> dict[str, Any]:
+    """Processor, versions, BLAS: what the numbers depend on, and no name or path."""
+    versions = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = "not installed"
+    pools = [
+        f"{pool['internal_api']} {pool.get('version') or ''}".strip() for pool in threadpool_info()
+    ]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return {
+        "cpu": _cpu_model(),
+        "cores": cores,
+        "load": load,
+        "system": f"{platform.system()} {platform.machine()}",
+        "versions": versions,
+        "thread_pools": sorted(set(pools)),
+    }
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else "unknown"
+
+
+def format_table(rows: Sequence[Row]) -> str:
+    """Aligned columns; numbers to the right."""
+    if not rows:
+        return "  (no rows)"
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [[_show(row.get(name)) for name in names] for row in rows]
+    numeric = [all(not isinstance(row.get(name), str) for row in rows) for name in names]
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+
+    def line(parts: Sequence[str]) -> str:
+        aligned = (
+            part.rjust(width) if right else part.ljust(width)
+            for part, width, right in zip(parts, widths, numeric, strict=True)
+        )
+        return ("  " + "  ".join(aligned)).rstrip()
+
+    return "\n".join([line(names), line(["-" * width for width in widths]), *map(line, cells)])
+
+
+def _show(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int | np.integer):
+        return f"{value:,}"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as JSON's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"cannot write a {type(value).__name__} as JSON")

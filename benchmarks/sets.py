@@ -1,0 +1,265 @@
+"""The sets: imitations from :mod:`ranksvm.datasets`, and real ones where they are at hand.
+
+A :class:`Task` is a set together with the strength of the loss.  The strengths are those of Airola,
+Pahikkala & Salakoski, J(w) = (1/N) sum loss + lambda |w|^2 with lambda = 0.1 for cadata and 1e-5 for
+reuters; in our terms C = 1 / (2 lambda) over the mean of the N pairs, C = 1 / (2 lambda N) over their
+sum.  For reuters-like 512,000 this is C = 3.8e-7 over the sum.  Sets with queries take C = 2^-10 over
+the sum.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.datasets import load_svmlight_file
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import StandardScaler
+
+from benchmarks.common import SEED, TOL, Array, FitResult, timed_fit
+from ranksvm import LinearRankSVM
+from ranksvm.backends.native import NativeBackend
+from ranksvm.data.queries import QueryGroups
+from ranksvm.datasets import make_cadata_like, make_letor_like, make_reuters_like
+from ranksvm.pairs.oracle import LOSSES
+from ranksvm.pairs.order import PairOrder
+
+__all__ = [
+    "Task",
+    "cadata_like",
+    "letor_like",
+    "matrix_bytes",
+    "real_tasks",
+    "reuters_like",
+    "too_slow",
+]
+
+CADATA_LAMBDA = 0.1
+REUTERS_LAMBDA = 1e-5
+LETOR_C = 2.0**-10
+
+# Countings with a quadratic term are left out where one evaluation takes more elementary steps.
+MOST_STEPS = 3e8
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A set to learn and the objective to learn it with.
+
+    Attributes
+    ----------
+    name : str
+    X, y, qid
+        As for ``LinearRankSVM.fit``.
+    C, reduction
+        As for ``LinearRankSVM``.
+    strength : str
+        C in words.
+    optimum : float or None
+        A published optimum of the squared hinge.
+    """
+
+    name: str
+    X: Any
+    y: Array
+    qid: Any
+    C: float
+    reduction: str
+    strength: str
+    optimum: float | None = None
+
+    @property
+    def n_items(self) -> int:
+        return len(self.y)
+
+    @cached_property
+    def groups(self) -> QueryGroups:
+        return QueryGroups.from_qid(self.qid, self.n_items)
+
+    @cached_property
+    def n_pairs(self) -> int:
+        return sum(self.backend().pairs)
+
+    @property
+    def sum_C(self) -> float:
+        """C over the plain sum of the pairs."""
+        return self.C if self.reduction == "sum" else self.C / self.n_pairs
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether two items of one query have the same utility."""
+        sizes = self.groups.sizes
+        return self.n_pairs < int((sizes * (sizes - 1) // 2).sum())
+
+    def backend(self, counting: str = "auto", threads: int = 1) -> NativeBackend:
+        return NativeBackend(
+            PairOrder(self.y, self.groups), counting=counting, n_threads=threads
+        )
+
+    def loss(self, loss: str = "squared_hinge", counting: str = "auto", threads: int = 1) -> Any:
+        return LOSSES[loss](self.backend(counting, threads))
+
+    def value(self, loss: str, coef: Array) -> float:
+        """The objective at any coefficients, those of another program for example."""
+        pairs: float = self.loss(loss).at(self.X @ coef).value
+        return 0.5 * float(coef @ coef) + self.sum_C * pairs
+
+    def fit(
+        self, loss: str, *, threads: int = 1, stop_after: float = np.inf, **settings: Any
+    ) -> FitResult:
+        settings = {"tol": TOL, "n_jobs": threads, **settings}
+        model = LinearRankSVM(C=self.C, reduction=self.reduction, loss=loss, **settings)
+        return timed_fit(model, self.X, self.y, self.qid, stop_after=stop_after)
+
+    def lower_bound(self, loss: str, tol: float = 1e-6) -> float:
+        """A certified lower bound of the optimum, from a much more exact fit."""
+        model = self.fit(loss, tol=tol, stop_after=60.0).model
+        return model.objective_ - model.gap_
+
+
+def _steps(task: Task, counting: str) -> float:
+    """Elementary steps of one evaluation, up to a factor; 0 for the linearithmic countings."""
+    if counting in ("auto", "tree"):
+        return 0.0
+    groups = task.groups
+    sizes = groups.sizes.astype(float)
+    if counting == "pairs":
+        return float((sizes * sizes).sum())
+    codes = np.unique(task.y, return_inverse=True)[1].astype(np.int64)
+    levels_of = np.unique(groups.index * (codes.max() + 1) + codes) // (codes.max() + 1)
+    levels = np.bincount(levels_of, minlength=len(sizes))
+    return float((sizes * levels).sum())
+
+
+def too_slow(task: Task, counting: str) -> str | None:
+    """Why a counting is left out on a set, or None."""
+    steps = _steps(task, counting)
+    if steps <= MOST_STEPS:
+        return None
+    return f"counting={counting!r} on {task.name}: {steps:.1g} steps an evaluation"
+
+
+def matrix_bytes(X: Any) -> int:
+    """Bytes of the arrays that a matrix consists of."""
+    if sp.issparse(X):
+        return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
+    return int(X.nbytes)
+
+
+def _mean_C(strength: float) -> dict[str, Any]:
+    return {"C": 0.5 / strength, "reduction": "mean", "strength": f"lambda = {strength:g}"}
+
+
+def _sum_C(C: float) -> dict[str, Any]:
+    return {"C": C, "reduction": "sum", "strength": f"C = 2^{np.log2(C):.0f}, sum"}
+
+
+@lru_cache(maxsize=2)
+def cadata_like(m: int) -> Task:
+    X, y, qid, _ = make_cadata_like(m, random_state=SEED)
+    return Task(f"cadata-like {m:,}", X, y, qid, **_mean_C(CADATA_LAMBDA))
+
+
+@lru_cache(maxsize=1)
+def reuters_like(m: int) -> Task:
+    X, y, qid, _ = make_reuters_like(m, random_state=SEED)
+    return Task(f"reuters-like {m:,}", X, y, qid, **_mean_C(REUTERS_LAMBDA))
+
+
+@lru_cache(maxsize=1)
+def letor_like(n_queries: int) -> Task:
+    X, y, qid, _ = make_letor_like(n_queries, random_state=SEED)
+    return Task(f"LETOR-like {n_queries:,} queries", X, y, qid, **_sum_C(LETOR_C))
+
+
+# --- Real sets ------------------------------------------------------------------------------------
+
+
+def _data_folder() -> Path:
+    """$RANKSVM_DATA, or shared/data beside the folder of the project."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    return Path(os.environ.get("RANKSVM_DATA", beside))
+
+
+def _letor_fold(folder: Path, n_features: int, optimum: float) -> Task:
+    """The training part of fold 1 of a LETOR set."""
+    parts = [
+        load_svmlight_file(str(folder / f"S{k}.txt.gz"), n_features=n_features, query_id=True)
+        for k in (1, 2, 3)
+    ]
+    X = sp.vstack([part[0] for part in parts]).toarray()
+    y, qid = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
+    return Task(f"{folder.name} fold 1", X, y, qid, **_sum_C(LETOR_C), optimum=optimum)
+
+
+def _mq2008(folder: Path) -> Task:
+    return _letor_fold(folder / "MQ2008", 46, 29.896913)
+
+
+def _ohsumed(folder: Path) -> Task:
+    return _letor_fold(folder / "OHSUMED", 45, 322.177717)
+
+
+def _cadata_part(folder: Path) -> tuple[Any, Array]:
+    """Standardised; 16,000 rows as in the paper."""
+    X, y = load_svmlight_file(str(folder / "cadata" / "cadata.txt.gz"))
+    rows = np.random.default_rng(0).permutation(len(y))[:16_000]
+    return StandardScaler().fit_transform(X.toarray())[rows], y[rows]
+
+
+def _cadata(folder: Path) -> Task:
+    X, y = _cadata_part(folder)
+    return Task("cadata 16,000", X, y, None, **_mean_C(CADATA_LAMBDA))
+
+
+def _cadata_strong(folder: Path) -> Task:
+    X, y = _cadata_part(folder)
+    return Task("cadata 16,000, weak regulariser", X, y, None, **_sum_C(LETOR_C), optimum=63949.5)
+
+
+def _reuters(folder: Path) -> Task:
+    """tf-idf of the texts; the utility of a document is its product with a held-out one."""
+    path = folder / "reuters21578" / "reuters.tsv.gz"
+    with gzip.open(path, "rt", encoding="utf-8", errors="replace", newline="") as file:
+        texts = [row[3] for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
+    X = TfidfVectorizer().fit_transform(texts).tocsr()
+    X = X[np.diff(X.indptr) > 0]  # some documents have no text
+    held_out = int(np.random.default_rng(SEED).integers(X.shape[0]))
+    y = np.asarray((X @ X[held_out].T).todense()).ravel()
+    rows = np.delete(np.arange(X.shape[0]), held_out)
+    name = f"reuters21578 {len(rows):,}"
+    return Task(name, X[rows], y[rows], None, **_mean_C(REUTERS_LAMBDA))
+
+
+_REAL: dict[str, Callable[[Path], Task]] = {
+    "cadata": _cadata,
+    "cadata, weak regulariser": _cadata_strong,
+    "reuters21578": _reuters,
+    "MQ2008": _mq2008,
+    "OHSUMED": _ohsumed,
+}
+
+
+def real_tasks(skipped: Callable[[str], None]) -> Iterator[Task]:
+    """The real sets that are there; ``skipped`` is told of the others."""
+    folder = _data_folder()
+    for name, load in _REAL.items():
+        try:
+            task = _load_real(load, folder)
+        except FileNotFoundError:
+            skipped(f"{name} skipped: its files are not there; $RANKSVM_DATA names their folder")
+            continue
+        yield task
+
+
+@lru_cache(maxsize=len(_REAL))
+def _load_real(load: Callable[[Path], Task], folder: Path) -> Task:
+    return load(folder)

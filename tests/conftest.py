@@ -1,0 +1,86 @@
+"""What all tests share: how hypothesis draws, and where the real data lies."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from sklearn.datasets import load_svmlight_file
+
+from ranksvm.solvers.base import Array
+
+# The same examples in every run; no time limits, as machines differ.
+settings.register_profile("ranksvm", max_examples=75, deadline=None, derandomize=True)
+settings.load_profile("ranksvm")
+
+
+class RankingData(NamedTuple):
+    X: Array
+    y: Array
+    qid: np.ndarray | None
+
+
+@pytest.fixture
+def untouched() -> Callable[[int, type], np.ndarray]:
+    """Return ``make(n, dtype)``: zeros that take addresses but no memory until they are written."""
+
+    def make(n: int, dtype: type) -> np.ndarray:
+        if sys.platform != "linux":
+            pytest.skip("this system does not hand out addresses without memory")
+        no_reserve = getattr(mmap, "MAP_NORESERVE", 0x4000)  # Python has the name from 3.13 on
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve
+        try:
+            block = mmap.mmap(-1, n * np.dtype(dtype).itemsize, flags=flags)
+        except OSError as error:
+            pytest.skip(f"cannot reserve the addresses: {error}")
+        return np.frombuffer(block, dtype=dtype)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def data_directory() -> Path:
+    """The real sets: in $RANKSVM_DATA, or beside the repository; they are not part of it."""
+    beside = Path(__file__).resolve().parents[1].parent / "shared" / "data"
+    directory = Path(os.environ.get("RANKSVM_DATA", beside))
+    if not directory.is_dir():
+        pytest.skip("no real data; set RANKSVM_DATA to the directory with MQ2008, OHSUMED, cadata")
+    return directory
+
+
+def load_letor(directory: Path, name: str, parts: str) -> RankingData:
+    """Parts of a LETOR set, one after the other; ``parts`` as in "123"."""
+    paths = [directory / name / f"S{part}.txt.gz" for part in parts]
+    for path in paths:
+        if not path.is_file():
+            pytest.skip(f"no file {path.name} of {name} in the data directory")
+    blocks = [load_svmlight_file(path, query_id=True) for path in paths]
+    n_features = max(block[0].shape[1] for block in blocks)
+    X = np.zeros((sum(block[0].shape[0] for block in blocks), n_features))
+    row = 0
+    for block in blocks:
+        X[row : row + block[0].shape[0], : block[0].shape[1]] = block[0].toarray()
+        row += block[0].shape[0]
+    y = np.concatenate([block[1] for block in blocks])
+    qid = np.concatenate([block[2] for block in blocks])
+    return RankingData(X, y, qid)
+
+
+def load_cadata(directory: Path) -> tuple[RankingData, RankingData]:
+    """The first 16,000 items of a seeded permutation, standardised, and the rest on their scale."""
+    path = directory / "cadata" / "cadata.txt.gz"
+    if not path.is_file():
+        pytest.skip("no cadata/cadata.txt.gz in the data directory")
+    X, y = load_svmlight_file(path)
+    X = X.toarray()
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    order = np.random.default_rng(0).permutation(len(y))
+    train, test = order[:16_000], order[16_000:]
+    return RankingData(X[train], y[train], None), RankingData(X[test], y[test], None)
