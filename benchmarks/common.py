@@ -10,6 +10,7 @@ import statistics
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -146,9 +147,7 @@ def interleave(
         spent = time.perf_counter() - start
         if spent * (done + 2) / (done + 1) > seconds:
             break
-    return {
-        name: Timing(tuple(times[name][1:] or times[name]), results[name]) for name in names
-    }
+    return {name: Timing(tuple(times[name][1:] or times[name]), results[name]) for name in names}
 
 
 def ratio(numerator: Timing, denominator: Timing) -> float:
@@ -170,14 +169,14 @@ class Profile:
 
     Attributes
     ----------
-    calls, seconds : dict
-        Of "scores" (X w), "pullback" (X' g) and "scatter" (a preconditioner's pass over X).
+    calls, seconds : Counter
+        Of "scores" (X w), "pullback" (X' g) and "scatter" (a preconditioner's look at X).
     evaluations : int
         Times that the pairwise loss was asked for at new scores; each takes a sort.
     """
 
-    calls: dict[str, int] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
+    calls: Counter[str] = field(default_factory=Counter)
+    seconds: Counter[str] = field(default_factory=Counter)
     evaluations: int = 0
 
     @property
@@ -196,7 +195,6 @@ def profiled() -> Iterator[Profile]:
 
     def watch(name: str) -> Any:
         method = getattr(MatrixMap, name)
-        profile.calls[name], profile.seconds[name] = 0, 0.0
 
         @wraps(method)
         def watched(*args: Any, **kwargs: Any) -> Any:
@@ -215,7 +213,7 @@ def profiled() -> Iterator[Profile]:
         return at(self, scores)
 
     with ExitStack() as patches:
-        for name in ("scores", "pullback", "scatter"):
+        for name in {"scores", "pullback", "scatter"} & set(vars(MatrixMap)):
             patches.enter_context(watch(name))
         patches.enter_context(mock.patch.object(NativeBackend, "at", counted_at))
         yield profile

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from benchmarks.common import (
@@ -9,6 +11,7 @@ from benchmarks.common import (
     Array,
     Call,
     Config,
+    Timing,
     growth_exponent,
     interleave,
     ratio,
@@ -45,11 +48,11 @@ def _against_argsort(config: Config, report: Report) -> None:
     losses = {threads: task.loss(threads=threads) for threads in thread_counts(config)}
     rows: list[Row] = []
     for point, scores in _points(task).items():
-        calls = {"argsort": Call(lambda s=scores: np.argsort(s))}
+        calls = {"argsort": Call(partial(np.argsort, scores))}
         for threads, loss in losses.items():
             frozen = loss.at(scores)
-            calls[f"oracle {threads}"] = Call(lambda f=loss.at, s=scores: f(s), threads)
-            calls[f"hessp {threads}"] = Call(lambda f=frozen.hessp: f(direction), threads)
+            calls[f"oracle {threads}"] = Call(partial(loss.at, scores), threads)
+            calls[f"hessp {threads}"] = Call(partial(frozen.hessp, direction), threads)
         timings = interleave(calls, rounds=config.size(11, 3))
         base = timings["argsort"]
         rows.append({"scores": point, "what": "numpy.argsort", "threads": 1, "ms": _ms(base)})
@@ -85,15 +88,15 @@ def _countings(config: Config, report: Report) -> None:
     for m in config.size((1_000, 10_000, 100_000, 1_000_000), (500, 2_000)):
         task = cadata_like(m)
         scores = _points(task)["realistic"]
-        calls = {"numpy.argsort": Call(lambda s=scores: np.argsort(s))}
+        calls = {"numpy.argsort": Call(partial(np.argsort, scores))}
         for counting in COUNTINGS:
             if reason := too_slow(task, counting):
                 skipped.append(reason)
                 continue
             loss = task.loss(counting=counting)
             frozen = loss.at(scores)
-            calls[counting] = Call(lambda f=loss.at, s=scores: f(s))
-            calls[f"{counting} hessp"] = Call(lambda f=frozen.hessp, s=scores: f(s))
+            calls[counting] = Call(partial(loss.at, scores))
+            calls[f"{counting} hessp"] = Call(partial(frozen.hessp, scores))
         timings = interleave(calls, rounds=5, seconds=config.size(25.0, 0.5))
         for name, timing in timings.items():
             seconds.setdefault(name, {})[m] = timing.seconds
@@ -110,7 +113,7 @@ def _countings(config: Config, report: Report) -> None:
     report.table("growth of these times with m", exponents)
 
 
-def _counting_row(m: int, name: str, timings: dict[str, object]) -> Row:
+def _counting_row(m: int, name: str, timings: dict[str, Timing]) -> Row:
     hessp = timings.get(f"{name} hessp")
     return {
         "m": m,
@@ -134,8 +137,8 @@ def _letor(config: Config, report: Report) -> None:
                 loss = task.loss(counting=counting, threads=threads)
                 frozen = loss.at(at)
                 key = f"{counting} {threads}"
-                calls[key] = Call(lambda f=loss.at, s=at: f(s), threads)
-                calls[f"{key} hessp"] = Call(lambda f=frozen.hessp: f(direction), threads)
+                calls[key] = Call(partial(loss.at, at), threads)
+                calls[f"{key} hessp"] = Call(partial(frozen.hessp, direction), threads)
         timings = interleave(calls, rounds=config.size(15, 3))
         for counting in COUNTINGS:
             for threads in thread_counts(config):
@@ -156,5 +159,5 @@ def _letor(config: Config, report: Report) -> None:
     report.reach("letor_tree", ratios["optimum"], detail)
 
 
-def _ms(timing: object) -> float:
+def _ms(timing: Timing) -> float:
     return 1e3 * timing.seconds

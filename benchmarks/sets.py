@@ -100,9 +100,7 @@ class Task:
         return self.n_pairs < int((sizes * (sizes - 1) // 2).sum())
 
     def backend(self, counting: str = "auto", threads: int = 1) -> NativeBackend:
-        return NativeBackend(
-            PairOrder(self.y, self.groups), counting=counting, n_threads=threads
-        )
+        return NativeBackend(PairOrder(self.y, self.groups), counting=counting, n_threads=threads)
 
     def loss(self, loss: str = "squared_hinge", counting: str = "auto", threads: int = 1) -> Any:
         return LOSSES[loss](self.backend(counting, threads))

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -26,7 +27,8 @@ using Out = nb::ndarray<nb::numpy, double, nb::ndim<1>>;
 
 Out make_out(std::size_t n) {
   auto* data = new double[n];
-  return Out(data, {n}, nb::capsule(data, [](void* p) noexcept { delete[] static_cast<double*>(p); }));
+  return Out(data, {n},
+             nb::capsule(data, [](void* p) noexcept { delete[] static_cast<double*>(p); }));
 }
 
 void need_size(std::size_t got, std::size_t wanted, const char* what) {
@@ -175,35 +177,47 @@ NB_MODULE(_core, m) {
             const double* query = query_weight ? query_weight->data() : nullptr;
             std::shared_ptr<Order> order;
             run(threads, [&](const Context& context) {
-              order = std::make_shared<Order>(utility.data(), rows.data(), offsets.data(),
-                                                    static_cast<int64_t>(n_queries), item, query,
-                                                    context);
+              order =
+                  std::make_shared<Order>(utility.data(), rows.data(), offsets.data(),
+                                          static_cast<int64_t>(n_queries), item, query, context);
             });
             new (self) PyOrder{std::move(order)};
           },
           nb::arg("utility").noconvert(), nb::arg("rows").noconvert(),
           nb::arg("offsets").noconvert(), nb::arg("item_weight").none() = nb::none(),
           nb::arg("query_weight").none() = nb::none(), nb::arg("threads") = 1)
-      .def("set_query_weight", [](PyOrder& o, Vector weight) {
-        need_size(weight.size(), o.order->queries().size(), "query_weight");
-        o.order->set_query_weight({weight.data(), weight.data() + weight.size()});
-      }, nb::arg("weight").noconvert(), "Replace the weights of the queries; before any plan.")
-      .def("centred", [](const PyOrder& o, Vector x, int threads) {
-        need_size(x.size(), o.order->size(), "x");
-        Out out = make_out(x.size());
-        run(threads, [&](const Context& c) { o.order->centred(x.data(), out.data(), c); });
-        return out;
-      }, nb::arg("x").noconvert(), nb::arg("threads"), "x minus a middle value of its query.")
-      .def("pairs", [](const PyOrder& o) {
-        std::vector<int64_t> pairs(o.order->queries().size());
-        for (std::size_t q = 0; q < pairs.size(); ++q) pairs[q] = o.order->pairs(q);
-        return pairs;
-      }, "Comparable pairs of every query.")
-      .def("pair_weights", [](const PyOrder& o) {
-        Out out = make_out(o.order->queries().size());
-        for (std::size_t q = 0; q < out.size(); ++q) out.data()[q] = o.order->pair_weight(q);
-        return out;
-      }, "Sum over the pairs of every query of the products of item weights.")
+      .def(
+          "set_query_weight",
+          [](PyOrder& o, Vector weight) {
+            need_size(weight.size(), o.order->queries().size(), "query_weight");
+            o.order->set_query_weight({weight.data(), weight.data() + weight.size()});
+          },
+          nb::arg("weight").noconvert(), "Replace the weights of the queries; before any plan.")
+      .def(
+          "centred",
+          [](const PyOrder& o, Vector x, int threads) {
+            need_size(x.size(), o.order->size(), "x");
+            Out out = make_out(x.size());
+            run(threads, [&](const Context& c) { o.order->centred(x.data(), out.data(), c); });
+            return out;
+          },
+          nb::arg("x").noconvert(), nb::arg("threads"), "x minus a middle value of its query.")
+      .def(
+          "pairs",
+          [](const PyOrder& o) {
+            std::vector<int64_t> pairs(o.order->queries().size());
+            for (std::size_t q = 0; q < pairs.size(); ++q) pairs[q] = o.order->pairs(q);
+            return pairs;
+          },
+          "Comparable pairs of every query.")
+      .def(
+          "pair_weights",
+          [](const PyOrder& o) {
+            Out out = make_out(o.order->queries().size());
+            for (std::size_t q = 0; q < out.size(); ++q) out.data()[q] = o.order->pair_weight(q);
+            return out;
+          },
+          "Sum over the pairs of every query of the products of item weights.")
       .def(
           "sort",
           [](const PyOrder& o, Vector scores, const std::string& counting, int threads) {
@@ -233,34 +247,51 @@ NB_MODULE(_core, m) {
 
   nb::class_<PyPlan>(m, "Plan", "The violated pairs at fixed scores.")
       .def_prop_ro("total", [](const PyPlan& p) { return p.plan->total(); })
-      .def("imbalance", [](const PyPlan& p, int threads) {
-        Out out = make_out(p.size);
-        run(threads, [&](const Context& c) { p.plan->imbalance(out.data(), c); });
-        return out;
-      }, nb::arg("threads"))
-      .def("counts", [](const PyPlan& p, int threads) {
-        Out above = make_out(p.size), below = make_out(p.size);
-        run(threads, [&](const Context& c) { p.plan->counts(above.data(), below.data(), c); });
-        return nb::make_tuple(above, below);
-      }, nb::arg("threads"))
-      .def("laplacian", [](const PyPlan& p, Vector x, int threads) {
-        need_size(x.size(), p.size, "x");
-        Out out = make_out(p.size);
-        run(threads, [&](const Context& c) { p.plan->laplacian(x.data(), out.data(), c); });
-        return out;
-      }, nb::arg("x").noconvert(), nb::arg("threads"))
-      .def("score_laplacian", [](const PyPlan& p, Vector x, int threads) {
-        need_size(x.size(), p.size, "scores");
-        Out out = make_out(p.size);
-        run(threads, [&](const Context& c) { p.plan->score_laplacian(x.data(), out.data(), c); });
-        return out;
-      }, nb::arg("scores").noconvert(), nb::arg("threads"))
-      .def("sums", [](const PyPlan& p, Vector x, int threads) {
-        need_size(x.size(), p.size, "x");
-        Out above = make_out(p.size), below = make_out(p.size);
-        run(threads, [&](const Context& c) { p.plan->sums(x.data(), above.data(), below.data(), c); });
-        return nb::make_tuple(above, below);
-      }, nb::arg("x").noconvert(), nb::arg("threads"));
+      .def(
+          "imbalance",
+          [](const PyPlan& p, int threads) {
+            Out out = make_out(p.size);
+            run(threads, [&](const Context& c) { p.plan->imbalance(out.data(), c); });
+            return out;
+          },
+          nb::arg("threads"))
+      .def(
+          "counts",
+          [](const PyPlan& p, int threads) {
+            Out above = make_out(p.size), below = make_out(p.size);
+            run(threads, [&](const Context& c) { p.plan->counts(above.data(), below.data(), c); });
+            return std::make_pair(above, below);
+          },
+          nb::arg("threads"))
+      .def(
+          "laplacian",
+          [](const PyPlan& p, Vector x, int threads) {
+            need_size(x.size(), p.size, "x");
+            Out out = make_out(p.size);
+            run(threads, [&](const Context& c) { p.plan->laplacian(x.data(), out.data(), c); });
+            return out;
+          },
+          nb::arg("x").noconvert(), nb::arg("threads"))
+      .def(
+          "score_laplacian",
+          [](const PyPlan& p, Vector x, int threads) {
+            need_size(x.size(), p.size, "scores");
+            Out out = make_out(p.size);
+            run(threads,
+                [&](const Context& c) { p.plan->score_laplacian(x.data(), out.data(), c); });
+            return out;
+          },
+          nb::arg("scores").noconvert(), nb::arg("threads"))
+      .def(
+          "sums",
+          [](const PyPlan& p, Vector x, int threads) {
+            need_size(x.size(), p.size, "x");
+            Out above = make_out(p.size), below = make_out(p.size);
+            run(threads,
+                [&](const Context& c) { p.plan->sums(x.data(), above.data(), below.data(), c); });
+            return std::make_pair(above, below);
+          },
+          nb::arg("x").noconvert(), nb::arg("threads"));
 
   bind_dense<double>(m);
   bind_dense<float>(m);

@@ -27,7 +27,8 @@ struct Frozen {
   double margin;
 };
 
-constexpr uint32_t kPatience = 256;  // steps of an O(n) body between two looks at the interrupt flag
+constexpr uint32_t kPatience =
+    256;  // steps of an O(n) body between two looks at the interrupt flag
 
 template <unsigned K>
 using Payload = std::array<double, K>;
@@ -64,9 +65,11 @@ struct DirectCounting {
     std::vector<Payload<K>> counter(f.levels, Payload<K>{});
     for (uint32_t p = 0, h = 0; p < f.n; ++p) {
       if (p % kPatience == 0) context.checkpoint();
-      for (; h < f.hi[p]; ++h) accumulate<K>(counter[f.level[f.position[h]]], payload[f.position[h]]);
+      for (; h < f.hi[p]; ++h)
+        accumulate<K>(counter[f.level[f.position[h]]], payload[f.position[h]]);
       Payload<K> sum{};
-      for (uint32_t l = f.level[f.position[p]] + 1; l < f.levels; ++l) accumulate<K>(sum, counter[l]);
+      for (uint32_t l = f.level[f.position[p]] + 1; l < f.levels; ++l)
+        accumulate<K>(sum, counter[l]);
       above[f.position[p]] = sum;
     }
     std::fill(counter.begin(), counter.end(), Payload<K>{});
@@ -199,9 +202,7 @@ class ClassicPlan final : public Plan {
       const double middle = x[row[0]], weight = order.query_weight(q);
       run<1>(
           q, inner,
-          [&](uint32_t i) {
-            return Payload<1>{order.item_weight(row[i]) * (x[row[i]] - middle)};
-          },
+          [&](uint32_t i) { return Payload<1>{order.item_weight(row[i]) * (x[row[i]] - middle)}; },
           [&](uint32_t i, const Payload<1>& above, const Payload<1>& below) {
             out[row[i]] = (above_[at + i] + below_[at + i]) * (x[row[i]] - middle) -
                           weight * order.item_weight(row[i]) * (above[0] + below[0]);

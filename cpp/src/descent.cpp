@@ -243,10 +243,11 @@ class DescentPlan final : public Plan {
         for (uint32_t h = 0; h < query_.size; ++h) records_[0][h] = Rec{load_(start_row[h])};
         tasks.push_back({query_.root, 0, 0.0});
       } else {
-        context_.parallel_for((query_.size + kChunk - 1) / kChunk, [&](std::size_t c, const Context&) {
-          const uint32_t end = std::min<uint32_t>(query_.size, (c + 1) * kChunk);
-          for (uint32_t h = c * kChunk; h < end; ++h) records_[0][h] = Rec{load_(start_row[h])};
-        });
+        context_.parallel_for(
+            (query_.size + kChunk - 1) / kChunk, [&](std::size_t c, const Context&) {
+              const uint32_t end = std::min<uint32_t>(query_.size, (c + 1) * kChunk);
+              for (uint32_t h = c * kChunk; h < end; ++h) records_[0][h] = Rec{load_(start_row[h])};
+            });
         split(query_.root, 0, 0.0, tasks);
       }
       context_.parallel_for(tasks.size(), [&](std::size_t t, const Context&) {
@@ -380,8 +381,8 @@ class DescentPlan final : public Plan {
     }
   }
 
-  // Upper look-ups of an item come after its lower one. One thread goes through the chunks in order,
-  // which is enough; several need a round each.
+  // Upper look-ups of an item come after its lower one. One thread goes through the chunks in
+  // order, which is enough; several need a round each.
   template <class Round>
   static void in_rounds(const Context& context, Round& round) {
     if (context.threads() == 1) return round(Ranks::both);
@@ -402,10 +403,10 @@ class DescentPlan final : public Plan {
   }
 
   const Kernels& kernels_;
-  Buffer<uint8_t> digit_;                // the slots of Order::digits, but in score order
-  Buffer<uint32_t> hi_, lo_, target_;    // likewise
-  Buffer<uint64_t> mask_;                // by position
-  Buffer<uint32_t> start_row_;           // score order of a query -> row
+  Buffer<uint8_t> digit_;              // the slots of Order::digits, but in score order
+  Buffer<uint32_t> hi_, lo_, target_;  // likewise
+  Buffer<uint64_t> mask_;              // by position
+  Buffer<uint32_t> start_row_;         // score order of a query -> row
 };
 
 void DescentPlan::laplacian(const double* x, double* out, const Context& context) const {
@@ -428,8 +429,7 @@ void DescentPlan::laplacian(const double* x, double* out, const Context& context
       pass<Record>(
           q, [&](uint32_t row) { return x[row] - middle; },
           [&](int64_t position, const Record& r) {
-            out[rows[position]] =
-                (above_[position] + below_[position]) * r.value - weight * r.sum;
+            out[rows[position]] = (above_[position] + below_[position]) * r.value - weight * r.sum;
           },
           inner);
     }

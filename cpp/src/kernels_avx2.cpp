@@ -49,7 +49,8 @@ struct CountRow {
     }
   }
   void store(uint32_t* to) const {
-    for (int k = 0; k < 2; ++k) _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8 * k), lane[k]);
+    for (int k = 0; k < 2; ++k)
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8 * k), lane[k]);
   }
 };
 
@@ -70,7 +71,8 @@ void violated_bits(const double* score, unsigned n, double s, double margin, uin
 
 // Lanes l = 4 * kBlock .. 4 * (kBlock + kBlocks) - 1.
 template <unsigned kBlocks>
-void leaf_lanes(const double* value, const uint64_t* mask, unsigned n, unsigned shift, double* sum) {
+void leaf_lanes(const double* value, const uint64_t* mask, unsigned n, unsigned shift,
+                double* sum) {
   __m256d acc[kBlocks];
   for (unsigned b = 0; b < kBlocks; ++b) acc[b] = _mm256_setzero_pd();
   __m256i bit[kBlocks];

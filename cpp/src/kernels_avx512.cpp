@@ -11,7 +11,8 @@ namespace simd {
 
 struct SumRow {
   __m512d low, high;
-  explicit SumRow(const double* from) : low(_mm512_loadu_pd(from)), high(_mm512_loadu_pd(from + 8)) {}
+  explicit SumRow(const double* from)
+      : low(_mm512_loadu_pd(from)), high(_mm512_loadu_pd(from + 8)) {}
   void add(uint8_t digit, double value) {
     const __m512d v = _mm512_set1_pd(value);
     const unsigned lanes = (2U << digit) - 1;
@@ -66,15 +67,24 @@ void leaf_lanes(const double* value, const uint64_t* mask, unsigned n, double* s
 
 void leaf_sums(const double* value, const uint64_t* mask, unsigned n, double* sum) {
   switch ((n + 7) / 8) {
-    case 1: return leaf_lanes<1>(value, mask, n, sum);
-    case 2: return leaf_lanes<2>(value, mask, n, sum);
-    case 3: return leaf_lanes<3>(value, mask, n, sum);
-    case 4: return leaf_lanes<4>(value, mask, n, sum);
-    case 5: return leaf_lanes<5>(value, mask, n, sum);
-    case 6: return leaf_lanes<6>(value, mask, n, sum);
-    case 7: return leaf_lanes<7>(value, mask, n, sum);
-    case 8: return leaf_lanes<8>(value, mask, n, sum);
-    default: return;
+    case 1:
+      return leaf_lanes<1>(value, mask, n, sum);
+    case 2:
+      return leaf_lanes<2>(value, mask, n, sum);
+    case 3:
+      return leaf_lanes<3>(value, mask, n, sum);
+    case 4:
+      return leaf_lanes<4>(value, mask, n, sum);
+    case 5:
+      return leaf_lanes<5>(value, mask, n, sum);
+    case 6:
+      return leaf_lanes<6>(value, mask, n, sum);
+    case 7:
+      return leaf_lanes<7>(value, mask, n, sum);
+    case 8:
+      return leaf_lanes<8>(value, mask, n, sum);
+    default:
+      return;
   }
 }
 

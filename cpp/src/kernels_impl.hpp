@@ -1,8 +1,8 @@
 // Body of kernels_base.cpp, kernels_avx2.cpp and kernels_avx512.cpp: the sweeps over the primitives
 // that each of them defines first (namespace simd: SumRow, CountRow, less_than_bits, leaf_sums).
 //
-// These files are compiled for different instruction sets, so nothing here may have external linkage
-// or instantiate anything shared with the rest of the library (no standard containers or
+// These files are compiled for different instruction sets, so nothing here may have external
+// linkage or instantiate anything shared with the rest of the library (no standard containers or
 // algorithms): the linker would keep one copy of it, perhaps the one that old machines cannot run.
 #include <cstdint>
 #include <limits>
@@ -30,9 +30,9 @@ inline uint32_t first_at_least(const uint32_t* rank, uint32_t n, uint32_t from) 
 inline uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 // Both sweeps go through the items window by window: fill the rows of the window, then make the two
-// look-ups for the items whose ranks fall into it. Ranks ascend, so each look-up is one pointer that
-// only moves forward. A look-up of rank r reads the row before item r, so the last row of a window
-// belongs to the next one, except at the end of the node.
+// look-ups for the items whose ranks fall into it. Ranks ascend, so each look-up is one pointer
+// that only moves forward. A look-up of rank r reads the row before item r, so the last row of a
+// window belongs to the next one, except at the end of the node.
 template <Ranks kRanks>
 void count_sweep(const CountSweep& s) {
   constexpr bool kLower = (static_cast<int>(kRanks) & 1) != 0;
@@ -187,8 +187,13 @@ void add_gram(const double* a, const double* b, unsigned rows, unsigned width, d
   }
 }
 
-constexpr Kernels kTable = {RANKSVM_KERNELS_NAME, run_count_sweep, run_sum_sweep<Record>,
-                            run_sum_sweep<SplitRecord>, leaf_masks, simd::leaf_sums, add_gram};
+constexpr Kernels kTable = {RANKSVM_KERNELS_NAME,
+                            run_count_sweep,
+                            run_sum_sweep<Record>,
+                            run_sum_sweep<SplitRecord>,
+                            leaf_masks,
+                            simd::leaf_sums,
+                            add_gram};
 
 }  // namespace
 }  // namespace ranksvm

@@ -112,7 +112,8 @@ Order::Order(const double* utility, const int64_t* rows, const int64_t* offsets,
       pairs += static_cast<int64_t>(start[l]) * (start[l + 1] - start[l]);
       if (item_weight != nullptr) {
         double own = 0.0;
-        for (uint32_t i = start[l]; i < start[l + 1]; ++i) own += item_weight_[row_[query.begin + i]];
+        for (uint32_t i = start[l]; i < start[l + 1]; ++i)
+          own += item_weight_[row_[query.begin + i]];
         weight += own * worse;
         worse += own;
       }
@@ -132,7 +133,8 @@ Order::Order(const double* utility, const int64_t* rows, const int64_t* offsets,
       open.pop_back();
       const Node& node = nodes_[index];
       if (node.kind != NodeKind::inner) continue;
-      uint8_t* digit = digits_.data() + query.digit_begin + static_cast<int64_t>(depth) * query.size;
+      uint8_t* digit =
+          digits_.data() + query.digit_begin + static_cast<int64_t>(depth) * query.size;
       for (unsigned c = 0; c < node.children; ++c) {
         const Node& child = nodes_[node.first_child + c];
         std::fill(digit + child.begin, digit + child.end, static_cast<uint8_t>(c));

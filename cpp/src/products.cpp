@@ -120,7 +120,8 @@ void rows_dot(const SparseRows<T, I>& a, const double* x, double* out, const Con
       int64_t k = a.start[r];
       const int64_t end = a.start[r + 1];
       for (; k + 4 <= end; k += 4) {
-        for (int l = 0; l < 4; ++l) sum[l] += static_cast<double>(a.value[k + l]) * x[a.column[k + l]];
+        for (int l = 0; l < 4; ++l)
+          sum[l] += static_cast<double>(a.value[k + l]) * x[a.column[k + l]];
       }
       for (; k < end; ++k) sum[0] += static_cast<double>(a.value[k]) * x[a.column[k]];
       out[r] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
@@ -143,12 +144,12 @@ void rows_sum(const SparseRows<T, I>& a, const double* g, double* out, const Con
   });
 }
 
-#define RANKSVM_PRODUCTS(T)                                                                       \
-  template void rows_dot(const DenseRows<T>&, const double*, double*, const Context&);            \
-  template void rows_sum(const DenseRows<T>&, const double*, double*, const Context&);            \
-  template void rows_dot(const SparseRows<T, int32_t>&, const double*, double*, const Context&);  \
-  template void rows_sum(const SparseRows<T, int32_t>&, const double*, double*, const Context&);  \
-  template void rows_dot(const SparseRows<T, int64_t>&, const double*, double*, const Context&);  \
+#define RANKSVM_PRODUCTS(T)                                                                      \
+  template void rows_dot(const DenseRows<T>&, const double*, double*, const Context&);           \
+  template void rows_sum(const DenseRows<T>&, const double*, double*, const Context&);           \
+  template void rows_dot(const SparseRows<T, int32_t>&, const double*, double*, const Context&); \
+  template void rows_sum(const SparseRows<T, int32_t>&, const double*, double*, const Context&); \
+  template void rows_dot(const SparseRows<T, int64_t>&, const double*, double*, const Context&); \
   template void rows_sum(const SparseRows<T, int64_t>&, const double*, double*, const Context&);
 RANKSVM_PRODUCTS(float)
 RANKSVM_PRODUCTS(double)

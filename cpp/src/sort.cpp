@@ -1,7 +1,7 @@
 // Radix sort on a 32-bit linear quantisation of the keys (three passes of 11 bits over 8-byte
 // records), then a repair of the runs that share a quantised key. Subtraction and multiplication
-// round monotonically, so the quantisation never reverses two keys. A long run, as outliers produce,
-// is sorted again on its own scale.
+// round monotonically, so the quantisation never reverses two keys. A long run, as outliers
+// produce, is sorted again on its own scale.
 #include "ranksvm/sort.hpp"
 
 #include <algorithm>
@@ -13,9 +13,9 @@ namespace ranksvm {
 namespace {
 
 constexpr unsigned kBits = 11, kBuckets = 1U << kBits, kPasses = 3;
-constexpr uint32_t kSmall = 512;          // below this std::sort is faster
-constexpr uint32_t kLongRun = 4096;       // above this a run is quantised again
-constexpr uint32_t kPiece = 1U << 17;     // items of one task of a parallel pass
+constexpr uint32_t kSmall = 512;       // below this std::sort is faster
+constexpr uint32_t kLongRun = 4096;    // above this a run is quantised again
+constexpr uint32_t kPiece = 1U << 17;  // items of one task of a parallel pass
 
 struct Before {
   const double* key;

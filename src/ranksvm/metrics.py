@@ -19,16 +19,15 @@ from numbers import Integral
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ranksvm._types import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.accuracy import pairwise_accuracy as _pairwise_accuracy
 from ranksvm.pairs.order import PairOrder
 
 __all__ = ["ndcg", "pairwise_accuracy"]
-
-Array = NDArray[np.float64]
 
 # 2^y is finite up to y = 1023; the room below is for the sum over the items of a query.
 _LARGEST_EXPONENT = 900.0

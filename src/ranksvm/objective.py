@@ -8,10 +8,11 @@ with u = C X' g,
 
 At theta = 1 the gap F - D of the squared hinge is 1/2 |grad F|^2.
 
-Preconditioner.  The Hessian in scores is the Laplacian D - A of the violated pairs (times a factor).
-In the random graph with the same degrees d, A would be d d' / sum(d) in every query; with that the
-Hessian of F is the identity plus C times the weighted scatter of the items inside their queries,
-which is cheap for few features, and so close to the truth that one or two CG steps suffice.
+Preconditioner.  The Hessian in scores is the Laplacian D - A of the violated pairs (times a
+factor).  In the random graph with the same degrees d, A would be d d' / sum(d) in every query; with
+that the Hessian of F is the identity plus C times the weighted scatter of the items inside their
+queries, which is cheap for few features, and so close to the truth that one or two CG steps
+suffice.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class RankObjective:
         return self._finish(point, self.loss.at(point.scores), self.inner(point.w, point))
 
     def smoothed(self, mu: float) -> RankObjective:
-        """The same objective with its loss smoothed; capability "smoothing"."""
+        """Return the same objective with its loss smoothed; capability "smoothing"."""
         loss: Any = self.loss
         return RankObjective(self.score_map, loss.smoothed(mu), self.C, self.groups)
 
@@ -91,8 +92,9 @@ class RankObjective:
             )
         u2 = float(risk_grad @ risk_grad)
         bend = 2.0 * C * loss.dual_quadratic + u2
-        theta = loss.dual_scale if bend <= 0.0 else min(loss.dual_scale, C * loss.dual_linear / bend)
-        dual = 0.0 if not np.isfinite(theta) else theta * (C * loss.dual_linear - 0.5 * theta * bend)
+        reward = C * loss.dual_linear
+        theta = loss.dual_scale if bend <= 0.0 else min(loss.dual_scale, reward / bend)
+        dual = theta * (reward - 0.5 * theta * bend) if np.isfinite(theta) else 0.0
         half = 0.5 * norm2
         return RankEval(
             objective=self,
@@ -131,9 +133,10 @@ class RankEval:
         return product
 
     def preconditioner(self) -> Callable[[Array], Array]:
-        """Approximate inverse of the Hessian; see the module's text."""
+        """Return an approximate inverse of the Hessian; see the module's text."""
         objective = self.objective
-        assert self.loss.degree is not None and objective.groups is not None
+        assert self.loss.degree is not None
+        assert objective.groups is not None
         matrix = objective.score_map.scatter(self.loss.degree(), objective.groups)
         matrix *= objective.C
         # The identity, and enough on top to factorise a matrix that rounding made indefinite.

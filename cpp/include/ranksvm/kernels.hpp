@@ -2,15 +2,15 @@
 //
 // Radix descent in one paragraph. The items of a query stand in relevance order; a static tree cuts
 // that order into at most kFan children a node, so "better" at a node means "in a later child". At
-// fixed scores a node sees its items in score order, each with the number of its child (`digit`) and
-// two ranks: `hi`, how many items of the node score less than a margin above it, and `lo`, how many
-// score at least a margin below it. The better partners of item p that it violates a pair with are
-// the first hi[p] items with a larger digit; its worse partners are the items from lo[p] on with a
-// smaller digit. Both are read off a table of running sums, T[h][c] = sum over the first h items
-// with digit >= c of the payload, whose row is one or two vector registers and of which only a
-// window of kWindow rows exists at a time. The same table with payload 1 gives the ranks inside the
-// children. The tree ends in leaves of at most kLeaf items, where the violated pairs are one bit
-// mask an item.
+// fixed scores a node sees its items in score order, each with the number of its child (`digit`)
+// and two ranks: `hi`, how many items of the node score less than a margin above it, and `lo`, how
+// many score at least a margin below it. The better partners of item p that it violates a pair with
+// are the first hi[p] items with a larger digit; its worse partners are the items from lo[p] on
+// with a smaller digit. Both are read off a table of running sums, T[h][c] = sum over the first h
+// items with digit >= c of the payload, whose row is one or two vector registers and of which only
+// a window of kWindow rows exists at a time. The same table with payload 1 gives the ranks inside
+// the children. The tree ends in leaves of at most kLeaf items, where the violated pairs are one
+// bit mask an item.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,8 @@ constexpr unsigned kLanes = 16;    // width of a row of running sums
 constexpr unsigned kWindow = 128;  // rows of running sums alive at a time
 constexpr unsigned kLeaf = 64;     // items of a leaf, one bit each
 
-// Which of the two look-ups a sweep makes. A node swept by several threads makes them in two rounds.
+// Which of the two look-ups a sweep makes. A node swept by several threads makes them in two
+// rounds.
 enum class Ranks { lower = 1, upper = 2, both = 3 };
 
 struct PairCount {
@@ -42,10 +43,10 @@ struct CountSweep {
   const uint32_t* position;
   const uint32_t* hi;
   const uint32_t* lo;
-  PairCount* count;        // pairs counted so far; `below` is added to on the way
-  uint32_t* target;        // out, score order
-  uint32_t* child_lo;      // work, score order
-  uint32_t* position_to;   // out, by target, of inner children
+  PairCount* count;       // pairs counted so far; `below` is added to on the way
+  uint32_t* target;       // out, score order
+  uint32_t* child_lo;     // work, score order
+  uint32_t* position_to;  // out, by target, of inner children
   uint32_t* hi_to;
   uint32_t* lo_to;
   PairCount* count_to;     // out, by target, of inner children

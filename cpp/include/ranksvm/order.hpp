@@ -1,9 +1,9 @@
 // What never changes during training: the items of every query in relevance order.
 //
 // A *position* counts items query by query, each query from its worst to its best item; inside a
-// query positions are relative to its first one. Items of equal utility share a *level*. For queries
-// of more than kLeaf items the relevance order is also cut into the static tree that the radix
-// descent walks (see kernels.hpp): every child is a run of whole levels.
+// query positions are relative to its first one. Items of equal utility share a *level*. For
+// queries of more than kLeaf items the relevance order is also cut into the static tree that the
+// radix descent walks (see kernels.hpp): every child is a run of whole levels.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +31,13 @@ struct Node {
 };
 
 struct Query {
-  int64_t begin;         // first position
-  uint32_t size;         // items
-  uint32_t levels;       // distinct utilities
-  int64_t level_begin;   // into Order::level_start (levels + 1 entries)
-  uint32_t root;         // node
-  uint32_t depth;        // longest chain of inner nodes
-  int64_t digit_begin;   // into Order::digits: depth rows of `size`
+  int64_t begin;        // first position
+  uint32_t size;        // items
+  uint32_t levels;      // distinct utilities
+  int64_t level_begin;  // into Order::level_start (levels + 1 entries)
+  uint32_t root;        // node
+  uint32_t depth;       // longest chain of inner nodes
+  int64_t digit_begin;  // into Order::digits: depth rows of `size`
 };
 
 // Below this many items the work is done before other threads have woken up.
@@ -56,8 +56,8 @@ class Order {
   bool weighted() const { return !item_weight_.empty(); }
   const std::vector<Query>& queries() const { return queries_; }
   const std::vector<Node>& nodes() const { return nodes_; }
-  const uint32_t* row() const { return row_.data(); }        // position -> row
-  const uint32_t* level() const { return level_.data(); }    // position -> level inside the query
+  const uint32_t* row() const { return row_.data(); }      // position -> row
+  const uint32_t* level() const { return level_.data(); }  // position -> level inside the query
   const uint32_t* level_start(const Query& q) const { return level_start_.data() + q.level_begin; }
   const uint8_t* digits(const Query& q, uint32_t depth) const {
     return digits_.data() + q.digit_begin + static_cast<int64_t>(depth) * q.size;

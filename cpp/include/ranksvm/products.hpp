@@ -1,6 +1,6 @@
-// Products with a matrix that is stored by rows, dense or compressed, float or double; sums are kept
-// in double. A matrix stored by columns is the transpose of one stored by rows, so these two products
-// serve every layout: rows_dot(A, x) = A x and rows_sum(A, g) = A' g.
+// Products with a matrix that is stored by rows, dense or compressed, float or double; sums are
+// kept in double. A matrix stored by columns is the transpose of one stored by rows, so these two
+// products serve every layout: rows_dot(A, x) = A x and rows_sum(A, g) = A' g.
 //
 // The pieces of the work, and so the order of every sum, depend on the shape of the matrix alone:
 // every thread count gives the same bits.
@@ -33,10 +33,11 @@ struct Strided {
   int64_t rows, cols, row_stride, col_stride;
 };
 
-// Weighted scatter of the rows inside groups: sum over groups g and rows r of g, every `row_step`-th
-// row of every `group_step`-th group, of weight_r (x_r - mean_g)(x_r - mean_g)', mean_g being the
-// weighted mean of those rows, divided by the share of the total weight that they hold. `rows` lists
-// the rows group by group, offsets[g] .. offsets[g + 1]. out has cols x cols elements.
+// Weighted scatter of the rows inside groups: sum over groups g and rows r of g, every
+// `row_step`-th row of every `group_step`-th group, of weight_r (x_r - mean_g)(x_r - mean_g)',
+// mean_g being the weighted mean of those rows, divided by the share of the total weight that they
+// hold. `rows` lists the rows group by group, offsets[g] .. offsets[g + 1]. out has cols x cols
+// elements.
 template <class T>
 void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, const int64_t* offsets,
              int64_t groups, int64_t group_step, int64_t row_step, double* out,

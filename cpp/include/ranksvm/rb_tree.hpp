@@ -168,9 +168,9 @@ class RedBlackTree {
         if (side == 0 ? node.key == 0 : node.key == UINT32_MAX) return -1;
       }
       size += nodes_[child].subtree.size;
-      height[side] = side == 0 ? black_height(child, low, node.key == 0 ? 0 : node.key - 1)
-                               : black_height(child, node.key == UINT32_MAX ? node.key : node.key + 1,
-                                              high);
+      height[side] =
+          side == 0 ? black_height(child, low, node.key == 0 ? 0 : node.key - 1)
+                    : black_height(child, node.key == UINT32_MAX ? node.key : node.key + 1, high);
     }
     if (height[0] < 0 || height[0] != height[1] || size != node.subtree.size) return -1;
     return height[0] + (node.red ? 0 : 1);

@@ -20,12 +20,10 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ranksvm import _core
+from ranksvm._types import Array
 from ranksvm.pairs.order import PairOrder
-
-Array = NDArray[np.float64]
 
 __all__ = ["COUNTINGS", "NativeBackend"]
 

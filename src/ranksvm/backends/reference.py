@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._types import Array
 from ranksvm.pairs.order import PairOrder
-
-Array = NDArray[np.float64]
 
 __all__ = ["ReferenceBackend"]
 
@@ -24,7 +23,8 @@ class ReferenceBackend:
         weight = np.ones(n) if order.item_weight is None else order.item_weight
         self._query = query
         # [i, j]: j is better than i.
-        self._comparable = (query[:, None] == query[None, :]) & (utility[:, None] < utility[None, :])
+        same = query[:, None] == query[None, :]
+        self._comparable = same & (utility[:, None] < utility[None, :])
         self._base = np.where(self._comparable, np.outer(weight, weight), 0.0)
         self._weight = self._base
         self._n_queries = len(order.groups.offsets) - 1
@@ -39,7 +39,7 @@ class ReferenceBackend:
     @property
     def pair_weights(self) -> Array:
         sums = self._base.sum(axis=1)
-        return np.bincount(self._query, weights=sums, minlength=self._n_queries)
+        return np.bincount(self._query, sums, self._n_queries).astype(np.float64)
 
     def set_query_weight(self, weight: Array) -> None:
         self._weight = self._base * np.asarray(weight)[self._query][:, None]
@@ -79,7 +79,8 @@ class ReferencePlan:
 
     def laplacian(self, x: Array) -> Array:
         difference = self._edges * (x[:, None] - x[None, :])
-        return difference.sum(axis=1) - difference.sum(axis=0)
+        product: Array = difference.sum(axis=1) - difference.sum(axis=0)
+        return product
 
     def score_laplacian(self) -> Array:
         return self.laplacian(self._scores)

@@ -1,13 +1,13 @@
 """What all rankers share: checking of the input, weights, ranks, score.
 
-Everything a user can get wrong is caught here, before any work is done, with an error that says what
-was wrong, what was got and what to do.
+Everything a user can get wrong is caught here, before any work is done, with an error that says
+what was wrong, what was got and what to do.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -20,33 +20,30 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ranksvm._threads import resolve_n_jobs
+from ranksvm._types import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.accuracy import pairwise_accuracy
 from ranksvm.pairs.order import PairOrder
 
-Array = NDArray[np.float64]
-
 __all__ = ["BaseRanker", "check_choice", "check_positive", "logged"]
 
 
 class BaseRanker(BaseEstimator):
-    """Scores, ranks and pairwise accuracy for estimators with ``predict``."""
+    """Ranks and pairwise accuracy for estimators with ``predict``."""
 
     # With metadata routing on, `qid` reaches fit and score without further ado.
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, Any]] = {"qid": True}
 
     n_jobs: int | None
+    predict: Callable[[Any], Array]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = True
         return tags
-
-    def predict(self, X: Any) -> Array:
-        raise AttributeError  # every ranker has its own
 
     def rank(self, X: Any, qid: ArrayLike | None = None) -> NDArray[np.int64]:
         """Position of every item inside its query.
@@ -175,15 +172,15 @@ def check_utility(y: Any, n_items: int) -> Array:
             f"X and y have inconsistent numbers of samples: X has {n_items} rows, y has {len(y)} "
             "values; every item needs one utility"
         )
-    y = np.ascontiguousarray(y, dtype=np.float64)
-    finite = np.isfinite(y)
+    utility: Array = np.ascontiguousarray(y, dtype=np.float64)
+    finite = np.isfinite(utility)
     if not finite.all():
         row = int(np.argmin(finite))
         raise ValueError(
             f"y contains NaN or infinity in {int((~finite).sum())} of {n_items} rows, first in row "
             f"{row}: drop these items or give them a finite utility"
         )
-    return y
+    return utility
 
 
 def check_item_weight(weight: Any, n_items: int) -> Array | None:
@@ -192,13 +189,13 @@ def check_item_weight(weight: Any, n_items: int) -> Array | None:
         return None
     if np.isscalar(weight):
         weight = np.full(n_items, weight)
-    weight = np.ascontiguousarray(column_or_1d(weight), dtype=np.float64)
-    if len(weight) != n_items:
+    weights: Array = np.ascontiguousarray(column_or_1d(weight), dtype=np.float64)
+    if len(weights) != n_items:
         raise ValueError(
-            f"sample_weight has {len(weight)} values for {n_items} items; give one weight per item"
+            f"sample_weight has {len(weights)} values for {n_items} items; give one weight per item"
         )
-    _check_weights("sample_weight", weight, "row")
-    return weight
+    _check_weights("sample_weight", weights, "row")
+    return weights
 
 
 def check_query_weight(weight: Any, groups: QueryGroups) -> Array | None:
@@ -214,14 +211,14 @@ def check_query_weight(weight: Any, groups: QueryGroups) -> Array | None:
                 f"among them {missing[0]!r}"
             )
         weight = [weight[q] for q in groups.ids.tolist()]
-    weight = np.ascontiguousarray(column_or_1d(weight), dtype=np.float64)
-    if len(weight) != n_queries:
+    weights: Array = np.ascontiguousarray(column_or_1d(weight), dtype=np.float64)
+    if len(weights) != n_queries:
         raise ValueError(
-            f"query_weight has {len(weight)} values for {n_queries} queries; give one weight per "
+            f"query_weight has {len(weights)} values for {n_queries} queries; give one weight per "
             "query, in the order in which the queries first appear in qid, or a dict by query id"
         )
-    _check_weights("query_weight", weight, "query")
-    return weight
+    _check_weights("query_weight", weights, "query")
+    return weights
 
 
 def _check_weights(name: str, weight: Array, unit: str) -> None:
@@ -253,7 +250,7 @@ def check_choice(name: str, value: Any, valid: Any) -> None:
 
 @contextmanager
 def logged(verbose: int) -> Iterator[logging.Logger]:
-    """The library's logger; with ``verbose`` its messages reach the screen during the block."""
+    """Lend the library's logger; with ``verbose`` its messages reach the screen meanwhile."""
     logger = logging.getLogger("ranksvm")
     if not verbose or logger.isEnabledFor(logging.INFO):
         yield logger

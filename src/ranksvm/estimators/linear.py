@@ -2,15 +2,17 @@
 
     F(w) = 1/2 |w|^2 + C * sum over comparable pairs of  weight * loss(1 - w.x_better + w.x_worse)
 
-with loss(t) = max(0, t) ("hinge") or max(0, t)^2 ("squared_hinge").  ``reduction`` says what the sum
-means:
+with loss(t) = max(0, t) ("hinge") or max(0, t)^2 ("squared_hinge").  ``reduction`` says what the
+sum means:
 
     "sum"         the plain sum over pairs (Lee & Lin)
     "mean"        divided by the total weight N of all pairs (Airola, Pahikkala & Salakoski)
     "query_mean"  the mean over the pairs of each query, then over queries
 
-so C of "sum" equals C of "mean" divided by N.  In the notation J(w) = (1/N) sum loss + lambda |w|^2 the
-same problem has C = 1 / (2 lambda) with "mean", and C = 1 / (2 lambda N) with "sum".
+so C of "sum" equals C of "mean" divided by N.  In the notation
+J(w) = (1/N) sum loss + lambda |w|^2 the same problem has C = 1 / (2 lambda) with "mean", and
+C = 1 / (2 lambda N) with "sum".  (Airola, Pahikkala & Salakoski print C = 1 / (lambda N); that is
+right for lambda / 2 |w|^2.)
 """
 
 from __future__ import annotations
@@ -271,7 +273,8 @@ class LinearRankSVM(BaseRanker):
         solver = SOLVERS[name](tol=self.tol, max_iter=self.max_iter)
         for capability in sorted(missing_capabilities(solver, objective)):
             raise ValueError(
-                f"solver={self.solver!r} does not work with loss={self.loss!r}: {REMEDY[capability]}"
+                f"solver={self.solver!r} does not work with loss={self.loss!r}: "
+                f"{REMEDY[capability]}"
             )
         return solver
 
@@ -310,8 +313,8 @@ class LinearRankSVM(BaseRanker):
             else "scale the features, lower C, or raise tol"
         )
         warnings.warn(
-            f"LinearRankSVM: solver {solver.name!r} stopped after {result.n_iter} iterations with a "
-            f"relative gap of {reached:.2e}, tol={self.tol:g} was asked for "
+            f"LinearRankSVM: solver {solver.name!r} stopped after {result.n_iter} iterations with "
+            f"a relative gap of {reached:.2e}, tol={self.tol:g} was asked for "
             f"({result.status.value}); {remedy}.",
             ConvergenceWarning,
             stacklevel=3,

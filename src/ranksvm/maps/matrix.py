@@ -1,7 +1,8 @@
 """Scores X w and pullbacks X' g for a matrix of features, in whatever layout it comes.
 
-Every layout is read as it is: dense in C or Fortran order, CSR or CSC, float32 or float64.  A matrix
-stored by columns is the transpose of one stored by rows, so one pair of native products serves all.
+Every layout is read as it is: dense in C or Fortran order, CSR or CSC, float32 or float64.  A
+matrix stored by columns is the transpose of one stored by rows, so one pair of native products
+serves all.
 Sums are kept in float64.  The order of every sum depends on the shape of the matrix alone, so the
 result has the same bits for every number of threads.
 """
@@ -12,16 +13,16 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from ranksvm import _core
+from ranksvm._types import Array
 from ranksvm.data.queries import QueryGroups
-
-Array = NDArray[np.float64]
 
 __all__ = ["MatrixMap", "ScoreMap"]
 
+# A preconditioner from the scatter matrix: up to this many columns, from about this many items.
 MOST_SCATTER_COLUMNS = 256
+SCATTER_ITEMS = 16_384
 
 
 class ScoreMap(Protocol):
@@ -62,7 +63,8 @@ class MatrixMap:
             if not by_rows and X.format != "csc":
                 X = X.tocsr()
                 by_rows = True
-            index = np.int64 if max(X.indices.dtype.itemsize, X.indptr.dtype.itemsize) > 4 else np.int32
+            wide = max(X.indices.dtype.itemsize, X.indptr.dtype.itemsize) > 4
+            index = np.int64 if wide else np.int32
             self._parts: tuple[Any, ...] = (
                 np.ascontiguousarray(_as_float(X.data)),
                 np.ascontiguousarray(X.indices, dtype=index),
@@ -109,12 +111,12 @@ class MatrixMap:
         """Weighted scatter matrix of the items inside their queries, (dim, dim).
 
         The sum over queries and their items of weight * (x - mean)(x - mean)', where mean is the
-        weighted mean of the query; on a sample of the items when all would cost more than about two
-        products with X.  For scaling only, so not counted as products.
+        weighted mean of the query; on a sample when there are many items.  It needs not be exact,
+        since it only scales, and with a sample it is cheap against a product with X, so it is not
+        counted as one.
         """
         n_items, dim = self.shape
-        sample = max(32 * n_items // dim, 64 * dim)
-        step = max(1, n_items // sample)
+        step = max(1, n_items // max(SCATTER_ITEMS, 64 * dim))
         n_queries = len(groups.offsets) - 1
         by_group = n_queries >= 64 * step
         X = self._parts[0] if self._by_rows else self._parts[0].T
@@ -132,14 +134,20 @@ class MatrixMap:
     def _product(self, parts: tuple[Any, ...], x: Array, *, transposed: bool) -> Array:
         self._n_products += 1
         x = np.ascontiguousarray(x, dtype=np.float64)
+        product: Array
         if len(parts) == 1:
-            return _core.dense_product(parts[0], x, transposed, self._threads)
-        cols = self.shape[1] if self._by_rows else self.shape[0]
-        return _core.sparse_product(*parts, cols, x, transposed, self._threads)
+            product = _core.dense_product(parts[0], x, transposed, self._threads)
+        else:
+            data, indices, indptr = parts
+            cols = self.shape[1] if self._by_rows else self.shape[0]
+            product = _core.sparse_product(
+                data, indices, indptr, cols, x, transposed, self._threads
+            )
+        return product
 
     @staticmethod
     def _check_structure(parts: tuple[Any, ...], shape: tuple[int, int]) -> None:
-        """The native code trusts the indices; a broken matrix must not reach it."""
+        """Stop a broken matrix before it reaches the native code, which trusts the indices."""
         data, indices, indptr = parts
         rows, cols = shape
         fine = (

@@ -1,8 +1,8 @@
 """Share of the comparable pairs that scores put in the right order; ties count half.
 
 Replace the scores by their ranks r (equal scores share one).  A pair is swapped or tied when
-r_b - r_w < 1/2: exactly the violated pairs of margin 1/2.  With the ranks reversed the violated pairs
-are the right or tied ones, so
+r_b - r_w < 1/2: exactly the violated pairs of margin 1/2.  With the ranks reversed the violated
+pairs are the right or tied ones, so
 
     right + tied / 2 = (N - violated(r) + violated(-r)) / 2.
 """
@@ -10,12 +10,10 @@ are the right or tied ones, so
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ranksvm._types import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.order import PairBackend
-
-Array = NDArray[np.float64]
 
 __all__ = ["pairwise_accuracy"]
 
@@ -41,12 +39,11 @@ def pairwise_accuracy(
             "no comparable pair: a pair needs two items of one query with different utilities "
             f"and positive weights (n_samples={len(scores)}, queries={len(total)})"
         )
-    _, ranks = np.unique(scores, return_inverse=True)
-    ranks = ranks.astype(np.float64)
+    ranks: Array = np.unique(scores, return_inverse=True)[1].astype(np.float64)
 
     def violated(r: Array) -> Array:
         above, _ = backend.at(r).plan(0.5, products=False).counts()
-        return np.bincount(groups.index, weights=above, minlength=len(total))
+        return np.bincount(groups.index, above, len(total)).astype(np.float64)
 
     right = 0.5 * (total - violated(ranks) + violated(-ranks))
     if average == "pairs":

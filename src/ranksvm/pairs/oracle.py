@@ -1,8 +1,8 @@
 """Pairwise losses of a vector of scores: value, gradient, Hessian products, conjugate.
 
-For a pair of a better item b and a worse item w let xi = M - s_b + s_w, with M the margin.  The sums
-over the violated pairs (xi > 0) need four statistics per item (how many violated partners it has
-above and below, and the sums of a payload over them), and these only in three combinations:
+For a pair of a better item b and a worse item w let xi = M - s_b + s_w, with M the margin.  The
+sums over the violated pairs (xi > 0) need four statistics per item (how many violated partners it
+has above and below, and the sums of a payload over them), and these only in three combinations:
 
     total          the weight of all violated pairs
     net_i          partners above minus partners below             (``imbalance``)
@@ -15,20 +15,20 @@ L is the Laplacian of the graph whose edges are the violated pairs.  With them
 
 Pair weights enter the statistics; the formulas do not know them.
 
-Conjugates.  The gradient of a loss at s is a vector g of the form sum alpha_p (e_w - e_b) over pairs
-p, alpha >= 0, and such multipliers are feasible for the dual problem.  Scaled by theta they give
--conjugate(theta g) >= theta A1 - theta^2 A2 for theta in [0, theta_max]:
+Conjugates.  The gradient of a loss at s is a vector g of the form sum alpha_p (e_w - e_b) over
+pairs p, alpha >= 0, and such multipliers are feasible for the dual problem.  Scaled by theta they
+give -conjugate(theta g) >= theta A1 - theta^2 A2 for theta in [0, theta_max]:
 
-    hinge           alpha = weight where violated        A1 = sum alpha          A2 = 0, theta_max = 1
-    squared hinge   alpha = 2 weight xi                  A1 = 2 sum weight xi    A2 = sum weight xi^2
+    hinge           alpha = weight where violated    A1 = sum alpha          A2 = 0, theta_max = 1
+    squared hinge   alpha = 2 weight xi              A1 = 2 sum weight xi    A2 = sum weight xi^2
 
 The smoothed hinge replaces the corner by a parabola of width mu,
 
     h_mu(xi) = (max(0, xi)^2 - max(0, xi - mu)^2) / (2 mu),
 
-a difference of two squared hinges with margins 1 and 1 - mu: it needs nothing new.  Its multipliers
-weight * clip(xi / mu, 0, 1) are feasible for the hinge itself, so every evaluation of the smoothed
-loss certifies the true one.
+a difference of two squared hinges with margins 1 and 1 - mu: it needs nothing new.  Its
+multipliers weight * clip(xi / mu, 0, 1) are feasible for the hinge itself, so every evaluation of
+the smoothed loss certifies the true one.
 """
 
 from __future__ import annotations
@@ -38,11 +38,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ranksvm._types import Array
 from ranksvm.pairs.order import PairBackend, PairPlan
-
-Array = NDArray[np.float64]
 
 __all__ = ["LOSSES", "Hinge", "LossEval", "PairLoss", "SmoothedHinge", "SquaredHinge"]
 
@@ -169,7 +167,7 @@ class SmoothedHinge:
 def _power_sums(plan: PairPlan, scores: Array, margin: float) -> tuple[float, float, Array]:
     """Sum of xi, sum of xi^2 and the gradient of the latter."""
     net = plan.imbalance
-    product = plan.score_laplacian()
+    product = plan.score_laplacian() if scores.any() else np.zeros_like(scores)
     tilt = float(net @ scores)
     linear = margin * plan.total + tilt
     square = margin * margin * plan.total + 2.0 * margin * tilt + float(scores @ product)

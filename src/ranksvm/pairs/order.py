@@ -10,12 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ranksvm._types import Array
 from ranksvm.data.queries import QueryGroups
-
-Array = NDArray[np.float64]
 
 __all__ = ["PairBackend", "PairOrder", "PairPlan", "PairSnapshot"]
 

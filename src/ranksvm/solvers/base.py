@@ -263,6 +263,11 @@ class Monitor:
     def result(self, status: Status, n_iter: int) -> SolverResult:
         assert self.best is not None
         return SolverResult(
-            self.best, float(self.upper), float(self.gap), status, n_iter, self.n_products,
+            self.best,
+            float(self.upper),
+            float(self.gap),
+            status,
+            n_iter,
+            self.n_products,
             tuple(self.trace),
         )

@@ -1,18 +1,19 @@
 """Truncated Newton: conjugate gradients on H p = -g, then a step that makes sure of progress.
 
-Every CG step costs one product with X (the image of the new residual) and one with X'.  The image of
-the Newton step is a combination of images that are known by then, so neither moving along it nor
+Every CG step costs one product with X (the image of the new residual) and one with X'.  The image
+of the Newton step is a combination of images that are known by then, so neither moving along it nor
 searching along it costs a product; the gradient at the new point costs one with X'.
 
-CG stops at |r| <= eta |g| in the norm of the preconditioner.  The certified gap is about half the
-squared norm of the gradient, so close to the end ``eta`` is chosen to just reach the gap that is
-asked for: solving the last system further would be wasted.
+CG stops at |r| <= eta |g| in the norm of the preconditioner.  ``eta`` starts at ``forcing`` and
+follows the decrease of the gradient (Eisenstat & Walker 1996).  The certified gap is about half the
+squared norm of the gradient, so close to the end ``eta`` is no smaller than what just reaches the
+gap that is asked for: solving the last system further would be wasted.
 
 Two ways of making sure of progress:
 
 ``"line_search"``
-    The full step when it decreases F enough (Armijo), else a safeguarded search in score space for a
-    point where the slope has mostly gone (F is convex along the line, its slope is known).
+    The full step when it decreases F enough (Armijo) and half of the slope has gone, else a search
+    in score space for a point where this holds (F is convex along the line, its slope is known).
 ``"trust_region"``
     Steihaug's CG inside a ball whose radius follows the ratio of actual to predicted decrease
     (Lin, Weng & Keerthi 2008).
@@ -210,7 +211,7 @@ class _Step:
 
 
 def search(evaluation: Eval, step: Point, *, most: int = 25) -> Trial | None:
-    """The full step if it decreases F enough, else a point near the minimum along it.
+    """Try the full step; if it does not decrease F enough, find a point near the minimum.
 
     None when no point along the step is better than where we are.
     """
@@ -226,9 +227,9 @@ def search(evaluation: Eval, step: Point, *, most: int = 25) -> Trial | None:
         trial = line(t)
         if trial.value < evaluation.value and (best is None or trial.value < best.value):
             best = trial
-        if trial.value <= evaluation.value + 1e-4 * t * slope and trial.slope <= 0.5 * abs(slope):
-            if trial.slope >= 0.5 * slope:
-                return trial
+        enough = trial.value <= evaluation.value + 1e-4 * t * slope
+        if enough and abs(trial.slope) <= 0.5 * abs(slope):
+            return trial
         if trial.slope > 0.0:
             high, high_value, high_slope = t, trial.value, trial.slope
         else:

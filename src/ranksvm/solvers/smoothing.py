@@ -3,9 +3,9 @@
 For an objective with a kinked risk R and a family R_mu of smooth stand-ins, R_mu -> R as mu -> 0,
 whose evaluations certify the stated objective (see :class:`ranksvm.solvers.base.Eval`), the gap at
 the minimum of F_mu falls with the square of mu: only pairs within mu of the kink contribute, each
-about mu.  So a few reductions of mu suffice.  Each stage starts at the end of the one before, and is
-left as soon as its own part of the gap (distance from the minimum of F_mu) is small against the part
-that only a smaller mu can remove.
+about mu.  So a few reductions of mu suffice.  Each stage starts at the end of the one before, and
+is left as soon as its own part of the gap (distance from the minimum of F_mu) is small against the
+part that only a smaller mu can remove.
 """
 
 from __future__ import annotations
