@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from benchmarks import fits, memory, oracle, peers, products, real, scaling, variants
-from benchmarks.common import Config
+from benchmarks.common import Config, pinned
 from benchmarks.plots import draw
 from benchmarks.report import Report, describe_machine
 
@@ -54,7 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, part in PARTS.items():
         if name in arguments.only:
             run: Callable[[Config, Report], None] = part.run
-            with report.part(name, part.TITLE):
+            # One thread wherever a measurement does not ask for more.
+            with report.part(name, part.TITLE), pinned(1):
                 run(config, report)
             report.write(arguments.out / "results.json")  # what there is, in case of a break
     report.print_goals()

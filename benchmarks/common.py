@@ -10,7 +10,7 @@ import statistics
 import sys
 import time
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -106,52 +106,73 @@ class Call:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of every round, and what the last call returned."""
+    """Seconds of the rounds that count, and what the calls returned (the last one at least)."""
 
     rounds: tuple[float, ...]
-    result: Any
+    results: tuple[Any, ...]
 
     @property
     def seconds(self) -> float:
         return statistics.median(self.rounds)
 
+    @property
+    def result(self) -> Any:
+        return self.results[-1]
+
+    def median(self, quantity: Callable[[Any], float]) -> float:
+        """Of something that can be read off the results."""
+        return statistics.median(map(quantity, self.results))
+
 
 def interleave(
-    calls: Mapping[str, Call], *, rounds: int = 7, seconds: float = 20.0
+    calls: Mapping[str, Call], *, rounds: int = 7, seconds: float = 20.0, keep_all: bool = False
 ) -> dict[str, Timing]:
-    """Time calls in turn, round by round.
+    """Time calls in turn, round by round, after a rehearsal.
 
-    The first round is a rehearsal and does not count, unless there is no time for a second one.
-    Every round starts with another call.
+    A call whose rehearsal took more than its share of the time is not repeated: the rehearsal
+    counts for it.  Every round starts with another call.
 
     Parameters
     ----------
     calls : mapping of str to Call
     rounds : int
-        Rounds that count, at most.
+        Rounds at most.
     seconds : float
-        No new round begins when it would end later than this.
+        No new round begins when it would end later than this; the rehearsal is extra.
+    keep_all : bool
+        Keep the results of all rounds, not of the last one alone.
     """
-    names = list(calls)
-    times: dict[str, list[float]] = {name: [] for name in names}
-    results: dict[str, Any] = {}
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    results: dict[str, list[Any]] = {name: [] for name in calls}
+
+    def once(name: str, *, forget: bool) -> None:
+        if forget:  # before the clock runs: giving memory back takes time, too
+            results[name].clear()
+        with pinned(calls[name].threads):
+            before = time.perf_counter()
+            result = calls[name].function()
+            times[name].append(time.perf_counter() - before)
+        results[name].append(result)
+
+    for name in calls:
+        once(name, forget=True)
+    names = [name for name in calls if times[name][0] <= seconds / len(calls)]
     start = time.perf_counter()
-    for done in range(rounds + 1):
+    for done in range(rounds if names else 0):
         turn = done % len(names)
         for name in names[turn:] + names[:turn]:
-            call = calls[name]
-            with pinned(call.threads):
-                before = time.perf_counter()
-                results[name] = call.function()
-                times[name].append(time.perf_counter() - before)
-        spent = time.perf_counter() - start
-        if spent * (done + 2) / (done + 1) > seconds:
+            once(name, forget=done == 0 or not keep_all)
+        if (time.perf_counter() - start) * (done + 2) / (done + 1) > seconds:
             break
-    return {name: Timing(tuple(times[name][1:] or times[name]), results[name]) for name in names}
+    return {
+        name: Timing(tuple(times[name][1:] or times[name]), tuple(results[name])) for name in calls
+    }
 
 
 def ratio(numerator: Timing, denominator: Timing) -> float:
-    """Median over the rounds of the ratio within the round."""
+    """Median over the rounds of the ratio within the round; of medians if one had fewer rounds."""
+    if len(numerator.rounds) != len(denominator.rounds):
+        return numerator.seconds / denominator.seconds
     pairs = zip(numerator.rounds, denominator.rounds, strict=True)
     return statistics.median(a / b for a, b in pairs)
 
@@ -169,14 +190,14 @@ class Profile:
 
     Attributes
     ----------
-    calls, seconds : Counter
+    calls, seconds : mapping
         Of "scores" (X w), "pullback" (X' g) and "scatter" (a preconditioner's look at X).
     evaluations : int
         Times that the pairwise loss was asked for at new scores; each takes a sort.
     """
 
     calls: Counter[str] = field(default_factory=Counter)
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     evaluations: int = 0
 
     @property

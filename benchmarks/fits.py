@@ -39,21 +39,21 @@ def run(config: Config, report: Report) -> None:
     report.table(f"fits to a certified relative gap of {TOL:g}", rows)
     report.note("outside: seconds of the fit, checks of the input included, not in X w or X' g")
     report.note("floor: as many SciPy/NumPy products and numpy.argsorts as the fit made")
-    for row in rows:
-        if row["set"].startswith("reuters") and row["loss"] == "squared_hinge":
-            if row["threads"] == 1:
-                detail = f"{row['set']}, {row['products']} products, {row['seconds']:.2f} s"
-                report.reach("outside_products", row["outside / products"], detail)
+    judged = next(row for row in rows if row["set"].startswith("reuters"))
+    detail = f"{judged['set']}, {judged['products']} products, {judged['seconds']:.2f} s"
+    report.reach("outside_products", judged["outside / products"], detail)
 
 
 def fit_rows(task: Task, config: Config) -> list[Row]:
-    """Fits of one set: both losses, one thread and several."""
+    """Fits of one set: both losses, one thread and several; squared hinge, one thread first."""
     cases = [(loss, threads) for loss in LOSSES for threads in thread_counts(config)]
     calls = {
         f"{loss} {threads}": Call(partial(task.fit, loss, threads=threads), threads)
         for loss, threads in cases
     }
-    timings = interleave(calls, rounds=config.size(3, 1), seconds=config.size(60.0, 1.0))
+    timings = interleave(
+        calls, rounds=config.size(3, 1), seconds=config.size(90.0, 1.0), keep_all=True
+    )
     return [
         _row(task, loss, threads, timings[f"{loss} {threads}"], config) for loss, threads in cases
     ]
@@ -61,8 +61,6 @@ def fit_rows(task: Task, config: Config) -> list[Row]:
 
 def _row(task: Task, loss: str, threads: int, timing: Timing, config: Config) -> Row:
     fit = timing.result
-    # Of the last round, whose parts belong together; the seconds are the median of all rounds.
-    inside, outside = fit.profile.product_seconds, fit.outside
     floor = floor_seconds(task, fit.profile, fit.model.coef_, threads, config)
     return {
         "set": task.name,
@@ -74,9 +72,9 @@ def _row(task: Task, loss: str, threads: int, timing: Timing, config: Config) ->
         "products": fit.model.n_products_,
         "evaluations": fit.profile.evaluations,
         "scatters": fit.profile.calls["scatter"],
-        "in products, s": inside,
-        "outside, s": outside,
-        "outside / products": outside / inside,
+        "in products, s": timing.median(lambda fit: fit.profile.product_seconds),
+        "outside, s": timing.median(lambda fit: fit.outside),
+        "outside / products": timing.median(lambda fit: fit.outside / fit.profile.product_seconds),
         "floor, s": floor,
         "/ floor": timing.seconds / floor,
         "rel gap": fit.relative_gap,

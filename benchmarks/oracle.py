@@ -30,13 +30,19 @@ def run(config: Config, report: Report) -> None:
     _letor(config, report)
 
 
-def _points(task: Task) -> dict[str, Array]:
-    """Scores at which the loss is evaluated; the goals look at the first ones."""
-    rng = np.random.default_rng(SEED)
+def _realistic(task: Task) -> Array:
+    """Scores with a spread of 1 that have learned something of the utilities."""
+    noise = np.random.default_rng(SEED).standard_normal(task.n_items)
     log_utility = np.log(task.y)
     signal = (log_utility - log_utility.mean()) / log_utility.std()
+    scores: Array = 0.6 * signal + 0.8 * noise
+    return scores
+
+
+def _points(task: Task) -> dict[str, Array]:
+    """Scores at which the loss is evaluated; the goals look at the first ones."""
     return {
-        "realistic": 0.6 * signal + 0.8 * rng.standard_normal(task.n_items),
+        "realistic": _realistic(task),
         "optimum": task.X @ task.fit("squared_hinge").model.coef_,
         "start, all equal": np.zeros(task.n_items),
     }
@@ -87,7 +93,7 @@ def _countings(config: Config, report: Report) -> None:
     skipped: list[str] = []
     for m in config.size((1_000, 10_000, 100_000, 1_000_000), (500, 2_000)):
         task = cadata_like(m)
-        scores = _points(task)["realistic"]
+        scores = _realistic(task)
         calls = {"numpy.argsort": Call(partial(np.argsort, scores))}
         for counting in COUNTINGS:
             if reason := too_slow(task, counting):
@@ -105,7 +111,9 @@ def _countings(config: Config, report: Report) -> None:
     for reason in skipped:
         report.note(f"skipped (more than {MOST_STEPS:.0e} steps): {reason}")
     for name, by_size in seconds.items():
-        report.curve("oracle", name, list(by_size.items()))
+        counting, _, hessp = name.partition(" ")
+        panel = "Hessian product" if hessp else "value and gradient"
+        report.curve(f"{panel}, cadata-like", counting, list(by_size.items()))
     exponents = [
         {"what": name, "growth exponent": growth_exponent(list(times), list(times.values()))}
         for name, times in seconds.items()

@@ -74,7 +74,7 @@ def _family_rows(family: Family, config: Config, report: Report) -> list[Row]:
                     report.note(f"skipped, {loss}: {reason}")
                     continue
                 calls[counting] = Call(partial(task.fit, loss, counting=counting))
-            timings = interleave(calls, rounds=5, seconds=config.size(8.0, 0.3))
+            timings = interleave(calls, rounds=5, seconds=config.size(15.0, 0.3))
             for counting, timing in timings.items():
                 last[f"{loss} {counting}"] = (m, timing.seconds)
                 fit = timing.result
@@ -101,7 +101,7 @@ def _extrapolate(last: tuple[int, float] | None, m: int) -> float:
 
 
 def _exponents(rows: list[Row], config: Config) -> list[Row]:
-    table = []
+    table: list[Row] = []
     least = config.size(JUDGED_FROM, 0)
     for loss in LOSSES:
         mine = [row for row in rows if row["loss"] == loss]

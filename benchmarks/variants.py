@@ -50,7 +50,7 @@ def newton_variants(config: Config) -> list[Variant]:
     for globalization, preconditioner, forcing in product(
         GLOBALIZATIONS, PRECONDITIONERS, forcings
     ):
-        settings = {
+        settings: dict[str, Any] = {
             "globalization": globalization,
             "preconditioner": preconditioner,
             "forcing": forcing,
@@ -95,8 +95,7 @@ def _newton(tasks: list[Task], config: Config, report: Report) -> None:
     for task in tasks:
         for variant in newton_variants(config):
             coarse, fine = (
-                variant.fit(task, "squared_hinge", tol, config.size(20.0, 1.0))
-                for tol in (TOL, FINE_TOL)
+                variant.fit(task, "squared_hinge", tol, _longest(config)) for tol in (TOL, FINE_TOL)
             )
             rows.append(
                 {
@@ -138,16 +137,18 @@ def _outcome(fit: FitResult, tol: float) -> Row:
 
 
 def _solvers(tasks: list[Task], config: Config, report: Report) -> None:
-    for loss, variants in SOLVERS_OF_LOSS.items():
-        rows: list[Row] = []
-        for task in tasks:
-            for variant in variants:
-                fit = variant.fit(task, loss, TOL, config.size(20.0, 1.0))
-                row = {"set": task.name, "solver": variant.label, **_outcome(fit, TOL)}
-                rows.append(row | {"evaluations": fit.profile.evaluations})
-                trace = [
-                    (step.n_products, step.gap / step.objective) for step in fit.model.history_
-                ]
-                report.curve(f"{task.name}, {loss}", variant.label, trace)
-        report.table(f"solvers, {loss}, 1 thread", rows)
-    report.note("a fit is stopped after some 20 s; its gap then says how far it got")
+    rows: dict[str, list[Row]] = {loss: [] for loss in SOLVERS_OF_LOSS}
+    for task, (loss, variants) in product(tasks, SOLVERS_OF_LOSS.items()):
+        for variant in variants:
+            fit = variant.fit(task, loss, TOL, _longest(config))
+            row = {"set": task.name, "solver": variant.label, **_outcome(fit, TOL)}
+            rows[loss].append(row | {"evaluations": fit.profile.evaluations})
+            trace = [(step.n_products, step.gap / step.objective) for step in fit.model.history_]
+            report.curve(f"{task.name}, {loss}", variant.label, trace)
+    for loss, found in rows.items():
+        report.table(f"solvers, {loss}, 1 thread", found)
+    report.note(f"a fit is stopped after {_longest(config):g} s; its gap says how far it got")
+
+
+def _longest(config: Config) -> float:
+    return config.size(10.0, 0.5)

@@ -148,6 +148,26 @@ void bind_sparse(nb::module_& m) {
       nb::arg("data").noconvert(), nb::arg("indices").noconvert(), nb::arg("indptr").noconvert(),
       nb::arg("cols"), nb::arg("x").noconvert(), nb::arg("transposed"), nb::arg("threads"),
       "A x, or A' x when transposed, for A in compressed rows with checked indices.");
+  m.def(
+      "sparse_scatter_diagonal",
+      [](Values value, Indices column, Indices start, int64_t cols, bool items_are_rows,
+         Index group, Index members, Index offsets, int threads) {
+        need_size(column.size(), value.size(), "indices");
+        const auto rows = static_cast<int64_t>(start.size()) - 1;
+        need_size(group.size(), items_are_rows ? rows : cols, "group");
+        need_size(members.size(), group.size(), "members");
+        const SparseRows<T, I> a{start.data(), column.data(), value.data(), rows, cols};
+        const Groups groups{static_cast<int64_t>(offsets.size()) - 1, group.data(), members.data(),
+                            offsets.data()};
+        Out out = make_out(items_are_rows ? cols : rows);
+        run(threads,
+            [&](const Context& c) { scatter_diagonal(a, items_are_rows, groups, out.data(), c); });
+        return out;
+      },
+      nb::arg("data").noconvert(), nb::arg("indices").noconvert(), nb::arg("indptr").noconvert(),
+      nb::arg("cols"), nb::arg("items_are_rows"), nb::arg("group").noconvert(),
+      nb::arg("members").noconvert(), nb::arg("offsets").noconvert(), nb::arg("threads"),
+      "By feature: squared deviations of the items from the mean of their group, summed.");
 }
 
 }  // namespace

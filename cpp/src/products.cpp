@@ -66,6 +66,29 @@ void add_pieces(const std::vector<int64_t>& ends, int64_t n, double* out, const 
   });
 }
 
+// Sums at a few of many places; remembers which, so that emptying it costs no more than filling.
+template <class I>
+class TouchedSums {
+ public:
+  explicit TouchedSums(int64_t n) : sum_(n, 0.0) {}
+  void add(I at, double value) {
+    if (sum_[at] == 0.0) touched_.push_back(at);
+    sum_[at] += value;
+  }
+  template <class Take>
+  void drain(Take take) {
+    for (const I at : touched_) {
+      take(at, sum_[at]);
+      sum_[at] = 0.0;  // also makes a second mention harmless
+    }
+    touched_.clear();
+  }
+
+ private:
+  std::vector<double> sum_;
+  std::vector<I> touched_;
+};
+
 // Eight running sums hide the latency of the additions and map to vector registers.
 template <class T>
 double dot(const T* a, const double* x, int64_t n) {
@@ -144,13 +167,59 @@ void rows_sum(const SparseRows<T, I>& a, const double* g, double* out, const Con
   });
 }
 
+template <class T, class I>
+void scatter_diagonal(const SparseRows<T, I>& a, bool items_are_rows, const Groups& groups,
+                      double* out, const Context& context) {
+  auto size = [&](int64_t g) {
+    return static_cast<double>(groups.offsets[g + 1] - groups.offsets[g]);
+  };
+  const int64_t elements = a.start[a.rows];
+  if (items_are_rows) {
+    const auto ends = cut_evenly(groups.count, std::min(pieces_adding(elements, a.cols),
+                                                        std::max<int64_t>(groups.count, 1)));
+    add_pieces(ends, a.cols, out, context, [&](int64_t first, int64_t last, double* part) {
+      TouchedSums<I> sums(a.cols);
+      for (int64_t g = first; g < last; ++g) {
+        for (int64_t m = groups.offsets[g]; m < groups.offsets[g + 1]; ++m) {
+          const int64_t item = groups.members[m];
+          for (int64_t k = a.start[item]; k < a.start[item + 1]; ++k) {
+            const double x = a.value[k];
+            part[a.column[k]] += x * x;
+            sums.add(a.column[k], x);
+          }
+        }
+        sums.drain([&](I c, double s) { part[c] -= s * s / size(g); });
+      }
+    });
+    return;
+  }
+  const auto ends = cut(a.start, a.rows, pieces_apart(elements, a.rows));
+  context.parallel_for(ends.size() - 1, [&](std::size_t p, const Context&) {
+    TouchedSums<I> sums(groups.count);
+    for (int64_t r = ends[p]; r < ends[p + 1]; ++r) {
+      double square = 0.0;
+      for (int64_t k = a.start[r]; k < a.start[r + 1]; ++k) {
+        const double x = a.value[k];
+        square += x * x;
+        sums.add(static_cast<I>(groups.group[a.column[k]]), x);
+      }
+      sums.drain([&](I g, double s) { square -= s * s / size(g); });
+      out[r] = square;
+    }
+  });
+}
+
 #define RANKSVM_PRODUCTS(T)                                                                      \
   template void rows_dot(const DenseRows<T>&, const double*, double*, const Context&);           \
   template void rows_sum(const DenseRows<T>&, const double*, double*, const Context&);           \
   template void rows_dot(const SparseRows<T, int32_t>&, const double*, double*, const Context&); \
   template void rows_sum(const SparseRows<T, int32_t>&, const double*, double*, const Context&); \
   template void rows_dot(const SparseRows<T, int64_t>&, const double*, double*, const Context&); \
-  template void rows_sum(const SparseRows<T, int64_t>&, const double*, double*, const Context&);
+  template void rows_sum(const SparseRows<T, int64_t>&, const double*, double*, const Context&); \
+  template void scatter_diagonal(const SparseRows<T, int32_t>&, bool, const Groups&, double*,    \
+                                 const Context&);                                                \
+  template void scatter_diagonal(const SparseRows<T, int64_t>&, bool, const Groups&, double*,    \
+                                 const Context&);
 RANKSVM_PRODUCTS(float)
 RANKSVM_PRODUCTS(double)
 #undef RANKSVM_PRODUCTS

@@ -11,8 +11,8 @@ At theta = 1 the gap F - D of the squared hinge is 1/2 |grad F|^2.
 Preconditioner.  The Hessian in scores is the Laplacian D - A of the violated pairs (times a
 factor).  In the random graph with the same degrees d, A would be d d' / sum(d) in every query; with
 that the Hessian of F is the identity plus C times the weighted scatter of the items inside their
-queries, which is cheap for few features, and so close to the truth that one or two CG steps
-suffice.
+queries.  For few features this matrix is cheap, and so close to the truth that one or two CG steps
+suffice; else its diagonal is used.
 """
 
 from __future__ import annotations
@@ -54,9 +54,8 @@ class RankObjective:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        scatter = self.groups is not None and self.score_map.has_scatter
-        more = {"preconditioner"} if scatter and "hessian" in self.loss.capabilities else set()
-        return self.loss.capabilities | more
+        ready = self.groups is not None and "hessian" in self.loss.capabilities
+        return self.loss.capabilities | ({"preconditioner"} if ready else set())
 
     @property
     def n_products(self) -> int:
@@ -84,13 +83,16 @@ class RankObjective:
     def _finish(self, point: Point, loss: LossEval, norm2: float) -> RankEval:
         C = self.C
         risk_grad = self.score_map.pullback(loss.grad)
-        risk_grad *= C
-        if not (np.isfinite(loss.value) and np.all(np.isfinite(risk_grad))):
-            raise FloatingPointError(
-                "the loss overflowed: the scores reach "
-                f"{np.abs(point.scores).max():.3g}. Scale the features down or choose a smaller C."
+        with np.errstate(over="ignore", invalid="ignore"):
+            risk_grad *= C
+            u2 = float(risk_grad @ risk_grad)
+        if not np.isfinite(u2 + norm2 + loss.value):
+            raise OverflowError(
+                "numbers too large for float64: the scores reach "
+                f"{np.abs(point.scores).max():.3g} and the gradient {np.abs(risk_grad).max():.3g}. "
+                "Scale the features down (for example with sklearn.preprocessing.StandardScaler) "
+                "or choose a smaller C."
             )
-        u2 = float(risk_grad @ risk_grad)
         bend = 2.0 * C * loss.dual_quadratic + u2
         reward = C * loss.dual_linear
         theta = loss.dual_scale if bend <= 0.0 else min(loss.dual_scale, reward / bend)
@@ -139,6 +141,9 @@ class RankEval:
         assert objective.groups is not None
         matrix = objective.score_map.scatter(self.loss.degree(), objective.groups)
         matrix *= objective.C
+        if matrix.ndim == 1:
+            inverse = 1.0 / (1.0 + matrix)
+            return lambda r: inverse * r
         # The identity, and enough on top to factorise a matrix that rounding made indefinite.
         matrix[np.diag_indices_from(matrix)] += 1.0 + 1e-13 * np.trace(matrix)
         factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)

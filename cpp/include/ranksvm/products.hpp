@@ -43,6 +43,20 @@ void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, con
              int64_t groups, int64_t group_step, int64_t row_step, double* out,
              const Context& context);
 
+// Diagonal of the scatter of items inside groups, all items weighing the same: by feature, the sum
+// over groups of the squared deviations from the mean of the group. `items_are_rows` tells whether
+// the rows of `a` are the items or the features. group[i] is the group of item i; `members` lists
+// the items group by group, offsets[g] .. offsets[g + 1].
+struct Groups {
+  int64_t count;
+  const int64_t* group;
+  const int64_t* members;
+  const int64_t* offsets;
+};
+template <class T, class I>
+void scatter_diagonal(const SparseRows<T, I>& a, bool items_are_rows, const Groups& groups,
+                      double* out, const Context& context);
+
 template <class T>
 void rows_dot(const DenseRows<T>& a, const double* x, double* out, const Context& context);
 template <class T>

@@ -20,8 +20,8 @@ from ranksvm.data.queries import QueryGroups
 
 __all__ = ["MatrixMap", "ScoreMap"]
 
-# A preconditioner from the scatter matrix: up to this many columns, from about this many items.
-MOST_SCATTER_COLUMNS = 256
+# The scatter: a full matrix up to this many columns, from about this many items.
+MOST_COLUMNS = 256
 SCATTER_ITEMS = 16_384
 
 
@@ -38,9 +38,6 @@ class ScoreMap(Protocol):
     def scores(self, w: Array) -> Array: ...
     def pullback(self, g: Array) -> Array: ...
     def inner(self, u: Array, v: Array, v_scores: Array) -> float: ...
-
-    @property
-    def has_scatter(self) -> bool: ...
     def scatter(self, weight: Array, groups: QueryGroups) -> Array: ...
 
 
@@ -58,6 +55,7 @@ class MatrixMap:
         self._shape: tuple[int, int] = X.shape
         self._threads = n_threads
         self._n_products = 0
+        self._diagonal: Array | None = None
         if sp.issparse(X):
             by_rows = X.format == "csr"
             if not by_rows and X.format != "csc":
@@ -102,26 +100,28 @@ class MatrixMap:
         del v_scores
         return float(u @ v)
 
-    @property
-    def has_scatter(self) -> bool:
-        """Whether :meth:`scatter` is worth its price: dense, and not too many columns."""
-        return len(self._parts) == 1 and 0 < self.dim <= MOST_SCATTER_COLUMNS
-
     def scatter(self, weight: Array, groups: QueryGroups) -> Array:
-        """Weighted scatter matrix of the items inside their queries, (dim, dim).
+        """Weighted scatter of the items inside their queries: a matrix, or roughly its diagonal.
 
         The sum over queries and their items of weight * (x - mean)(x - mean)', where mean is the
-        weighted mean of the query; on a sample when there are many items.  It needs not be exact,
-        since it only scales, and with a sample it is cheap against a product with X, so it is not
-        counted as one.
+        weighted mean of the query.  It needs not be exact, since it only scales: large dense data
+        are sampled, which makes it cheap against a product with X.  When X is sparse or has many
+        columns it is the diagonal for equal weights, computed once (counted as two products, which
+        is what it costs), times the mean weight.
+
+        Returns
+        -------
+        ndarray of shape (dim, dim) or (dim,)
         """
         n_items, dim = self.shape
+        if len(self._parts) > 1 or dim > MOST_COLUMNS:
+            if self._diagonal is None:
+                self._diagonal = self._scatter_diagonal(groups)
+            return self._diagonal * float(weight.mean())
         step = max(1, n_items // max(SCATTER_ITEMS, 64 * dim))
-        n_queries = len(groups.offsets) - 1
-        by_group = n_queries >= 64 * step
-        X = self._parts[0] if self._by_rows else self._parts[0].T
+        by_group = len(groups.offsets) - 1 >= 64 * step
         flat = _core.scatter(
-            X,
+            self._parts[0] if self._by_rows else self._parts[0].T,
             weight,
             groups.rows,
             groups.offsets,
@@ -130,6 +130,35 @@ class MatrixMap:
             self._threads,
         )
         return flat.reshape(dim, dim)
+
+    def _scatter_diagonal(self, groups: QueryGroups) -> Array:
+        self._n_products += 2
+        if len(self._parts) > 1:
+            data, indices, indptr = self._parts
+            diagonal: Array = _core.sparse_scatter_diagonal(
+                data,
+                indices,
+                indptr,
+                self.shape[1 if self._by_rows else 0],
+                self._by_rows,
+                groups.index,
+                groups.rows,
+                groups.offsets,
+                self._threads,
+            )
+            return np.maximum(0.0, diagonal)
+        X = self._parts[0] if self._by_rows else self._parts[0].T
+        diagonal = np.zeros(self.dim)
+        step = max(1, self.shape[0] // SCATTER_ITEMS)
+        by_group = len(groups.offsets) - 1 >= 64 * step
+        taken = 0
+        for q in range(0, len(groups.offsets) - 1, step if by_group else 1):
+            rows = groups.rows[groups.offsets[q] : groups.offsets[q + 1]]
+            rows = rows if by_group else rows[::step]
+            block = X[rows].astype(np.float64)
+            diagonal += np.square(block - block.mean(axis=0)).sum(axis=0)
+            taken += len(rows)
+        return diagonal * (self.shape[0] / taken)
 
     def _product(self, parts: tuple[Any, ...], x: Array, *, transposed: bool) -> Array:
         self._n_products += 1

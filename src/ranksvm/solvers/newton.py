@@ -6,8 +6,8 @@ searching along it costs a product; the gradient at the new point costs one with
 
 CG stops at |r| <= eta |g| in the norm of the preconditioner.  ``eta`` starts at ``forcing`` and
 follows the decrease of the gradient (Eisenstat & Walker 1996).  The certified gap is about half the
-squared norm of the gradient, so close to the end ``eta`` is no smaller than what just reaches the
-gap that is asked for: solving the last system further would be wasted.
+squared norm of the gradient, so CG also stops when the residual is as small as the gap that is
+asked for: solving the last system further would be wasted.
 
 Two ways of making sure of progress:
 
@@ -130,12 +130,11 @@ class Stepper:
             return None
         return evaluation.preconditioner()
 
-    def _forcing(self, norm2: float, gap_goal: float) -> float:
+    def _forcing(self, norm2: float) -> float:
         """How far to reduce the residual of the Newton system, relative to the gradient."""
-        worth = np.sqrt(gap_goal / max(norm2, 1e-300))
-        shrunk = norm2 / self._last if self._last is not None else np.inf
+        shrunk = np.sqrt(norm2 / self._last) if self._last is not None else np.inf
         self._last = norm2
-        return float(max(min(worth, 0.9), min(self._settings.forcing, 0.9 * shrunk), 1e-8))
+        return float(max(min(self._settings.forcing, 0.9 * shrunk), 1e-8))
 
     def _trusted(self, evaluation: Eval, gap_goal: float) -> tuple[Eval, int] | None:
         steps = 0
@@ -173,7 +172,7 @@ class Stepper:
             rho_new = objective.inner(residual, image)
             if direction is None:
                 first = rho_new
-                eta2 = self._forcing(first, gap_goal) ** 2
+                eta2 = self._forcing(first) ** 2
                 direction = image
                 solution = image.times(0.0)
             else:
@@ -194,7 +193,7 @@ class Stepper:
             model += 0.5 * length * rho
             residual = residual - length * product
             descent = residual if apply is None else apply(residual)
-            if float(residual @ descent) <= eta2 * first:
+            if float(residual @ residual) <= gap_goal or float(residual @ descent) <= eta2 * first:
                 break
         assert solution is not None
         return _Step(solution, step, model, False)

@@ -1,0 +1,261 @@
+// Products with dense and sparse matrices, and the scatter matrix, against plain loops.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "check.hpp"
+#include "ranksvm/products.hpp"
+
+namespace {
+
+using ranksvm::Context;
+using ranksvm::DenseRows;
+using ranksvm::SparseRows;
+using Vector = std::vector<double>;
+
+Vector random_vector(std::size_t n, std::mt19937_64& random) {
+  std::normal_distribution<double> normal;
+  Vector x(n);
+  for (double& v : x) v = normal(random);
+  return x;
+}
+
+// A x and A' g by definition, with the sizes of the terms that rounding errors go with.
+struct Truth {
+  std::vector<long double> dot, dot_size, sum, sum_size;
+  Truth(int64_t rows, int64_t cols) : dot(rows), dot_size(rows), sum(cols), sum_size(cols) {}
+  void add(int64_t r, int64_t c, double value, const Vector& x, const Vector& g) {
+    dot[r] += static_cast<long double>(value) * x[c];
+    dot_size[r] += std::abs(static_cast<long double>(value) * x[c]);
+    sum[c] += static_cast<long double>(value) * g[r];
+    sum_size[c] += std::abs(static_cast<long double>(value) * g[r]);
+  }
+};
+
+bool near(const Vector& got, const std::vector<long double>& expected,
+          const std::vector<long double>& size) {
+  bool ok = true;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ok &= std::abs(got[i] - expected[i]) <= 1e-14L * size[i] + 1e-300L;
+  }
+  return ok;
+}
+
+// Both products, for several thread counts: right, and the same bits.
+template <class Matrix>
+void check_products(const Matrix& a, const Vector& x, const Vector& g, const Truth& truth) {
+  Vector dot(a.rows, std::nan("")), sum(a.cols, std::nan(""));
+  rows_dot(a, x.data(), dot.data(), Context(1));
+  rows_sum(a, g.data(), sum.data(), Context(1));
+  CHECK(near(dot, truth.dot, truth.dot_size));
+  CHECK(near(sum, truth.sum, truth.sum_size));
+  for (const int threads : {2, 3, 5}) {
+    Vector dot_again(a.rows, std::nan("")), sum_again(a.cols, std::nan(""));
+    rows_dot(a, x.data(), dot_again.data(), Context(threads));
+    rows_sum(a, g.data(), sum_again.data(), Context(threads));
+    CHECK(dot_again == dot);
+    CHECK(sum_again == sum);
+  }
+}
+
+template <class T>
+void check_dense(int64_t rows, int64_t cols, int64_t stride, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  const Vector x = random_vector(cols, random), g = random_vector(rows, random);
+  std::vector<T> data(rows == 0 ? 0 : (rows - 1) * stride + cols);
+  for (T& v : data) v = static_cast<T>(normal(random));
+  Truth truth(rows, cols);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c) truth.add(r, c, data[r * stride + c], x, g);
+  }
+  check_products(DenseRows<T>{data.data(), rows, cols, stride}, x, g, truth);
+}
+
+template <class T, class I>
+void check_sparse(int64_t rows, int64_t cols, double density, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  std::bernoulli_distribution there(density);
+  const Vector x = random_vector(cols, random), g = random_vector(rows, random);
+  std::vector<I> start{0}, column;
+  std::vector<T> value;
+  Truth truth(rows, cols);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols && r % 5 != 2; ++c) {  // some rows are empty
+      if (!there(random)) continue;
+      column.push_back(static_cast<I>(c));
+      value.push_back(static_cast<T>(normal(random)));
+      truth.add(r, c, value.back(), x, g);
+    }
+    start.push_back(static_cast<I>(column.size()));
+  }
+  check_products(SparseRows<T, I>{start.data(), column.data(), value.data(), rows, cols}, x, g,
+                 truth);
+}
+
+template <class T>
+void check_dense_shapes() {
+  unsigned seed = 1;
+  for (const int64_t rows : {0, 1, 3, 4, 5, 17}) {
+    for (const int64_t cols : {0, 1, 7, 8, 9, 33}) {
+      check_dense<T>(rows, cols, cols, ++seed);
+      check_dense<T>(rows, cols, cols + 3, ++seed);
+    }
+  }
+  check_dense<T>(30001, 20, 20, 100);  // pieces
+  check_dense<T>(20, 30001, 30001, 101);
+  check_dense<T>(2, 300000, 300000, 102);
+}
+
+template <class T, class I>
+void check_sparse_shapes() {
+  unsigned seed = 1;
+  for (const int64_t rows : {0, 1, 3, 17}) {
+    for (const int64_t cols : {0, 1, 8, 33}) {
+      for (const double density : {0.0, 0.3, 1.0}) check_sparse<T, I>(rows, cols, density, ++seed);
+    }
+  }
+  check_sparse<T, I>(20001, 60, 0.5, 100);
+  check_sparse<T, I>(60, 20001, 0.5, 101);
+}
+
+}  // namespace
+
+TEST(dense_products_double) { check_dense_shapes<double>(); }
+TEST(dense_products_float) { check_dense_shapes<float>(); }
+TEST(sparse_products_double_32) { check_sparse_shapes<double, int32_t>(); }
+TEST(sparse_products_double_64) { check_sparse_shapes<double, int64_t>(); }
+TEST(sparse_products_float_32) { check_sparse_shapes<float, int32_t>(); }
+TEST(sparse_products_float_64) { check_sparse_shapes<float, int64_t>(); }
+
+TEST(sparse_products_of_uneven_rows) {
+  // Nearly all entries in three of many rows, also the first and the last.
+  constexpr int64_t kRows = 2000, kCols = 300;
+  std::mt19937_64 random(7);
+  std::vector<int32_t> start{0}, column;
+  std::vector<double> value;
+  Truth truth(kRows, kCols);
+  const Vector x = random_vector(kCols, random), g = random_vector(kRows, random);
+  for (int64_t r = 0; r < kRows; ++r) {
+    const bool full = r == 0 || r == 1000 || r == kRows - 1;
+    for (int64_t k = 0; k < (full ? 300000 : r % 2); ++k) {  // columns may come more than once
+      column.push_back(static_cast<int32_t>(random() % kCols));
+      value.push_back(static_cast<double>(random() % 100) / 10);
+      truth.add(r, column.back(), value.back(), x, g);
+    }
+    start.push_back(static_cast<int32_t>(column.size()));
+  }
+  check_products(SparseRows<double, int32_t>{start.data(), column.data(), value.data(), kRows, kCols},
+                 x, g, truth);
+}
+
+TEST(products_of_floats_are_summed_in_double) {
+  const float data[] = {1e8F, 1.0F, -1e8F};
+  const double ones[] = {1.0, 1.0, 1.0};
+  double out = 0.0;
+  rows_dot(DenseRows<float>{data, 1, 3, 3}, ones, &out, Context(1));
+  CHECK_EQ(out, 1.0);
+  rows_sum(DenseRows<float>{data, 3, 1, 1}, ones, &out, Context(1));
+  CHECK_EQ(out, 1.0);
+}
+
+TEST(products_can_be_interrupted) {
+  const Vector data(1000000, 1.0), x(100, 1.0);
+  Vector out(10000);
+  const Context stopped(2, [] { return true; });
+  auto multiply_for_long = [&] {
+    for (int i = 0; i < 1000000; ++i) {
+      rows_dot(DenseRows<double>{data.data(), 10000, 100, 100}, x.data(), out.data(), stopped);
+    }
+  };
+  CHECK_THROWS(multiply_for_long(), ranksvm::Interrupted);
+  rows_dot(DenseRows<double>{data.data(), 10000, 100, 100}, x.data(), out.data(), Context(2));
+  CHECK(out == Vector(10000, 100.0));
+}
+
+namespace {
+
+// `transposed`: columns one after the other, as Fortran stores them.
+template <class T>
+void check_scatter(int64_t n, int64_t cols, int64_t groups, bool transposed, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  std::vector<T> data(n * cols);
+  for (T& v : data) v = static_cast<T>(normal(random));
+  const ranksvm::Strided<T> a{data.data(), n, cols, transposed ? 1 : cols, transposed ? n : 1};
+  auto at = [&](int64_t r, int64_t c) {
+    return static_cast<double>(data[r * a.row_stride + c * a.col_stride]);
+  };
+  Vector weight(n);
+  for (double& w : weight) w = static_cast<double>(random() % 3);
+  std::vector<int64_t> rows(n), offsets{0};
+  for (int64_t i = 0; i < n; ++i) rows[i] = i;
+  std::shuffle(rows.begin(), rows.end(), random);
+  for (int64_t g = 1; g <= groups; ++g) offsets.push_back(n * g / groups);
+
+  Vector expected(cols * cols, 0.0), mean(cols);
+  for (int64_t g = 0; g < groups; ++g) {
+    double total = 0.0;
+    std::fill(mean.begin(), mean.end(), 0.0);
+    for (int64_t k = offsets[g]; k < offsets[g + 1]; ++k) {
+      total += weight[rows[k]];
+      for (int64_t c = 0; c < cols; ++c) mean[c] += weight[rows[k]] * at(rows[k], c);
+    }
+    for (int64_t k = offsets[g]; k < offsets[g + 1] && total > 0.0; ++k) {
+      for (int64_t i = 0; i < cols; ++i) {
+        for (int64_t j = 0; j < cols; ++j) {
+          expected[i * cols + j] += weight[rows[k]] * (at(rows[k], i) - mean[i] / total) *
+                                    (at(rows[k], j) - mean[j] / total);
+        }
+      }
+    }
+  }
+  Vector one(cols * cols, std::nan("")), two(cols * cols, std::nan(""));
+  ranksvm::scatter(a, weight.data(), rows.data(), offsets.data(), groups, 1, 1, one.data(),
+                   Context(1));
+  ranksvm::scatter(a, weight.data(), rows.data(), offsets.data(), groups, 1, 1, two.data(),
+                   Context(2));
+  CHECK(one == two);
+  bool close = true;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    close &= std::abs(one[i] - expected[i]) <= 1e-11 * static_cast<double>(n);
+  }
+  CHECK(close);
+}
+
+}  // namespace
+
+TEST(scatter_matches_its_definition) {
+  unsigned seed = 1;
+  for (const int64_t cols : {1, 4, 8, 9, 23}) {
+    for (const int64_t groups : {1, 3, 10, 200}) {
+      check_scatter<double>(400, cols, groups, false, ++seed);
+      check_scatter<float>(400, cols, groups, true, ++seed);
+    }
+  }
+  check_scatter<double>(1, 3, 1, false, 99);
+}
+
+TEST(scatter_of_a_sample_keeps_its_size) {
+  // Items of one group on both sides of its mean: every sample has the same variance.
+  constexpr int64_t kItems = 4000;
+  Vector data(kItems), weight(kItems, 2.0);
+  std::vector<int64_t> rows(kItems), offsets{0};
+  for (int64_t i = 0; i < kItems; ++i) {
+    data[i] = i % 4 < 2 ? -1.0 : 1.0;
+    rows[i] = i;
+  }
+  for (int64_t g = 1; g <= 100; ++g) offsets.push_back(40 * g);
+  const ranksvm::Strided<double> a{data.data(), kItems, 1, 1, 1};
+  for (const int64_t step : {1, 2, 4, 10}) {
+    double out = 0.0;
+    ranksvm::scatter(a, weight.data(), rows.data(), offsets.data(), 100, step, 1, &out, Context(2));
+    CHECK_NEAR(out, 2.0 * kItems, 1e-9);
+  }
+  double out = 0.0;
+  ranksvm::scatter(a, weight.data(), rows.data(), offsets.data(), 100, 1, 2, &out, Context(2));
+  CHECK_NEAR(out, 2.0 * kItems, 1e-9);
+}
