@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ranksvm._types import Array
+from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.accuracy import pairwise_accuracy as _pairwise_accuracy

@@ -12,7 +12,9 @@ Preconditioner.  The Hessian in scores is the Laplacian D - A of the violated pa
 factor).  In the random graph with the same degrees d, A would be d d' / sum(d) in every query; with
 that the Hessian of F is the identity plus C times the weighted scatter of the items inside their
 queries.  For few features this matrix is cheap, and so close to the truth that one or two CG steps
-suffice; else its diagonal is used.
+suffice.  For many features only its diagonal is at hand, and the features are far from independent;
+its square root needs fewer products than the diagonal itself or nothing, unless there are more
+features than items to tell them apart: then nothing is best.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from scipy.linalg import cho_factor, cho_solve
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.matrix import ScoreMap
 from ranksvm.pairs.oracle import LossEval, PairLoss
-from ranksvm.solvers.base import Array, Point, Trial
+from ranksvm.solvers.base import Array, Point, Trial, dot
 
 __all__ = ["RankObjective"]
 
@@ -85,7 +87,7 @@ class RankObjective:
         risk_grad = self.score_map.pullback(loss.grad)
         with np.errstate(over="ignore", invalid="ignore"):
             risk_grad *= C
-            u2 = float(risk_grad @ risk_grad)
+            u2 = dot(risk_grad, risk_grad)
         if not np.isfinite(u2 + norm2 + loss.value):
             raise OverflowError(
                 "numbers too large for float64: the scores reach "
@@ -134,15 +136,17 @@ class RankEval:
         product += direction.w
         return product
 
-    def preconditioner(self) -> Callable[[Array], Array]:
+    def preconditioner(self) -> Callable[[Array], Array] | None:
         """Return an approximate inverse of the Hessian; see the module's text."""
         objective = self.objective
         assert self.loss.degree is not None
         assert objective.groups is not None
         matrix = objective.score_map.scatter(self.loss.degree(), objective.groups)
+        if matrix is None:
+            return None
         matrix *= objective.C
         if matrix.ndim == 1:
-            inverse = 1.0 / (1.0 + matrix)
+            inverse = 1.0 / np.sqrt(1.0 + matrix)
             return lambda r: inverse * r
         # The identity, and enough on top to factorise a matrix that rounding made indefinite.
         matrix[np.diag_indices_from(matrix)] += 1.0 + 1e-13 * np.trace(matrix)
@@ -159,7 +163,7 @@ class RankEval:
             loss = objective.loss.at(moved)
             norm2 = self.norm2 + 2.0 * t * cross + t * t * square
             value = 0.5 * norm2 + objective.C * loss.value
-            slope = cross + t * square + objective.C * float(loss.grad @ direction.scores)
+            slope = cross + t * square + objective.C * dot(loss.grad, direction.scores)
 
             def accept() -> RankEval:
                 return objective._finish(Point(point.w + t * direction.w, moved), loss, norm2)

@@ -13,6 +13,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #ifdef _OPENMP
@@ -75,6 +76,7 @@ class Context {
     std::exception_ptr error;
     std::atomic<bool> failed{false};
     std::atomic<std::size_t> next{0};
+    std::atomic<int> finished{0};
 #ifdef _OPENMP
 #pragma omp parallel num_threads(team)
 #endif
@@ -93,11 +95,32 @@ class Context {
           if (!failed.exchange(true)) error = std::current_exception();
         }
       }
+      // Wait here and not at the end of the region: the calling thread goes on looking for an
+      // interrupt while others work, and the processor is free for a thread that still has to run.
+      finished.fetch_add(1);
+      const auto idle_since = std::chrono::steady_clock::now();
+      while (finished.load(std::memory_order_acquire) < team_size()) {
+        if (serial.thread_ == 0) watch_->ask();
+        if (std::chrono::steady_clock::now() - idle_since < std::chrono::milliseconds(2)) {
+          std::this_thread::yield();
+        } else {
+          std::this_thread::sleep_for(std::chrono::microseconds(200));
+        }
+      }
     }
     if (error) std::rethrow_exception(error);
   }
 
  private:
+  // Threads that really run: OpenMP may give fewer than were asked for.
+  static int team_size() {
+#ifdef _OPENMP
+    return omp_get_num_threads();
+#else
+    return 1;
+#endif
+  }
+
   struct Watch {
     explicit Watch(std::function<bool()> f) : interrupted(std::move(f)) {}
     void ask() {

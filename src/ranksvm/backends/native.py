@@ -22,7 +22,7 @@ from functools import cached_property
 import numpy as np
 
 from ranksvm import _core
-from ranksvm._types import Array
+from ranksvm._vectors import Array
 from ranksvm.pairs.order import PairOrder
 
 __all__ = ["COUNTINGS", "NativeBackend"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._types import Array
+from ranksvm._vectors import Array
 from ranksvm.pairs.order import PairOrder
 
 __all__ = ["ReferenceBackend"]

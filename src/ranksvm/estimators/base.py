@@ -20,7 +20,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ranksvm._threads import resolve_n_jobs
-from ranksvm._types import Array
+from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.accuracy import pairwise_accuracy
@@ -165,7 +165,7 @@ def check_utility(y: Any, n_items: int) -> Array:
         except (TypeError, ValueError):
             raise ValueError(
                 f"y must be numeric, one utility per item; got values of type {y.dtype}. "
-                "Map labels to numbers first, larger is better. Unknown label type."
+                "Map labels to numbers first, larger is better."
             ) from None
     if len(y) != n_items:
         raise ValueError(

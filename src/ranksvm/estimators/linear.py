@@ -49,6 +49,7 @@ from ranksvm.solvers.base import (
     SolverResult,
     Status,
     TraceRow,
+    dot,
     missing_capabilities,
 )
 from ranksvm.solvers.bundle import Bundle
@@ -327,7 +328,13 @@ def reduce_weights(
     """Give the backend its query weights; return the factor that goes with C."""
     mass = backend.pair_weights
     weight = np.ones(len(mass)) if query_weight is None else query_weight
-    total = float(weight @ mass)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = dot(weight, mass)
+    if not np.isfinite(total):
+        raise OverflowError(
+            "the pair weights are too large for float64: a pair weighs query_weight times the "
+            "sample_weight of both items. Scale the weights down."
+        )
     if not total > 0.0:
         pairs = sum(backend.pairs)
         why = (

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ranksvm import _core
-from ranksvm._types import Array
+from ranksvm._vectors import Array, dot
 from ranksvm.data.queries import QueryGroups
 
 __all__ = ["MatrixMap", "ScoreMap"]
@@ -38,7 +38,7 @@ class ScoreMap(Protocol):
     def scores(self, w: Array) -> Array: ...
     def pullback(self, g: Array) -> Array: ...
     def inner(self, u: Array, v: Array, v_scores: Array) -> float: ...
-    def scatter(self, weight: Array, groups: QueryGroups) -> Array: ...
+    def scatter(self, weight: Array, groups: QueryGroups) -> Array | None: ...
 
 
 class MatrixMap:
@@ -98,23 +98,25 @@ class MatrixMap:
 
     def inner(self, u: Array, v: Array, v_scores: Array) -> float:
         del v_scores
-        return float(u @ v)
+        return dot(u, v)
 
-    def scatter(self, weight: Array, groups: QueryGroups) -> Array:
+    def scatter(self, weight: Array, groups: QueryGroups) -> Array | None:
         """Weighted scatter of the items inside their queries: a matrix, or roughly its diagonal.
 
         The sum over queries and their items of weight * (x - mean)(x - mean)', where mean is the
         weighted mean of the query.  It needs not be exact, since it only scales: large dense data
         are sampled, which makes it cheap against a product with X.  When X is sparse or has many
         columns it is the diagonal for equal weights, computed once (counted as two products, which
-        is what it costs), times the mean weight.
+        is what it costs), times the mean weight; None when there are few items for the columns.
 
         Returns
         -------
-        ndarray of shape (dim, dim) or (dim,)
+        ndarray of shape (dim, dim) or (dim,), or None
         """
         n_items, dim = self.shape
         if len(self._parts) > 1 or dim > MOST_COLUMNS:
+            if 2 * n_items < dim:
+                return None
             if self._diagonal is None:
                 self._diagonal = self._scatter_diagonal(groups)
             return self._diagonal * float(weight.mean())

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ranksvm._types import Array
+from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.order import PairBackend
 

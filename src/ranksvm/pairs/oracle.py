@@ -39,7 +39,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ranksvm._types import Array
+from ranksvm._vectors import Array, dot
 from ranksvm.pairs.order import PairBackend, PairPlan
 
 __all__ = ["LOSSES", "Hinge", "LossEval", "PairLoss", "SmoothedHinge", "SquaredHinge"]
@@ -94,7 +94,7 @@ class Hinge:
         snapshot = self._backend.at(scores)
         plan = snapshot.plan(1.0, products=False)
         net = plan.imbalance
-        value = plan.total + float(net @ snapshot.centred)
+        value = plan.total + dot(net, snapshot.centred)
         return LossEval(value, net, value, plan.total, 0.0, 1.0)
 
     def smoothed(self, mu: float) -> SmoothedHinge:
@@ -168,9 +168,9 @@ def _power_sums(plan: PairPlan, scores: Array, margin: float) -> tuple[float, fl
     """Sum of xi, sum of xi^2 and the gradient of the latter."""
     net = plan.imbalance
     product = plan.score_laplacian() if scores.any() else np.zeros_like(scores)
-    tilt = float(net @ scores)
+    tilt = dot(net, scores)
     linear = margin * plan.total + tilt
-    square = margin * margin * plan.total + 2.0 * margin * tilt + float(scores @ product)
+    square = margin * margin * plan.total + 2.0 * margin * tilt + dot(scores, product)
     net *= margin
     product += net
     product *= 2.0

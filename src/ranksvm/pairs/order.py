@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ranksvm._types import Array
+from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 
 __all__ = ["PairBackend", "PairOrder", "PairPlan", "PairSnapshot"]

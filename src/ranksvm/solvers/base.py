@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ranksvm._vectors import Array, dot
 
 __all__ = [
     "Array",
@@ -38,6 +37,7 @@ __all__ = [
     "Status",
     "TraceRow",
     "Trial",
+    "dot",
     "missing_capabilities",
 ]
 
@@ -107,8 +107,8 @@ class Eval(Protocol):
         """Hessian of F times ``direction.w``.  One product with X'."""
         ...
 
-    def preconditioner(self) -> Callable[[Array], Array]:
-        """Approximate inverse of the Hessian of F; capability "preconditioner"."""
+    def preconditioner(self) -> Callable[[Array], Array] | None:
+        """Approximate inverse of the Hessian of F, or None; capability "preconditioner"."""
         ...
 
     def line(self, direction: Point) -> Callable[[float], Trial]:

@@ -145,7 +145,7 @@ class Bundle:
             w, lower = model.minimise(_MODEL_TOL * min(monitor.gap, abs(monitor.upper)))
             monitor.offer(center.point, center.primal, lower)
             status = monitor.record(iteration, trials)
-            if status is None and stall.reached(monitor):
+            if status is None and stall.reached(monitor.upper, lower):
                 status = Status.STALLED
             if status is None and iteration >= self.max_iter:
                 status = Status.MAX_ITER
@@ -204,7 +204,7 @@ class _Model:
         self._idle[active] = 0
         if self._center is not None:
             self._idle[self._center] = 0
-        w: Array = -(weights[active] @ self._slopes[active])
+        w: Array = -np.einsum("k,kj->j", weights[active], self._slopes[active])
         # From w and not from the Gram matrix, whose rounding errors would enter the bound.
         return w, float(weights @ self._offsets[kept] - 0.5 * _inner(w, w))
 
@@ -227,7 +227,7 @@ class _Model:
 
 def _inner(u: Array, v: Array) -> Any:
     """Inner products in the space of w, of one vector or of stacked ones with ``v``."""
-    return u @ v
+    return np.einsum("...j,j->...", u, v)  # no BLAS: see ranksvm._vectors
 
 
 def _enlarged(array: NDArray[_Scalar], shape: tuple[int, ...]) -> NDArray[_Scalar]:
@@ -237,21 +237,21 @@ def _enlarged(array: NDArray[_Scalar], shape: tuple[int, ...]) -> NDArray[_Scala
 
 
 class _Stall:
-    """Tells when neither bound has moved beyond rounding for several iterations."""
+    """Tells when neither the best value nor the model has moved for several iterations."""
 
     def __init__(self) -> None:
         self._upper = np.inf
         self._lower = -np.inf
         self._still = 0
 
-    def reached(self, monitor: Monitor) -> bool:
+    def reached(self, upper: float, lower: float) -> bool:
         moved = (
             math.isinf(self._upper)
-            or monitor.upper < self._upper - _ROUNDING * abs(self._upper)
-            or monitor.lower > self._lower + _ROUNDING * abs(self._lower)
+            or upper < self._upper - _ROUNDING * abs(self._upper)
+            or lower > self._lower + _ROUNDING * abs(self._lower)
         )
         if moved:
-            self._upper, self._lower, self._still = monitor.upper, monitor.lower, 0
+            self._upper, self._lower, self._still = upper, lower, 0
         else:
             self._still += 1
         return self._still >= _STALL_AFTER

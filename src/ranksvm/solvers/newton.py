@@ -36,6 +36,7 @@ from ranksvm.solvers.base import (
     SolverResult,
     Status,
     Trial,
+    dot,
 )
 
 __all__ = ["Newton"]
@@ -193,7 +194,7 @@ class Stepper:
             model += 0.5 * length * rho
             residual = residual - length * product
             descent = residual if apply is None else apply(residual)
-            if float(residual @ residual) <= gap_goal or float(residual @ descent) <= eta2 * first:
+            if dot(residual, residual) <= gap_goal or dot(residual, descent) <= eta2 * first:
                 break
         assert solution is not None
         return _Step(solution, step, model, False)
@@ -215,7 +216,7 @@ def search(evaluation: Eval, step: Point, *, most: int = 25) -> Trial | None:
     None when no point along the step is better than where we are.
     """
     line = evaluation.line(step)
-    slope = float(evaluation.grad @ step.w)
+    slope = dot(evaluation.grad, step.w)
     if not slope < 0.0:
         return None
     low, low_value, low_slope = 0.0, evaluation.value, slope
