@@ -1,6 +1,7 @@
-// counting="auto": bit masks for queries of at most kLeaf items, radix descent for larger ones (the
-// idea is told in kernels.hpp). Everything that depends on the scores but not on the payload (child
-// numbers, ranks, targets, masks) is computed once and kept, so a product only streams through it.
+// counting="auto": bit masks for queries of at most kMaskItems items, radix descent for larger ones
+// (the idea is told in kernels.hpp). Everything that depends on the scores but not on the payload
+// (child numbers, ranks, targets, masks) is computed once and kept, so a product only streams
+// through it.
 #include <algorithm>
 
 #include "ranksvm/plan.hpp"
@@ -26,10 +27,14 @@ class DescentPlan final : public Plan {
     hi_ = Buffer<uint32_t>(slots, memory);
     lo_ = Buffer<uint32_t>(slots, memory);
     target_ = Buffer<uint32_t>(slots, memory);
-    mask_ = Buffer<uint64_t>(order.size(), memory);
+    mask_ = Buffer<uint64_t>(order.mask_words_total(), memory);
     if (slots > 0) start_row_ = Buffer<uint32_t>(order.size(), memory);
     for_each_query(context, [&](uint32_t q, const Context& inner) {
-      Count(*this, sorted, q, margin, inner).run();
+      if (is_leaf(q)) {
+        count_leaf(q, sorted, margin);
+      } else {
+        Count(*this, sorted, q, margin, inner).run();
+      }
     });
     if (order.weighted()) {
       for_each_query(context, [&](uint32_t q, const Context& inner) { weigh(q, inner); });
@@ -41,7 +46,24 @@ class DescentPlan final : public Plan {
   void sums(const double* x, double* above, double* below, const Context& context) const override;
 
  private:
-  // Builds the plan of one query, and its pair counts.
+  bool is_leaf(uint32_t q) const {
+    return order_->nodes()[order_->queries()[q].root].kind == NodeKind::leaf;
+  }
+
+  // The plan of a query that is one leaf.
+  void count_leaf(uint32_t q, const Sorted& sorted, double margin) {
+    const Query& query = order_->queries()[q];
+    PairCount count[kMaskItems];
+    std::fill_n(count, query.size, PairCount{0, 0});
+    kernels_.leaf_masks(sorted.score() + query.begin, order_->level() + query.begin, query.size,
+                        margin, mask_.data() + query.mask_begin, count);
+    for (uint32_t i = 0; i < query.size; ++i) {
+      above_[query.begin + i] = count[i].above;
+      below_[query.begin + i] = count[i].below;
+    }
+  }
+
+  // Builds the plan of one larger query, and its pair counts.
   class Count {
    public:
     Count(DescentPlan& plan, const Sorted& sorted, uint32_t q, double margin,
@@ -53,28 +75,27 @@ class DescentPlan final : public Plan {
           context_(context),
           score_(sorted.score() + query_.begin),
           start_(sorted.position() + query_.begin),
-          mask_(plan.mask_.data() + query_.begin) {
-      const std::size_t n = query_.depth > 0 ? query_.size : 0;
+          mask_(plan.mask_.data() + query_.mask_begin) {
+      const std::size_t n = query_.size;
       const std::shared_ptr<Memory>& memory = order_.memory();
       even_ = Buffer<uint32_t>(query_.depth > 2 ? n : 0, memory);
       odd_ = Buffer<uint32_t>(query_.depth > 1 ? n : 0, memory);
       child_lo_ = Buffer<uint32_t>(n, memory);
-      count_ = Buffer<PairCount>(query_.size, memory);
+      count_ = Buffer<PairCount>(n, memory);
       even_count_ = Buffer<PairCount>(n, memory);
       odd_count_ = Buffer<PairCount>(query_.depth > 1 ? n : 0, memory);
-      if (n == 0) return;
       margin_ranks(sorted.ascending() + query_.begin, query_.size, margin, slots(plan.hi_, 0),
                    slots(plan.lo_, 0), context);
     }
 
     void run() {
       const uint32_t* row = order_.row() + query_.begin;
-      uint32_t* start_row = query_.depth > 0 ? plan_.start_row_.data() + query_.begin : nullptr;
+      uint32_t* start_row = plan_.start_row_.data() + query_.begin;
       pieces(query_.size, [&](uint32_t begin, uint32_t end) {
-        PairCount* count = start_row == nullptr ? count_.data() : even_count_.data();
-        for (uint32_t i = begin; i < end; ++i) count[i] = {0, 0};
-        if (start_row == nullptr) return;
-        for (uint32_t h = begin; h < end; ++h) start_row[h] = row[start_[h]];
+        for (uint32_t h = begin; h < end; ++h) {
+          even_count_[h] = {0, 0};
+          start_row[h] = row[start_[h]];
+        }
       });
       std::vector<Task> tasks;
       split(query_.root, 0, tasks);
@@ -228,14 +249,6 @@ class DescentPlan final : public Plan {
           context_(context) {}
 
     void run() {
-      const uint32_t* row = order_.row() + query_.begin;
-      const Node& root = order_.nodes()[query_.root];
-      if (root.kind != NodeKind::inner) {
-        Rec records[kLeaf];
-        for (uint32_t i = 0; i < query_.size; ++i) records[i] = Rec{load_(row[i])};
-        leaf(root, records, 0.0);
-        return;
-      }
       for (auto& buffer : records_) buffer = Buffer<Rec>(query_.size, order_.memory());
       const uint32_t* start_row = plan_.start_row_.data() + query_.begin;
       std::vector<Task> tasks;
@@ -330,21 +343,7 @@ class DescentPlan final : public Plan {
       const unsigned n = node.end - node.begin;
       for (unsigned i = 0; i < n; ++i) below(records[i]) += offset;
       if (node.kind == NodeKind::leaf) {
-        const uint64_t* mask = plan_.mask_.data() + query_.begin + node.begin;
-        alignas(64) double value[kLeaf] = {}, sum[kLeaf];
-        for (unsigned i = 0; i < n; ++i) value[i] = records[i].value;
-        if constexpr (std::is_same_v<Rec, Record>) {
-          plan_.kernels_.leaf_sums(value, mask, n, sum);
-          for (unsigned i = 0; i < n; ++i) records[i].sum += sum[i];
-        } else {
-          uint64_t half[kLeaf] = {};  // of each item, its better partners: it is their worse one
-          for (unsigned i = 0; i < n; ++i) half[i] = mask[i] & ~((uint64_t{2} << i) - 1);
-          plan_.kernels_.leaf_sums(value, half, n, sum);
-          for (unsigned i = 0; i < n; ++i) records[i].below += sum[i];
-          for (unsigned i = 0; i < n; ++i) half[i] ^= mask[i];
-          plan_.kernels_.leaf_sums(value, half, n, sum);
-          for (unsigned i = 0; i < n; ++i) records[i].above += sum[i];
-        }
+        plan_.add_leaf(plan_.mask_.data() + query_.mask_begin + node.begin, n, records);
       }
       for (unsigned i = 0; i < n; ++i) emit_(query_.begin + node.begin + i, records[i]);
     }
@@ -363,7 +362,39 @@ class DescentPlan final : public Plan {
 
   template <class Rec, class Load, class Emit>
   void pass(uint32_t q, Load load, Emit emit, const Context& context) const {
-    Sum<Rec, Load, Emit>(*this, q, load, emit, context).run();
+    if (!is_leaf(q)) return Sum<Rec, Load, Emit>(*this, q, load, emit, context).run();
+    const Query& query = order_->queries()[q];
+    const uint32_t* row = order_->row() + query.begin;
+    Rec records[kMaskItems];
+    for (uint32_t i = 0; i < query.size; ++i) records[i] = Rec{load(row[i])};
+    add_leaf(mask_.data() + query.mask_begin, query.size, records);
+    for (uint32_t i = 0; i < query.size; ++i) emit(query.begin + i, records[i]);
+  }
+
+  // Adds to the records of a leaf the sums over its violated pairs.
+  void add_leaf(const uint64_t* mask, unsigned n, Record* records) const {
+    alignas(64) double value[kMaskItems] = {}, sum[kMaskItems];
+    for (unsigned i = 0; i < n; ++i) value[i] = records[i].value;
+    kernels_.leaf_sums(value, mask, n, sum);
+    for (unsigned i = 0; i < n; ++i) records[i].sum += sum[i];
+  }
+  void add_leaf(const uint64_t* mask, unsigned n, SplitRecord* records) const {
+    alignas(64) double value[kMaskItems] = {}, sum[kMaskItems];
+    for (unsigned i = 0; i < n; ++i) value[i] = records[i].value;
+    // Of each item its better partners, to whom it is the worse one; then the others.
+    const unsigned words = mask_words(n);
+    uint64_t half[kMaskItems * mask_words(kMaskItems)] = {};
+    for (unsigned i = 0; i < n; ++i) {
+      for (unsigned w = 0; w < words; ++w) {
+        const unsigned later = i < 64 * w ? 0 : i - 64 * w + 1;  // first bit beyond i
+        half[i * words + w] = later > 63 ? 0 : mask[i * words + w] & (~uint64_t{0} << later);
+      }
+    }
+    kernels_.leaf_sums(value, half, n, sum);
+    for (unsigned i = 0; i < n; ++i) records[i].below += sum[i];
+    for (unsigned k = 0; k < n * words; ++k) half[k] ^= mask[k];
+    kernels_.leaf_sums(value, half, n, sum);
+    for (unsigned i = 0; i < n; ++i) records[i].above += sum[i];
   }
 
   // Per chunk and digit -> per chunk: running total, over the chunks before, of digits >= c.

@@ -54,49 +54,41 @@ struct CountRow {
   }
 };
 
-void violated_bits(const double* score, unsigned n, double s, double margin, uint64_t* above,
-                   uint64_t* below) {
+uint64_t below_margin_bits(const double* score, unsigned first, unsigned last, double s,
+                           double margin) {
   const __m256d own = _mm256_set1_pd(s), m = _mm256_set1_pd(margin);
-  uint64_t a = 0, b = 0;
-  for (unsigned l = 0; l < n; l += 4) {
-    const __m256d other = _mm256_loadu_pd(score + l);
-    const __m256d up = _mm256_cmp_pd(_mm256_sub_pd(other, own), m, _CMP_LT_OQ);
-    const __m256d down = _mm256_cmp_pd(_mm256_sub_pd(own, other), m, _CMP_LT_OQ);
-    a |= static_cast<uint64_t>(_mm256_movemask_pd(up)) << l;
-    b |= static_cast<uint64_t>(_mm256_movemask_pd(down)) << l;
+  uint64_t bits = 0;
+  for (unsigned l = first; l < last; l += 4) {
+    const __m256d difference = _mm256_sub_pd(_mm256_loadu_pd(score + l), own);
+    const int four = _mm256_movemask_pd(_mm256_cmp_pd(difference, m, _CMP_LT_OQ));
+    bits |= static_cast<uint64_t>(four) << l;
   }
-  *above = a;
-  *below = b;
+  return bits;
 }
 
-// Lanes l = 4 * kBlock .. 4 * (kBlock + kBlocks) - 1.
-template <unsigned kBlocks>
-void leaf_lanes(const double* value, const uint64_t* mask, unsigned n, unsigned shift,
-                double* sum) {
-  __m256d acc[kBlocks];
-  for (unsigned b = 0; b < kBlocks; ++b) acc[b] = _mm256_setzero_pd();
-  __m256i bit[kBlocks];
-  for (unsigned b = 0; b < kBlocks; ++b) {
+// Sixteen lanes at a time, whose sums stay in registers.
+void add_masked(const double* value, const uint64_t* mask, unsigned stride, unsigned n,
+                unsigned lanes, double* sum) {
+  __m256i bit[4];
+  for (int b = 0; b < 4; ++b) {
     const int64_t one = int64_t{1} << (4 * b);
     bit[b] = _mm256_setr_epi64x(one, one << 1, one << 2, one << 3);
   }
-  for (unsigned j = 0; j < n; ++j) {
-    const __m256d v = _mm256_set1_pd(value[j]);
-    const __m256i bits = _mm256_set1_epi64x(static_cast<int64_t>(mask[j] >> shift));
-    for (unsigned b = 0; b < kBlocks; ++b) {
-      const __m256i on = _mm256_cmpeq_epi64(_mm256_and_si256(bits, bit[b]), bit[b]);
-      acc[b] = _mm256_add_pd(acc[b], _mm256_and_pd(v, _mm256_castsi256_pd(on)));
+  for (unsigned shift = 0; shift < lanes; shift += 16) {
+    __m256d acc[4];
+    for (int b = 0; b < 4; ++b) acc[b] = _mm256_setzero_pd();
+    for (unsigned j = 0; j < n; ++j) {
+      const __m256d v = _mm256_set1_pd(value[j]);
+      const __m256i bits = _mm256_set1_epi64x(static_cast<int64_t>(mask[j * stride] >> shift));
+      for (int b = 0; b < 4; ++b) {
+        const __m256i on = _mm256_cmpeq_epi64(_mm256_and_si256(bits, bit[b]), bit[b]);
+        acc[b] = _mm256_add_pd(acc[b], _mm256_and_pd(v, _mm256_castsi256_pd(on)));
+      }
     }
+    alignas(32) double out[16];
+    for (int b = 0; b < 4; ++b) _mm256_store_pd(out + 4 * b, acc[b]);
+    for (unsigned l = 0; l < 16 && shift + l < lanes; ++l) sum[shift + l] = out[l];
   }
-  for (unsigned b = 0; b < kBlocks; ++b) _mm256_storeu_pd(sum + shift + 4 * b, acc[b]);
-}
-
-void leaf_sums(const double* value, const uint64_t* mask, unsigned n, double* sum) {
-  alignas(32) double padded[kLeaf + 16];
-  for (unsigned shift = 0; shift < n; shift += 16) {
-    leaf_lanes<4>(value, mask, n, shift, padded);
-  }
-  for (unsigned l = 0; l < n; ++l) sum[l] = padded[l];
 }
 
 }  // namespace simd

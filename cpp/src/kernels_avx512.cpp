@@ -35,54 +35,54 @@ struct CountRow {
   void store(uint32_t* to) const { _mm512_storeu_si512(to, lane); }
 };
 
-void violated_bits(const double* score, unsigned n, double s, double margin, uint64_t* above,
-                   uint64_t* below) {
+uint64_t below_margin_bits(const double* score, unsigned first, unsigned last, double s,
+                           double margin) {
   const __m512d own = _mm512_set1_pd(s), m = _mm512_set1_pd(margin);
-  uint64_t a = 0, b = 0;
-  for (unsigned l = 0; l < n; l += 8) {
-    const __m512d other = _mm512_loadu_pd(score + l);
-    a |= static_cast<uint64_t>(_mm512_cmp_pd_mask(_mm512_sub_pd(other, own), m, _CMP_LT_OQ)) << l;
-    b |= static_cast<uint64_t>(_mm512_cmp_pd_mask(_mm512_sub_pd(own, other), m, _CMP_LT_OQ)) << l;
+  uint64_t bits = 0;
+  for (unsigned l = first; l < last; l += 8) {
+    const __m512d difference = _mm512_sub_pd(_mm512_loadu_pd(score + l), own);
+    bits |= static_cast<uint64_t>(_mm512_cmp_pd_mask(difference, m, _CMP_LT_OQ)) << l;
   }
-  *above = a;
-  *below = b;
+  return bits;
 }
 
 template <unsigned kBlocks>
-void leaf_lanes(const double* value, const uint64_t* mask, unsigned n, double* sum) {
+void add_blocks(const double* value, const uint64_t* mask, unsigned stride, unsigned n,
+                unsigned lanes, double* sum) {
   __m512d acc[kBlocks];
   for (unsigned b = 0; b < kBlocks; ++b) acc[b] = _mm512_setzero_pd();
   for (unsigned j = 0; j < n; ++j) {
     const __m512d v = _mm512_set1_pd(value[j]);
-    const uint64_t bits = mask[j];
+    const uint64_t bits = mask[j * stride];
     for (unsigned b = 0; b < kBlocks; ++b) {
       acc[b] = _mm512_mask_add_pd(acc[b], static_cast<__mmask8>(bits >> (8 * b)), acc[b], v);
     }
   }
   for (unsigned b = 0; b + 1 < kBlocks; ++b) _mm512_storeu_pd(sum + 8 * b, acc[b]);
-  const unsigned rest = n - 8 * (kBlocks - 1);
+  const unsigned rest = lanes - 8 * (kBlocks - 1);
   _mm512_mask_storeu_pd(sum + 8 * (kBlocks - 1), static_cast<__mmask8>((1U << rest) - 1),
                         acc[kBlocks - 1]);
 }
 
-void leaf_sums(const double* value, const uint64_t* mask, unsigned n, double* sum) {
-  switch ((n + 7) / 8) {
+void add_masked(const double* value, const uint64_t* mask, unsigned stride, unsigned n,
+                unsigned lanes, double* sum) {
+  switch ((lanes + 7) / 8) {
     case 1:
-      return leaf_lanes<1>(value, mask, n, sum);
+      return add_blocks<1>(value, mask, stride, n, lanes, sum);
     case 2:
-      return leaf_lanes<2>(value, mask, n, sum);
+      return add_blocks<2>(value, mask, stride, n, lanes, sum);
     case 3:
-      return leaf_lanes<3>(value, mask, n, sum);
+      return add_blocks<3>(value, mask, stride, n, lanes, sum);
     case 4:
-      return leaf_lanes<4>(value, mask, n, sum);
+      return add_blocks<4>(value, mask, stride, n, lanes, sum);
     case 5:
-      return leaf_lanes<5>(value, mask, n, sum);
+      return add_blocks<5>(value, mask, stride, n, lanes, sum);
     case 6:
-      return leaf_lanes<6>(value, mask, n, sum);
+      return add_blocks<6>(value, mask, stride, n, lanes, sum);
     case 7:
-      return leaf_lanes<7>(value, mask, n, sum);
+      return add_blocks<7>(value, mask, stride, n, lanes, sum);
     case 8:
-      return leaf_lanes<8>(value, mask, n, sum);
+      return add_blocks<8>(value, mask, stride, n, lanes, sum);
     default:
       return;
   }

@@ -33,23 +33,24 @@ struct CountRow {
   }
 };
 
-// Bit l of `above`: l, were it better, violates its pair with an item of score s; `below`: were it
-// worse.
-void violated_bits(const double* score, unsigned n, double s, double margin, uint64_t* above,
-                   uint64_t* below) {
-  uint64_t a = 0, b = 0;
-  for (unsigned l = 0; l < n; ++l) {
-    a |= static_cast<uint64_t>(score[l] - s < margin) << l;
-    b |= static_cast<uint64_t>(s - score[l] < margin) << l;
+// Bits l of [first, last), multiples of 8, with score[l] - s < margin.
+uint64_t below_margin_bits(const double* score, unsigned first, unsigned last, double s,
+                           double margin) {
+  uint64_t bits = 0;
+  for (unsigned l = first; l < last; ++l) {
+    bits |= static_cast<uint64_t>(score[l] - s < margin) << l;
   }
-  *above = a;
-  *below = b;
+  return bits;
 }
 
-void leaf_sums(const double* value, const uint64_t* mask, unsigned n, double* sum) {
-  for (unsigned l = 0; l < n; ++l) sum[l] = 0.0;
+// sum[l] = sum of value[j], j < n, over the masks (`stride` words apart) that have bit l, l <
+// lanes.
+void add_masked(const double* value, const uint64_t* mask, unsigned stride, unsigned n,
+                unsigned lanes, double* sum) {
+  for (unsigned l = 0; l < lanes; ++l) sum[l] = 0.0;
   for (unsigned j = 0; j < n; ++j) {
-    for (unsigned l = 0; l < n; ++l) sum[l] += (mask[j] >> l) & 1 ? value[j] : 0.0;
+    const uint64_t bits = mask[j * stride];
+    for (unsigned l = 0; l < lanes; ++l) sum[l] += (bits >> l) & 1 ? value[j] : 0.0;
   }
 }
 

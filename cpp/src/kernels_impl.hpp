@@ -1,5 +1,6 @@
 // Body of kernels_base.cpp, kernels_avx2.cpp and kernels_avx512.cpp: the sweeps over the primitives
-// that each of them defines first (namespace simd: SumRow, CountRow, less_than_bits, leaf_sums).
+// that each of them defines first (namespace simd: SumRow, CountRow, below_margin_bits,
+// add_masked).
 //
 // These files are compiled for different instruction sets, so nothing here may have external
 // linkage or instantiate anything shared with the rest of the library (no standard containers or
@@ -144,28 +145,55 @@ void run_sum_sweep(const SumSweep<Rec>& s, Ranks ranks) {
   sum_sweep<Ranks::both>(s);
 }
 
+// Bits [from, 64) and [0, to) of a word; from and to may lie outside of it.
+inline uint64_t bits_from(int from) {
+  return from <= 0 ? ~uint64_t{0} : from >= 64 ? 0 : ~uint64_t{0} << from;
+}
+inline uint64_t bits_until(int to) { return ~bits_from(to); }
+
 void leaf_masks(const double* score, const uint32_t* level, unsigned n, double margin,
                 uint64_t* mask, PairCount* count) {
-  alignas(64) double padded[kLeaf];
-  const unsigned width = (n + 7) / 8 * 8;
-  for (unsigned i = 0; i < n; ++i) padded[i] = score[i];
-  // NaN compares false: the padding is in no pair.
-  for (unsigned i = n; i < width; ++i) padded[i] = std::numeric_limits<double>::quiet_NaN();
+  // Both signs of the scores, so that one comparison serves both sides: score[l] - s < margin where
+  // l is better, -score[l] - -s < margin where it is worse. NaN compares false: the padding is in
+  // no pair.
+  alignas(64) double plus[kMaskItems], minus[kMaskItems];
+  const unsigned words = mask_words(n), width = (n + 7) / 8 * 8;
+  for (unsigned i = 0; i < n; ++i) {
+    plus[i] = score[i];
+    minus[i] = -score[i];
+  }
+  for (unsigned i = n; i < width; ++i) {
+    plus[i] = minus[i] = std::numeric_limits<double>::quiet_NaN();
+  }
   for (unsigned begin = 0; begin < n;) {
     unsigned end = begin + 1;
     while (end < n && level[end] == level[begin]) ++end;
-    const uint64_t worse = (uint64_t{1} << begin) - 1;
-    const uint64_t better = end == 64 ? 0 : ~uint64_t{0} << end;
-    for (unsigned i = begin; i < end; ++i) {
-      uint64_t above, below;
-      simd::violated_bits(padded, width, padded[i], margin, &above, &below);
-      above &= better;
-      below &= worse;
-      mask[i] = above | below;
-      count[i].above += static_cast<uint32_t>(__builtin_popcountll(above));
-      count[i].below += static_cast<uint32_t>(__builtin_popcountll(below));
+    for (unsigned w = 0; w < words; ++w) {
+      const int first = static_cast<int>(64 * w);
+      const unsigned last = min_u32(64, width - 64 * w);
+      // Blocks of eight lanes that hold better or worse items.
+      const uint64_t better = bits_from(static_cast<int>(end) - first);
+      const uint64_t worse = bits_until(static_cast<int>(begin) - first);
+      const unsigned up = min_u32(last, end <= 64 * w ? 0 : (end - 64 * w) / 8 * 8);
+      const unsigned down = begin <= 64 * w ? 0 : min_u32(last, (begin - 64 * w + 7) / 8 * 8);
+      for (unsigned i = begin; i < end; ++i) {
+        const uint64_t above =
+            better & simd::below_margin_bits(plus + 64 * w, up, last, plus[i], margin);
+        const uint64_t below =
+            worse & simd::below_margin_bits(minus + 64 * w, 0, down, minus[i], margin);
+        mask[i * words + w] = above | below;
+        count[i].above += static_cast<uint32_t>(__builtin_popcountll(above));
+        count[i].below += static_cast<uint32_t>(__builtin_popcountll(below));
+      }
     }
     begin = end;
+  }
+}
+
+void leaf_sums(const double* value, const uint64_t* mask, unsigned n, double* sum) {
+  const unsigned words = mask_words(n);
+  for (unsigned w = 0; w < words; ++w) {
+    simd::add_masked(value, mask + w, words, n, min_u32(64, n - 64 * w), sum + 64 * w);
   }
 }
 
@@ -192,7 +220,7 @@ constexpr Kernels kTable = {RANKSVM_KERNELS_NAME,
                             run_sum_sweep<Record>,
                             run_sum_sweep<SplitRecord>,
                             leaf_masks,
-                            simd::leaf_sums,
+                            leaf_sums,
                             add_gram};
 
 }  // namespace

@@ -124,6 +124,9 @@ Order::Order(const double* utility, const int64_t* rows, const int64_t* offsets,
     query.depth = build_tree(query);
     query.digit_begin = n_digits;
     n_digits += static_cast<int64_t>(query.depth) * query.size;
+    query.mask_begin = mask_words_;
+    const bool one_leaf = nodes_[query.root].kind == NodeKind::leaf;
+    mask_words_ += static_cast<int64_t>(query.size) * (one_leaf ? mask_words(query.size) : 1);
   }
   digits_.resize(n_digits);
   for (const Query& query : queries_) {
@@ -183,6 +186,8 @@ uint32_t Order::build_tree(Query& query) {
     return node;
   };
   nodes_.push_back(make(0, query.levels));
+  Node& root = nodes_.back();
+  if (root.kind == NodeKind::inner && query.size <= kMaskItems) root.kind = NodeKind::leaf;
   std::vector<Open> queue{{static_cast<uint32_t>(nodes_.size() - 1), 0, query.levels, 0}};
   uint32_t deepest = 0;
   for (std::size_t head = 0; head < queue.size(); ++head) {

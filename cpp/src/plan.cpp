@@ -73,9 +73,7 @@ void Plan::finish_counts(const Context& context) {
     const double weight = order_->query_weight(q);
     const bool plain = !order_->weighted() && weight == 1.0;
     const bool empty = order_->pairs(q) == 0;
-    const std::size_t n_blocks = (query.size + kBlock - 1) / kBlock;
-    std::vector<double> part(n_blocks, 0.0);
-    blocks(query.size, inner, [&](std::size_t begin, std::size_t end) {
+    auto run = [&](std::size_t begin, std::size_t end) {
       double sum = 0.0;
       for (std::size_t i = begin; i < end; ++i) {
         const int64_t position = query.begin + static_cast<int64_t>(i);
@@ -88,8 +86,15 @@ void Plan::finish_counts(const Context& context) {
         }
         sum += above_[position];
       }
-      part[begin / kBlock] = sum;
-    });
+      return sum;
+    };
+    if (query.size <= kBlock) {
+      total[q] = run(0, query.size);
+      return;
+    }
+    std::vector<double> part((query.size + kBlock - 1) / kBlock);
+    blocks(query.size, inner,
+           [&](std::size_t begin, std::size_t end) { part[begin / kBlock] = run(begin, end); });
     for (const double p : part) total[q] += p;
   });
   total_ = 0.0;

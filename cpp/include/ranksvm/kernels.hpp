@@ -18,10 +18,14 @@
 
 namespace ranksvm {
 
-constexpr unsigned kFan = 15;      // children of a node; lane 15 of a row stays zero
-constexpr unsigned kLanes = 16;    // width of a row of running sums
-constexpr unsigned kWindow = 128;  // rows of running sums alive at a time
-constexpr unsigned kLeaf = 64;     // items of a leaf, one bit each
+constexpr unsigned kFan = 15;         // children of a node; lane 15 of a row stays zero
+constexpr unsigned kLanes = 16;       // width of a row of running sums
+constexpr unsigned kWindow = 128;     // rows of running sums alive at a time
+constexpr unsigned kLeaf = 64;        // items of a leaf, one bit each
+constexpr unsigned kMaskItems = 128;  // items of a query that is one leaf by itself
+
+// Words of the masks of a leaf.
+constexpr unsigned mask_words(unsigned items) { return (items + 63) / 64; }
 
 // Which of the two look-ups a sweep makes. A node swept by several threads makes them in two
 // rounds.
@@ -80,11 +84,12 @@ struct Kernels {
   void (*count_sweep)(const CountSweep&, Ranks);
   void (*sum_sweep)(const SumSweep<Record>&, Ranks);
   void (*split_sweep)(const SumSweep<SplitRecord>&, Ranks);
-  // Violated pairs among n <= kLeaf items in relevance order: bit j of mask[i] is set when the pair
-  // of i and j is comparable and violated; count[i] is added to. Items of one level share level[].
+  // Violated pairs among n <= kMaskItems items in relevance order: bit j of the mask of i (word
+  // j / 64 of mask_words(n)) is set when the pair of i and j is comparable and violated; count[i]
+  // is added to. Items of one level share level[].
   void (*leaf_masks)(const double* score, const uint32_t* level, unsigned n, double margin,
                      uint64_t* mask, PairCount* count);
-  // sum[i] = sum of value[j] over all j with bit i in mask[j].
+  // sum[i] = sum of value[j] over all j with bit i in their mask.
   void (*leaf_sums)(const double* value, const uint64_t* mask, unsigned n, double* sum);
   // gram[i][j] += sum over the rows of a[row][i] * b[row][j], at least for i <= j. All arrays have
   // rows of `width` elements, a multiple of 8.

@@ -19,7 +19,7 @@ namespace ranksvm {
 
 enum class NodeKind : uint8_t {
   inner,  // has children
-  leaf,   // at most kLeaf items of two levels or more: pairs by bit mask
+  leaf,   // few items, of two levels or more: pairs by bit mask
   flat,   // one level: no comparable pair inside
 };
 
@@ -38,6 +38,7 @@ struct Query {
   uint32_t root;        // node
   uint32_t depth;       // longest chain of inner nodes
   int64_t digit_begin;  // into Order::digits: depth rows of `size`
+  int64_t mask_begin;   // into the masks of a plan: mask_words(size) an item for a leaf, else one
 };
 
 // Below this many items the work is done before other threads have woken up.
@@ -53,6 +54,7 @@ class Order {
         const double* item_weight, const double* query_weight, const Context& context);
 
   int64_t size() const { return size_; }
+  int64_t mask_words_total() const { return mask_words_; }
   bool weighted() const { return !item_weight_.empty(); }
   const std::vector<Query>& queries() const { return queries_; }
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -97,7 +99,7 @@ class Order {
  private:
   uint32_t build_tree(Query& query);
 
-  int64_t size_ = 0;
+  int64_t size_ = 0, mask_words_ = 0;
   std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
   std::vector<Query> queries_;
   std::vector<Node> nodes_;

@@ -25,7 +25,7 @@ enum class Counting { automatic, tree, direct, joachims, pairs };
 // Scores by position and, per query, in ascending order; shared by plans of different margins.
 class Sorted {
  public:
-  // Queries of at most kLeaf items are sorted only when `all` is set.
+  // Queries of at most kMaskItems items are sorted only when `all` is set.
   Sorted(std::shared_ptr<const Order> order, const double* scores, bool all,
          const Context& context);
 
@@ -34,7 +34,7 @@ class Sorted {
   const double* score() const { return score_.data(); }          // by position
   const double* ascending() const { return ascending_.data(); }  // by score order
   const uint32_t* position() const { return position_.data(); }  // score order -> position
-  bool has(const Query& q) const { return all_ || q.size > kLeaf; }
+  bool has(const Query& q) const { return all_ || q.size > kMaskItems; }
 
  private:
   std::shared_ptr<const Order> order_;
