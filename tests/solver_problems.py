@@ -220,6 +220,10 @@ class PlainEval:
         square = float(self.risk_grad @ self.risk_grad)
         return -self.objective.stated.conjugate(self.slopes) - 0.5 * square
 
+    @property
+    def rounding(self) -> float:
+        return 0.0  # these problems are small and well scaled
+
     @cached_property
     def _curvatures(self) -> Array:
         assert isinstance(self.objective.loss, HasCurvature)

@@ -1,4 +1,4 @@
-"""What a user can get wrong: a clear error that says what was got and what to do, or a right answer.
+"""What a user can get wrong: an error that says what was got and what to do, or a right answer.
 
 Each test looks for the parts of the message that help.
 """
@@ -6,6 +6,8 @@ Each test looks for the parts of the message that help.
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -156,9 +158,7 @@ def test_y_of_another_length(length: int) -> None:
         LinearRankSVM().fit(X, np.zeros(length), QID)
 
 
-@pytest.mark.parametrize(
-    "labels", [["good", "bad"] * 10, np.array(["3", "x"] * 10, dtype=object)]
-)
+@pytest.mark.parametrize("labels", [["good", "bad"] * 10, np.array(["3", "x"] * 10, dtype=object)])
 def test_y_that_is_not_numeric(labels) -> None:
     with refused("y must be numeric", "Map labels to numbers", "larger is better"):
         LinearRankSVM().fit(X, labels, QID)
@@ -172,12 +172,16 @@ def test_y_of_numbers_in_an_object_array_is_fine() -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_y_with_nan_or_infinity_says_where(value: float) -> None:
-    with refused("y contains NaN or infinity in 2 of 20 rows", "first in row 6", "drop these items"):
+    with refused(
+        "y contains NaN or infinity in 2 of 20 rows", "first in row 6", "drop these items"
+    ):
         LinearRankSVM().fit(X, changed(Y, [6, 11], value), QID)
 
 
 def test_y_with_none() -> None:
-    with refused("y contains NaN or infinity in 10 of 20 rows", "first in row 0", "drop these items"):
+    with refused(
+        "y contains NaN or infinity in 10 of 20 rows", "first in row 0", "drop these items"
+    ):
         LinearRankSVM().fit(X, [None, 1.0] * 10, QID)
 
 
@@ -202,7 +206,9 @@ def test_ids_of_another_length(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["qid", "group"])
 def test_query_sizes_instead_of_ids(name: str) -> None:
-    with refused("got 3 ids for 20 rows", "look like query sizes", f"np.repeat(np.arange(len({name}))"):
+    with refused(
+        "got 3 ids for 20 rows", "look like query sizes", f"np.repeat(np.arange(len({name}))"
+    ):
         LinearRankSVM().fit(X, Y, **{name: [10, 4, 6]})
 
 
@@ -264,7 +270,9 @@ def test_two_items_are_enough() -> None:
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
 def test_item_weights_that_are_no_weights(value: float) -> None:
     weight = changed(np.ones(20), [3, 8], value)
-    with refused("sample_weight must be finite and not negative", f"got {value} in row 3", "2 such"):
+    with refused(
+        "sample_weight must be finite and not negative", f"got {value} in row 3", "2 such"
+    ):
         LinearRankSVM().fit(X, Y, QID, sample_weight=weight)
 
 
@@ -290,7 +298,9 @@ def test_weights_that_leave_no_pair() -> None:
 def test_weights_of_another_length() -> None:
     with refused("sample_weight has 19 values for 20 items", "one weight per item"):
         LinearRankSVM().fit(X, Y, QID, sample_weight=np.ones(19))
-    with refused("query_weight has 5 values for 4 queries", "order in which the queries first appear"):
+    with refused(
+        "query_weight has 5 values for 4 queries", "order in which the queries first appear"
+    ):
         LinearRankSVM().fit(X, Y, QID, query_weight=np.ones(5))
 
 
@@ -409,6 +419,31 @@ def test_scores_at_the_start_so_large_that_the_loss_overflows(loss: str) -> None
         model.fit(X, Y, QID)
 
 
+OVERFLOW = """
+import numpy as np
+from ranksvm import LinearRankSVM
+
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(10_000, 4)), rng.permutation(10_000)
+model = LinearRankSVM(loss={loss!r}, warm_start=True, tol=0.5).fit(X, y)
+model.coef_ = np.full(4, 1e300)
+try:
+    model.fit(X * 1e10, y)
+except OverflowError as error:
+    print(error)
+"""
+
+
+@every_loss
+def test_scores_at_the_start_that_are_infinite(loss: str) -> None:
+    """In a process of its own: infinite scores have no business in a sort."""
+    code = OVERFLOW.format(loss=loss)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, f"ended with {run.returncode}: {run.stderr}"
+    assert "too large" in run.stdout
+    assert "Scale the features down" in run.stdout
+
+
 @every_loss
 def test_strength_so_large_that_the_objective_overflows(loss: str) -> None:
     with refused("too large", "smaller C", error=OverflowError):
@@ -421,7 +456,7 @@ def test_scores_that_overflow_have_no_order(method: str) -> None:
     model = LinearRankSVM().fit(X, Y, QID)
     model.coef_ = np.full(4, 1e200)
     items = np.array([[1.0], [3.0], [2.0]]) * np.full((3, 4), 1e200)
-    with pytest.raises((ValueError, OverflowError), match="overflow|infinit|too large"):
+    with pytest.raises((ValueError, OverflowError), match=r"overflow|infinit|too large"):
         model.rank(items) if method == "rank" else model.score(items, [0, 2, 1])
 
 

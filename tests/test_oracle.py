@@ -1,17 +1,20 @@
 """The pairwise oracle: every counting against the definition, and every loss against its pairs.
 
 Counts are compared exactly: the weights drawn here are small multiples of 1/8, so their sums are
-exact in any order.  Sums of a payload x over partners may differ by rounding.  The tolerance for item
-i of query q is
+exact in any order.  Sums of a payload x over partners may differ by rounding.  The tolerance for
+item i of query q is
 
     1e-13 * query weight * w_i * (sum of the w_j of the query) * max |x - c|
 
-with c = 0 for ``sums``, and the middle of the query for the Laplacian, whose rounding errors have to
-go with the spread of x and not with its size.
+with c = 0 for ``sums``, and the middle of the query for the Laplacian, whose rounding errors have
+to go with the spread of x and not with its size.
 """
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -103,8 +106,16 @@ def check_statistics(case: Case, plan: PairPlan, truth: PairPlan, x: Array) -> N
     for got, expected in zip(plan.counts(), truth.counts(), strict=True):
         np.testing.assert_array_equal(got, expected)
     if np.abs(case.scores).max() <= 1e304:  # else the sums overflow, whoever adds them up
-        close(plan.score_laplacian(), truth.score_laplacian(), case.tolerance(case.scores, centred=True))
-        close(plan.laplacian(case.scores), truth.score_laplacian(), case.tolerance(case.scores, centred=True))
+        close(
+            plan.score_laplacian(),
+            truth.score_laplacian(),
+            case.tolerance(case.scores, centred=True),
+        )
+        close(
+            plan.laplacian(case.scores),
+            truth.score_laplacian(),
+            case.tolerance(case.scores, centred=True),
+        )
     if np.abs(x).max() <= 1e304:
         close(plan.laplacian(x), truth.laplacian(x), case.tolerance(x, centred=True))
         for got, expected in zip(plan.sums(x), truth.sums(x), strict=True):
@@ -196,7 +207,9 @@ def spread(kind: str, rng: np.random.Generator, n: int) -> Array:
     if kind == "huge":
         return rng.normal(size=n) * 1e300
     if kind == "outliers":
-        return np.where(rng.random(n) < 0.1, rng.choice([-1e300, 1e300, 1e15], n), rng.normal(size=n))
+        return np.where(
+            rng.random(n) < 0.1, rng.choice([-1e300, 1e300, 1e15], n), rng.normal(size=n)
+        )
     if kind == "offset":
         return 1e12 + rng.normal(size=n)
     if kind == "coarse":  # the distance of neighbouring doubles is 2 here
@@ -214,9 +227,9 @@ def utilities(levels: int | None, rng: np.random.Generator, n: int) -> Array:
     return rng.permutation(n).astype(float) if levels is None else rng.integers(0, levels, n) * 0.1
 
 
-# On both sides of the sizes where the native code changes its way of working: one bit mask a query
-# (64 items), and one node of the descent, which has at most 15 children.
-SIZES = (1, 2, 3, 15, 16, 17, 63, 64, 65, 66, 127, 130)
+# On both sides of the sizes where the native code changes its way of working: one or two words of
+# bits an item (64 and 128 items), and one node of the descent, which has at most 15 children.
+SIZES = (1, 2, 3, 15, 16, 17, 63, 64, 65, 66, 127, 128, 129, 130, 200)
 
 
 @every_counting
@@ -247,7 +260,7 @@ def test_counting_is_brute_force_on_larger_queries(
 
 @every_counting
 @pytest.mark.parametrize("levels", LEVELS)
-@pytest.mark.parametrize("size", [63, 64, 65, 66, 1000])
+@pytest.mark.parametrize("size", [63, 64, 65, 66, 127, 128, 129, 1000])
 def test_counting_is_brute_force_at_the_thresholds(counting: str, size: int, levels) -> None:
     rng = np.random.default_rng(size)
     for kind in ("normal", "ties"):
@@ -303,7 +316,9 @@ def test_many_small_queries(counting: str) -> None:
     )
     x = rng.normal(size=n)
     # The reference is quadratic in all items: query by query it is not.
-    expected = {name: np.zeros(n) for name in ("above", "below", "sum_above", "sum_below", "laplacian")}
+    expected = {
+        name: np.zeros(n) for name in ("above", "below", "sum_above", "sum_below", "laplacian")
+    }
     groups = case.groups
     for q in range(groups.n_queries):
         rows = groups.rows[groups.offsets[q] : groups.offsets[q + 1]]
@@ -449,6 +464,37 @@ def test_more_items_than_the_index_type_holds_are_refused(untouched) -> None:
     utility, rows = untouched(n, np.float64), untouched(n, np.int64)
     with pytest.raises(ValueError, match=r"2\^32 - 1 items .* got 4294967296"):
         _core.Order(utility, rows, np.array([0, n]), None, None, 1)
+
+
+NOT_FINITE = """
+import numpy as np
+from ranksvm.backends.native import NativeBackend
+from ranksvm.data.queries import QueryGroups
+from ranksvm.pairs.order import PairOrder
+
+for n in (3, 600, 10_000):  # one for each way of sorting
+    order = PairOrder(np.arange(n, dtype=float), QueryGroups.from_qid(None, n))
+    for counting in ("auto", "tree"):
+        for value in (np.nan, np.inf, -np.inf):
+            scores = np.arange(n, dtype=float)
+            scores[n // 2] = value
+            print(n, counting, value, end=": ", flush=True)
+            try:
+                NativeBackend(order, counting=counting).at(scores).plan(1.0, products=True)
+                print("taken as they are", flush=True)
+            except (ValueError, OverflowError) as error:
+                print(error, flush=True)
+"""
+
+
+def test_scores_that_are_not_finite_are_refused() -> None:
+    """In a process of its own: there is no order in which such scores could be sorted."""
+    run = subprocess.run([sys.executable, "-c", NOT_FINITE], capture_output=True, text=True)
+    assert run.returncode == 0, f"ended with {run.returncode} after {run.stdout}{run.stderr}"
+    lines = run.stdout.splitlines()
+    assert len(lines) == 18
+    for line in lines:
+        assert re.search("not finite|must be finite|infinit|NaN or|too large|overflow", line), line
 
 
 @pytest.mark.parametrize("margin", [0.0, -1.0, np.nan])
@@ -656,9 +702,7 @@ def test_objective_has_the_derivatives_of_its_value(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["hinge", "squared_hinge", "smoothed"])
-@given(
-    case=cases(scores=MODERATE, max_size=10), data=st.data(), share=st.floats(0.0, 1.0)
-)
+@given(case=cases(scores=MODERATE, max_size=10), data=st.data(), share=st.floats(0.0, 1.0))
 def test_multipliers_are_feasible_for_the_dual(name: str, case: Case, data, share: float) -> None:
     """Fenchel and Young: theta <g, s'> + theta A1 - theta^2 A2 is below the loss at every s'."""
     backend = case.native()
@@ -667,5 +711,7 @@ def test_multipliers_are_feasible_for_the_dual(name: str, case: Case, data, shar
     at = loss.at(case.scores)
     theta = share * min(at.dual_scale, 3.0)
     elsewhere = np.array(data.draw(st.lists(MODERATE, min_size=case.n, max_size=case.n)))
-    bound = theta * float(at.grad @ elsewhere) + theta * at.dual_linear - theta**2 * at.dual_quadratic
+    bound = (
+        theta * float(at.grad @ elsewhere) + theta * at.dual_linear - theta**2 * at.dual_quadratic
+    )
     assert bound <= stated.at(elsewhere).value + 1e-9

@@ -59,7 +59,9 @@ def check_products(X: Any, dense: Array, n_threads: int = 2, seed: int = 1) -> N
     scores, pullback = score_map.scores(w), score_map.pullback(g)
     assert scores.dtype == pullback.dtype == np.float64
     assert score_map.n_products == 2
-    np.testing.assert_allclose(scores, exact @ w, rtol=0, atol=1e-14 * (abs(exact) @ abs(w)).max(initial=1))
+    np.testing.assert_allclose(
+        scores, exact @ w, rtol=0, atol=1e-14 * (abs(exact) @ abs(w)).max(initial=1)
+    )
     np.testing.assert_allclose(
         pullback, exact.T @ g, rtol=0, atol=1e-14 * (abs(exact).T @ abs(g)).max(initial=1)
     )
@@ -202,7 +204,9 @@ def test_sums_of_float32_are_kept_in_float64(layout: str) -> None:
     # A long sum: in float32 it would be off by some percent.
     n = 400_000
     X = LAYOUTS[layout][0](np.full((n, 1), 0.1, dtype=np.float32))
-    assert MatrixMap(X).pullback(np.ones(n))[0] == pytest.approx(n * float(np.float32(0.1)), rel=1e-13)
+    assert MatrixMap(X).pullback(np.ones(n))[0] == pytest.approx(
+        n * float(np.float32(0.1)), rel=1e-13
+    )
 
 
 @pytest.mark.parametrize("mixed", ["indices", "indptr"])
@@ -353,6 +357,21 @@ def test_scatter_of_many_or_sparse_columns_is_its_diagonal(layout: str, dtype: t
     for n_threads in (2, 3):
         again = MatrixMap(X, n_threads=n_threads).scatter(weight, groups)
         np.testing.assert_array_equal(again, got)
+
+
+@pytest.mark.parametrize("layout", [*SPARSE, "C order", "Fortran order"])
+@pytest.mark.parametrize("dim", [7, 300])
+def test_scatter_without_weight_is_nothing_and_no_nan(layout: str, dim: int) -> None:
+    """Queries without violated pairs have no weight at all; their items must not matter."""
+    n = 400
+    groups = QueryGroups.from_qid(np.arange(n) % 20, n)
+    weight = np.where(np.arange(n) % 20 < 5, 0.0, 1.0)
+    score_map = MatrixMap(LAYOUTS[layout][0](random_matrix(n, dim, 0.3)))
+    for some in (weight, np.zeros(n)):
+        got = score_map.scatter(some, groups)
+        assert np.all(np.isfinite(got))
+        assert np.all((np.diag(got) if got.ndim == 2 else got) >= 0.0)
+    assert not got.any()
 
 
 @pytest.mark.parametrize("n_queries", [1, 4000])

@@ -1,8 +1,8 @@
 """Newton and smoothed Newton on plain convex functions; all solvers on ranking, against LIBLINEAR.
 
-The plain problems know nothing of ranking.  The ranking problems are small enough to write every pair
-as a row, x_better - x_worse, and to hand these rows to an independent solver: RankSVM without an
-intercept is a linear SVM on them, with the same C and the same scaling of both losses.
+The plain problems know nothing of ranking.  The ranking problems are small enough to write every
+pair as a row, x_better - x_worse, and to hand these rows to an independent solver: RankSVM without
+an intercept is a linear SVM on them, with the same C and the same scaling of both losses.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-from solver_problems import KINKED, SMOOTH, Problem, hinge, ridge, squared_hinge
 from sklearn.svm import LinearSVC
+from solver_problems import KINKED, SMOOTH, Problem, hinge, ridge, squared_hinge
 
 from ranksvm.backends.native import COUNTINGS, NativeBackend
 from ranksvm.data.queries import QueryGroups
@@ -177,7 +177,9 @@ def test_iteration_limit(make: MakeSolver, problem: Callable[[], Problem], max_i
 @pytest.mark.parametrize("make", [*NEWTONS.values(), *SMOOTHED.values()], ids=[*NEWTONS, *SMOOTHED])
 def test_callback_stops(make: MakeSolver, stop_at: int) -> None:
     problem = hinge() if isinstance(make(), SmoothedNewton) else squared_hinge()
-    result = make(tol=1e-12).solve(*start(problem), callback=lambda row, w: row.iteration == stop_at)
+    result = make(tol=1e-12).solve(
+        *start(problem), callback=lambda row, w: row.iteration == stop_at
+    )
     assert result.status is Status.STOPPED
     assert result.n_iter == stop_at == result.trace[-1].iteration
     assert result.gap == result.trace[-1].gap > 0.0
@@ -229,7 +231,9 @@ def test_requirements_are_stated() -> None:
     ("option", "valid"), [("globalization", GLOBALIZATIONS), ("preconditioner", PRECONDITIONERS)]
 )
 def test_unknown_options_list_the_valid_ones(option: str, valid: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match=f"{option} must be one of {', '.join(valid)}; got 'magic'"):
+    with pytest.raises(
+        ValueError, match=f"{option} must be one of {', '.join(valid)}; got 'magic'"
+    ):
         Newton(**{option: "magic"})
 
 
@@ -278,7 +282,9 @@ class Ranking:
         return 0.5 * float(w @ w) + self.C * float(weights @ slack**power)
 
 
-def pair_rows(X: Array, y: Array, qid: np.ndarray, item_weight: Array | None) -> tuple[Array, Array]:
+def pair_rows(
+    X: Array, y: Array, qid: np.ndarray, item_weight: Array | None
+) -> tuple[Array, Array]:
     """x_better - x_worse of every comparable pair, and its weight."""
     better, worse = np.nonzero((qid[:, None] == qid[None, :]) & (y[:, None] > y[None, :]))
     w = np.ones(len(y)) if item_weight is None else item_weight
@@ -418,7 +424,9 @@ def test_preconditioner_changes_the_way_and_not_the_end() -> None:
     """Badly scaled features: fewer CG steps with it, the same optimum."""
     plain = ranking("squared_hinge", 0.1)
     scales = 10.0 ** np.linspace(-2, 2, plain.X.shape[1])
-    problem = Ranking("squared_hinge", 0.1, plain.X * scales, plain.y, plain.qid, None, 0.0, plain.coef)
+    problem = Ranking(
+        "squared_hinge", 0.1, plain.X * scales, plain.y, plain.qid, None, 0.0, plain.coef
+    )
     with_it = problem.solve(Newton(1e-9, preconditioner="auto"))
     without = problem.solve(Newton(1e-9, preconditioner="none"))
     assert "preconditioner" in problem.objective().capabilities

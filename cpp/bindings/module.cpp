@@ -113,7 +113,7 @@ void bind_scatter(nb::module_& m) {
   using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
   m.def(
       "scatter",
-      [](Matrix a, Vector weight, Index rows, Index offsets, int64_t group_step, int64_t row_step,
+      [](Matrix a, Vector weight, Index rows, Index offsets, int64_t step, bool by_group,
          int threads) {
         need_size(weight.size(), a.shape(0), "weight");
         need_size(rows.size(), a.shape(0), "rows");
@@ -122,14 +122,14 @@ void bind_scatter(nb::module_& m) {
                                 static_cast<int64_t>(a.shape(1)), a.stride(0), a.stride(1)};
         Out out = make_out(a.shape(1) * a.shape(1));
         run(threads, [&](const Context& context) {
-          scatter(matrix, weight.data(), rows.data(), offsets.data(), groups, group_step, row_step,
+          scatter(matrix, weight.data(), rows.data(), offsets.data(), groups, step, by_group,
                   out.data(), context);
         });
         return out;
       },
       nb::arg("matrix").noconvert(), nb::arg("weight").noconvert(), nb::arg("rows").noconvert(),
-      nb::arg("offsets").noconvert(), nb::arg("group_step"), nb::arg("row_step"),
-      nb::arg("threads"), "Weighted scatter of the rows inside groups, flattened.");
+      nb::arg("offsets").noconvert(), nb::arg("step"), nb::arg("by_group"), nb::arg("threads"),
+      "Weighted scatter of the rows inside groups, flattened.");
 }
 
 template <class T, class I>
@@ -151,23 +151,26 @@ void bind_sparse(nb::module_& m) {
   m.def(
       "sparse_scatter_diagonal",
       [](Values value, Indices column, Indices start, int64_t cols, bool items_are_rows,
-         Index group, Index members, Index offsets, int threads) {
+         Vector weight, Index group, Index members, Index offsets, int threads) {
         need_size(column.size(), value.size(), "indices");
         const auto rows = static_cast<int64_t>(start.size()) - 1;
         need_size(group.size(), items_are_rows ? rows : cols, "group");
+        need_size(weight.size(), group.size(), "weight");
         need_size(members.size(), group.size(), "members");
         const SparseRows<T, I> a{start.data(), column.data(), value.data(), rows, cols};
         const Groups groups{static_cast<int64_t>(offsets.size()) - 1, group.data(), members.data(),
                             offsets.data()};
         Out out = make_out(items_are_rows ? cols : rows);
-        run(threads,
-            [&](const Context& c) { scatter_diagonal(a, items_are_rows, groups, out.data(), c); });
+        run(threads, [&](const Context& c) {
+          scatter_diagonal(a, items_are_rows, weight.data(), groups, out.data(), c);
+        });
         return out;
       },
       nb::arg("data").noconvert(), nb::arg("indices").noconvert(), nb::arg("indptr").noconvert(),
-      nb::arg("cols"), nb::arg("items_are_rows"), nb::arg("group").noconvert(),
-      nb::arg("members").noconvert(), nb::arg("offsets").noconvert(), nb::arg("threads"),
-      "By feature: squared deviations of the items from the mean of their group, summed.");
+      nb::arg("cols"), nb::arg("items_are_rows"), nb::arg("weight").noconvert(),
+      nb::arg("group").noconvert(), nb::arg("members").noconvert(), nb::arg("offsets").noconvert(),
+      nb::arg("threads"),
+      "By feature: weighted squared deviations from the mean of the group, summed.");
 }
 
 }  // namespace
@@ -213,6 +216,16 @@ NB_MODULE(_core, m) {
             o.order->set_query_weight({weight.data(), weight.data() + weight.size()});
           },
           nb::arg("weight").noconvert(), "Replace the weights of the queries; before any plan.")
+      .def(
+          "magnitude",
+          [](const PyOrder& o, Vector x, int threads) {
+            need_size(x.size(), o.order->size(), "x");
+            double result = 0.0;
+            run(threads, [&](const Context&) { result = o.order->magnitude(x.data()); });
+            return result;
+          },
+          nb::arg("x").noconvert(), nb::arg("threads"),
+          "Sum over queries of weight * (sum of item weight * |x|)^2.")
       .def(
           "centred",
           [](const PyOrder& o, Vector x, int threads) {

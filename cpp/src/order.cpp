@@ -1,5 +1,6 @@
 #include "ranksvm/order.hpp"
 
+#include <cmath>
 #include <stdexcept>
 #include <string>
 
@@ -76,7 +77,10 @@ Order::Order(const double* utility, const int64_t* rows, const int64_t* offsets,
     const auto n = static_cast<uint32_t>(offsets[q + 1] - first);
     Buffer<double> key(n, memory_), sorted(n, memory_);
     Buffer<uint32_t> order(n, memory_);
-    for (uint32_t i = 0; i < n; ++i) key[i] = utility[rows[first + i]];
+    for (uint32_t i = 0; i < n; ++i) {
+      key[i] = utility[rows[first + i]];
+      if (!std::isfinite(key[i])) throw std::invalid_argument("a utility is not finite");
+    }
     argsort(key.data(), n, order.data(), sorted.data(), memory_, inner);
     uint32_t level = 0;
     for (uint32_t i = 0; i < n; ++i) {
@@ -168,6 +172,23 @@ void Order::centred(const double* x, double* out, const Context& context) const 
     }
     for (uint32_t i = 0; i < query.size; ++i) out[row[i]] = x[row[i]] - middle;
   });
+}
+
+double Order::magnitude(const double* x) const {
+  double total = 0.0;
+  for (std::size_t q = 0; q < queries_.size(); ++q) {
+    const Query& query = queries_[q];
+    if (pairs_[q] == 0) continue;
+    const uint32_t* row = row_.data() + query.begin;
+    double sum = 0.0;
+    if (queries_.size() == 1 && item_weight_.empty()) {  // all rows: in their own order
+      for (int64_t i = 0; i < size_; ++i) sum += std::abs(x[i]);
+    } else {
+      for (uint32_t i = 0; i < query.size; ++i) sum += item_weight(row[i]) * std::abs(x[row[i]]);
+    }
+    total += query_weight(q) * sum * sum;
+  }
+  return total;
 }
 
 // Appends the nodes of a query, breadth first; returns its depth.

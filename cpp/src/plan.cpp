@@ -1,6 +1,7 @@
 #include "ranksvm/plan.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "ranksvm/sort.hpp"
 
@@ -28,7 +29,16 @@ Sorted::Sorted(std::shared_ptr<const Order> order, const double* scores, bool al
       all_(all) {
   const uint32_t* row = order_->row();
   blocks(order_->size(), context, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) score_[i] = scores[row[i]];
+    double check = 0.0;  // NaN as soon as one score is not finite
+    for (std::size_t i = begin; i < end; ++i) {
+      score_[i] = scores[row[i]];
+      check += score_[i] * 0.0;
+    }
+    if (check != 0.0) {
+      throw std::overflow_error(
+          "scores too large for float64: some are infinite or NaN and have no order. Scale the "
+          "features down (for example with sklearn.preprocessing.StandardScaler).");
+    }
   });
   order_->for_each_query(context, [&](uint32_t q, const Context& inner) {
     const Query& query = order_->queries()[q];

@@ -78,8 +78,9 @@ class TouchedSums {
   template <class Take>
   void drain(Take take) {
     for (const I at : touched_) {
+      if (sum_[at] == 0.0) continue;  // cancelled, or mentioned twice
       take(at, sum_[at]);
-      sum_[at] = 0.0;  // also makes a second mention harmless
+      sum_[at] = 0.0;
     }
     touched_.clear();
   }
@@ -168,11 +169,14 @@ void rows_sum(const SparseRows<T, I>& a, const double* g, double* out, const Con
 }
 
 template <class T, class I>
-void scatter_diagonal(const SparseRows<T, I>& a, bool items_are_rows, const Groups& groups,
-                      double* out, const Context& context) {
-  auto size = [&](int64_t g) {
-    return static_cast<double>(groups.offsets[g + 1] - groups.offsets[g]);
-  };
+void scatter_diagonal(const SparseRows<T, I>& a, bool items_are_rows, const double* weight,
+                      const Groups& groups, double* out, const Context& context) {
+  std::vector<double> mass(groups.count, 0.0);
+  for (int64_t g = 0; g < groups.count; ++g) {
+    for (int64_t m = groups.offsets[g]; m < groups.offsets[g + 1]; ++m) {
+      mass[g] += weight[groups.members[m]];
+    }
+  }
   const int64_t elements = a.start[a.rows];
   if (items_are_rows) {
     const auto ends = cut_evenly(groups.count, std::min(pieces_adding(elements, a.cols),
@@ -184,11 +188,11 @@ void scatter_diagonal(const SparseRows<T, I>& a, bool items_are_rows, const Grou
           const int64_t item = groups.members[m];
           for (int64_t k = a.start[item]; k < a.start[item + 1]; ++k) {
             const double x = a.value[k];
-            part[a.column[k]] += x * x;
-            sums.add(a.column[k], x);
+            part[a.column[k]] += weight[item] * x * x;
+            sums.add(a.column[k], weight[item] * x);
           }
         }
-        sums.drain([&](I c, double s) { part[c] -= s * s / size(g); });
+        sums.drain([&](I c, double s) { part[c] -= s * s / mass[g]; });
       }
     });
     return;
@@ -199,11 +203,11 @@ void scatter_diagonal(const SparseRows<T, I>& a, bool items_are_rows, const Grou
     for (int64_t r = ends[p]; r < ends[p + 1]; ++r) {
       double square = 0.0;
       for (int64_t k = a.start[r]; k < a.start[r + 1]; ++k) {
-        const double x = a.value[k];
-        square += x * x;
-        sums.add(static_cast<I>(groups.group[a.column[k]]), x);
+        const double x = a.value[k], own = weight[a.column[k]];
+        square += own * x * x;
+        sums.add(static_cast<I>(groups.group[a.column[k]]), own * x);
       }
-      sums.drain([&](I g, double s) { square -= s * s / size(g); });
+      sums.drain([&](I g, double s) { square -= s * s / mass[g]; });
       out[r] = square;
     }
   });
@@ -216,10 +220,10 @@ void scatter_diagonal(const SparseRows<T, I>& a, bool items_are_rows, const Grou
   template void rows_sum(const SparseRows<T, int32_t>&, const double*, double*, const Context&); \
   template void rows_dot(const SparseRows<T, int64_t>&, const double*, double*, const Context&); \
   template void rows_sum(const SparseRows<T, int64_t>&, const double*, double*, const Context&); \
-  template void scatter_diagonal(const SparseRows<T, int32_t>&, bool, const Groups&, double*,    \
-                                 const Context&);                                                \
-  template void scatter_diagonal(const SparseRows<T, int64_t>&, bool, const Groups&, double*,    \
-                                 const Context&);
+  template void scatter_diagonal(const SparseRows<T, int32_t>&, bool, const double*,             \
+                                 const Groups&, double*, const Context&);                        \
+  template void scatter_diagonal(const SparseRows<T, int64_t>&, bool, const double*,             \
+                                 const Groups&, double*, const Context&);
 RANKSVM_PRODUCTS(float)
 RANKSVM_PRODUCTS(double)
 #undef RANKSVM_PRODUCTS

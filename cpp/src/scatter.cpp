@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <vector>
 
 #include "ranksvm/kernels.hpp"
@@ -10,36 +12,70 @@ namespace {
 constexpr unsigned kRows = 64;      // rows gathered at a time
 constexpr int64_t kMostParts = 16;  // partial matrices
 
+uint64_t mix(uint64_t x) {  // the finaliser of MurmurHash3
+  x ^= x >> 33;
+  x *= 0xff51afd7ed558ccdULL;
+  x ^= x >> 33;
+  x *= 0xc4ceb9fe1a85ec53ULL;
+  return x ^ (x >> 33);
+}
+
+// Hash of a row from up to sixteen of its features.
+template <class T>
+uint64_t hash_row(const Strided<T>& a, int64_t row) {
+  const T* x = a.data + row * a.row_stride;
+  const int64_t step = (a.cols + 15) / 16;
+  uint64_t hash = 0;
+  for (int64_t c = 0; c < a.cols; c += step) {
+    hash = mix(hash ^ std::bit_cast<uint64_t>(static_cast<double>(x[c * a.col_stride])));
+  }
+  return hash;
+}
+
+// The sampled rows, group by group; group g has those from ends[g] to ends[g + 1].
+template <class T>
+std::vector<int64_t> sample(const Strided<T>& a, const int64_t* rows, const int64_t* offsets,
+                            int64_t groups, int64_t step, bool by_group,
+                            std::vector<int64_t>& ends) {
+  const int64_t total = offsets[groups];
+  std::vector<int64_t> chosen;
+  ends.assign(1, 0);
+  for (int64_t g = 0; g < groups; ++g) {
+    const int64_t begin = offsets[g], end = offsets[g + 1];
+    if (step == 1) {
+      chosen.insert(chosen.end(), rows + begin, rows + end);
+    } else if (by_group) {
+      uint64_t hash = 0;
+      for (int64_t k = begin; k < end; ++k) hash = std::max(hash, hash_row(a, rows[k]));
+      if (mix(hash) % step == 0) chosen.insert(chosen.end(), rows + begin, rows + end);
+    } else {
+      for (int64_t k = begin; k < end; ++k) {
+        if (hash_row(a, rows[k]) % step == 0) chosen.push_back(rows[k]);
+      }
+    }
+    ends.push_back(static_cast<int64_t>(chosen.size()));
+  }
+  const auto size = static_cast<int64_t>(chosen.size());
+  if (step > 1 && (size < total / (4 * step) || size > 4 * (total / step))) {
+    // Rows that are mostly alike: the hash cannot tell them apart.
+    return sample(a, rows, offsets, groups, 1, by_group, ends);
+  }
+  return chosen;
+}
+
 }  // namespace
 
 template <class T>
 void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, const int64_t* offsets,
-             int64_t groups, int64_t group_step, int64_t row_step, double* out,
-             const Context& context) {
+             int64_t groups, int64_t step, bool by_group, double* out, const Context& context) {
   const auto cols = static_cast<unsigned>(a.cols);
   const unsigned width = (cols + 7) / 8 * 8;
-  const int64_t taken = (groups + group_step - 1) / group_step;
+  std::vector<int64_t> ends;
+  const std::vector<int64_t> chosen = sample(a, rows, offsets, groups, step, by_group, ends);
   // One part per stretch of groups or, when there are few groups, of the rows of each.
-  const int64_t parts = std::clamp<int64_t>(taken / 8, 1, kMostParts);
-  const int64_t stretches = taken >= 8 * kMostParts ? 1 : kMostParts;
+  const int64_t parts = std::clamp<int64_t>(groups / 8, 1, kMostParts);
+  const int64_t stretches = groups >= 8 * kMostParts ? 1 : kMostParts;
   std::vector<std::vector<double>> part(parts * stretches);
-  std::vector<double> held(parts * stretches, 0.0);
-
-  auto mean_of = [&](int64_t first, int64_t last, std::vector<double>& mean) {
-    std::fill(mean.begin(), mean.end(), 0.0);
-    double total = 0.0;
-    for (int64_t k = first; k < last; k += row_step) {
-      const double w = weight[rows[k]];
-      if (w == 0.0) continue;
-      const T* x = a.data + rows[k] * a.row_stride;
-      total += w;
-      for (unsigned c = 0; c < cols; ++c) mean[c] += w * static_cast<double>(x[c * a.col_stride]);
-    }
-    if (total > 0.0) {
-      for (unsigned c = 0; c < cols; ++c) mean[c] /= total;
-    }
-    return total;
-  };
 
   context.parallel_for(part.size(), [&](std::size_t index, const Context& inner) {
     const int64_t p = static_cast<int64_t>(index) / stretches;
@@ -47,17 +83,23 @@ void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, con
     std::vector<double>& gram = part[index];
     gram.assign(static_cast<std::size_t>(width) * width, 0.0);
     std::vector<double> mean(width, 0.0), left(kRows * width, 0.0), right(kRows * width, 0.0);
-    for (int64_t t = taken * p / parts; t < taken * (p + 1) / parts; ++t) {
+    for (int64_t g = groups * p / parts; g < groups * (p + 1) / parts; ++g) {
       inner.checkpoint();
-      const int64_t begin = offsets[t * group_step], end = offsets[t * group_step + 1];
-      const double total = mean_of(begin, end, mean);
+      const int64_t begin = ends[g], size = ends[g + 1] - begin;
+      std::fill(mean.begin(), mean.end(), 0.0);
+      double total = 0.0;
+      for (int64_t k = begin; k < begin + size; ++k) {
+        const double w = weight[chosen[k]];
+        const T* x = a.data + chosen[k] * a.row_stride;
+        total += w;
+        for (unsigned c = 0; c < cols; ++c) mean[c] += w * static_cast<double>(x[c * a.col_stride]);
+      }
       if (!(total > 0.0)) continue;
-      if (stretch == 0) held[index] += total;
-      const int64_t steps = (end - begin + row_step - 1) / row_step;
-      const int64_t from = steps * stretch / stretches, to = steps * (stretch + 1) / stretches;
+      for (unsigned c = 0; c < cols; ++c) mean[c] /= total;
+      const int64_t from = size * stretch / stretches, to = size * (stretch + 1) / stretches;
       unsigned filled = 0;
       for (int64_t k = from; k < to; ++k) {
-        const int64_t row = rows[begin + k * row_step];
+        const int64_t row = chosen[begin + k];
         const T* x = a.data + row * a.row_stride;
         double *l = left.data() + filled * width, *r = right.data() + filled * width;
         for (unsigned c = 0; c < cols; ++c) {
@@ -72,10 +114,10 @@ void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, con
     }
   });
 
-  double total = 0.0, sampled = 0.0;
+  double total = 0.0, held = 0.0;
   for (int64_t k = 0; k < offsets[groups]; ++k) total += weight[rows[k]];
-  for (const double h : held) sampled += h;
-  const double scale = sampled > 0.0 ? total / sampled : 0.0;
+  for (const int64_t row : chosen) held += weight[row];
+  const double scale = held > 0.0 ? total / held : 0.0;
   for (unsigned i = 0; i < cols; ++i) {
     for (unsigned j = i; j < cols; ++j) {
       double sum = 0.0;
@@ -86,8 +128,8 @@ void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, con
 }
 
 template void scatter(const Strided<float>&, const double*, const int64_t*, const int64_t*, int64_t,
-                      int64_t, int64_t, double*, const Context&);
+                      int64_t, bool, double*, const Context&);
 template void scatter(const Strided<double>&, const double*, const int64_t*, const int64_t*,
-                      int64_t, int64_t, int64_t, double*, const Context&);
+                      int64_t, int64_t, bool, double*, const Context&);
 
 }  // namespace ranksvm

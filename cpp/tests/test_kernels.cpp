@@ -18,7 +18,8 @@ using ranksvm::CountSweep;
 using ranksvm::Kernels;
 using ranksvm::kFan;
 using ranksvm::kLanes;
-using ranksvm::kLeaf;
+using ranksvm::kMaskItems;
+using ranksvm::mask_words;
 using ranksvm::PairCount;
 using ranksvm::Ranks;
 using ranksvm::Record;
@@ -33,15 +34,28 @@ std::vector<const Kernels*> tables() {
   return all;
 }
 
+bool same(const std::vector<PairCount>& a, const std::vector<PairCount>& b) {
+  bool equal = a.size() == b.size();
+  for (std::size_t i = 0; equal && i < a.size(); ++i) {
+    equal = a[i].above == b[i].above && a[i].below == b[i].below;
+  }
+  return equal;
+}
+
 // Scores of several kinds; some differ by the margins exactly.
 double draw_score(int kind, std::mt19937_64& random) {
   std::normal_distribution<double> normal;
   switch (kind % 5) {
-    case 0: return normal(random);
-    case 1: return static_cast<double>(random() % 9) / 4 - 1;
-    case 2: return 0.25;
-    case 3: return random() % 3 == 0 ? (random() % 2 == 0 ? 1.7e308 : -1.7e308) : normal(random);
-    default: return 1e-300 * normal(random);
+    case 0:
+      return normal(random);
+    case 1:
+      return static_cast<double>(random() % 9) / 4 - 1;
+    case 2:
+      return 0.25;
+    case 3:
+      return random() % 3 == 0 ? (random() % 2 == 0 ? 1.7e308 : -1.7e308) : normal(random);
+    default:
+      return 1e-300 * normal(random);
   }
 }
 
@@ -58,7 +72,8 @@ TEST(the_best_table_is_among_the_known_ones) {
 
 TEST(leaf_masks_against_all_pairs) {
   std::mt19937_64 random(1);
-  for (unsigned n = 1; n <= kLeaf; ++n) {
+  for (unsigned n = 1; n <= kMaskItems; ++n) {
+    const unsigned words = mask_words(n);
     for (int round = 0; round < 10; ++round) {
       // Exactly n elements each, so that the sanitizer sees a step too far.
       std::vector<double> score(n);
@@ -70,25 +85,23 @@ TEST(leaf_masks_against_all_pairs) {
         level[i] = next;
       }
       const double margin = round % 2 == 0 ? 1.0 : 0.5;
+      std::vector<uint64_t> expected(n * words, 0);
+      std::vector<PairCount> pairs(n, PairCount{3, 5});
+      for (unsigned i = 0; i < n; ++i) {
+        for (unsigned j = 0; j < n; ++j) {
+          const bool above = level[j] > level[i] && score[j] - score[i] < margin;
+          const bool below = level[j] < level[i] && score[i] - score[j] < margin;
+          if (above || below) expected[i * words + j / 64] |= uint64_t{1} << (j % 64);
+          pairs[i].above += above;
+          pairs[i].below += below;
+        }
+      }
       for (const Kernels* table : tables()) {
-        std::vector<uint64_t> mask(n, 0xdeadbeef);
+        std::vector<uint64_t> mask(n * words, 0xdeadbeef);
         std::vector<PairCount> count(n, PairCount{3, 5});
         table->leaf_masks(score.data(), level.data(), n, margin, mask.data(), count.data());
-        bool right = true;
-        for (unsigned i = 0; i < n; ++i) {
-          uint64_t expected = 0;
-          PairCount pairs{3, 5};
-          for (unsigned j = 0; j < n; ++j) {
-            const bool above = level[j] > level[i] && score[j] - score[i] < margin;
-            const bool below = level[j] < level[i] && score[i] - score[j] < margin;
-            if (above || below) expected |= uint64_t{1} << j;
-            pairs.above += above;
-            pairs.below += below;
-          }
-          right &= mask[i] == expected && count[i].above == pairs.above &&
-                   count[i].below == pairs.below;
-        }
-        CHECK(right);
+        CHECK(mask == expected);
+        CHECK(same(count, pairs));
       }
     }
   }
@@ -97,18 +110,17 @@ TEST(leaf_masks_against_all_pairs) {
 TEST(leaf_sums_against_all_bits) {
   std::mt19937_64 random(2);
   std::normal_distribution<double> normal;
-  for (unsigned n = 1; n <= kLeaf; ++n) {
-    const uint64_t inside = n == 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
+  for (unsigned n = 1; n <= kMaskItems; ++n) {
+    const unsigned words = mask_words(n);
     for (int round = 0; round < 6; ++round) {
       std::vector<double> value(n), expected(n, 0.0);
-      std::vector<uint64_t> mask(n);
-      for (unsigned i = 0; i < n; ++i) {
-        value[i] = normal(random) * std::pow(10.0, static_cast<double>(random() % 20));
-        mask[i] = (round == 0 ? 0 : round == 1 ? ~uint64_t{0} : random() & random()) & inside;
-      }
+      std::vector<uint64_t> mask(n * words, 0);
       for (unsigned j = 0; j < n; ++j) {
+        value[j] = normal(random) * std::pow(10.0, static_cast<double>(random() % 20));
         for (unsigned i = 0; i < n; ++i) {
-          if (mask[j] >> i & 1) expected[i] += value[j];
+          const bool on = round == 0 ? false : round == 1 ? true : random() % 4 == 0;
+          if (on) mask[j * words + i / 64] |= uint64_t{1} << (i % 64);
+          if (on) expected[i] += value[j];
         }
       }
       for (const Kernels* table : tables()) {
@@ -156,8 +168,8 @@ struct NodeCase {
   unsigned children;
   std::vector<uint32_t> child_begin = std::vector<uint32_t>(kLanes);
   std::vector<uint8_t> child_inner = std::vector<uint8_t>(kLanes);
-  std::vector<uint8_t> digit;                   // score order
-  std::vector<uint32_t> position, hi, lo;       // score order
+  std::vector<uint8_t> digit;              // score order
+  std::vector<uint32_t> position, hi, lo;  // score order
 
   NodeCase(uint32_t size, unsigned fan, int kind, unsigned seed) : n(size), node(seed % 7) {
     std::mt19937_64 random(seed);
@@ -237,14 +249,6 @@ struct CountResult {
   std::vector<uint32_t> target, position_to, hi_to, lo_to;
   std::vector<PairCount> count_to, count_final;
 };
-
-bool same(const std::vector<PairCount>& a, const std::vector<PairCount>& b) {
-  bool equal = a.size() == b.size();
-  for (std::size_t i = 0; equal && i < a.size(); ++i) {
-    equal = a[i].above == b[i].above && a[i].below == b[i].below;
-  }
-  return equal;
-}
 
 // Places that nothing is written to.
 constexpr uint32_t kUntouched = 0xabababab;

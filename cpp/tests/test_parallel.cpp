@@ -133,8 +133,8 @@ TEST(only_the_thread_that_made_the_context_asks) {
   CHECK(asking.count(std::this_thread::get_id()) == 1);
 }
 
-// One query may be much longer than all others: the thread that may ask has nothing left to do then,
-// and still has to ask.
+// One query may be much longer than all others: the thread that may ask has nothing left to do
+// then, and still has to ask.
 TEST(an_interrupt_reaches_the_last_piece_on_another_thread) {
   if (!ranksvm::has_openmp()) {
     CHECK(true);  // there is no other thread

@@ -2,8 +2,6 @@
 //
 // Weights and payloads are small multiples of 1/4 where results are compared exactly: their sums do
 // not depend on the order.
-#include "ranksvm/plan.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "check.hpp"
+#include "ranksvm/plan.hpp"
 
 namespace {
 
@@ -87,7 +86,12 @@ struct Statistics {
   double total = 0.0;
   Vector above, below, imbalance, sum_above, sum_below, laplacian, score_laplacian;
   explicit Statistics(std::size_t n)
-      : above(n), below(n), imbalance(n), sum_above(n), sum_below(n), laplacian(n),
+      : above(n),
+        below(n),
+        imbalance(n),
+        sum_above(n),
+        sum_below(n),
+        laplacian(n),
         score_laplacian(n) {}
 };
 
@@ -244,7 +248,7 @@ TEST(margin_ranks_in_chunks) {
 
 TEST(plans_against_all_pairs_one_query) {
   unsigned seed = 0;
-  for (const int64_t n : {1, 2, 3, 15, 63, 64, 65, 66, 130, 1000}) {
+  for (const int64_t n : {1, 2, 3, 15, 63, 64, 65, 66, 127, 128, 129, 1000}) {
     for (const uint32_t levels : {1U, 2U, 5U, 0U}) {
       for (const bool weighted : {false, true}) {
         check_against_brute_force(make({n}, levels, Spread::normal, weighted, ++seed));
@@ -256,7 +260,7 @@ TEST(plans_against_all_pairs_one_query) {
 TEST(plans_against_all_pairs_odd_scores) {
   unsigned seed = 100;
   for (const Spread spread : {Spread::ties, Spread::equal, Spread::outliers, Spread::tiny}) {
-    for (const int64_t n : {5, 64, 65, 400}) {
+    for (const int64_t n : {5, 64, 65, 128, 129, 400}) {
       check_against_brute_force(make({n}, 4, spread, false, ++seed));
       check_against_brute_force(make({n}, 0, spread, true, ++seed));
     }
@@ -331,7 +335,8 @@ TEST(order_counts_pairs_and_their_weights) {
 
 TEST(order_refuses_more_items_than_its_index_holds) {
   const int64_t offsets[] = {0, int64_t{1} << 32};
-  CHECK_THROWS(Order(nullptr, nullptr, offsets, 1, nullptr, nullptr, Context(1)), std::length_error);
+  CHECK_THROWS(Order(nullptr, nullptr, offsets, 1, nullptr, nullptr, Context(1)),
+               std::length_error);
 }
 
 TEST(centring_takes_a_constant_off_each_query) {

@@ -148,8 +148,9 @@ TEST(sparse_products_of_uneven_rows) {
     }
     start.push_back(static_cast<int32_t>(column.size()));
   }
-  check_products(SparseRows<double, int32_t>{start.data(), column.data(), value.data(), kRows, kCols},
-                 x, g, truth);
+  check_products(
+      SparseRows<double, int32_t>{start.data(), column.data(), value.data(), kRows, kCols}, x, g,
+      truth);
 }
 
 TEST(products_of_floats_are_summed_in_double) {
@@ -258,4 +259,78 @@ TEST(scatter_of_a_sample_keeps_its_size) {
   double out = 0.0;
   ranksvm::scatter(a, weight.data(), rows.data(), offsets.data(), 100, 1, 2, &out, Context(2));
   CHECK_NEAR(out, 2.0 * kItems, 1e-9);
+}
+
+namespace {
+
+// `items_are_rows`: as CSR stores items; otherwise the rows of the matrix are the features, as in
+// CSC.
+template <class T, class I>
+void check_diagonal(int64_t items, int64_t features, int64_t groups, bool items_are_rows,
+                    unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  std::vector<int64_t> group(items), members, offsets{0};
+  for (int64_t& g : group) g = static_cast<int64_t>(random() % static_cast<uint64_t>(groups));
+  for (int64_t g = 0; g < groups; ++g) {  // some may be empty
+    for (int64_t i = 0; i < items; ++i) {
+      if (group[i] == g) members.push_back(i);
+    }
+    offsets.push_back(static_cast<int64_t>(members.size()));
+  }
+  // Some items weigh nothing; when there are several groups, all items of the first one.
+  Vector weight(items);
+  for (int64_t i = 0; i < items; ++i) {
+    weight[i] = groups > 1 && group[i] == 0 ? 0.0 : static_cast<double>(random() % 3);
+  }
+  const int64_t rows = items_are_rows ? items : features, cols = items_are_rows ? features : items;
+  std::vector<I> start{0}, column;
+  std::vector<T> value;
+  Vector dense(items * features, 0.0);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c) {
+      if (random() % 3 != 0) continue;
+      column.push_back(static_cast<I>(c));
+      value.push_back(static_cast<T>(1.0 + normal(random)));
+      dense[items_are_rows ? r * features + c : c * features + r] = value.back();
+    }
+    start.push_back(static_cast<I>(column.size()));
+  }
+  const SparseRows<T, I> a{start.data(), column.data(), value.data(), rows, cols};
+  const ranksvm::Groups of{groups, group.data(), members.data(), offsets.data()};
+  Vector one(features, std::nan("")), two(features, std::nan(""));
+  ranksvm::scatter_diagonal(a, items_are_rows, weight.data(), of, one.data(), Context(1));
+  ranksvm::scatter_diagonal(a, items_are_rows, weight.data(), of, two.data(), Context(2));
+  CHECK(one == two);
+  bool close = true;
+  for (int64_t f = 0; f < features; ++f) {
+    double expected = 0.0;
+    for (int64_t g = 0; g < groups; ++g) {
+      double mean = 0.0, total = 0.0;
+      for (int64_t m = offsets[g]; m < offsets[g + 1]; ++m) {
+        mean += weight[members[m]] * dense[members[m] * features + f];
+        total += weight[members[m]];
+      }
+      for (int64_t m = offsets[g]; m < offsets[g + 1] && total > 0.0; ++m) {
+        const double x = dense[members[m] * features + f] - mean / total;
+        expected += weight[members[m]] * x * x;
+      }
+    }
+    close &= std::abs(one[f] - expected) <= 1e-10 * static_cast<double>(items);
+  }
+  CHECK(close);
+}
+
+}  // namespace
+
+TEST(scatter_diagonal_matches_its_definition) {
+  unsigned seed = 1;
+  for (const bool items_are_rows : {true, false}) {
+    for (const int64_t groups : {1, 4, 60}) {
+      check_diagonal<double, int32_t>(100, 17, groups, items_are_rows, ++seed);
+      check_diagonal<float, int64_t>(100, 17, groups, items_are_rows, ++seed);
+    }
+    check_diagonal<double, int32_t>(1, 1, 1, items_are_rows, ++seed);
+    check_diagonal<double, int32_t>(20000, 50, 300, items_are_rows, ++seed);  // pieces
+  }
 }

@@ -54,7 +54,8 @@ double uniform(std::mt19937_64& random) {
 TEST(argsort_random) { check_all_sizes(1, uniform); }
 
 TEST(argsort_normal_with_offset) {
-  check_all_sizes(2, [](auto& random) { return 1e12 + std::normal_distribution<double>()(random); });
+  check_all_sizes(2,
+                  [](auto& random) { return 1e12 + std::normal_distribution<double>()(random); });
 }
 
 TEST(argsort_ties) {
@@ -73,11 +74,16 @@ TEST(argsort_outliers) {
   // All but a few keys share one quantised value, again and again.
   check_all_sizes(6, [](auto& random) {
     switch (random() % 100) {
-      case 0: return 1e300;
-      case 1: return -1e300;
-      case 2: return 1e15 * uniform(random);
-      case 3: return 1.7e308 * uniform(random);
-      default: return uniform(random);
+      case 0:
+        return 1e300;
+      case 1:
+        return -1e300;
+      case 2:
+        return 1e15 * uniform(random);
+      case 3:
+        return 1.7e308 * uniform(random);
+      default:
+        return uniform(random);
     }
   });
 }
@@ -96,8 +102,9 @@ TEST(argsort_one_outlier) {
 TEST(argsort_full_range) {
   // Differences overflow.
   check_all_sizes(8, [](auto& random) {
-    return random() % 2 == 0 ? std::numeric_limits<double>::max() * uniform(random)
-                             : (random() % 2 == 0 ? 1.0 : -1.0) * std::numeric_limits<double>::max();
+    return random() % 2 == 0
+               ? std::numeric_limits<double>::max() * uniform(random)
+               : (random() % 2 == 0 ? 1.0 : -1.0) * std::numeric_limits<double>::max();
   });
 }
 

@@ -99,6 +99,8 @@ class RankObjective:
         reward = C * loss.dual_linear
         theta = loss.dual_scale if bend <= 0.0 else min(loss.dual_scale, reward / bend)
         dual = theta * (reward - 0.5 * theta * bend) if np.isfinite(theta) else 0.0
+        # Once for the bound itself, once for the value that it will be taken from.
+        dual -= 2.0 * C * loss.rounding
         half = 0.5 * norm2
         return RankEval(
             objective=self,
@@ -111,6 +113,7 @@ class RankObjective:
             risk_grad=risk_grad,
             primal=half + C * loss.stated,
             dual=max(0.0, dual),  # the objective is never negative
+            rounding=C * loss.rounding,
         )
 
 
@@ -128,6 +131,7 @@ class RankEval:
     risk_grad: Array
     primal: float
     dual: float
+    rounding: float
 
     def hessp(self, direction: Point) -> Array:
         assert self.loss.hessp is not None

@@ -76,6 +76,9 @@ class Order {
   double centre(std::size_t query, const double* x) const;
   // By row: x minus the centre of its query.
   void centred(const double* x, double* out, const Context& context) const;
+  // Sum over queries of weight * (sum of item weight * |x|)^2: the scale of the rounding errors in
+  // a quadratic form of the violated pairs.
+  double magnitude(const double* x) const;
   // Comparable pairs of a query, and the sum of their item weights' products.
   int64_t pairs(std::size_t query) const { return pairs_[query]; }
   double pair_weight(std::size_t query) const { return pair_weight_[query]; }

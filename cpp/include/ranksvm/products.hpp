@@ -33,18 +33,19 @@ struct Strided {
   int64_t rows, cols, row_stride, col_stride;
 };
 
-// Weighted scatter of the rows inside groups: sum over groups g and rows r of g, every
-// `row_step`-th row of every `group_step`-th group, of weight_r (x_r - mean_g)(x_r - mean_g)',
-// mean_g being the weighted mean of those rows, divided by the share of the total weight that they
-// hold. `rows` lists the rows group by group, offsets[g] .. offsets[g + 1]. out has cols x cols
-// elements.
+// Weighted scatter of the rows inside groups: sum over groups g and rows r of g of
+// weight_r (x_r - mean_g)(x_r - mean_g)', mean_g being the weighted mean of the group. `rows` lists
+// the rows group by group, offsets[g] .. offsets[g + 1]. out has cols x cols elements.
+//
+// With step > 1 about one in `step` rows is looked at (whole groups if `by_group`), and the result
+// is divided by the share of the total weight that these hold. A hash of the features chooses them,
+// so the sample does not depend on the order of the rows.
 template <class T>
 void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, const int64_t* offsets,
-             int64_t groups, int64_t group_step, int64_t row_step, double* out,
-             const Context& context);
+             int64_t groups, int64_t step, bool by_group, double* out, const Context& context);
 
-// Diagonal of the scatter of items inside groups, all items weighing the same: by feature, the sum
-// over groups of the squared deviations from the mean of the group. `items_are_rows` tells whether
+// Diagonal of the weighted scatter of items inside groups: by feature, the sum over groups of the
+// weighted squared deviations from the weighted mean of the group. `items_are_rows` tells whether
 // the rows of `a` are the items or the features. group[i] is the group of item i; `members` lists
 // the items group by group, offsets[g] .. offsets[g + 1].
 struct Groups {
@@ -54,8 +55,8 @@ struct Groups {
   const int64_t* offsets;
 };
 template <class T, class I>
-void scatter_diagonal(const SparseRows<T, I>& a, bool items_are_rows, const Groups& groups,
-                      double* out, const Context& context);
+void scatter_diagonal(const SparseRows<T, I>& a, bool items_are_rows, const double* weight,
+                      const Groups& groups, double* out, const Context& context);
 
 template <class T>
 void rows_dot(const DenseRows<T>& a, const double* x, double* out, const Context& context);

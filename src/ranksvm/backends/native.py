@@ -83,6 +83,10 @@ class NativeSnapshot:
     def centred(self) -> Array:
         return self._order.centred(self._scores, self._threads)
 
+    @property
+    def magnitude(self) -> float:
+        return self._order.magnitude(self.centred, self._threads)
+
     def plan(self, margin: float, *, products: bool) -> NativePlan:
         return NativePlan(
             self._sorted.plan(margin, products, self._threads), self._scores, self._threads

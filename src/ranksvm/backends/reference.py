@@ -54,6 +54,11 @@ class ReferenceSnapshot:
         self._weight = weight
         self.centred = scores
 
+    @property
+    def magnitude(self) -> float:
+        scores = np.abs(self.centred)
+        return float(scores @ self._weight @ scores)
+
     def plan(self, margin: float, *, products: bool) -> ReferencePlan:
         del products
         scores = self.centred

@@ -59,7 +59,7 @@ class BaseRanker(BaseEstimator):
         ndarray of int64, shape (n_items,)
             1 for the item with the highest score; equal scores keep the order of their rows.
         """
-        scores = self.predict(X)
+        scores = check_scores(self.predict(X))
         groups = QueryGroups.from_qid(qid, len(scores))
         # Rows of a query are listed in ascending order, so a stable sort keeps ties in row order.
         rows = groups.rows
@@ -94,7 +94,7 @@ class BaseRanker(BaseEstimator):
             comparable pair are left out.
         """
         check_is_fitted(self)
-        scores = self.predict(X)
+        scores = check_scores(self.predict(X))
         utility = check_utility(y, len(scores))
         groups = QueryGroups.from_qid(qid, len(scores))
         weight = check_item_weight(sample_weight, len(scores))
@@ -116,6 +116,17 @@ class BaseRanker(BaseEstimator):
         )
         check_finite_columns(X, getattr(self, "feature_names_in_", None))
         return X
+
+
+def check_scores(scores: Array) -> Array:
+    """Refuse scores that overflowed: they have no order."""
+    infinite = int(np.sum(~np.isfinite(scores)))
+    if infinite:
+        raise OverflowError(
+            f"{infinite} of {len(scores)} scores overflow float64 and cannot be ranked. Scale the "
+            "features down."
+        )
+    return scores
 
 
 def check_finite_columns(X: Any, names: Any) -> None:
@@ -252,16 +263,18 @@ def check_choice(name: str, value: Any, valid: Any) -> None:
 def logged(verbose: int) -> Iterator[logging.Logger]:
     """Lend the library's logger; with ``verbose`` its messages reach the screen meanwhile."""
     logger = logging.getLogger("ranksvm")
-    if not verbose or logger.isEnabledFor(logging.INFO):
+    if not verbose or logger.isEnabledFor(logging.INFO):  # somebody listens already
         yield logger
         return
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-    level = logger.level
+    level, propagate = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
+    logger.propagate = False  # or the root logger might show every line again
     try:
         yield logger
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+        logger.propagate = propagate

@@ -106,8 +106,9 @@ class MatrixMap:
         The sum over queries and their items of weight * (x - mean)(x - mean)', where mean is the
         weighted mean of the query.  It needs not be exact, since it only scales: large dense data
         are sampled, which makes it cheap against a product with X.  When X is sparse or has many
-        columns it is the diagonal for equal weights, computed once (counted as two products, which
-        is what it costs), times the mean weight; None when there are few items for the columns.
+        columns it is the diagonal for the weights of the first call (counted as two products,
+        which is what it costs), scaled to the total weight; None when there are few items for the
+        columns.
 
         Returns
         -------
@@ -117,9 +118,12 @@ class MatrixMap:
         if len(self._parts) > 1 or dim > MOST_COLUMNS:
             if 2 * n_items < dim:
                 return None
+            total = float(weight.sum())
+            if not total > 0.0:
+                return np.zeros(dim)
             if self._diagonal is None:
-                self._diagonal = self._scatter_diagonal(groups)
-            return self._diagonal * float(weight.mean())
+                self._diagonal = self._scatter_diagonal(weight, groups) / total
+            return self._diagonal * total
         step = max(1, n_items // max(SCATTER_ITEMS, 64 * dim))
         by_group = len(groups.offsets) - 1 >= 64 * step
         flat = _core.scatter(
@@ -127,13 +131,13 @@ class MatrixMap:
             weight,
             groups.rows,
             groups.offsets,
-            step if by_group else 1,
-            1 if by_group else step,
+            step,
+            by_group,
             self._threads,
         )
         return flat.reshape(dim, dim)
 
-    def _scatter_diagonal(self, groups: QueryGroups) -> Array:
+    def _scatter_diagonal(self, weight: Array, groups: QueryGroups) -> Array:
         self._n_products += 2
         if len(self._parts) > 1:
             data, indices, indptr = self._parts
@@ -143,6 +147,7 @@ class MatrixMap:
                 indptr,
                 self.shape[1 if self._by_rows else 0],
                 self._by_rows,
+                weight,
                 groups.index,
                 groups.rows,
                 groups.offsets,
@@ -150,17 +155,18 @@ class MatrixMap:
             )
             return np.maximum(0.0, diagonal)
         X = self._parts[0] if self._by_rows else self._parts[0].T
+        middle = X[:: max(1, self.shape[0] // 256)].mean(axis=0, dtype=np.float64)
         diagonal = np.zeros(self.dim)
-        step = max(1, self.shape[0] // SCATTER_ITEMS)
-        by_group = len(groups.offsets) - 1 >= 64 * step
-        taken = 0
-        for q in range(0, len(groups.offsets) - 1, step if by_group else 1):
-            rows = groups.rows[groups.offsets[q] : groups.offsets[q + 1]]
-            rows = rows if by_group else rows[::step]
-            block = X[rows].astype(np.float64)
-            diagonal += np.square(block - block.mean(axis=0)).sum(axis=0)
-            taken += len(rows)
-        return diagonal * (self.shape[0] / taken)
+        query = 0
+        n_queries = len(groups.offsets) - 1
+        while query < n_queries:  # whole queries, a few hundred items at a time
+            first = groups.offsets[query]
+            last = int(np.searchsorted(groups.offsets, first + 256, side="right"))
+            last = min(max(last - 1, query + 1), n_queries)
+            rows = groups.rows[first : groups.offsets[last]]
+            diagonal += _within(X, rows, weight, groups.offsets[query : last + 1] - first, middle)
+            query = last
+        return np.maximum(0.0, diagonal)
 
     def _product(self, parts: tuple[Any, ...], x: Array, *, transposed: bool) -> Array:
         self._n_products += 1
@@ -194,6 +200,23 @@ class MatrixMap:
                 "the sparse matrix is broken: its indptr or indices do not fit its shape "
                 f"{shape}; rebuild it, for example with X = X.tocoo().tocsr()"
             )
+
+
+def _within(X: Any, rows: Any, weight: Array, offsets: Any, middle: Array) -> Array:
+    """Weighted squares of some rows about the means of their groups, by column."""
+    squares = np.zeros(X.shape[1])
+    sums = np.zeros((len(offsets) - 1, X.shape[1]))
+    group = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    for begin in range(0, len(rows), 1024):
+        some = rows[begin : begin + 1024]
+        block = X[some] - middle
+        weighted = block * weight[some][:, None]
+        squares += np.einsum("ij,ij->j", weighted, block)
+        np.add.at(sums, group[begin : begin + 1024], weighted)
+    mass = np.bincount(group, weight[rows], len(offsets) - 1)
+    inverse = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0.0)
+    within: Array = squares - np.einsum("gj,gj,g->j", sums, sums, inverse)
+    return within
 
 
 def _as_float(values: Any) -> Any:

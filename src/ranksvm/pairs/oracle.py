@@ -42,6 +42,8 @@ import numpy as np
 from ranksvm._vectors import Array, dot
 from ranksvm.pairs.order import PairBackend, PairPlan
 
+EPS = float(np.finfo(np.float64).eps)
+
 __all__ = ["LOSSES", "Hinge", "LossEval", "PairLoss", "SmoothedHinge", "SquaredHinge"]
 
 
@@ -62,6 +64,9 @@ class LossEval:
         Product of the Hessian in scores with a vector.
     degree : callable or None
         Diagonal of the Hessian in scores.
+    rounding : float
+        What rounding may have done to the values; it matters when the scores of a query spread over
+        very many margins, because sums of small slacks are then differences of large numbers.
     """
 
     value: float
@@ -72,6 +77,7 @@ class LossEval:
     dual_scale: float
     hessp: Callable[[Array], Array] | None = None
     degree: Callable[[], Array] | None = None
+    rounding: float = 0.0
 
 
 class PairLoss(Protocol):
@@ -95,7 +101,8 @@ class Hinge:
         plan = snapshot.plan(1.0, products=False)
         net = plan.imbalance
         value = plan.total + dot(net, snapshot.centred)
-        return LossEval(value, net, value, plan.total, 0.0, 1.0)
+        rounding = _linear_rounding(plan.total, net, snapshot.centred)
+        return LossEval(value, net, value, plan.total, 0.0, 1.0, rounding=rounding)
 
     def smoothed(self, mu: float) -> SmoothedHinge:
         return SmoothedHinge(self._backend, mu)
@@ -123,7 +130,8 @@ class SquaredHinge:
             above, below = plan.counts()
             return 2.0 * (above + below)
 
-        return LossEval(value, grad, value, 2.0 * linear, value, np.inf, hessp, degree)
+        rounding = 4.0 * EPS * (value + snapshot.magnitude)
+        return LossEval(value, grad, value, 2.0 * linear, value, np.inf, hessp, degree, rounding)
 
 
 class SmoothedHinge:
@@ -143,7 +151,8 @@ class SmoothedHinge:
         outer = snapshot.plan(1.0, products=True)
         inner = snapshot.plan(1.0 - mu, products=True)
         hinge, value, grad = _power_sums(outer, snapshot.centred, 1.0)
-        inner_hinge, inner_value, inner_grad = _power_sums(inner, snapshot.centred, 1.0 - mu)
+        _, inner_value, inner_grad = _power_sums(inner, snapshot.centred, 1.0 - mu)
+        difference = outer.imbalance - inner.imbalance
         grad -= inner_grad
         grad *= 0.5 / mu
 
@@ -160,8 +169,11 @@ class SmoothedHinge:
 
         # Differences of nearly equal sums: rounding must not turn them negative.
         value = max(0.0, (value - inner_value) / (2.0 * mu))
-        multipliers = max(0.0, (hinge - inner_hinge) / mu)
-        return LossEval(value, grad, hinge, multipliers, 0.0, 1.0, hessp, degree)
+        zone = outer.total - inner.total  # pairs on the parabola, of which only these differ
+        multipliers = max(0.0, inner.total + (zone + dot(difference, snapshot.centred)) / mu)
+        rounding = _linear_rounding(zone, difference, snapshot.centred) / mu
+        rounding += _linear_rounding(outer.total, outer.imbalance, snapshot.centred)
+        return LossEval(value, grad, hinge, multipliers, 0.0, 1.0, hessp, degree, rounding)
 
 
 def _power_sums(plan: PairPlan, scores: Array, margin: float) -> tuple[float, float, Array]:
@@ -175,6 +187,10 @@ def _power_sums(plan: PairPlan, scores: Array, margin: float) -> tuple[float, fl
     product += net
     product *= 2.0
     return max(0.0, linear), max(0.0, square), product
+
+
+def _linear_rounding(total: float, net: Array, scores: Array) -> float:
+    return EPS * (total + 4.0 * float(np.einsum("i,i->", np.abs(net), np.abs(scores))))
 
 
 LOSSES: dict[str, type[Hinge] | type[SquaredHinge]] = {

@@ -70,6 +70,11 @@ class PairSnapshot(Protocol):
         """The scores, minus a constant of each query: the same losses, smaller rounding errors."""
         ...
 
+    @property
+    def magnitude(self) -> float:
+        """Sum over queries of weight * (sum of item weight * abs(centred score))^2."""
+        ...
+
     def plan(self, margin: float, *, products: bool) -> PairPlan: ...
 
 

@@ -85,7 +85,9 @@ class Eval(Protocol):
         Value of the *stated* objective at w: an upper bound of its optimum.  Equal to ``value``
         unless F is a smoothed stand-in for the stated objective.
     dual : float
-        A certified lower bound of the optimum of the stated objective.
+        A certified lower bound of the optimum of the stated objective, rounding allowed for.
+    rounding : float
+        How much of ``risk`` may be rounding.
     """
 
     @property
@@ -102,6 +104,8 @@ class Eval(Protocol):
     def primal(self) -> float: ...
     @property
     def dual(self) -> float: ...
+    @property
+    def rounding(self) -> float: ...
 
     def hessp(self, direction: Point) -> Array:
         """Hessian of F times ``direction.w``.  One product with X'."""

@@ -139,7 +139,8 @@ class Bundle:
         while True:
             iteration += 1
             for at in new:
-                offset = at.risk - objective.inner(at.risk_grad, at.point)
+                # Twice: for the plane, and for the value that the bound will be taken from.
+                offset = at.risk - 2.0 * at.rounding - objective.inner(at.risk_grad, at.point)
                 model.add(at.risk_grad, offset, center=at is center)
                 monitor.offer(at.point, at.primal, at.dual)
             w, lower = model.minimise(_MODEL_TOL * min(monitor.gap, abs(monitor.upper)))
