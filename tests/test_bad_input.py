@@ -482,3 +482,16 @@ def test_pair_counts_beyond_2_to_the_53_stay_exact(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(NativeBackend, "pairs", property(lambda self: counts))
     model = LinearRankSVM().fit(X, Y, QID)
     assert model.n_pairs_ == sum(counts) > 2**63
+
+
+def test_integer_utilities_beyond_float64_keep_their_order() -> None:
+    """Nanosecond timestamps, say: float64 would make neighbours equal."""
+    y = 2**60 + np.argsort(np.argsort(X[:, 0]))
+    model = LinearRankSVM().fit(X, y)
+    assert model.n_pairs_ == len(y) * (len(y) - 1) // 2
+    np.testing.assert_array_equal(model.coef_, LinearRankSVM().fit(X, y - 2**60).coef_)
+
+
+def test_absurd_number_of_threads() -> None:
+    expected = LinearRankSVM(n_jobs=1).fit(X, Y, QID)
+    np.testing.assert_array_equal(LinearRankSVM(n_jobs=2**40).fit(X, Y, QID).coef_, expected.coef_)

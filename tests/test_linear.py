@@ -107,9 +107,9 @@ def test_objective_and_gap_are_what_they_say(data, loss: str, solver: str, reduc
     assert model.status_ == "converged"
     assert model.objective_ == pytest.approx(stated_objective(model, X, y, qid), rel=1e-10)
     assert 0.0 <= model.gap_ <= model.tol * model.objective_
-    best = clone(model).set_params(tol=1e-9).fit(X, y, qid)
+    best = clone(model).set_params(tol=1e-7).fit(X, y, qid)
     assert model.objective_ - best.objective_ <= model.gap_
-    assert best.gap_ <= 1e-9 * best.objective_
+    assert best.gap_ <= 1e-7 * best.objective_
 
 
 @every_loss
@@ -304,11 +304,11 @@ def test_every_counting_gives_the_same_model(data, loss: str) -> None:
 )
 def test_layout_does_not_change_the_model(data, loss: str, solver: str, layout) -> None:
     X, y, qid = data
-    model = LinearRankSVM(loss=loss, solver=solver, tol=1e-9)
+    model = LinearRankSVM(loss=loss, solver=solver, tol=1e-7)
     expected = clone(model).fit(X, y, qid)
     got = clone(model).fit(layout(X), y, qid)
-    assert got.objective_ == pytest.approx(expected.objective_, rel=2e-9)
-    np.testing.assert_allclose(got.coef_, expected.coef_, rtol=0, atol=1e-3)
+    assert got.objective_ == pytest.approx(expected.objective_, rel=2e-7)
+    np.testing.assert_allclose(got.coef_, expected.coef_, rtol=0, atol=5e-3)
     np.testing.assert_allclose(got.predict(layout(X)), X @ got.coef_, rtol=0, atol=1e-12)
 
 
@@ -561,6 +561,26 @@ def test_verbose_shows_each_line_once_with_logging_set_up() -> None:
     """)
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert len(run.stderr.splitlines()) == int(run.stdout)
+
+
+def test_fit_in_a_forked_child_of_a_threaded_parent() -> None:
+    """The OpenMP runtime does not survive a fork; the child has to do without its threads."""
+    code = textwrap.dedent("""
+        import os
+        import numpy as np
+        from ranksvm import LinearRankSVM
+        from ranksvm.datasets import make_cadata_like
+        X, y, _, _ = make_cadata_like(100_000, random_state=0)
+        coef = LinearRankSVM(n_jobs=2).fit(X, y).coef_
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if np.array_equal(LinearRankSVM(n_jobs=2).fit(X, y).coef_, coef) else 1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """)
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60
+    )
+    assert run.stdout.strip() == "0", run.stderr
 
 
 # --- predict, rank, score ------------------------------------------------------------------------

@@ -19,6 +19,9 @@
 #ifdef _OPENMP
 #include <omp.h>
 #endif
+#ifdef __unix__
+#include <unistd.h>
+#endif
 
 namespace ranksvm {
 
@@ -64,7 +67,8 @@ class Context {
   // the body calls in turn. The first exception is thrown again.
   template <class Body>
   void parallel_for(std::size_t n, Body&& body) const {
-    const int team = static_cast<int>(std::min<std::size_t>(threads_, n));
+    int team = static_cast<int>(std::min<std::size_t>(threads_, n));
+    if (team > 1 && forked()) team = 1;
     if (team <= 1) {
       const Context serial(*this, thread_);
       for (std::size_t i = 0; i < n; ++i) {
@@ -112,6 +116,17 @@ class Context {
   }
 
  private:
+  // Whether this process is a child of one that used threads: the OpenMP runtime does not survive a
+  // fork, and would wait for threads that are not there.
+  static bool forked() {
+#ifdef __unix__
+    static const pid_t owner = getpid();
+    return getpid() != owner;
+#else
+    return false;
+#endif
+  }
+
   // Threads that really run: OpenMP may give fewer than were asked for.
   static int team_size() {
 #ifdef _OPENMP

@@ -183,6 +183,9 @@ def check_utility(y: Any, n_items: int) -> Array:
             f"X and y have inconsistent numbers of samples: X has {n_items} rows, y has {len(y)} "
             "values; every item needs one utility"
         )
+    if y.dtype.kind in "iu" and len(y) and max(abs(int(y.min())), abs(int(y.max()))) > 2**53:
+        # Only their order matters, and float64 would make neighbours equal.
+        y = np.unique(y, return_inverse=True)[1]
     utility: Array = np.ascontiguousarray(y, dtype=np.float64)
     finite = np.isfinite(utility)
     if not finite.all():

@@ -22,7 +22,7 @@ __all__ = ["MatrixMap", "ScoreMap"]
 
 # The scatter: a full matrix up to this many columns, from about this many items.
 MOST_COLUMNS = 256
-SCATTER_ITEMS = 16_384
+SCATTER_ITEMS = 8_192
 
 
 class ScoreMap(Protocol):

@@ -172,7 +172,8 @@ class SmoothedHinge:
         zone = outer.total - inner.total  # pairs on the parabola, of which only these differ
         multipliers = max(0.0, inner.total + (zone + dot(difference, snapshot.centred)) / mu)
         rounding = _linear_rounding(zone, difference, snapshot.centred) / mu
-        rounding += _linear_rounding(outer.total, outer.imbalance, snapshot.centred)
+        # The gradient is a difference of nearly equal sums too, and the bound rests on it.
+        rounding += EPS * (outer.total + 0.125 * snapshot.magnitude / mu)
         return LossEval(value, grad, hinge, multipliers, 0.0, 1.0, hessp, degree, rounding)
 
 

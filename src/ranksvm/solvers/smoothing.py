@@ -40,7 +40,7 @@ class SmoothedNewton:
     max_iter: int = 200
     mu: float = 0.5
     shrink: float = 0.5
-    newton: Newton = field(default_factory=Newton)
+    newton: Newton = field(default_factory=lambda: Newton(forcing=0.2))
 
     name = "smoothed_newton"
     requires = frozenset({"smoothing"})
