@@ -365,15 +365,25 @@ class DescentPlan final : public Plan {
     if (!is_leaf(q)) return Sum<Rec, Load, Emit>(*this, q, load, emit, context).run();
     const Query& query = order_->queries()[q];
     const uint32_t* row = order_->row() + query.begin;
-    Rec records[kMaskItems];
-    for (uint32_t i = 0; i < query.size; ++i) records[i] = Rec{load(row[i])};
-    add_leaf(mask_.data() + query.mask_begin, query.size, records);
-    for (uint32_t i = 0; i < query.size; ++i) emit(query.begin + i, records[i]);
+    const uint64_t* mask = mask_.data() + query.mask_begin;
+    if constexpr (std::is_same_v<Rec, Record>) {
+      alignas(64) double value[kMaskItems], sum[kMaskItems];
+      value[0] = 0.0;  // the rest is written or not read
+      for (uint32_t i = 0; i < query.size; ++i) value[i] = load(row[i]);
+      kernels_.leaf_sums(value, mask, query.size, sum);
+      for (uint32_t i = 0; i < query.size; ++i) emit(query.begin + i, Record{value[i], sum[i]});
+    } else {
+      Rec records[kMaskItems];
+      for (uint32_t i = 0; i < query.size; ++i) records[i] = Rec{load(row[i])};
+      add_leaf(mask, query.size, records);
+      for (uint32_t i = 0; i < query.size; ++i) emit(query.begin + i, records[i]);
+    }
   }
 
   // Adds to the records of a leaf the sums over its violated pairs.
   void add_leaf(const uint64_t* mask, unsigned n, Record* records) const {
-    alignas(64) double value[kMaskItems] = {}, sum[kMaskItems];
+    alignas(64) double value[kLeaf], sum[kLeaf];
+    value[0] = 0.0;
     for (unsigned i = 0; i < n; ++i) value[i] = records[i].value;
     kernels_.leaf_sums(value, mask, n, sum);
     for (unsigned i = 0; i < n; ++i) records[i].sum += sum[i];

@@ -215,13 +215,54 @@ void add_gram(const double* a, const double* b, unsigned rows, unsigned width, d
   }
 }
 
+// Eight running sums hide the latency of the additions and map to vector registers.
+template <class T>
+void dot_rows(const T* a, int64_t rows, int64_t cols, int64_t stride, const double* x,
+              double* out) {
+  for (int64_t r = 0; r < rows; ++r, a += stride) {
+    double sum[8] = {};
+    int64_t c = 0;
+    for (; c + 8 <= cols; c += 8) {
+      for (int k = 0; k < 8; ++k) sum[k] += static_cast<double>(a[c + k]) * x[c + k];
+    }
+    double rest = 0.0;
+    for (; c < cols; ++c) rest += static_cast<double>(a[c]) * x[c];
+    out[r] =
+        ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7])) + rest;
+  }
+}
+
+// Four rows a time: a quarter of the traffic on `sum`.
+template <class T>
+void add_rows(const T* __restrict a, int64_t rows, int64_t cols, int64_t stride,
+              const double* __restrict g, double* __restrict sum) {
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) {
+    const T* row0 = a + r * stride;
+    const T *row1 = row0 + stride, *row2 = row1 + stride, *row3 = row2 + stride;
+    const double g0 = g[r], g1 = g[r + 1], g2 = g[r + 2], g3 = g[r + 3];
+    for (int64_t c = 0; c < cols; ++c) {
+      sum[c] += (g0 * static_cast<double>(row0[c]) + g1 * static_cast<double>(row1[c])) +
+                (g2 * static_cast<double>(row2[c]) + g3 * static_cast<double>(row3[c]));
+    }
+  }
+  for (; r < rows; ++r) {
+    const T* row = a + r * stride;
+    for (int64_t c = 0; c < cols; ++c) sum[c] += g[r] * static_cast<double>(row[c]);
+  }
+}
+
 constexpr Kernels kTable = {RANKSVM_KERNELS_NAME,
                             run_count_sweep,
                             run_sum_sweep<Record>,
                             run_sum_sweep<SplitRecord>,
                             leaf_masks,
                             leaf_sums,
-                            add_gram};
+                            add_gram,
+                            dot_rows<double>,
+                            dot_rows<float>,
+                            add_rows<double>,
+                            add_rows<float>};
 
 }  // namespace
 }  // namespace ranksvm

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <vector>
 
+#include "ranksvm/kernels.hpp"
+
 namespace ranksvm {
 namespace {
 
 constexpr int64_t kWork = int64_t{1} << 18;  // stored elements of one piece of work, about
-constexpr int64_t kMostPieces = 32;          // pieces with a private vector each
+constexpr int64_t kMostPieces = 16;          // pieces with a private vector each
 
 // Row ranges of about equal work. With the row starts of a compressed matrix, `start`, by elements.
 template <class I>
@@ -90,18 +92,11 @@ class TouchedSums {
   std::vector<I> touched_;
 };
 
-// Eight running sums hide the latency of the additions and map to vector registers.
-template <class T>
-double dot(const T* a, const double* x, int64_t n) {
-  double sum[8] = {};
-  int64_t c = 0;
-  for (; c + 8 <= n; c += 8) {
-    for (int k = 0; k < 8; ++k) sum[k] += static_cast<double>(a[c + k]) * x[c + k];
-  }
-  double rest = 0.0;
-  for (; c < n; ++c) rest += static_cast<double>(a[c]) * x[c];
-  return ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7])) + rest;
-}
+// The kernels for the element type of a dense matrix.
+auto dot_rows(const double*) { return kernels().dot_rows_double; }
+auto dot_rows(const float*) { return kernels().dot_rows_float; }
+auto add_rows(const double*) { return kernels().add_rows_double; }
+auto add_rows(const float*) { return kernels().add_rows_float; }
 
 }  // namespace
 
@@ -109,28 +104,25 @@ template <class T>
 void rows_dot(const DenseRows<T>& a, const double* x, double* out, const Context& context) {
   const auto ends = cut_evenly(a.rows, pieces_apart(a.rows * a.cols, a.rows));
   context.parallel_for(ends.size() - 1, [&](std::size_t p, const Context&) {
-    for (int64_t r = ends[p]; r < ends[p + 1]; ++r) out[r] = dot(a.data + r * a.stride, x, a.cols);
+    dot_rows(a.data)(a.data + ends[p] * a.stride, ends[p + 1] - ends[p], a.cols, a.stride, x,
+                     out + ends[p]);
   });
 }
 
 template <class T>
 void rows_sum(const DenseRows<T>& a, const double* g, double* out, const Context& context) {
+  if (a.cols > a.rows) {  // a long sum vector: every piece has its own part of it
+    const auto ends = cut_evenly(a.cols, pieces_apart(a.rows * a.cols, a.cols));
+    context.parallel_for(ends.size() - 1, [&](std::size_t p, const Context&) {
+      std::fill(out + ends[p], out + ends[p + 1], 0.0);
+      add_rows(a.data)(a.data + ends[p], a.rows, ends[p + 1] - ends[p], a.stride, g, out + ends[p]);
+    });
+    return;
+  }
   const auto ends = cut_evenly(a.rows, std::min<int64_t>(pieces_adding(a.rows * a.cols, a.cols),
                                                          std::max<int64_t>(a.rows, 1)));
   add_pieces(ends, a.cols, out, context, [&](int64_t first, int64_t last, double* sum) {
-    int64_t r = first;
-    for (; r + 4 <= last; r += 4) {  // four rows a time: a quarter of the traffic on `sum`
-      const T* row = a.data + r * a.stride;
-      const T *row1 = row + a.stride, *row2 = row1 + a.stride, *row3 = row2 + a.stride;
-      const double g0 = g[r], g1 = g[r + 1], g2 = g[r + 2], g3 = g[r + 3];
-      for (int64_t c = 0; c < a.cols; ++c) {
-        sum[c] += (g0 * row[c] + g1 * row1[c]) + (g2 * row2[c] + g3 * row3[c]);
-      }
-    }
-    for (; r < last; ++r) {
-      const T* row = a.data + r * a.stride;
-      for (int64_t c = 0; c < a.cols; ++c) sum[c] += g[r] * row[c];
-    }
+    add_rows(a.data)(a.data + first * a.stride, last - first, a.cols, a.stride, g + first, sum);
   });
 }
 

@@ -94,6 +94,16 @@ struct Kernels {
   // gram[i][j] += sum over the rows of a[row][i] * b[row][j], at least for i <= j. All arrays have
   // rows of `width` elements, a multiple of 8.
   void (*add_gram)(const double* a, const double* b, unsigned rows, unsigned width, double* gram);
+  // Rows of a dense matrix, `stride` elements apart: out[r] = <row r, x>.
+  void (*dot_rows_double)(const double* a, int64_t rows, int64_t cols, int64_t stride,
+                          const double* x, double* out);
+  void (*dot_rows_float)(const float* a, int64_t rows, int64_t cols, int64_t stride,
+                         const double* x, double* out);
+  // sum[c] += sum over the rows r of g[r] * a[r][c].
+  void (*add_rows_double)(const double* a, int64_t rows, int64_t cols, int64_t stride,
+                          const double* g, double* sum);
+  void (*add_rows_float)(const float* a, int64_t rows, int64_t cols, int64_t stride,
+                         const double* g, double* sum);
 };
 
 // The best table that this processor can run.
