@@ -217,24 +217,18 @@ NB_MODULE(_core, m) {
           },
           nb::arg("weight").noconvert(), "Replace the weights of the queries; before any plan.")
       .def(
-          "magnitude",
-          [](const PyOrder& o, Vector x, int threads) {
-            need_size(x.size(), o.order->size(), "x");
-            double result = 0.0;
-            run(threads, [&](const Context&) { result = o.order->magnitude(x.data()); });
-            return result;
-          },
-          nb::arg("x").noconvert(), nb::arg("threads"),
-          "Sum over queries of weight * (sum of item weight * |x|)^2.")
-      .def(
           "centred",
           [](const PyOrder& o, Vector x, int threads) {
             need_size(x.size(), o.order->size(), "x");
             Out out = make_out(x.size());
-            run(threads, [&](const Context& c) { o.order->centred(x.data(), out.data(), c); });
-            return out;
+            double magnitude = 0.0;
+            run(threads,
+                [&](const Context& c) { magnitude = o.order->centred(x.data(), out.data(), c); });
+            return std::make_pair(out, magnitude);
           },
-          nb::arg("x").noconvert(), nb::arg("threads"), "x minus a middle value of its query.")
+          nb::arg("x").noconvert(), nb::arg("threads"),
+          "x minus a middle value of its query, and the sum over queries of weight * (sum of "
+          "item weight * |centred x|)^2.")
       .def(
           "pairs",
           [](const PyOrder& o) {

@@ -42,7 +42,12 @@ class DescentPlan final : public Plan {
     finish_counts(context);
   }
 
-  void laplacian(const double* x, double* out, const Context& context) const override;
+  void laplacian(const double* x, double* out, const Context& context) const override {
+    product(x, out, true, context);
+  }
+  void score_laplacian(const double* centred, double* out, const Context& context) const override {
+    product(centred, out, false, context);
+  }
   void sums(const double* x, double* above, double* below, const Context& context) const override;
 
  private:
@@ -431,6 +436,9 @@ class DescentPlan final : public Plan {
     round(Ranks::upper);
   }
 
+  // The Laplacian times x, taken about the centre of each query.
+  void product(const double* x, double* out, bool centre, const Context& context) const;
+
   // Sums of the partners' weights, by position.
   void weigh(uint32_t q, const Context& context) {
     const Order& order = *order_;
@@ -450,12 +458,12 @@ class DescentPlan final : public Plan {
   Buffer<uint32_t> start_row_;         // score order of a query -> row
 };
 
-void DescentPlan::laplacian(const double* x, double* out, const Context& context) const {
+void DescentPlan::product(const double* x, double* out, bool centre, const Context& context) const {
   const Order& order = *order_;
   const uint32_t* rows = order.row();
   clear_idle(out);
   for_each_query(context, [&](uint32_t q, const Context& inner) {
-    const double middle = order.centre(q, x);
+    const double middle = centre ? order.centre(q, x) : 0.0;
     const double weight = order.query_weight(q);
     if (order.weighted()) {
       pass<Record>(

@@ -161,33 +161,37 @@ double Order::centre(std::size_t q, const double* x) const {
   return n == 0 ? 0.0 : sum * (256.0 / n);
 }
 
-void Order::centred(const double* x, double* out, const Context& context) const {
+double Order::centred(const double* x, double* out, const Context& context) const {
+  std::vector<double> magnitude(queries_.size(), 0.0);
   for_each_query(context, [&](uint32_t q, const Context&) {
     const Query& query = queries_[q];
     const uint32_t* row = row_.data() + query.begin;
     const double middle = centre(q, x);
-    if (queries_.size() == 1) {  // all rows: in their own order
-      for (int64_t i = 0; i < size_; ++i) out[i] = x[i] - middle;
-      return;
-    }
-    for (uint32_t i = 0; i < query.size; ++i) out[row[i]] = x[row[i]] - middle;
-  });
-}
-
-double Order::magnitude(const double* x) const {
-  double total = 0.0;
-  for (std::size_t q = 0; q < queries_.size(); ++q) {
-    const Query& query = queries_[q];
-    if (pairs_[q] == 0) continue;
-    const uint32_t* row = row_.data() + query.begin;
     double sum = 0.0;
-    if (queries_.size() == 1 && item_weight_.empty()) {  // all rows: in their own order
-      for (int64_t i = 0; i < size_; ++i) sum += std::abs(x[i]);
+    if (queries_.size() == 1 && !weighted()) {  // all rows: in their own order
+      double part[4] = {};
+      int64_t i = 0;
+      for (; i + 4 <= size_; i += 4) {
+        for (int k = 0; k < 4; ++k) {
+          out[i + k] = x[i + k] - middle;
+          part[k] += std::abs(out[i + k]);
+        }
+      }
+      for (; i < size_; ++i) {
+        out[i] = x[i] - middle;
+        part[0] += std::abs(out[i]);
+      }
+      sum = (part[0] + part[1]) + (part[2] + part[3]);
     } else {
-      for (uint32_t i = 0; i < query.size; ++i) sum += item_weight(row[i]) * std::abs(x[row[i]]);
+      for (uint32_t i = 0; i < query.size; ++i) {
+        out[row[i]] = x[row[i]] - middle;
+        sum += item_weight(row[i]) * std::abs(out[row[i]]);
+      }
     }
-    total += query_weight(q) * sum * sum;
-  }
+    if (pairs_[q] > 0) magnitude[q] = query_weight(q) * sum * sum;
+  });
+  double total = 0.0;
+  for (const double m : magnitude) total += m;
   return total;
 }
 

@@ -74,11 +74,10 @@ class Order {
   // A value near the middle of x over the items of a query. Products and losses do not change when
   // it is taken off x, but rounding errors then go with the spread of x, not with its size.
   double centre(std::size_t query, const double* x) const;
-  // By row: x minus the centre of its query.
-  void centred(const double* x, double* out, const Context& context) const;
-  // Sum over queries of weight * (sum of item weight * |x|)^2: the scale of the rounding errors in
-  // a quadratic form of the violated pairs.
-  double magnitude(const double* x) const;
+  // By row: x minus the centre of its query. Returns the sum over queries of
+  // weight * (sum of item weight * |centred x|)^2: the scale of the rounding errors in a quadratic
+  // form of the violated pairs.
+  double centred(const double* x, double* out, const Context& context) const;
   // Comparable pairs of a query, and the sum of their item weights' products.
   int64_t pairs(std::size_t query) const { return pairs_[query]; }
   double pair_weight(std::size_t query) const { return pair_weight_[query]; }

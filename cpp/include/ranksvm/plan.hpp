@@ -55,7 +55,8 @@ class Plan {
   void counts(double* above, double* below, const Context& context) const;
   // By row: product of the Laplacian with x.
   virtual void laplacian(const double* x, double* out, const Context& context) const = 0;
-  // The same for the scores that the plan was made at, which some plans know already.
+  // The same for the scores that the plan was made at, centred (see Order::centred) by the caller.
+  // Some plans know it already.
   virtual void score_laplacian(const double* scores, double* out, const Context& context) const {
     laplacian(scores, out, context);
   }

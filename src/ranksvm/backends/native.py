@@ -80,23 +80,25 @@ class NativeSnapshot:
         self._sorted = order.sort(scores, counting, threads)
 
     @cached_property
-    def centred(self) -> Array:
+    def _centred(self) -> tuple[Array, float]:
         return self._order.centred(self._scores, self._threads)
 
     @property
+    def centred(self) -> Array:
+        return self._centred[0]
+
+    @property
     def magnitude(self) -> float:
-        return self._order.magnitude(self.centred, self._threads)
+        return self._centred[1]
 
     def plan(self, margin: float, *, products: bool) -> NativePlan:
-        return NativePlan(
-            self._sorted.plan(margin, products, self._threads), self._scores, self._threads
-        )
+        return NativePlan(self._sorted.plan(margin, products, self._threads), self, self._threads)
 
 
 class NativePlan:
-    def __init__(self, plan: _core.Plan, scores: Array, threads: int) -> None:
+    def __init__(self, plan: _core.Plan, snapshot: NativeSnapshot, threads: int) -> None:
         self._plan = plan
-        self._scores = scores
+        self._snapshot = snapshot
         self._threads = threads
 
     @property
@@ -111,7 +113,7 @@ class NativePlan:
         return self._plan.laplacian(np.ascontiguousarray(x, dtype=np.float64), self._threads)
 
     def score_laplacian(self) -> Array:
-        return self._plan.score_laplacian(self._scores, self._threads)
+        return self._plan.score_laplacian(self._snapshot.centred, self._threads)
 
     def counts(self) -> tuple[Array, Array]:
         return self._plan.counts(self._threads)

@@ -184,7 +184,8 @@ def _power_sums(plan: PairPlan, scores: Array, margin: float) -> tuple[float, fl
     tilt = dot(net, scores)
     linear = margin * plan.total + tilt
     square = margin * margin * plan.total + 2.0 * margin * tilt + dot(scores, product)
-    net *= margin
+    if margin != 1.0:
+        net *= margin
     product += net
     product *= 2.0
     return max(0.0, linear), max(0.0, square), product
