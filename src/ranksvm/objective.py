@@ -140,7 +140,7 @@ class RankEval:
         product += direction.w
         return product
 
-    def preconditioner(self) -> Callable[[Array], Array] | None:
+    def preconditioner(self, *, diagonal: bool = False) -> Callable[[Array], Array] | None:
         """Return an approximate inverse of the Hessian; see the module's text."""
         objective = self.objective
         assert self.loss.degree is not None
@@ -149,8 +149,10 @@ class RankEval:
         if matrix is None:
             return None
         matrix *= objective.C
-        if matrix.ndim == 1:
-            inverse = 1.0 / np.sqrt(1.0 + matrix)
+        if diagonal or matrix.ndim == 1:
+            inverse = 1.0 / (1.0 + (matrix if matrix.ndim == 1 else matrix.diagonal()))
+            if not diagonal:
+                inverse = np.sqrt(inverse)
             return lambda r: inverse * r
         # The identity, and enough on top to factorise a matrix that rounding made indefinite.
         matrix[np.diag_indices_from(matrix)] += 1.0 + 1e-13 * np.trace(matrix)

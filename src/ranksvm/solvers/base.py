@@ -111,7 +111,7 @@ class Eval(Protocol):
         """Hessian of F times ``direction.w``.  One product with X'."""
         ...
 
-    def preconditioner(self) -> Callable[[Array], Array] | None:
+    def preconditioner(self, *, diagonal: bool = False) -> Callable[[Array], Array] | None:
         """Approximate inverse of the Hessian of F, or None; capability "preconditioner"."""
         ...
 

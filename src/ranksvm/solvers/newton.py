@@ -42,7 +42,7 @@ from ranksvm.solvers.base import (
 __all__ = ["Newton"]
 
 GLOBALIZATIONS = ("line_search", "trust_region")
-PRECONDITIONERS = ("auto", "none")
+PRECONDITIONERS = ("auto", "diagonal", "none")
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,9 @@ class Newton:
     max_iter : int
         Newton steps at most.
     globalization : {"line_search", "trust_region"}
-    preconditioner : {"auto", "none"}
-        ``"auto"`` uses the objective's where it has the capability of that name.
+    preconditioner : {"auto", "diagonal", "none"}
+        ``"auto"`` uses what the objective thinks best, ``"diagonal"`` the diagonal of that, where
+        the objective has the capability "preconditioner".
     forcing : float
         Largest ``eta``.
     max_cg : int
@@ -129,7 +130,7 @@ class Stepper:
             return None
         if "preconditioner" not in self._objective.capabilities:
             return None
-        return evaluation.preconditioner()
+        return evaluation.preconditioner(diagonal=self._settings.preconditioner == "diagonal")
 
     def _forcing(self, norm2: float) -> float:
         """How far to reduce the residual of the Newton system, relative to the gradient."""
