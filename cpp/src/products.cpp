@@ -8,7 +8,7 @@
 namespace ranksvm {
 namespace {
 
-constexpr int64_t kWork = int64_t{1} << 18;  // stored elements of one piece of work, about
+constexpr int64_t kWork = int64_t{1} << 20;  // stored elements of one piece of work, about
 constexpr int64_t kMostPieces = 16;          // pieces with a private vector each
 
 // Row ranges of about equal work. With the row starts of a compressed matrix, `start`, by elements.

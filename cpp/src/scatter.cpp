@@ -77,7 +77,10 @@ void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, con
   const int64_t stretches = groups >= 8 * kMostParts ? 1 : kMostParts;
   std::vector<std::vector<double>> part(parts * stretches);
 
-  context.parallel_for(part.size(), [&](std::size_t index, const Context& inner) {
+  // A few milliseconds of work are done before other threads have woken up.
+  const bool small = static_cast<double>(chosen.size()) * width * width < 1e7;
+  const Context& team = small ? context.one_thread() : context;
+  team.parallel_for(part.size(), [&](std::size_t index, const Context& inner) {
     const int64_t p = static_cast<int64_t>(index) / stretches;
     const int64_t stretch = static_cast<int64_t>(index) % stretches;
     std::vector<double>& gram = part[index];

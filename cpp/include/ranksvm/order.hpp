@@ -42,7 +42,7 @@ struct Query {
 };
 
 // Below this many items the work is done before other threads have woken up.
-constexpr int64_t kWorthThreads = int64_t{1} << 14;
+constexpr int64_t kWorthThreads = int64_t{1} << 16;
 // Items of one large query that a thread sweeps at a time.
 constexpr uint32_t kChunk = 1U << 15;
 

@@ -68,7 +68,7 @@ class Context {
   template <class Body>
   void parallel_for(std::size_t n, Body&& body) const {
     int team = static_cast<int>(std::min<std::size_t>(threads_, n));
-    if (team > 1 && forked()) team = 1;
+    if (team > 1 && (forked() || crowded())) team = 1;
     if (team <= 1) {
       const Context serial(*this, thread_);
       for (std::size_t i = 0; i < n; ++i) {
@@ -81,6 +81,7 @@ class Context {
     std::atomic<bool> failed{false};
     std::atomic<std::size_t> next{0};
     std::atomic<int> finished{0};
+    const auto started = std::chrono::steady_clock::now();
 #ifdef _OPENMP
 #pragma omp parallel num_threads(team)
 #endif
@@ -111,11 +112,31 @@ class Context {
           std::this_thread::sleep_for(std::chrono::microseconds(200));
         }
       }
+      if (serial.thread_ == thread_) {
+        const auto waited = std::chrono::steady_clock::now() - idle_since;
+        const auto worked = idle_since - started;
+        if (waited > std::chrono::milliseconds(1) && waited > 2 * worked) set_crowded();
+      }
     }
     if (error) std::rethrow_exception(error);
   }
 
  private:
+  // When the others took far longer to come than the work took, the cores are busy with something
+  // else. Then work is done alone for a while, which gives the same bits.
+  static std::atomic<std::chrono::steady_clock::rep>& crowded_until() {
+    static std::atomic<std::chrono::steady_clock::rep> until{0};
+    return until;
+  }
+  static bool crowded() {
+    return std::chrono::steady_clock::now().time_since_epoch().count() <
+           crowded_until().load(std::memory_order_relaxed);
+  }
+  static void set_crowded() {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+    crowded_until().store(until.time_since_epoch().count(), std::memory_order_relaxed);
+  }
+
   // Whether this process is a child of one that used threads: the OpenMP runtime does not survive a
   // fork, and would wait for threads that are not there.
   static bool forked() {
