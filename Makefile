@@ -25,13 +25,14 @@ CPP_FILES = $(shell find cpp -name '*.cpp' -o -name '*.hpp')
 PYTHON_DIRS = $(wildcard src tests benchmarks examples)
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow bench sanitize lint format wheel clean FORCE
+.PHONY: help demo test slow bench sanitize serial lint format wheel clean FORCE
 
 help:
 	@echo 'make demo       train on two small sets and print what was learned'
 	@echo 'make test       native tests and pytest; ARGS="-k newton -x" goes to pytest'
 	@echo 'make slow       the tests that take longer; ARGS as above'
 	@echo 'make sanitize   native tests under the address and undefined behaviour sanitizers'
+	@echo 'make serial     native tests of a build without OpenMP'
 	@echo 'make bench      benchmarks; ARGS goes to them'
 	@echo 'make lint       ruff, mypy, clang-format'
 	@echo 'make format     let ruff and clang-format rewrite the files'
@@ -59,6 +60,14 @@ sanitize: $(DONE)/deps-build
 	  || { cat $(DONE)/sanitize.log; exit 1; }
 	@$(NO_JOBSERVER) $(BIN)/cmake --build $(SANITIZE_BUILD)
 	$(SANITIZE_BUILD)/ranksvm_native_tests $(ARGS)
+
+# The same tests in a build without threads.
+serial: $(DONE)/deps-build
+	@$(BIN)/cmake -S . -B build/serial -G Ninja -DCMAKE_MAKE_PROGRAM='$(CURDIR)/$(BIN)/ninja' \
+	  -DRANKSVM_PYTHON=OFF -DRANKSVM_NATIVE_TESTS=ON -DRANKSVM_OPENMP=OFF >$(DONE)/serial.log \
+	  || { cat $(DONE)/serial.log; exit 1; }
+	@$(NO_JOBSERVER) $(BIN)/cmake --build build/serial
+	build/serial/ranksvm_native_tests $(ARGS)
 
 lint: $(DONE)/install $(DONE)/deps-lint
 	$(PY) -m ruff check $(PYTHON_DIRS)

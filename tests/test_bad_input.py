@@ -495,3 +495,23 @@ def test_integer_utilities_beyond_float64_keep_their_order() -> None:
 def test_absurd_number_of_threads() -> None:
     expected = LinearRankSVM(n_jobs=1).fit(X, Y, QID)
     np.testing.assert_array_equal(LinearRankSVM(n_jobs=2**40).fit(X, Y, QID).coef_, expected.coef_)
+
+
+@pytest.mark.parametrize("name", ["sample_weight", "query_weight"])
+@pytest.mark.parametrize(
+    ("value", "says"), [(np.ones((3, 2)), "one-dimensional"), (["heavy"], "must be numbers")]
+)
+def test_weights_of_the_wrong_kind_are_named(name: str, value: object, says: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} .*{says}|{name} {says}"):
+        LinearRankSVM().fit(X, Y, QID, **{name: value})
+
+
+def test_strings_in_an_object_array_are_not_utilities() -> None:
+    with pytest.raises(ValueError, match="y must be numeric"):
+        LinearRankSVM().fit(X, np.array([str(v) for v in Y], dtype=object))
+
+
+def test_weights_that_overflow_have_no_score() -> None:
+    model = LinearRankSVM().fit(X, Y, QID)
+    with pytest.raises(OverflowError, match="weights"):
+        model.score(X, Y, QID, sample_weight=np.full(len(Y), 1e200))

@@ -563,6 +563,52 @@ def test_verbose_shows_each_line_once_with_logging_set_up() -> None:
     assert len(run.stderr.splitlines()) == int(run.stdout)
 
 
+@pytest.mark.parametrize("how", ["callback", "input"])
+def test_a_failed_refit_leaves_the_old_model_at_work(data, how: str) -> None:
+    X, y, qid = data
+    model = LinearRankSVM().fit(X, y, qid)
+    expected = model.predict(X)
+    wide = np.hstack([X, X])
+
+    def interrupt(row: TraceRow, coef: np.ndarray) -> None:
+        raise KeyboardInterrupt
+
+    if how == "callback":
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(wide, y, qid, callback=interrupt)
+    else:
+        with pytest.raises(ValueError, match="rows"):
+            model.fit(wide, y[:-1], qid)
+    np.testing.assert_array_equal(model.predict(X), expected)
+    assert not hasattr(LinearRankSVM(), "n_features_in_")
+
+
+def test_weighted_smoothed_newton_survives_rounded_counts() -> None:
+    """Differences of weighted counts, divided by a tiny width, came out negative here."""
+    rng = np.random.default_rng(31)
+    n = int(rng.integers(20, 300))
+    X = rng.standard_normal((n, 3))
+    y = X[:, 0] + 0.1 * rng.standard_normal(n)
+    weight = 10 ** rng.uniform(-2, 2, n)
+    model = LinearRankSVM(1e6, loss="hinge", solver="smoothed_newton", tol=1e-8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y, sample_weight=weight)
+    best = LinearRankSVM(1e6, loss="hinge", tol=1e-6).fit(X, y, sample_weight=weight)
+    assert model.objective_ - model.gap_ <= best.objective_
+
+
+def test_crossed_bounds_are_not_taken_for_optimality() -> None:
+    """Huge offsets of the features make both bounds noisy; a gap of zero would be a false claim."""
+    X = np.random.default_rng(0).standard_normal((200, 4)) + 1.7e9
+    y = X[:, 0] - 1.7e9
+    model = LinearRankSVM(loss="hinge", solver="smoothed_newton", tol=1e-8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    assert model.gap_ > 0.0
+
+
 def test_fit_in_a_forked_child_of_a_threaded_parent() -> None:
     """The OpenMP runtime does not survive a fork; the child has to do without its threads."""
     code = textwrap.dedent("""

@@ -177,6 +177,7 @@ void bind_sparse(nb::module_& m) {
 
 NB_MODULE(_core, m) {
   m.doc() = "Native kernels of ranksvm.";
+  Context::note_process();
   m.def("available_threads", &available_threads, "Threads used when nothing else is asked for.");
   m.def("has_openmp", &has_openmp, "Whether more than one thread can be used at all.");
   m.def(

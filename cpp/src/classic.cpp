@@ -120,8 +120,9 @@ struct PairCounting {
                   const Context& context) {
     std::fill(above, above + f.n, Payload<K>{});
     std::fill(below, below + f.n, Payload<K>{});
+    const uint32_t patience = std::max(1U, (1U << 24) / f.n);
     for (uint32_t worse = 0; worse < f.n; ++worse) {
-      if (worse % kPatience == 0) context.checkpoint();
+      if (worse % patience == 0) context.checkpoint();
       for (uint32_t better = f.level_start[f.level[worse] + 1]; better < f.n; ++better) {
         if (f.score[better] - f.score[worse] < f.margin) {
           accumulate<K>(above[worse], payload[better]);

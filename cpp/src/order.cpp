@@ -41,8 +41,10 @@ std::vector<uint32_t> children(const uint32_t* start, uint32_t first, uint32_t l
 Order::Order(const double* utility, const int64_t* rows, const int64_t* offsets, int64_t n_queries,
              const double* item_weight, const double* query_weight, const Context& context)
     : size_(offsets[n_queries]) {
-  if (size_ >= int64_t{1} << 32 || n_queries >= int64_t{1} << 32) {
-    throw std::length_error("at most 2^32 - 1 items are supported, got " + std::to_string(size_));
+  constexpr int64_t kMost = (int64_t{1} << 32) - (int64_t{1} << 18);  // room for 32-bit sums
+  if (size_ > kMost || n_queries > kMost) {
+    throw std::length_error("at most 2^32 - 2^18 items are supported, got " +
+                            std::to_string(size_));
   }
   queries_.resize(n_queries);
   pairs_.resize(n_queries);

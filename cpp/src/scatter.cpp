@@ -74,7 +74,7 @@ void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, con
   const std::vector<int64_t> chosen = sample(a, rows, offsets, groups, step, by_group, ends);
   // One part per stretch of groups or, when there are few groups, of the rows of each.
   const int64_t parts = std::clamp<int64_t>(groups / 8, 1, kMostParts);
-  const int64_t stretches = groups >= 8 * kMostParts ? 1 : kMostParts;
+  const int64_t stretches = kMostParts / parts;
   std::vector<std::vector<double>> part(parts * stretches);
 
   // A few milliseconds of work are done before other threads have woken up.

@@ -126,7 +126,8 @@ void radix_argsort(const double* key, const uint32_t* index, uint32_t n, double 
         }
         if (run_low < run_high) {
           const std::vector<uint32_t> inner(run, run + length);
-          radix_argsort(key, inner.data(), length, run_low, run_high, run, memory, context);
+          radix_argsort(key, inner.data(), length, run_low, run_high, run,
+                        std::make_shared<Memory>(), context);  // of a size that will not come again
         }
       }
     }

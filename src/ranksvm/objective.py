@@ -156,7 +156,10 @@ class RankEval:
             return lambda r: inverse * r
         # The identity, and enough on top to factorise a matrix that rounding made indefinite.
         matrix[np.diag_indices_from(matrix)] += 1.0 + 1e-13 * np.trace(matrix)
-        factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        try:
+            factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:  # hopelessly scaled features: go without
+            return None
         return lambda r: cho_solve(factor, r, check_finite=False)
 
     def line(self, direction: Point) -> Callable[[float], Trial]:

@@ -121,6 +121,9 @@ class Context {
     if (error) std::rethrow_exception(error);
   }
 
+  // Remembers which process this is; call it when the library is loaded.
+  static void note_process() { forked(); }
+
  private:
   // When the others took far longer to come than the work took, the cores are busy with something
   // else. Then work is done alone for a while, which gives the same bits.

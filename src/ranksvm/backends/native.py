@@ -47,6 +47,14 @@ class NativeBackend:
         self._counting = counting
         self._threads = n_threads
         weight = order.item_weight
+        n_queries = len(order.groups.offsets) - 1
+        # By query: squared sum of the item weights; nothing when there are none.
+        self._squares: Array = np.zeros(n_queries)
+        if weight is not None:
+            sums = np.bincount(order.groups.index, weight, n_queries)
+            with np.errstate(over="ignore"):  # the pair weights overflow too, and are refused
+                self._squares = np.square(sums.astype(np.float64))
+        self._mass = float(self._squares.sum())
         self._order = _core.Order(
             np.ascontiguousarray(order.utility, dtype=np.float64),
             np.ascontiguousarray(order.groups.rows, dtype=np.int64),
@@ -65,15 +73,19 @@ class NativeBackend:
         return self._order.pair_weights()
 
     def set_query_weight(self, weight: Array) -> None:
+        self._mass = float(np.einsum("q,q->", self._squares, weight))
         self._order.set_query_weight(np.ascontiguousarray(weight, dtype=np.float64))
 
     def at(self, scores: Array) -> NativeSnapshot:
         scores = np.ascontiguousarray(scores, dtype=np.float64)
-        return NativeSnapshot(self._order, scores, self._counting, self._threads)
+        return NativeSnapshot(self._order, scores, self._mass, self._counting, self._threads)
 
 
 class NativeSnapshot:
-    def __init__(self, order: _core.Order, scores: Array, counting: str, threads: int) -> None:
+    def __init__(
+        self, order: _core.Order, scores: Array, mass: float, counting: str, threads: int
+    ) -> None:
+        self.mass = mass
         self._order = order
         self._scores = scores
         self._threads = threads

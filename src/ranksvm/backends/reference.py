@@ -53,6 +53,7 @@ class ReferenceSnapshot:
         self._comparable = comparable
         self._weight = weight
         self.centred = scores
+        self.mass = 0.0  # sums over pairs, nothing cancels
 
     @property
     def magnitude(self) -> float:

@@ -170,7 +170,7 @@ def check_utility(y: Any, n_items: int) -> Array:
     y = column_or_1d(y, warn=True)
     if y.dtype.kind not in "biuf":
         try:
-            if y.dtype.kind != "O":
+            if y.dtype.kind != "O" or any(isinstance(value, str | bytes) for value in y):
                 raise TypeError
             y = y.astype(np.float64)
         except (TypeError, ValueError):
@@ -203,7 +203,7 @@ def check_item_weight(weight: Any, n_items: int) -> Array | None:
         return None
     if np.isscalar(weight):
         weight = np.full(n_items, weight)
-    weights: Array = np.ascontiguousarray(column_or_1d(weight), dtype=np.float64)
+    weights = _as_weights("sample_weight", weight)
     if len(weights) != n_items:
         raise ValueError(
             f"sample_weight has {len(weights)} values for {n_items} items; give one weight per item"
@@ -217,6 +217,8 @@ def check_query_weight(weight: Any, groups: QueryGroups) -> Array | None:
     if weight is None:
         return None
     n_queries = len(groups.ids)
+    if hasattr(weight, "to_dict"):  # a pandas Series goes by its index
+        weight = weight.to_dict()
     if isinstance(weight, Mapping):
         missing = [q for q in groups.ids.tolist() if q not in weight]
         if missing:
@@ -225,13 +227,25 @@ def check_query_weight(weight: Any, groups: QueryGroups) -> Array | None:
                 f"among them {missing[0]!r}"
             )
         weight = [weight[q] for q in groups.ids.tolist()]
-    weights: Array = np.ascontiguousarray(column_or_1d(weight), dtype=np.float64)
+    weights = _as_weights("query_weight", weight)
     if len(weights) != n_queries:
         raise ValueError(
             f"query_weight has {len(weights)} values for {n_queries} queries; give one weight per "
             "query, in the order in which the queries first appear in qid, or a dict by query id"
         )
     _check_weights("query_weight", weights, "query")
+    return weights
+
+
+def _as_weights(name: str, weight: Any) -> Array:
+    try:
+        weights: Array = np.ascontiguousarray(weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers: {error}") from None
+    if np.asarray(weight).ndim != 1:
+        raise ValueError(
+            f"{name} must be one-dimensional; got an array of {np.asarray(weight).ndim} dimensions"
+        )
     return weights
 
 

@@ -63,7 +63,8 @@ SOLVERS: dict[str, Callable[..., Solver]] = {
     "smoothed_newton": SmoothedNewton,
     "bundle": Bundle,
 }
-# Fewest products with X at the same certified gap, see benchmarks.
+# The fastest at the same certified gap: for the hinge also the one with the fewest products with
+# X; for the squared hinge Hessian products are cheaper than the evaluations of the bundle method.
 AUTO_SOLVER = {"squared_hinge": "newton", "hinge": "bundle"}
 # What to do about a solver that asks for more than the loss has.
 REMEDY = {
@@ -73,6 +74,8 @@ REMEDY = {
     "loss='hinge'",
 }
 REDUCTIONS = ("sum", "mean", "query_mean")
+# What scikit-learn notes of X as soon as it sees it.
+FEATURE_FACTS = ("n_features_in_", "feature_names_in_")
 
 
 class LinearRankSVM(BaseRanker):
@@ -203,6 +206,27 @@ class LinearRankSVM(BaseRanker):
         -------
         self : LinearRankSVM
         """
+        before = {name: getattr(self, name) for name in FEATURE_FACTS if hasattr(self, name)}
+        try:
+            return self._fit(X, y, qid, group, sample_weight, query_weight, callback)
+        except BaseException:  # an interrupt too: what was fitted before still predicts
+            for name in FEATURE_FACTS:
+                if hasattr(self, name):
+                    delattr(self, name)
+            for name, value in before.items():
+                setattr(self, name, value)
+            raise
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        qid: Any,
+        group: Any,
+        sample_weight: Any,
+        query_weight: Any,
+        callback: Callable[[TraceRow, Array], Any] | None,
+    ) -> LinearRankSVM:
         self._check_parameters()
         threads = resolve_n_jobs(self.n_jobs)
         X = self._check_features(X, reset=True)
@@ -299,7 +323,7 @@ class LinearRankSVM(BaseRanker):
             )
         self.coef_ = point.w
         self.objective_ = float(value)
-        self.gap_ = float(max(0.0, result.gap + (value - result.objective)))
+        self.gap_ = float(result.gap + abs(value - result.objective))
         self.n_iter_ = result.n_iter
         self.n_products_ = objective.n_products
         self.n_pairs_ = int(n_pairs)
@@ -318,7 +342,7 @@ class LinearRankSVM(BaseRanker):
             f"a relative gap of {reached:.2e}, tol={self.tol:g} was asked for "
             f"({result.status.value}); {remedy}.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

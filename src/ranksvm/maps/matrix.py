@@ -187,11 +187,13 @@ class MatrixMap:
         """Stop a broken matrix before it reaches the native code, which trusts the indices."""
         data, indices, indptr = parts
         rows, cols = shape
+        if len(indptr) == rows + 1:
+            indices = indices[: max(0, int(indptr[-1]))]  # there may be room behind
         fine = (
             len(indptr) == rows + 1
             and indptr[0] == 0
             and indptr[-1] <= len(data)
-            and len(indices) == len(data)
+            and len(parts[1]) >= int(indptr[-1])
             and bool(np.all(indptr[1:] >= indptr[:-1]))
             and (len(indices) == 0 or (int(indices.min()) >= 0 and int(indices.max()) < cols))
         )

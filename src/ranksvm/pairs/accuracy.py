@@ -34,6 +34,11 @@ def pairwise_accuracy(
         Queries whose pairs have no weight are left out of the mean over queries.
     """
     total = backend.pair_weights
+    if not np.isfinite(total.sum()):
+        raise OverflowError(
+            "the pair weights are too large for float64: a pair weighs the sample_weight of both "
+            "items. Scale the weights down."
+        )
     if not total.sum() > 0.0:
         raise ValueError(
             "no comparable pair: a pair needs two items of one query with different utilities "

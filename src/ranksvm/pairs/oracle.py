@@ -40,7 +40,7 @@ from typing import Protocol
 import numpy as np
 
 from ranksvm._vectors import Array, dot
-from ranksvm.pairs.order import PairBackend, PairPlan
+from ranksvm.pairs.order import PairBackend, PairPlan, PairSnapshot
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -100,8 +100,8 @@ class Hinge:
         snapshot = self._backend.at(scores)
         plan = snapshot.plan(1.0, products=False)
         net = plan.imbalance
-        value = plan.total + dot(net, snapshot.centred)
-        rounding = _linear_rounding(plan.total, net, snapshot.centred)
+        value = max(0.0, plan.total + dot(net, snapshot.centred))
+        rounding = _linear_rounding(plan.total, net, snapshot.centred) + _weight_rounding(snapshot)
         return LossEval(value, net, value, plan.total, 0.0, 1.0, rounding=rounding)
 
     def smoothed(self, mu: float) -> SmoothedHinge:
@@ -130,7 +130,7 @@ class SquaredHinge:
             above, below = plan.counts()
             return 2.0 * (above + below)
 
-        rounding = 4.0 * EPS * (value + snapshot.magnitude)
+        rounding = 16.0 * EPS * (value + snapshot.magnitude + snapshot.mass)
         return LossEval(value, grad, value, 2.0 * linear, value, np.inf, hessp, degree, rounding)
 
 
@@ -165,7 +165,8 @@ class SmoothedHinge:
         def degree() -> Array:
             above, below = outer.counts()
             inner_above, inner_below = inner.counts()
-            return (above + below - inner_above - inner_below) / mu
+            # Weighted counts are rounded; their difference may come out just below zero.
+            return np.maximum(0.0, above + below - inner_above - inner_below) / mu
 
         # Differences of nearly equal sums: rounding must not turn them negative.
         value = max(0.0, (value - inner_value) / (2.0 * mu))
@@ -174,6 +175,7 @@ class SmoothedHinge:
         rounding = _linear_rounding(zone, difference, snapshot.centred) / mu
         # The gradient is a difference of nearly equal sums too, and the bound rests on it.
         rounding += EPS * (outer.total + 0.125 * snapshot.magnitude / mu)
+        rounding += _weight_rounding(snapshot) / mu
         return LossEval(value, grad, hinge, multipliers, 0.0, 1.0, hessp, degree, rounding)
 
 
@@ -193,6 +195,11 @@ def _power_sums(plan: PairPlan, scores: Array, margin: float) -> tuple[float, fl
 
 def _linear_rounding(total: float, net: Array, scores: Array) -> float:
     return EPS * (total + 4.0 * float(np.einsum("i,i->", np.abs(net), np.abs(scores))))
+
+
+def _weight_rounding(snapshot: PairSnapshot) -> float:
+    """Bound what weighted counts lose: they are differences of sums, plain counts are exact."""
+    return 4.0 * EPS * (snapshot.mass + float(np.sqrt(snapshot.mass * snapshot.magnitude)))
 
 
 LOSSES: dict[str, type[Hinge] | type[SquaredHinge]] = {

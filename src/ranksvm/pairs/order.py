@@ -75,6 +75,11 @@ class PairSnapshot(Protocol):
         """Sum over queries of weight * (sum of item weight * abs(centred score))^2."""
         ...
 
+    @property
+    def mass(self) -> float:
+        """Sum over queries of weight * (sum of item weight)^2; 0 without item weights."""
+        ...
+
     def plan(self, margin: float, *, products: bool) -> PairPlan: ...
 
 

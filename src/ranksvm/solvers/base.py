@@ -234,8 +234,8 @@ class Monitor:
 
     @property
     def gap(self) -> float:
-        """Certified gap; never negative, although rounding may let the bounds cross."""
-        return max(0.0, self.upper - self.lower)
+        """Certified gap.  Bounds that cross show how large the rounding errors are."""
+        return abs(self.upper - self.lower)
 
     @property
     def converged(self) -> bool:
