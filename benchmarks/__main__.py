@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import fits, memory, oracle, peers, products, real, scaling, variants
+from benchmarks import fits, interrupt, memory, oracle, peers, products, real, scaling, variants
 from benchmarks.common import Config, pinned
 from benchmarks.plots import draw
 from benchmarks.report import Report, describe_machine
@@ -25,6 +25,7 @@ PARTS: dict[str, ModuleType] = {
     "peers": peers,
     "variants": variants,
     "memory": memory,
+    "interrupt": interrupt,
     "real": real,
 }
 

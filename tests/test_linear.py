@@ -580,7 +580,7 @@ def test_a_failed_refit_leaves_the_old_model_at_work(data, how: str) -> None:
         with pytest.raises(ValueError, match="rows"):
             model.fit(wide, y[:-1], qid)
     np.testing.assert_array_equal(model.predict(X), expected)
-    assert not hasattr(LinearRankSVM(), "n_features_in_")
+    assert model.n_features_in_ == X.shape[1]
 
 
 def test_weighted_smoothed_newton_survives_rounded_counts() -> None:

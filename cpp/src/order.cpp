@@ -111,18 +111,13 @@ Order::Order(const double* utility, const int64_t* rows, const int64_t* offsets,
       if (i == 0 || level_[position] != level_[position - 1]) start[level_[position]] = i;
     }
     start[query.levels] = query.size;
-    // Each item with all items of the levels before its own.
-    int64_t pairs = 0;
+    const int64_t pairs = count_pairs(start, query.levels);
     double weight = 0.0, worse = 0.0;
-    for (uint32_t l = 0; l < query.levels; ++l) {
-      pairs += static_cast<int64_t>(start[l]) * (start[l + 1] - start[l]);
-      if (item_weight != nullptr) {
-        double own = 0.0;
-        for (uint32_t i = start[l]; i < start[l + 1]; ++i)
-          own += item_weight_[row_[query.begin + i]];
-        weight += own * worse;
-        worse += own;
-      }
+    for (uint32_t l = 0; l < query.levels && item_weight != nullptr; ++l) {
+      double own = 0.0;
+      for (uint32_t i = start[l]; i < start[l + 1]; ++i) own += item_weight_[row_[query.begin + i]];
+      weight += own * worse;
+      worse += own;
     }
     pairs_[q] = pairs;
     pair_weight_[q] = item_weight != nullptr ? weight : static_cast<double>(pairs);

@@ -46,6 +46,16 @@ constexpr int64_t kWorthThreads = int64_t{1} << 16;
 // Items of one large query that a thread sweeps at a time.
 constexpr uint32_t kChunk = 1U << 15;
 
+// Comparable pairs of a query from the first positions of its levels, start[0] .. start[levels]:
+// each item with all items of the levels before its own. Fewer than 2^63 for 32-bit positions.
+inline int64_t count_pairs(const uint32_t* start, uint32_t levels) {
+  int64_t pairs = 0;
+  for (uint32_t l = 0; l < levels; ++l) {
+    pairs += static_cast<int64_t>(start[l]) * (start[l + 1] - start[l]);
+  }
+  return pairs;
+}
+
 class Order {
  public:
   // `rows` lists the row numbers query by query, offsets[q] .. offsets[q + 1]; `utility` is by row.
