@@ -44,15 +44,19 @@ struct TreeCounting {
                   const Context& context) {
     RedBlackTree<K> tree;
     tree.reserve(f.levels);
+    auto insert = [&](uint32_t h) {  // one item may bring in all the others
+      if (h % (64 * kPatience) == 0) context.checkpoint();
+      tree.insert(f.level[f.position[h]], payload[f.position[h]]);
+    };
     for (uint32_t p = 0, h = 0; p < f.n; ++p) {
       if (p % (64 * kPatience) == 0) context.checkpoint();
-      for (; h < f.hi[p]; ++h) tree.insert(f.level[f.position[h]], payload[f.position[h]]);
+      for (; h < f.hi[p]; ++h) insert(h);
       above[f.position[p]] = tree.larger(f.level[f.position[p]]).sum;
     }
     tree.clear();
     for (uint32_t p = f.n, h = f.n; p-- > 0;) {
       if (p % (64 * kPatience) == 0) context.checkpoint();
-      for (; h > f.lo[p]; --h) tree.insert(f.level[f.position[h - 1]], payload[f.position[h - 1]]);
+      for (; h > f.lo[p]; --h) insert(h - 1);
       below[f.position[p]] = tree.smaller(f.level[f.position[p]]).sum;
     }
   }
