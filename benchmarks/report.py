@@ -62,6 +62,12 @@ GOALS = (
         1,
     ),
     Goal("growth", "growth exponent of fit time with m, cadata-like 1e4 to 1e6, 1 thread", 1.2, 1),
+    Goal("letor_read", "load_letor, 2 threads / scikit-learn's load_svmlight_file", 0.1, 2),
+    Goal("letor_memory", "peak memory of load_letor / the arrays that it returns", 2.0, 2),
+    Goal("ndcg", "NDCG@10, 1e6 items in 1e4 queries, 1 thread / argsort + lexsort", 2.0, 1),
+    Goal("path", "LinearRankSVMCV over a grid of C / the same fits cold, 1 thread", 0.5, 1),
+    Goal("help_seconds", "seconds of `ranksvm --help`", 0.4, 1),
+    Goal("train_seconds", "seconds of `ranksvm train` on 9,630 items (MQ2008's first fold)", 1.5, 1),
 )
 
 

@@ -27,15 +27,22 @@ ALLOWED: dict[str, frozenset[str]] = {
     "maps": frozenset({"data", "_core"}),
     "solvers": frozenset(),  # convex minimisation, ignorant of ranking
     "objective": frozenset({"data", "pairs", "maps", "solvers.base"}),
-    "estimators": frozenset({"data", "backends", "pairs", "maps", "solvers", "objective"}),
-    "metrics": frozenset({"data", "pairs", "backends"}),
+    # Arrays to a solved problem, without scikit-learn: what estimators and commands share.
+    "training": frozenset({"data", "backends", "pairs", "maps", "solvers", "objective"}),
+    "model_io": frozenset(),  # what a saved model is; knows no estimator
+    "estimators": frozenset({"data", "backends", "pairs", "maps", "solvers.base", "training"})
+    | {"model_io"},
+    "metrics": frozenset({"data", "pairs", "backends", "_core"}),
+    "model_selection": frozenset({"data", "maps", "training", "estimators", "metrics"}),
+    "export": frozenset({"data", "model_io"}),
     "datasets": frozenset({"data"}),
+    "cli": ANYTHING,
     "demo": ANYTHING,
     "__init__": ANYTHING,
 }
 
 # What a user surely has. Everything else is imported where it is used.
-RUN_TIME_DEPENDENCIES = {"numpy", "scipy", "sklearn"}
+RUN_TIME_DEPENDENCIES = {"numpy", "scipy", "sklearn", "narwhals", "safetensors"}
 
 
 class Import(NamedTuple):

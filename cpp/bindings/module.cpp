@@ -11,52 +11,17 @@
 #include <stdexcept>
 #include <string>
 
+#include "common.hpp"
 #include "ranksvm/kernels.hpp"
 #include "ranksvm/order.hpp"
 #include "ranksvm/plan.hpp"
 #include "ranksvm/products.hpp"
 
 namespace nb = nanobind;
-using namespace ranksvm;  // NOLINT: the whole file is about this namespace
+using namespace ranksvm;            // NOLINT: the whole file is about these namespaces
+using namespace ranksvm::bindings;  // NOLINT
 
 namespace {
-
-using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Index = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Out = nb::ndarray<nb::numpy, double, nb::ndim<1>>;
-
-Out make_out(std::size_t n) {
-  auto* data = new double[n];
-  return Out(data, {n},
-             nb::capsule(data, [](void* p) noexcept { delete[] static_cast<double*>(p); }));
-}
-
-void need_size(std::size_t got, std::size_t wanted, const char* what) {
-  if (got != wanted) {
-    throw std::invalid_argument(std::string(what) + " has " + std::to_string(got) +
-                                " elements, expected " + std::to_string(wanted));
-  }
-}
-
-// Runs `body(context)` without the interpreter lock. Ctrl-C is looked for from the calling thread;
-// the exception that its handler raised is passed on.
-template <class Body>
-void run(int threads, Body&& body) {
-  bool raised = false;
-  {
-    nb::gil_scoped_release release;
-    const Context context(threads, [&raised] {
-      nb::gil_scoped_acquire acquire;
-      raised = raised || PyErr_CheckSignals() != 0;
-      return raised;
-    });
-    try {
-      body(context);
-    } catch (const Interrupted&) {
-    }
-  }
-  if (raised) throw nb::python_error();
-}
 
 Counting counting_named(const std::string& name) {
   if (name == "auto") return Counting::automatic;
@@ -329,4 +294,7 @@ NB_MODULE(_core, m) {
   bind_sparse<double, int64_t>(m);
   bind_sparse<float, int32_t>(m);
   bind_sparse<float, int64_t>(m);
+
+  bind_text(m);
+  bind_ranking(m);
 }

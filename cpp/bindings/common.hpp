@@ -1,0 +1,61 @@
+// What all bindings share: array types, output arrays, and calls without the interpreter lock.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "ranksvm/parallel.hpp"
+
+namespace ranksvm::bindings {
+
+namespace nb = nanobind;
+
+using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Index = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using OutOf = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+using Out = OutOf<double>;
+
+template <class T = double>
+OutOf<T> make_out(std::size_t n) {
+  auto* data = new T[n];
+  return OutOf<T>(data, {n},
+                  nb::capsule(data, [](void* p) noexcept { delete[] static_cast<T*>(p); }));
+}
+
+inline void need_size(std::size_t got, std::size_t wanted, const char* what) {
+  if (got != wanted) {
+    throw std::invalid_argument(std::string(what) + " has " + std::to_string(got) +
+                                " elements, expected " + std::to_string(wanted));
+  }
+}
+
+// Runs `body(context)` without the interpreter lock. Ctrl-C is looked for from the calling thread;
+// the exception that its handler raised is passed on.
+template <class Body>
+void run(int threads, Body&& body) {
+  bool raised = false;
+  {
+    nb::gil_scoped_release release;
+    const Context context(threads, [&raised] {
+      nb::gil_scoped_acquire acquire;
+      raised = raised || PyErr_CheckSignals() != 0;
+      return raised;
+    });
+    try {
+      body(context);
+    } catch (const Interrupted&) {
+    }
+  }
+  if (raised) throw nb::python_error();
+}
+
+// One function a file; module.cpp calls them all.
+void bind_text(nb::module_& m);     // text.cpp
+void bind_ranking(nb::module_& m);  // ranking.cpp
+
+}  // namespace ranksvm::bindings
