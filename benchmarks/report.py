@@ -67,7 +67,9 @@ GOALS = (
     Goal("ndcg", "NDCG@10, 1e6 items in 1e4 queries, 1 thread / argsort + lexsort", 2.0, 1),
     Goal("path", "LinearRankSVMCV over a grid of C / the same fits cold, 1 thread", 0.5, 1),
     Goal("help_seconds", "seconds of `ranksvm --help`", 0.4, 1),
-    Goal("train_seconds", "seconds of `ranksvm train` on 9,630 items (MQ2008's first fold)", 1.5, 1),
+    Goal(
+        "train_seconds", "seconds of `ranksvm train` on 9,630 items (MQ2008's first fold)", 1.5, 1
+    ),
 )
 
 

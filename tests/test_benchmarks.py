@@ -23,7 +23,7 @@ def test_quick_run_writes_goals(tmp_path: Path) -> None:
 
     found = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     goals = {goal["key"]: goal for goal in found["goals"]}
-    assert len(goals) == 9
+    assert len(goals) == 15
     measured = {key for key, goal in goals.items() if goal["measured"] is not None}
     assert measured == {"oracle_1", "oracle_n", "hessp_1", "hessp_n", "letor_tree", "csr_products"}
     assert all(goals[key]["measured"] > 0 for key in measured)

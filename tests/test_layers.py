@@ -220,7 +220,7 @@ def root(tmp_path):
         ("objective.py", "from ranksvm.solvers import newton", "solvers.newton"),
         ("objective.py", "from .solvers import Status", "solvers"),
         ("objective.py", "from ranksvm import _core", "_core"),
-        ("metrics.py", "from . import _core", "_core"),
+        ("model_io.py", "from . import _core", "_core"),
         ("_helper.py", "from ranksvm import data", "data"),
     ],
 )

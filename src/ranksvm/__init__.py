@@ -1,12 +1,41 @@
-"""Ranking support vector machines: exact, certified, fast."""
+"""Ranking support vector machines: exact, certified, fast.
 
-from importlib.metadata import PackageNotFoundError, version
+Names are imported when they are first used: scikit-learn takes a second to load, and not everything
+needs it.
+"""
 
-from ranksvm.estimators.linear import LinearRankSVM
+from __future__ import annotations
 
-try:
-    __version__ = version("ranksvm")
-except PackageNotFoundError:  # a source tree that was never installed
-    __version__ = "0+unknown"
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["LinearRankSVM", "__version__"]
+if TYPE_CHECKING:
+    from ranksvm.estimators.linear import LinearRankSVM
+    from ranksvm.estimators.loading import load
+
+    __version__: str
+
+_HOME = {
+    "LinearRankSVM": "ranksvm.estimators.linear",
+    "load": "ranksvm.estimators.loading",
+}
+
+__all__ = ["LinearRankSVM", "__version__", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from ranksvm._version import library_version
+
+        value: Any = library_version()
+    elif name in _HOME:
+        from importlib import import_module
+
+        value = getattr(import_module(_HOME[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

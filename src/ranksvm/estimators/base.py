@@ -7,10 +7,10 @@ what was wrong, what was got and what to do.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,14 +19,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ranksvm._checks import check_item_weight
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
+from ranksvm.data.frames import check_numeric, drop_columns, is_frame, split_frame
 from ranksvm.data.queries import QueryGroups
+from ranksvm.model_io import ModelRecord, write_model
 from ranksvm.pairs.accuracy import pairwise_accuracy
 from ranksvm.pairs.order import PairOrder
 
-__all__ = ["BaseRanker", "check_choice", "check_positive", "logged"]
+__all__ = ["BaseRanker", "check_utility", "logged", "plain_params"]
 
 
 class BaseRanker(BaseEstimator):
@@ -38,6 +41,8 @@ class BaseRanker(BaseEstimator):
 
     n_jobs: int | None
     predict: Callable[[Any], Array]
+    # Columns of the training frame that are no features.
+    _frame_columns: frozenset[str] = frozenset()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -50,17 +55,18 @@ class BaseRanker(BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_items, n_features)
-        qid : array-like of shape (n_items,) or None
-            Query of each item; None ranks all items together.
+        X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
+        qid : array-like of shape (n_items,), str or None
+            Query of each item, or the column of X that holds it; None ranks all items together.
 
         Returns
         -------
         ndarray of int64, shape (n_items,)
             1 for the item with the highest score; equal scores keep the order of their rows.
         """
+        X, columns = split_frame(X, qid=qid)
         scores = check_scores(self.predict(X))
-        groups = QueryGroups.from_qid(qid, len(scores))
+        groups = QueryGroups.from_qid(columns["qid"], len(scores))
         # Rows of a query are listed in ascending order, so a stable sort keeps ties in row order.
         rows = groups.rows
         best_first = rows[np.lexsort((-scores[rows], groups.index[rows]))]
@@ -80,12 +86,14 @@ class BaseRanker(BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_items, n_features)
+        X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
         y : array-like of shape (n_items,)
             Utilities.
         qid : array-like of shape (n_items,) or None
         sample_weight : array-like of shape (n_items,) or None
             A pair weighs the product of the weights of its items.
+
+        A string instead of values names a column of the frame X.
 
         Returns
         -------
@@ -94,17 +102,63 @@ class BaseRanker(BaseEstimator):
             comparable pair are left out.
         """
         check_is_fitted(self)
+        X, columns = split_frame(X, y=y, qid=qid, sample_weight=sample_weight)
         scores = check_scores(self.predict(X))
-        utility = check_utility(y, len(scores))
-        groups = QueryGroups.from_qid(qid, len(scores))
-        weight = check_item_weight(sample_weight, len(scores))
+        utility = check_utility(columns["y"], len(scores))
+        groups = QueryGroups.from_qid(columns["qid"], len(scores))
+        weight = check_item_weight(columns["sample_weight"], len(scores))
         backend = NativeBackend(
             PairOrder(utility, groups, weight), n_threads=resolve_n_jobs(self.n_jobs)
         )
         return pairwise_accuracy(backend, groups, scores)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that :func:`ranksvm.load` reads.
+
+        The file holds weights, feature names, parameters and training facts, and no code
+        (safetensors with a schema version).  It is replaced in one step: when anything goes
+        wrong, an older file of that name stays as it was.
+
+        Parameters
+        ----------
+        path : path-like
+            ``model.safetensors``, for example.
+        """
+        check_is_fitted(self)
+        write_model(path, self._record())
+
+    def _record(self) -> ModelRecord:
+        raise NotImplementedError
+
+    @classmethod
+    def _from_record(cls, record: ModelRecord) -> Self:
+        raise NotImplementedError
+
+    @classmethod
+    def _known_params(cls, record: ModelRecord) -> dict[str, Any]:
+        """Parameters of the record that this class has."""
+        known = cls._get_param_names()
+        return {name: value for name, value in record.params.items() if name in known}
+
+    def _feature_names(self) -> tuple[str, ...] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(map(str, names))
+
+    def _take_columns(
+        self, X: Any, y: Any, qid: Any, sample_weight: Any, *, qid_name: str = "qid"
+    ) -> tuple[Any, Any, Any, Any]:
+        """Take what is named out of a frame, and remember which columns are no features."""
+        arguments = {"y": y, qid_name: qid, "sample_weight": sample_weight}
+        X, values = split_frame(X, **arguments)
+        self._frame_columns = frozenset(v for v in arguments.values() if isinstance(v, str))
+        return X, values["y"], values[qid_name], values["sample_weight"]
+
     def _check_features(self, X: Any, *, reset: bool) -> Any:
         """X as float32 or float64, dense, CSR or CSC; all finite, in the layout it came in."""
+        if is_frame(X):
+            if not reset:
+                X = drop_columns(X, self._frame_columns)
+            check_numeric(X)
         X = validate_data(
             self,
             X,
@@ -116,6 +170,15 @@ class BaseRanker(BaseEstimator):
         )
         check_finite_columns(X, getattr(self, "feature_names_in_", None))
         return X
+
+
+def plain_params(model: BaseEstimator) -> dict[str, Any]:
+    """Parameters of an estimator, NumPy's numbers as Python's."""
+    params = model.get_params(deep=False)
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in params.items()
+    }
 
 
 def check_scores(scores: Array) -> Array:
@@ -195,85 +258,6 @@ def check_utility(y: Any, n_items: int) -> Array:
             f"{row}: drop these items or give them a finite utility"
         )
     return utility
-
-
-def check_item_weight(weight: Any, n_items: int) -> Array | None:
-    """Item weights as float64, or None."""
-    if weight is None:
-        return None
-    if np.isscalar(weight):
-        weight = np.full(n_items, weight)
-    weights = _as_weights("sample_weight", weight)
-    if len(weights) != n_items:
-        raise ValueError(
-            f"sample_weight has {len(weights)} values for {n_items} items; give one weight per item"
-        )
-    _check_weights("sample_weight", weights, "row")
-    return weights
-
-
-def check_query_weight(weight: Any, groups: QueryGroups) -> Array | None:
-    """One weight per query, from a sequence in order of first appearance or a mapping by id."""
-    if weight is None:
-        return None
-    n_queries = len(groups.ids)
-    if hasattr(weight, "to_dict"):  # a pandas Series goes by its index
-        weight = weight.to_dict()
-    if isinstance(weight, Mapping):
-        missing = [q for q in groups.ids.tolist() if q not in weight]
-        if missing:
-            raise ValueError(
-                f"query_weight has no entry for {len(missing)} of {n_queries} queries, "
-                f"among them {missing[0]!r}"
-            )
-        weight = [weight[q] for q in groups.ids.tolist()]
-    weights = _as_weights("query_weight", weight)
-    if len(weights) != n_queries:
-        raise ValueError(
-            f"query_weight has {len(weights)} values for {n_queries} queries; give one weight per "
-            "query, in the order in which the queries first appear in qid, or a dict by query id"
-        )
-    _check_weights("query_weight", weights, "query")
-    return weights
-
-
-def _as_weights(name: str, weight: Any) -> Array:
-    try:
-        weights: Array = np.ascontiguousarray(weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers: {error}") from None
-    if np.asarray(weight).ndim != 1:
-        raise ValueError(
-            f"{name} must be one-dimensional; got an array of {np.asarray(weight).ndim} dimensions"
-        )
-    return weights
-
-
-def _check_weights(name: str, weight: Array, unit: str) -> None:
-    wrong = ~np.isfinite(weight) | (weight < 0.0)
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise ValueError(
-            f"{name} must be finite and not negative; got {weight[at]} in {unit} {at} "
-            f"({int(wrong.sum())} such values)"
-        )
-    if not weight.any():
-        raise ValueError(f"{name} is zero everywhere: there is nothing to learn from")
-
-
-def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
-    """Raise unless ``value`` is a positive finite number (a positive integer)."""
-    kind = Integral if integer else Real
-    fine = isinstance(value, kind) and not isinstance(value, bool)
-    if not fine or not 0 < value < np.inf:
-        what = "a positive integer" if integer else "a positive finite number"
-        raise ValueError(f"{name} must be {what}; got {value!r}")
-
-
-def check_choice(name: str, value: Any, valid: Any) -> None:
-    """Raise unless ``value`` is one of ``valid``; the error lists them."""
-    if not isinstance(value, str) or value not in valid:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, valid))}; got {value!r}")
 
 
 @contextmanager

@@ -26,56 +26,25 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from ranksvm._checks import check_item_weight
 from ranksvm._threads import resolve_n_jobs
-from ranksvm.backends.native import COUNTINGS, NativeBackend
 from ranksvm.data.queries import QueryGroups
-from ranksvm.estimators.base import (
-    BaseRanker,
-    check_choice,
-    check_item_weight,
-    check_positive,
-    check_query_weight,
-    check_utility,
-    logged,
-)
+from ranksvm.estimators.base import BaseRanker, check_utility, logged, plain_params
 from ranksvm.maps.matrix import MatrixMap
-from ranksvm.objective import RankObjective
-from ranksvm.pairs.oracle import LOSSES
-from ranksvm.pairs.order import PairOrder
-from ranksvm.solvers.base import (
-    Array,
-    Point,
-    Solver,
-    SolverResult,
-    Status,
-    TraceRow,
-    dot,
-    missing_capabilities,
+from ranksvm.model_io import ModelRecord
+from ranksvm.solvers.base import Array, TraceRow
+from ranksvm.training import (
+    LinearFit,
+    LinearProblem,
+    LinearSettings,
+    check_query_weight,
+    linear_facts,
 )
-from ranksvm.solvers.bundle import Bundle
-from ranksvm.solvers.newton import Newton
-from ranksvm.solvers.smoothing import SmoothedNewton
 
 __all__ = ["LinearRankSVM"]
 
-SOLVERS: dict[str, Callable[..., Solver]] = {
-    "newton": Newton,
-    "smoothed_newton": SmoothedNewton,
-    "bundle": Bundle,
-}
-# The fastest at the same certified gap: for the hinge also the one with the fewest products with
-# X; for the squared hinge Hessian products are cheaper than the evaluations of the bundle method.
-AUTO_SOLVER = {"squared_hinge": "newton", "hinge": "bundle"}
-# What to do about a solver that asks for more than the loss has.
-REMEDY = {
-    "hessian": "the hinge has no second derivatives: use solver='smoothed_newton' or 'bundle', "
-    "or loss='squared_hinge'",
-    "smoothing": "the squared hinge is smooth already: use solver='newton' or 'bundle', or "
-    "loss='hinge'",
-}
-REDUCTIONS = ("sum", "mean", "query_mean")
-# What scikit-learn notes of X as soon as it sees it.
-FEATURE_FACTS = ("n_features_in_", "feature_names_in_")
+# What fit notes of X before there is a model.
+FEATURE_FACTS = ("n_features_in_", "feature_names_in_", "_frame_columns")
 
 
 class LinearRankSVM(BaseRanker):
@@ -119,7 +88,8 @@ class LinearRankSVM(BaseRanker):
     status_ : str
         "converged", "max_iter", "stalled" or "stopped" (by the callback).
     history_ : list of TraceRow
-        iteration, objective, gap, n_products, inner_iterations, seconds of every iteration.
+        iteration, objective, gap, n_products, inner_iterations, seconds of every iteration; empty
+        in a model that was loaded.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had feature names.
@@ -145,6 +115,9 @@ class LinearRankSVM(BaseRanker):
     n_pairs_: int
     status_: str
     history_: list[TraceRow]
+    n_features_in_: int
+    feature_names_in_: NDArray[np.object_]
+    _facts: dict[str, Any]
 
     def __init__(
         self,
@@ -186,15 +159,17 @@ class LinearRankSVM(BaseRanker):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_items, n_features)
-            Dense (C or Fortran order), CSR or CSC, float32 or float64: used as it is.
-        y : array-like of shape (n_items,)
+        X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
+            Dense (C or Fortran order), CSR or CSC, float32 or float64: used as it is.  A frame
+            (pandas, polars, Arrow) may hold the next four arguments too: a string names a column,
+            which is then no feature.
+        y : array-like of shape (n_items,) or str
             Utilities: any real numbers, larger is better.
-        qid : array-like of shape (n_items,) or None, default=None
+        qid : array-like of shape (n_items,), str or None, default=None
             Query of each item: integers or strings, in any row order.  None: one global ranking.
-        group : array-like of shape (n_items,) or None, default=None
+        group : array-like of shape (n_items,), str or None, default=None
             Another name for ``qid``.
-        sample_weight : array-like of shape (n_items,) or None, default=None
+        sample_weight : array-like of shape (n_items,), str or None, default=None
             Weight of each item; a pair weighs the product of both times its query's weight.
         query_weight : array-like of shape (n_queries,), mapping or None, default=None
             Weight of each query, in the order in which the queries first appear, or by query id.
@@ -206,15 +181,13 @@ class LinearRankSVM(BaseRanker):
         -------
         self : LinearRankSVM
         """
-        before = {name: getattr(self, name) for name in FEATURE_FACTS if hasattr(self, name)}
+        before = {name: vars(self)[name] for name in FEATURE_FACTS if name in vars(self)}
         try:
             return self._fit(X, y, qid, group, sample_weight, query_weight, callback)
         except BaseException:  # an interrupt too: what was fitted before still predicts
             for name in FEATURE_FACTS:
-                if hasattr(self, name):
-                    delattr(self, name)
-            for name, value in before.items():
-                setattr(self, name, value)
+                vars(self).pop(name, None)
+            vars(self).update(before)
             raise
 
     def _fit(
@@ -227,43 +200,41 @@ class LinearRankSVM(BaseRanker):
         query_weight: Any,
         callback: Callable[[TraceRow, Array], Any] | None,
     ) -> LinearRankSVM:
-        self._check_parameters()
+        settings = self._settings()
         threads = resolve_n_jobs(self.n_jobs)
+        if qid is not None and group is not None:
+            raise ValueError("qid and group are two names for one thing: give only one of them")
+        name = "qid" if group is None else "group"
+        X, y, qid, sample_weight = self._take_columns(
+            X, y, qid if group is None else group, sample_weight, qid_name=name
+        )
         X = self._check_features(X, reset=True)
         n_items = X.shape[0]
         utility = check_utility(y, n_items)
-        if qid is not None and group is not None:
-            raise ValueError("qid and group are two names for one thing: give only one of them")
-        groups = (
-            QueryGroups.from_qid(qid, n_items)
-            if group is None
-            else QueryGroups.from_qid(group, n_items, name="group")
-        )
+        groups = QueryGroups.from_qid(qid, n_items, name=name)
         item_weight = check_item_weight(sample_weight, n_items)
-        backend = NativeBackend(
-            PairOrder(utility, groups, item_weight), counting=self.counting, n_threads=threads
+        problem = LinearProblem(
+            X,
+            utility,
+            groups,
+            settings,
+            item_weight=item_weight,
+            query_weight=check_query_weight(query_weight, groups),
+            n_threads=threads,
         )
-        factor = reduce_weights(
-            backend, self.reduction, check_query_weight(query_weight, groups), n_items
-        )
-        objective = RankObjective(
-            MatrixMap(X, n_threads=threads), LOSSES[self.loss](backend), self.C * factor, groups
-        )
-        solver = self._make_solver(objective)
-        start = objective.point(self._start(X.shape[1]))
         with logged(self.verbose) as logger:
 
             def report(row: TraceRow, coef: Array) -> Any:
                 logger.info(
-                    "%s %d: objective %.8g, gap %.2e, %d products, %.2f s", solver.name,
+                    "%s %d: objective %.8g, gap %.2e, %d products, %.2f s", problem.solver.name,
                     row.iteration, row.objective, row.gap, row.n_products, row.seconds,
                 )  # fmt: skip
                 return callback is not None and callback(row, coef.copy())
 
-            result = solver.solve(objective, start, callback=report)
-        self._keep(result, objective, sum(backend.pairs))
-        if result.status in (Status.MAX_ITER, Status.STALLED):
-            self._warn(solver, result)
+            fit = problem.solve(start=self._start(problem.n_features), callback=report)
+        self._keep(fit, groups)
+        if fit.shortfall is not None:
+            warnings.warn(f"LinearRankSVM: {fit.shortfall}", ConvergenceWarning, stacklevel=3)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -271,7 +242,8 @@ class LinearRankSVM(BaseRanker):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_items, n_features)
+        X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
+            A frame may still hold the columns that ``fit`` was told are no features.
 
         Returns
         -------
@@ -284,99 +256,55 @@ class LinearRankSVM(BaseRanker):
         )
         return scores
 
-    def _check_parameters(self) -> None:
-        check_positive("C", self.C)
-        check_positive("tol", self.tol)
-        check_positive("max_iter", self.max_iter, integer=True)
-        check_choice("loss", self.loss, LOSSES)
-        check_choice("reduction", self.reduction, REDUCTIONS)
-        check_choice("counting", self.counting, COUNTINGS)
-        check_choice("solver", self.solver, ("auto", *SOLVERS))
+    def _settings(self) -> LinearSettings:
+        return LinearSettings(
+            C=self.C,
+            loss=self.loss,
+            reduction=self.reduction,
+            solver=self.solver,
+            counting=self.counting,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
 
-    def _make_solver(self, objective: RankObjective) -> Solver:
-        name = AUTO_SOLVER[self.loss] if self.solver == "auto" else self.solver
-        solver = SOLVERS[name](tol=self.tol, max_iter=self.max_iter)
-        for capability in sorted(missing_capabilities(solver, objective)):
-            raise ValueError(
-                f"solver={self.solver!r} does not work with loss={self.loss!r}: "
-                f"{REMEDY[capability]}"
-            )
-        return solver
-
-    def _start(self, n_features: int) -> Array:
+    def _start(self, n_features: int) -> Array | None:
         if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (n_features,):
             return self.coef_.copy()
-        return np.zeros(n_features)
+        return None
 
-    def _keep(self, result: SolverResult, objective: RankObjective, n_pairs: int) -> None:
-        """Store the result, with the objective taken at exact scores.
+    def _keep(self, fit: LinearFit, groups: QueryGroups) -> None:
+        self.coef_ = fit.coef
+        self.objective_ = fit.objective
+        self.gap_ = fit.gap
+        self.n_iter_ = fit.n_iter
+        self.n_products_ = fit.n_products
+        self.n_pairs_ = fit.n_pairs
+        self.status_ = fit.status.name.lower()
+        self.history_ = list(fit.history)
+        self._facts = linear_facts(fit, groups)
 
-        Solvers carry scores along by vector updates; the certificate must not rest on those.
-        """
-        point: Point = result.point
-        exact = objective.point(point.w)
-        value = result.objective
-        drift = float(np.max(np.abs(exact.scores - point.scores), initial=0.0))
-        if drift > 1e-12 * (1.0 + float(np.max(np.abs(exact.scores), initial=0.0))):
-            value = 0.5 * objective.inner(exact.w, exact) + objective.C * (
-                objective.loss.at(exact.scores).stated
-            )
-        self.coef_ = point.w
-        self.objective_ = float(value)
-        self.gap_ = float(result.gap + abs(value - result.objective))
-        self.n_iter_ = result.n_iter
-        self.n_products_ = objective.n_products
-        self.n_pairs_ = int(n_pairs)
-        self.status_ = result.status.name.lower()
-        self.history_ = list(result.trace)
-
-    def _warn(self, solver: Solver, result: SolverResult) -> None:
-        reached = result.gap / max(abs(result.objective), np.finfo(float).tiny)
-        remedy = (
-            "raise max_iter, scale the features, or lower C"
-            if result.status is Status.MAX_ITER
-            else "scale the features, lower C, or raise tol"
-        )
-        warnings.warn(
-            f"LinearRankSVM: solver {solver.name!r} stopped after {result.n_iter} iterations with "
-            f"a relative gap of {reached:.2e}, tol={self.tol:g} was asked for "
-            f"({result.status.value}); {remedy}.",
-            ConvergenceWarning,
-            stacklevel=4,
+    def _record(self) -> ModelRecord:
+        return ModelRecord(
+            kind="linear",
+            params=plain_params(self),
+            arrays={"coef": self.coef_},
+            feature_names=self._feature_names(),
+            facts=self._facts,
         )
 
-
-def reduce_weights(
-    backend: NativeBackend, reduction: str, query_weight: Array | None, n_items: int
-) -> float:
-    """Give the backend its query weights; return the factor that goes with C."""
-    mass = backend.pair_weights
-    weight = np.ones(len(mass)) if query_weight is None else query_weight
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = dot(weight, mass)
-    if not np.isfinite(total):
-        raise OverflowError(
-            "the pair weights are too large for float64: a pair weighs query_weight times the "
-            "sample_weight of both items. Scale the weights down."
-        )
-    if not total > 0.0:
-        pairs = sum(backend.pairs)
-        why = (
-            "every query has only one distinct utility in y"
-            if pairs == 0
-            else f"all {pairs} comparable pairs have weight zero"
-        )
-        raise ValueError(
-            f"no comparable pair to learn from (n_samples={n_items}, queries={len(mass)}): {why}. "
-            "A pair needs two items of one query with different utilities and positive weights; "
-            "check qid and y."
-        )
-    if reduction == "query_mean":
-        there = mass > 0.0
-        scaled = np.zeros(len(mass))
-        scaled[there] = weight[there] / mass[there] / weight[there].sum()
-        backend.set_query_weight(scaled)
-        return 1.0
-    if query_weight is not None:
-        backend.set_query_weight(weight)
-    return 1.0 / total if reduction == "mean" else 1.0
+    @classmethod
+    def _from_record(cls, record: ModelRecord) -> LinearRankSVM:
+        model = cls(**cls._known_params(record))
+        model.coef_ = np.array(record.arrays["coef"], dtype=np.float64)
+        model.n_features_in_ = len(model.coef_)
+        if record.feature_names is not None:
+            model.feature_names_in_ = np.asarray(record.feature_names, dtype=object)
+        facts = model._facts = dict(record.facts)
+        model.objective_ = float(facts.get("objective", np.nan))
+        model.gap_ = float(facts.get("gap", np.nan))
+        model.n_iter_ = int(facts.get("n_iter", 0))
+        model.n_products_ = int(facts.get("n_products", 0))
+        model.n_pairs_ = int(facts.get("n_pairs", 0))
+        model.status_ = str(facts.get("status", "unknown"))
+        model.history_ = []
+        return model

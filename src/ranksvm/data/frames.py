@@ -1,0 +1,129 @@
+"""Frames of pandas, polars, Arrow and others that narwhals knows.
+
+A frame carries features, and often the query ids, utilities and weights beside them.  Arguments
+such as ``qid="query"`` name columns of X; :func:`split_frame` takes these out, so that what is left
+are the features:
+
+    X, columns = split_frame(frame, y="label", qid="query")
+
+Columns are matched by name, rows by position; nothing is copied but what is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["check_numeric", "drop_columns", "frame_columns", "is_frame", "split_frame"]
+
+# Named in errors before "and n more".
+_MOST_NAMES = 5
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a frame with named columns (a lazy one is refused: it has no rows yet)."""
+    if isinstance(X, np.ndarray | list | tuple):
+        return False
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        raise TypeError(
+            f"X is a lazy frame ({type(X).__module__.partition('.')[0]}), which has no rows yet. "
+            "Pass X.collect()."
+        )
+    return isinstance(frame, nw.DataFrame)
+
+
+def frame_columns(X: Any) -> list[Any]:
+    """Names of the columns, in their order."""
+    return list(nw.from_native(X, eager_only=True).columns)
+
+
+def split_frame(X: Any, **arguments: Any) -> tuple[Any, dict[str, Any]]:
+    """Take the columns out of X that arguments name.
+
+    Parameters
+    ----------
+    X : frame or anything else
+    **arguments : str or values
+        Strings name columns of X; anything else is left as it is.
+
+    Returns
+    -------
+    X : frame without the named columns, or X itself
+    values : dict of str to ndarray or the argument as given
+
+    Raises
+    ------
+    ValueError
+        If a name is given and X is not a frame, has no such column, or has several.
+    """
+    named = {key: name for key, name in arguments.items() if isinstance(name, str)}
+    if not named:
+        return X, arguments
+    if not is_frame(X):
+        key, name = next(iter(named.items()))
+        raise ValueError(
+            f"{key}={name!r} names a column, but X is a {type(X).__name__} without column names. "
+            f"Pass a frame (pandas, polars, Arrow), or give the values of {key} themselves."
+        )
+    frame = nw.from_native(X, eager_only=True)
+    names = list(frame.columns)
+    for key, name in named.items():
+        if names.count(name) != 1:
+            trouble = "no column" if name not in names else f"{names.count(name)} columns"
+            raise ValueError(
+                f"{key}={name!r} must name one column of X; it has {trouble} of that name. "
+                f"Columns: {_listed(map(repr, names))}."
+            )
+    taken = list(named.values())
+    for key, name in named.items():
+        if taken.count(name) > 1:
+            raise ValueError(f"{key} names the column {name!r}, which is another argument already.")
+    values = {key: _values(frame[name]) for key, name in named.items()}
+    return nw.to_native(frame.drop(taken)), {**arguments, **values}
+
+
+def drop_columns(X: Any, names: Iterable[str]) -> Any:
+    """Return X without those of the columns that it has; X itself when it is no frame."""
+    names = set(names)
+    if not names or not is_frame(X):
+        return X
+    frame = nw.from_native(X, eager_only=True)
+    there = [name for name in frame.columns if name in names]
+    return nw.to_native(frame.drop(there)) if there else X
+
+
+def check_numeric(X: Any) -> None:
+    """Raise when a frame has columns that are not numbers, and name them."""
+    schema = nw.from_native(X, eager_only=True).schema
+    wrong = [
+        f"{name!r} ({dtype})"
+        for name, dtype in schema.items()
+        # Columns of arbitrary objects are left to the conversion to say.
+        if not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Object, nw.Unknown))
+    ]
+    if wrong:
+        raise ValueError(
+            f"X has {len(wrong)} of {len(schema)} columns that are not numbers: {_listed(wrong)}. "
+            "Encode or drop them; columns with query ids, utilities or weights are named by "
+            "qid=, y= and sample_weight=."
+        )
+
+
+def _values(column: nw.Series[Any]) -> NDArray[Any]:
+    """Turn a column into an array in which missing values stay missing."""
+    if column.null_count() and not column.dtype.is_numeric():
+        array = np.empty(len(column), dtype=object)
+        array[:] = column.to_list()
+        return array
+    return np.asarray(column.to_numpy())
+
+
+def _listed(names: Iterable[str]) -> str:
+    names = list(names)
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more

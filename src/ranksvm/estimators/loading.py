@@ -1,0 +1,40 @@
+"""A model file to the estimator that wrote it."""
+
+from __future__ import annotations
+
+import os
+from typing import BinaryIO
+
+from ranksvm.estimators.base import BaseRanker
+from ranksvm.estimators.linear import LinearRankSVM
+from ranksvm.model_io import ModelFileError, read_model
+
+__all__ = ["load"]
+
+KINDS: dict[str, type[BaseRanker]] = {"linear": LinearRankSVM}
+
+
+def load(path: str | os.PathLike[str] | BinaryIO) -> BaseRanker:
+    """Read a model that ``save`` wrote.
+
+    Only numbers and names are read; whatever the file holds, no code of it runs.
+
+    Parameters
+    ----------
+    path : path-like or binary file
+
+    Returns
+    -------
+    LinearRankSVM
+        Fitted, with the parameters and training facts of the file; ``history_`` is empty.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is no model, damaged, or written by a newer version.
+    """
+    record = read_model(path)
+    try:
+        return KINDS[record.kind]._from_record(record)
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"{path}: the model does not fit this version: {error}") from error
