@@ -23,7 +23,7 @@ from ranksvm._checks import check_item_weight
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
-from ranksvm.data.frames import check_numeric, drop_columns, is_frame, split_frame
+from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_frame, split_frame
 from ranksvm.data.queries import QueryGroups
 from ranksvm.model_io import ModelRecord, write_model
 from ranksvm.pairs.accuracy import pairwise_accuracy
@@ -156,9 +156,11 @@ class BaseRanker(BaseEstimator):
     def _check_features(self, X: Any, *, reset: bool) -> Any:
         """X as float32 or float64, dense, CSR or CSC; all finite, in the layout it came in."""
         if is_frame(X):
+            names = None if reset else getattr(self, "feature_names_in_", None)
             if not reset:
                 X = drop_columns(X, self._frame_columns)
-            check_numeric(X)
+            if names is None or frame_columns(X) == names.tolist():  # else the names are the error
+                check_numeric(X)
         X = validate_data(
             self,
             X,
