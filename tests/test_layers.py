@@ -43,6 +43,8 @@ ALLOWED: dict[str, frozenset[str]] = {
 
 # What a user surely has. Everything else is imported where it is used.
 RUN_TIME_DEPENDENCIES = {"numpy", "scipy", "sklearn", "narwhals", "safetensors"}
+# Layers that are entered only when an extra is there.
+BEHIND_EXTRAS = {"cli": {"typer"}}
 
 
 class Import(NamedTuple):
@@ -141,6 +143,7 @@ def violations(text: str, path: Path, root: Path = PACKAGE) -> list[str]:
 
 def optional_imports(text: str, path: Path, root: Path = PACKAGE) -> list[str]:
     at_hand = RUN_TIME_DEPENDENCIES | sys.stdlib_module_names
+    at_hand |= BEHIND_EXTRAS.get(component(path, root), set())
     return [
         f"{path.relative_to(root.parent)}:{found.line}: imports {found.module}, which is not a "
         "run-time dependency, at module level; import it in the function that needs it"

@@ -1,0 +1,142 @@
+"""Numbers and texts as JSON that gives the same values back, and the checksum of a model.
+
+    None, True, 3, "text"     as JSON has them; texts in ASCII with escapes, which also carry what
+                              UTF-8 cannot: half a surrogate pair in a feature name
+    0.1, -0.0, 1e-300         the shortest digits that give the same bits back
+    inf, -inf, nan            {"$float": "inf"}, {"$float": "-inf"}, {"$float": "nan"}: JSON has no
+                              such numbers
+    lists, tuples             lists
+    mappings                  objects with sorted entries, none of them twice
+
+Nothing else is written, and nothing else is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import reprlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["checksum", "from_json", "plain", "restored", "to_json"]
+
+DEEPEST = 64  # lists and mappings inside each other
+LONGEST_INTEGER = 2048  # bits; Python refuses to read much longer ones
+NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
+def plain(value: Any, where: str, depth: int = 0) -> Any:
+    """Return a value in terms of JSON.
+
+    Parameters
+    ----------
+    value : object
+    where : str
+        What messages call it.
+    depth : int
+        How many lists and mappings lie around it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no JSON for it, or it is too deep or too long.
+    """
+    if depth > DEEPEST:
+        raise ValueError(f"{where[:80]}... lies more than {DEEPEST} lists and mappings deep")
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        if value.bit_length() > LONGEST_INTEGER:
+            raise ValueError(
+                f"{where} is an integer of {value.bit_length()} bits, which is too long"
+            )
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {"$float": repr(float(value))}
+    if isinstance(value, list | tuple):
+        return [plain(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str) or key == "$float":
+                raise TypeError(f"{where} has the key {key!r}; keys must be texts, not '$float'")
+        return {key: plain(value[key], f"{where}[{key!r}]", depth + 1) for key in value}
+    raise TypeError(
+        f"{where} is a {type(value).__name__}; a model file holds numbers, texts, lists and "
+        "mappings of these, and no other objects"
+    )
+
+
+def restored(value: Any, depth: int = 0) -> Any:
+    """Return the value that :func:`plain` was given; ValueError if it never was."""
+    if depth > DEEPEST:
+        raise ValueError(f"more than {DEEPEST} lists and mappings inside each other")
+    if isinstance(value, list):
+        return [restored(item, depth + 1) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "$float" not in value:
+        return {key: restored(item, depth + 1) for key, item in value.items()}
+    name = value["$float"]
+    if len(value) > 1 or not isinstance(name, str) or name not in NON_FINITE:
+        raise ValueError(f"{reprlib.repr(value)} is no number")
+    return NON_FINITE[name]
+
+
+def to_json(value: Any) -> str:
+    """Return the one text of a value in terms of JSON."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def from_json(text: str) -> Any:
+    """Return the value of a text; ValueError or RecursionError if it is not strictly JSON."""
+    return json.loads(
+        text, object_pairs_hook=_without_duplicates, parse_float=_finite, parse_constant=_finite
+    )
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in entries:
+            raise ValueError(f"the entry {reprlib.repr(name)} is there twice")
+        entries[name] = value
+    return entries
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:20]} is no finite number")
+    return value
+
+
+def checksum(entries: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+    """SHA-256 of a description in terms of JSON, and of arrays.
+
+    It runs over the text of the description, and then for every array, sorted by name, over a text
+    with its name, shape and type (as NumPy writes it, "<f8") and over its bytes.
+
+    Parameters
+    ----------
+    entries : mapping
+    arrays : mapping of str to ndarray
+        Little-endian, in C order.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    digest = hashlib.sha256(to_json(entries).encode("ascii"))
+    for name, array in sorted(arrays.items()):
+        frame = {"name": name, "type": array.dtype.str, "shape": array.shape}
+        digest.update(to_json(frame).encode("ascii"))
+        digest.update(array.data)
+    return digest.hexdigest()

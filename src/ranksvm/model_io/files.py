@@ -1,0 +1,308 @@
+"""Model files written at once and read with suspicion; the package's text tells the format."""
+
+from __future__ import annotations
+
+import os
+import reprlib
+import stat
+from typing import Any, BinaryIO, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors import numpy as safetensors
+
+from ranksvm._files import atomic_write
+from ranksvm._version import library_version
+from ranksvm.model_io.description import checksum, from_json, plain, restored, to_json
+from ranksvm.model_io.record import KINDS, ModelFileError, ModelRecord, check_model, listed
+
+__all__ = ["read_model", "write_model"]
+
+SCHEMA = 1
+TEXT = "ranksvm"  # its key in the metadata
+ENTRIES: dict[str, type | tuple[type, ...]] = {
+    "schema": int,
+    "written_by": str,
+    "kind": str,
+    "params": dict,
+    "feature_names": (list, type(None)),
+    "facts": dict,
+    "sha256": str,
+}
+TYPES = ("F64", "F32", "I64", "I32")  # as safetensors calls them
+
+LONGEST_HEADER = 100_000_000  # bytes; safetensors itself reads no longer one
+LARGEST_BODY = 2**33  # bytes: a billion weights
+PIECE = 2**20  # bytes to read at a time
+
+COPY_AGAIN = "copy the file again or save the model again"
+GIVE_ANOTHER = "give a file that `save` or `ranksvm train` wrote"
+UPDATE = "update ranksvm"
+DECOMPRESS = "decompress it first"
+
+# Of other files: what their first eight bytes start with, what they are, what to do.
+OTHERS = {
+    b"SVM-ligh": (
+        "a model of SVM^light or SVM^rank",
+        "read it with ranksvm.export.read_svmrank or `ranksvm convert`",
+    ),
+    b"\x80": ("a pickle, which could run code and is not opened", GIVE_ANOTHER),
+    b"PK\x03\x04": ("a zip archive", GIVE_ANOTHER),
+    b"\x89HDF": ("an HDF5 file", GIVE_ANOTHER),
+    b"\x93NUMPY": ("a NumPy array", GIVE_ANOTHER),
+    b"\x1f\x8b": ("compressed with gzip", DECOMPRESS),
+    b"\xfd7zXZ": ("compressed with xz", DECOMPRESS),
+    b"BZh": ("compressed with bzip2", DECOMPRESS),
+    b"\x28\xb5\x2f\xfd": ("compressed with zstd", DECOMPRESS),
+}
+
+
+def write_model(target: str | os.PathLike[str] | BinaryIO, record: ModelRecord) -> None:
+    """Write a model file.
+
+    Parameters
+    ----------
+    target : path-like or binary file
+        A path is replaced in one step: if anything goes wrong, an older file stays as it was.
+    record : ModelRecord
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the record holds something that a model file has no place for.
+    OSError
+        If the file cannot be written.
+    """
+    try:
+        content = _to_bytes(record)
+    except (TypeError, ValueError) as error:
+        wrong = TypeError if isinstance(error, TypeError) else ValueError
+        raise wrong(f"cannot save the model to {_name_of(target)}: {error}") from None
+    if not isinstance(target, str | os.PathLike):
+        target.write(content)
+        return
+    with atomic_write(target, "wb") as file:
+        file.write(content)
+
+
+def read_model(source: str | os.PathLike[str] | BinaryIO) -> ModelRecord:
+    """Read a model file.
+
+    Parameters
+    ----------
+    source : path-like or binary file
+        A file object, a pipe for example, is read from where it stands to its end.
+
+    Returns
+    -------
+    ModelRecord
+        With arrays of its own, in the byte order of the machine.
+
+    Raises
+    ------
+    ModelFileError
+        If it is no model file, or cut off, damaged, or written by a newer version.
+    OSError
+        If there is no such file or it cannot be read.
+    """
+    if not isinstance(source, str | os.PathLike):
+        if not hasattr(source, "read"):
+            raise TypeError(
+                "a model is read from a path or a file opened in binary mode; got a "
+                f"{type(source).__name__}"
+            )
+        return _Reader(source, _name_of(source), None).record()
+    name = os.fspath(source)
+    try:
+        with open(name, "rb") as file:
+            status = os.fstat(file.fileno())
+            size = status.st_size if stat.S_ISREG(status.st_mode) else None
+            return _Reader(file, name, size).record()
+    except IsADirectoryError:
+        raise ModelFileError(f"{name}: not a model file but a directory; {GIVE_ANOTHER}.") from None
+
+
+def _name_of(file: Any) -> str:
+    """Return what messages call a path or a file object."""
+    if isinstance(file, str | os.PathLike):
+        return os.fspath(file)
+    name = getattr(file, "name", None)
+    return name if isinstance(name, str) else f"<{type(file).__name__}>"
+
+
+def _to_bytes(record: ModelRecord) -> bytes:
+    arrays = {name: _little_endian(np.asarray(array)) for name, array in record.arrays.items()}
+    names = record.feature_names
+    if names is not None and not isinstance(names, list | tuple):
+        raise TypeError(f"feature_names must be a tuple of texts; got a {type(names).__name__}")
+    entries = {
+        "schema": SCHEMA,
+        "written_by": library_version(),
+        "kind": record.kind,
+        "params": plain(dict(record.params), "params", depth=1),
+        "feature_names": plain(names, "feature_names", depth=1),
+        "facts": plain(dict(record.facts), "facts", depth=1),
+    }
+    check_model(record.kind, arrays, entries["feature_names"])
+    entries["sha256"] = checksum(entries, arrays)
+    # One text only: older versions of safetensors write several in no fixed order.
+    content = safetensors.save(arrays, metadata={TEXT: to_json(entries)})
+    length = int.from_bytes(content[:8], "little")
+    if length > LONGEST_HEADER:
+        raise ValueError(
+            f"names, parameters and facts take {length} bytes, and a model file has room for "
+            f"{LONGEST_HEADER}; shorten the feature names or drop them"
+        )
+    return content
+
+
+def _little_endian(array: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+
+
+class _Reader:
+    """One pass over a file; the size is known of regular files only."""
+
+    def __init__(self, file: BinaryIO, name: str, size: int | None) -> None:
+        self.file = file
+        self.name = name
+        self.size = size
+
+    def record(self) -> ModelRecord:
+        head, header = self._head()
+        table = self._parsed(header, "its header")
+        entries = self._entries(table)
+        start = len(head) + len(header)
+        end = start + self._body_length(table)
+        if self.size is not None:
+            self._check_size(self.size, end)
+        body = self._take(end - start + 1)
+        self._check_size(start + len(body), end)
+        try:
+            values = restored(entries)
+            loaded = safetensors.load(b"".join((head, header, body)))
+        except (SafetensorError, ValueError, OverflowError) as error:
+            self._refuse(f"damaged ({error})", COPY_AGAIN)
+        arrays = {name: _little_endian(array) for name, array in loaded.items()}
+        if entries.pop("sha256") != checksum(entries, arrays):
+            self._refuse("damaged or edited: its checksum does not fit its content", COPY_AGAIN)
+        names = values["feature_names"]
+        try:
+            check_model(values["kind"], arrays, names)
+        except ValueError as error:
+            self._refuse(f"not a model that can be used ({error})", GIVE_ANOTHER)
+        return ModelRecord(
+            kind=values["kind"],
+            params=values["params"],
+            arrays={k: np.array(v, dtype=v.dtype.newbyteorder("=")) for k, v in arrays.items()},
+            feature_names=None if names is None else tuple(names),
+            facts=values["facts"],
+        )
+
+    def _take(self, count: int) -> bytes:
+        """Read ``count`` bytes, or as many as there are, without asking for memory ahead."""
+        pieces = []
+        while count > 0:
+            piece = self.file.read(min(count, PIECE))
+            if not isinstance(piece, bytes):
+                raise TypeError(
+                    f"{self.name}: a model is read from a path or a file opened in binary mode; "
+                    f"read() gave a {type(piece).__name__}"
+                )
+            if not piece:
+                break
+            pieces.append(piece)
+            count -= len(piece)
+        return b"".join(pieces)
+
+    def _head(self) -> tuple[bytes, bytes]:
+        """Return the first eight bytes and the header."""
+        head = self._take(8)
+        if not head:
+            self._refuse("not a model file: it is empty", GIVE_ANOTHER)
+        length = int.from_bytes(head, "little")
+        if len(head) == 8 and 0 < length <= LONGEST_HEADER:
+            header = self._take(length)
+            if not header or header.startswith(b"{"):
+                self._check_size(8 + len(header), 8 + length)
+                return head, header
+        for start, (what, remedy) in OTHERS.items():
+            if head.startswith(start):
+                self._refuse(f"not a model file but {what}", remedy)
+        self._refuse("not a model file: it does not start like one", GIVE_ANOTHER)
+
+    def _parsed(self, text: bytes | str, what: str) -> dict[str, Any]:
+        try:
+            value = from_json(text.decode("utf-8") if isinstance(text, bytes) else text)
+        except (ValueError, RecursionError) as error:
+            self._refuse(f"damaged: {what} is not valid JSON ({error})", COPY_AGAIN)
+        if not isinstance(value, dict):
+            self._refuse(f"damaged: {what} is a {type(value).__name__}", COPY_AGAIN)
+        return value
+
+    def _entries(self, table: dict[str, Any]) -> dict[str, Any]:
+        """Take the description out of the table of arrays."""
+        texts = table.pop("__metadata__", None)
+        if not isinstance(texts, dict) or not isinstance(texts.get(TEXT), str):
+            arrays = listed(table) or "none"
+            self._refuse(f"a safetensors file of another program (arrays: {arrays})", GIVE_ANOTHER)
+        entries = self._parsed(texts[TEXT], "its description")
+        self._check_version(entries)
+        for name, kind in ENTRIES.items():
+            if name not in entries:
+                self._refuse(f"damaged: its description has no {name}", COPY_AGAIN)
+            if not isinstance(entries[name], kind):
+                got = type(entries[name]).__name__
+                self._refuse(f"damaged: {name} in its description is a {got}", COPY_AGAIN)
+        unknown = listed(entries.keys() - ENTRIES.keys())
+        if unknown:
+            self._refuse(f"damaged: its description has unknown entries: {unknown}", COPY_AGAIN)
+        return entries
+
+    def _check_version(self, entries: dict[str, Any]) -> None:
+        """Look at what every schema has: its number, the version that wrote it, the kind."""
+        schema, kind, version = (entries.get(name) for name in ("schema", "kind", "written_by"))
+        there = version[:40] if isinstance(version, str) else "of unknown version"
+        here = f"this is ranksvm {library_version()}"
+        if type(schema) is not int or schema < 1:
+            self._refuse(f"damaged: its schema is {reprlib.repr(schema)}", COPY_AGAIN)
+        if schema > SCHEMA:
+            self._refuse(
+                f"written by a newer version, ranksvm {there}, in schema {reprlib.repr(schema)}; "
+                f"{here}, which reads schemas up to {SCHEMA}",
+                UPDATE,
+            )
+        if isinstance(kind, str) and kind not in KINDS:
+            self._refuse(
+                f"a model of kind {reprlib.repr(kind)}, written by ranksvm {there}; {here}, which "
+                f"knows {listed(KINDS)}",
+                UPDATE,
+            )
+
+    def _body_length(self, table: dict[str, Any]) -> int:
+        """Bytes that the arrays claim to take; safetensors checks the rest of the table."""
+        length = 0
+        for name, entry in table.items():
+            what = f"damaged: array {reprlib.repr(name)} in its header"
+            if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
+                self._refuse(f"{what} has not just type, shape and place", COPY_AGAIN)
+            if entry["dtype"] not in TYPES:
+                self._refuse(f"{what} is of type {reprlib.repr(entry['dtype'])}", COPY_AGAIN)
+            places = entry["data_offsets"]
+            if not isinstance(places, list) or [type(place) for place in places] != [int, int]:
+                self._refuse(f"{what} has its place at {reprlib.repr(places)}", COPY_AGAIN)
+            length = max(length, *places)
+        if length > LARGEST_BODY:
+            claim = reprlib.repr(length)
+            self._refuse(f"its arrays claim {claim} bytes, of {LARGEST_BODY} at most", COPY_AGAIN)
+        return length
+
+    def _check_size(self, found: int, expected: int) -> None:
+        if found < expected:
+            self._refuse(f"cut off: it has {found} bytes and should have {expected}", COPY_AGAIN)
+        if found > expected:
+            self._refuse(f"damaged: it goes on after the {expected} bytes of a model", COPY_AGAIN)
+
+    def _refuse(self, what: str, remedy: str) -> NoReturn:
+        raise ModelFileError(f"{self.name}: {what}; {remedy}.") from None
