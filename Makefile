@@ -1,7 +1,8 @@
 # Everything runs in .venv, which these targets set up themselves; what they need from the machine
 # is Python 3.11 or later with its headers, a C++20 compiler and make. CMake and Ninja come from
-# PyPI. The package is installed in editable mode: edits of Python files need no reinstallation, and
-# after an edit in cpp/ the next target compiles what changed and nothing else.
+# PyPI. The package is installed in editable mode: edits of Python files need no reinstallation (new
+# files do, which the next target sees to), and after an edit in cpp/ it compiles what changed and
+# nothing else.
 
 PYTHON ?= python3
 ARGS ?=
@@ -158,7 +159,11 @@ $(DONE)/deps-%: pyproject.toml
 	@cmp -s $@.new $@ || { echo 'Installing the requirements: $*'; $(PIP) install -r $@.new; }
 	@mv $@.new $@
 
-$(DONE)/install: $(DONE)/deps-build pyproject.toml $(NATIVE_SOURCES)
+# The editable installation knows the Python files by name, so it is made anew when there are others.
+$(DONE)/python-files: $(VENV)/what-for FORCE
+	@find src -name '*.py' | sort >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+$(DONE)/install: $(DONE)/deps-build $(DONE)/python-files pyproject.toml $(NATIVE_SOURCES)
 	@echo 'Building the native core and installing ranksvm'
 	@$(NO_JOBSERVER) $(PIP) install --no-deps --no-build-isolation --config-settings=build-dir=$(BUILD) \
 	  --config-settings=cmake.define.RANKSVM_NATIVE_TESTS=ON --editable .

@@ -181,7 +181,7 @@ def letor_like(n_queries: int) -> Task:
 # --- Real sets ------------------------------------------------------------------------------------
 
 
-def _data_folder() -> Path:
+def data_folder() -> Path:
     """$RANKSVM_DATA, or shared/data beside the folder of the project."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     return Path(os.environ.get("RANKSVM_DATA", beside))
@@ -248,7 +248,7 @@ _REAL: dict[str, Callable[[Path], Task]] = {
 
 def real_tasks(skipped: Callable[[str], None], *, only: str | None = None) -> Iterator[Task]:
     """The real sets that are there (or one of them); ``skipped`` is told of the others."""
-    folder = _data_folder()
+    folder = data_folder()
     for name, load in _REAL.items():
         if only not in (None, name):
             continue

@@ -31,7 +31,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "training": frozenset({"data", "backends", "pairs", "maps", "solvers", "objective"}),
     "model_io": frozenset(),  # what a saved model is; knows no estimator
     "estimators": frozenset({"data", "backends", "pairs", "maps", "solvers.base", "training"})
-    | {"model_io"},
+    | {"model_io", "_core"},
     "metrics": frozenset({"data", "pairs", "backends", "_core"}),
     "model_selection": frozenset({"data", "maps", "training", "estimators", "metrics"}),
     "export": frozenset({"data", "model_io"}),

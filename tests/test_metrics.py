@@ -1,4 +1,7 @@
-"""Metrics against cases worked out by hand, brute force over pairs, and scikit-learn."""
+"""Metrics against cases worked out by hand, brute force over pairs, and scikit-learn.
+
+More on all of them in ``test_metrics_brute_force.py`` and ``test_metrics_peers.py``.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,36 @@ from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
 from ranksvm.datasets import make_ranking
-from ranksvm.metrics import ndcg, pairwise_accuracy
+from ranksvm.metrics import (
+    auc,
+    average_precision,
+    expected_reciprocal_rank,
+    kendall_tau,
+    mean_ndcg,
+    median_level_average_precision,
+    ndcg,
+    pairwise_accuracy,
+    precision_at,
+    reciprocal_rank,
+    reciprocal_true_rank,
+)
+
+WITH_CONVENTIONS = (
+    ndcg,
+    mean_ndcg,
+    average_precision,
+    precision_at,
+    reciprocal_rank,
+    expected_reciprocal_rank,
+)
+ALL = (
+    *WITH_CONVENTIONS,
+    pairwise_accuracy,
+    kendall_tau,
+    auc,
+    median_level_average_precision,
+    reciprocal_true_rank,
+)
 
 
 def brute_force_accuracy(y, scores, qid, weight, average):
@@ -119,6 +151,20 @@ def test_pairwise_accuracy_by_hand():
     assert pairwise_accuracy(y, scores, qid, sample_weight=weight) == pytest.approx(4.5 / 5)
 
 
+def test_pairwise_accuracy_by_query():
+    y, scores, qid = [5, 2, 1, 0, 3, 7], [0, 9, 1, 1, 1, 0], ["b", "a", "a", "a", "b", "c"]
+    by_query = pairwise_accuracy(y, scores, qid, per_query=True)
+    np.testing.assert_allclose(by_query, [0.0, 2.5 / 3, np.nan])
+    weighted = pairwise_accuracy(y, scores, qid, sample_weight=[1, 2, 1, 1, 1, 1], per_query=True)
+    np.testing.assert_allclose(weighted, [0.0, 4.5 / 5, np.nan])
+    filled = pairwise_accuracy(y, scores, qid, average="pairs", empty="one", per_query=True)
+    np.testing.assert_allclose(filled, [0.0, 2.5 / 3, 1.0])
+    assert pairwise_accuracy(y, scores, qid, empty="one") == pytest.approx(filled.mean())
+    assert pairwise_accuracy(y, scores, qid, average="pairs", empty="one") == 2.5 / 4
+    with pytest.raises(ValueError, match=r"none of the 2 queries has a comparable pair"):
+        pairwise_accuracy([1, 1], [0, 1], ["a", "b"], average="pairs", empty="one")
+
+
 def test_queries_without_a_comparable_pair_are_left_out():
     assert pairwise_accuracy([1, 0, 4, 4, 9], [1, 0, 0, 1, 0], [0, 0, 1, 1, 2]) == 1.0
     with pytest.raises(ValueError, match="comparable"):
@@ -160,7 +206,7 @@ def test_the_order_of_rows_does_not_matter_without_ties():
     _, y, qid, _ = make_ranking(20, (2, 30), 3, random_state=0)
     rng = np.random.default_rng(0)
     scores, order = rng.standard_normal(y.shape[0]), rng.permutation(y.shape[0])
-    for metric in (ndcg, pairwise_accuracy):
+    for metric in ALL:
         value = metric(y, scores, qid)
         assert metric(y[order], scores[order], qid[order]) == pytest.approx(value, rel=1e-12)
 
@@ -192,7 +238,7 @@ def test_ndcg_of_tiny_utilities_does_not_cancel():
     assert tiny == pytest.approx(ndcg([1, 3, 0], [3, 2, 1], gain="linear"))
 
 
-@pytest.mark.parametrize("metric", [ndcg, pairwise_accuracy])
+@pytest.mark.parametrize("metric", ALL)
 @pytest.mark.parametrize(
     ("y", "scores", "qid", "message"),
     [
@@ -205,6 +251,7 @@ def test_ndcg_of_tiny_utilities_does_not_cancel():
         ([1, 0], [1j, 0], None, "scores must hold real numbers; got dtype complex128"),
         ([[1], [0]], [1, 0], None, r"y must be one-dimensional; got shape \(2, 1\)"),
         ([], [], None, "at least one item"),
+        (np.ma.masked_array([1, 0], [False, True]), [1, 0], None, "y must be finite; .* row 1"),
         ([1, 0], [1, 0], [0], "qid must have one query id per row; got 1 ids for 2 rows"),
     ],
 )
@@ -246,3 +293,191 @@ def test_ndcg_refuses_negative_utilities(gain):
 def test_bad_options_of_pairwise_accuracy(options, message):
     with pytest.raises(ValueError, match=message):
         pairwise_accuracy([1, 0], [1, 0], **options)
+
+
+# --- Conventions ---------------------------------------------------------------------------------
+
+# Query a: grades by score 0, 2, 1; b: two items, neither relevant; c: one relevant item.
+LETOR_Y = [0, 2, 1, 0, 0, 1]
+LETOR_SCORES = [3, 2, 1, 2, 1, 0]
+LETOR_QID = ["a", "a", "a", "b", "b", "c"]
+
+
+def letor(metric, **options):
+    return metric(LETOR_Y, LETOR_SCORES, LETOR_QID, conventions="letor", per_query=True, **options)
+
+
+def test_letor_by_hand():
+    log3 = math.log2(3)
+    # Discounts 1, 1, 1 / log2(3); the gains of a are 0, 3, 1 and ideally 3, 1, 0.
+    at_2, at_3 = 3 / 4, (3 + 1 / log3) / 4
+    np.testing.assert_allclose(letor(ndcg, k=1), [0.0, 0.0, 1.0])
+    np.testing.assert_allclose(letor(ndcg, k=2), [at_2, 0.0, 0.0])  # c has fewer than two items
+    np.testing.assert_allclose(letor(ndcg, k=3), [at_3, 0.0, 0.0])
+    np.testing.assert_allclose(letor(ndcg, k=4), [0.0, 0.0, 0.0])
+    np.testing.assert_allclose(letor(mean_ndcg), [(0.0 + at_2 + at_3) / 3, 0.0, 1.0])
+    np.testing.assert_allclose(letor(average_precision), [(1 / 2 + 2 / 3) / 2, 0.0, 1.0])
+    np.testing.assert_allclose(letor(precision_at, k=2), [1 / 2, 0.0, 1 / 2])
+    np.testing.assert_allclose(letor(reciprocal_rank), [1 / 2, 0.0, 1.0])
+    np.testing.assert_allclose(
+        letor(expected_reciprocal_rank), [0.75 / 2 + 0.25 * 0.25 / 3, 0.0, 0.25]
+    )
+
+
+@pytest.mark.parametrize("metric", WITH_CONVENTIONS)
+def test_letor_counts_all_queries(metric):
+    columns = LETOR_Y, LETOR_SCORES, LETOR_QID
+    by_query = metric(*columns, conventions="letor", per_query=True)
+    assert metric(*columns, conventions="letor") == pytest.approx(by_query.mean())
+    standard = metric(*columns, per_query=True)
+    assert np.isnan(standard).tolist() == [False, True, False]
+    assert metric(*columns) == pytest.approx(np.nanmean(standard))
+
+
+def test_what_is_given_wins_over_the_conventions():
+    assert np.isnan(letor(ndcg, k=2, empty="skip")[1])
+    assert letor(ndcg, k=2, short="as_is")[2] == 1.0
+    standard = ndcg(LETOR_Y, LETOR_SCORES, LETOR_QID, k=3, per_query=True)
+    assert letor(ndcg, k=3, discount="log2")[0] == standard[0]
+    assert letor(average_precision, relevant_above=1)[0] == 0.5
+
+
+@pytest.mark.parametrize("metric", WITH_CONVENTIONS)
+def test_unknown_conventions(metric):
+    with pytest.raises(ValueError, match=r"conventions must be one of .*; got 'trec'"):
+        metric([1, 0], [1, 0], conventions="trec")
+
+
+# --- What all metrics share ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", ALL)
+def test_queries_come_in_order_of_first_appearance(metric):
+    # z ranks its items perfectly, a the other way round.
+    value = metric([1, 0, 0, 1], [1, 1, 0, 0], ["z", "a", "z", "a"], per_query=True)
+    assert value.shape == (2,)
+    alone = [metric([1, 0], [1, 0]), metric([0, 1], [1, 0])]
+    if metric is expected_reciprocal_rank:
+        assert alone == [0.5, 0.25]
+    assert value.tolist() == alone
+
+
+@pytest.mark.parametrize("metric", ALL)
+def test_scores_matter_by_their_order_alone(metric):
+    _, y, qid, _ = make_ranking(12, (1, 30), 3, n_levels=4, shuffle=True, random_state=1)
+    scores = np.random.default_rng(1).integers(-9, 9, y.shape[0])
+    value = metric(y, scores, qid)
+    assert metric(y, np.exp(scores * 50.0), qid) == value
+    assert metric(y, scores.astype(np.float32), qid) == value
+    assert metric(y, 2**62 + scores, qid) == value  # float64 would make all of them equal
+    assert metric(y, scores.astype(object) + 2**80, qid) == value
+
+
+@pytest.mark.parametrize("metric", ALL)
+def test_arguments_are_not_changed(metric):
+    y, scores, qid = np.array([0.0, 2, 1, 0]), np.array([1.0, 1, 2, 3]), np.array([1, 0, 1, 0])
+    for array in (y, scores, qid):
+        array.setflags(write=False)
+    by_query = metric(y, scores, qid, per_query=True)
+    by_query[:] = -1.0
+    assert metric(y, scores, qid) >= 0.0 or metric is kendall_tau
+
+
+@pytest.mark.parametrize("metric", [pairwise_accuracy, kendall_tau])
+@pytest.mark.parametrize(
+    "huge",
+    [2**53, 2**62, -(2**62), 2**64 - 3, 2**80, 2**2000],
+    ids=["2^53", "2^62", "-2^62", "2^64", "2^80", "2^2000"],
+)
+def test_huge_integers_are_told_apart(metric, huge):
+    y = [huge, huge + 1, huge + 2]
+    assert metric(y, [1, 2, 3]) == 1.0
+    assert metric(y, [1, 3, 2]) == metric([0, 1, 2], [1, 3, 2])
+    if metric is pairwise_accuracy:
+        assert metric(y, [1, 3, 2], sample_weight=[1, 1, 1]) == pytest.approx(2 / 3)
+
+
+def test_values_beyond_float64_are_refused_where_they_count():
+    for metric in (ndcg, average_precision, auc, expected_reciprocal_rank):
+        with pytest.raises(ValueError, match="y holds a number that is too large for float64"):
+            metric([2**2000, 0], [1, 0])
+
+
+def test_tied_scores_do_not_take_a_query_out_of_kendall_tau():
+    assert kendall_tau([1, 0, 1, 0], [5, 5, 2, 1], [0, 0, 1, 1]) == 0.5
+    assert kendall_tau([1, 0], [5, 5]) == 0.0
+
+
+def test_expected_reciprocal_rank_stays_finite_for_huge_grades():
+    # The first item stops half of the readers, the second nearly all of the rest.
+    value = expected_reciprocal_rank([5000, 4999], [0, 1])
+    assert value == pytest.approx(0.5 + 0.5 / 2)
+    # Next to grade 5000 a grade of 3 is nothing, but its query is not empty.
+    values = expected_reciprocal_rank([5000, 3], [0, 0], ["a", "b"], per_query=True)
+    assert values.tolist() == [1.0, 0.0]
+
+
+def test_max_grade_must_cover_the_grades():
+    with pytest.raises(ValueError, match=r"max_grade must be at least .* got 2.0, but y is 3.0 in"):
+        expected_reciprocal_rank([0, 3], [1, 0], max_grade=2)
+
+
+def test_levels_that_are_missing_from_y():
+    y, scores = [0, 1, 1, 0], [4, 3, 2, 1]
+    assert median_level_average_precision(y, scores) == pytest.approx((1 / 2 + 2 / 3) / 2)
+    # Of the levels 0, 1, 2, 3, 4 the median is 2: nothing here is relevant.
+    assert median_level_average_precision(y, scores, levels=range(5)) == 0.0
+    with pytest.raises(ValueError, match="levels must hold at least one utility"):
+        median_level_average_precision(y, scores, levels=[])
+
+
+@pytest.mark.parametrize(
+    ("metric", "options", "message"),
+    [
+        (precision_at, {"k": None}, "precision_at needs the number k"),
+        (precision_at, {"k": True}, "k must be an integer >= 1"),
+        (average_precision, {"relevant_above": "0"}, "relevant_above must be a finite number"),
+        (auc, {"relevant_above": np.nan}, "relevant_above must be a finite number; got nan"),
+        (expected_reciprocal_rank, {"max_grade": np.inf}, "max_grade must be a finite number"),
+        (ndcg, {"discount": "none"}, r"discount must be one of \['log2', 'letor'\]"),
+        (ndcg, {"ties": "worst"}, r"ties must be one of \['row_order', 'average'\]"),
+        (ndcg, {"short": "skip"}, r"short must be one of \['as_is', 'zero'\]"),
+        (kendall_tau, {"empty": "nan"}, "empty must be one of"),
+    ],
+)
+def test_bad_options(metric, options, message):
+    with pytest.raises(ValueError, match=message):
+        metric([1, 0], [1, 0], **options)
+
+
+@pytest.mark.parametrize("metric", [mean_ndcg, expected_reciprocal_rank])
+def test_gains_refuse_negative_utilities(metric):
+    with pytest.raises(ValueError, match=r"needs utilities >= 0; got -1.0 in row 1. Shift"):
+        metric([1, -1], [1, 0])
+
+
+@pytest.mark.parametrize("metric", ALL)
+def test_cutoffs_beyond_any_query(metric):
+    if metric in (mean_ndcg, pairwise_accuracy, kendall_tau, auc, precision_at):
+        return
+    y, scores = [2, 0, 1], [1, 2, 3]
+    assert metric(y, scores, k=10**30) == metric(y, scores, k=3) == metric(y, scores, k=None)
+
+
+@pytest.mark.parametrize("metric", ALL)
+def test_a_long_query_and_many_short_ones(metric):
+    """Sizes at which the native code sorts, counts and shares its work differently."""
+    rng = np.random.default_rng(2)
+    sizes = np.concatenate([[70_000, 513, 512, 511], rng.integers(1, 40, 2_000)])
+    qid = np.repeat(np.arange(sizes.shape[0]), sizes)
+    y = rng.integers(0, 4, qid.shape[0])
+    scores = rng.integers(0, 2_000, qid.shape[0])
+    whole = metric(y, scores, qid, per_query=True)
+    ends = np.cumsum(sizes)
+    extra = {"max_grade": 3} if metric is expected_reciprocal_rank else {}
+    if metric is median_level_average_precision:
+        extra = {"levels": [0, 1, 2, 3]}
+    for q in (0, 1, 2, 3, 4, 999, 2_003):
+        rows = slice(ends[q] - sizes[q], ends[q])
+        alone = metric(y[rows], scores[rows], per_query=True, **extra)
+        np.testing.assert_array_equal(whole[q], alone[0])

@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ranksvm import _core
 from ranksvm._checks import check_item_weight
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
@@ -67,9 +68,8 @@ class BaseRanker(BaseEstimator):
         X, columns = split_frame(X, qid=qid)
         scores = check_scores(self.predict(X))
         groups = QueryGroups.from_qid(columns["qid"], len(scores))
-        # Rows of a query are listed in ascending order, so a stable sort keeps ties in row order.
-        rows = groups.rows
-        best_first = rows[np.lexsort((-scores[rows], groups.index[rows]))]
+        threads = resolve_n_jobs(self.n_jobs)
+        best_first = _core.rank_items(scores, groups.rows, groups.offsets, threads)
         ranks = np.empty(len(scores), dtype=np.int64)
         starts = np.repeat(groups.offsets[:-1], np.diff(groups.offsets))
         ranks[best_first] = np.arange(len(scores)) - starts + 1

@@ -15,13 +15,11 @@ from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.order import PairBackend
 
-__all__ = ["pairwise_accuracy"]
+__all__ = ["pairwise_accuracy", "right_and_total"]
 
 
-def pairwise_accuracy(
-    backend: PairBackend, groups: QueryGroups, scores: Array, average: str = "query"
-) -> float:
-    """Accuracy per query, averaged, or over all pairs together.
+def pairwise_accuracy(backend: PairBackend, groups: QueryGroups, scores: Array) -> float:
+    """Accuracy per query, averaged over the queries whose pairs have weight.
 
     Parameters
     ----------
@@ -30,8 +28,30 @@ def pairwise_accuracy(
     groups : QueryGroups
         Of the same order.
     scores : ndarray of shape (n_items,)
-    average : {"query", "pairs"}
-        Queries whose pairs have no weight are left out of the mean over queries.
+    """
+    right, total = right_and_total(backend, groups, scores)
+    if not total.sum() > 0.0:
+        raise ValueError(
+            "no comparable pair: a pair needs two items of one query with different utilities "
+            f"and positive weights (n_samples={len(scores)}, queries={len(total)})"
+        )
+    there = total > 0.0
+    return float(np.mean(right[there] / total[there]))
+
+
+def right_and_total(
+    backend: PairBackend, groups: QueryGroups, scores: Array
+) -> tuple[Array, Array]:
+    """By query: weight of the pairs in the right order, half of the tied ones with it, and of all.
+
+    Parameters
+    ----------
+    backend, groups, scores
+        As in :func:`pairwise_accuracy`.
+
+    Returns
+    -------
+    right, total : ndarray of shape (n_queries,)
     """
     total = backend.pair_weights
     if not np.isfinite(total.sum()):
@@ -39,19 +59,10 @@ def pairwise_accuracy(
             "the pair weights are too large for float64: a pair weighs the sample_weight of both "
             "items. Scale the weights down."
         )
-    if not total.sum() > 0.0:
-        raise ValueError(
-            "no comparable pair: a pair needs two items of one query with different utilities "
-            f"and positive weights (n_samples={len(scores)}, queries={len(total)})"
-        )
     ranks: Array = np.unique(scores, return_inverse=True)[1].astype(np.float64)
 
     def violated(r: Array) -> Array:
         above, _ = backend.at(r).plan(0.5, products=False).counts()
         return np.bincount(groups.index, above, len(total)).astype(np.float64)
 
-    right = 0.5 * (total - violated(ranks) + violated(-ranks))
-    if average == "pairs":
-        return float(right.sum() / total.sum())
-    there = total > 0.0
-    return float(np.mean(right[there] / total[there]))
+    return 0.5 * (total - violated(ranks) + violated(-ranks)), total

@@ -1,0 +1,199 @@
+// Rankings inside queries against the plainest code that could do the same.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "check.hpp"
+#include "ranksvm/ranking.hpp"
+
+namespace {
+
+using ranksvm::Context;
+using Values = std::vector<double>;
+using Index = std::vector<int64_t>;
+
+// Up to 16 items are inserted, up to 511 merged, more radix sorted, and more than 65536 are shared.
+const Index kSizes = {1, 0, 2, 16, 17, 31, 33, 100, 511, 512, 513, 2000, 3, 65536, 65537, 90000, 5};
+
+Index offsets_of(const Index& sizes) {
+  Index offsets = {0};
+  for (const int64_t n : sizes) offsets.push_back(offsets.back() + n);
+  return offsets;
+}
+
+double normal(std::mt19937_64& random) { return std::normal_distribution<double>()(random); }
+
+template <class Draw>
+Values draw_values(int64_t n, unsigned seed, Draw draw) {
+  std::mt19937_64 random(seed);
+  Values x(n);
+  for (double& value : x) value = draw(random);
+  return x;
+}
+
+template <class Draw>
+void check_ranks(const Index& sizes, unsigned seed, Draw draw) {
+  const Index offsets = offsets_of(sizes);
+  const auto queries = static_cast<int64_t>(sizes.size());
+  const int64_t n = offsets.back();
+  const Values score = draw_values(n, seed, draw);
+  Index rows(n);
+  std::iota(rows.begin(), rows.end(), 0);
+  std::shuffle(rows.begin(), rows.end(), std::mt19937_64(seed));
+  Index expected = rows;
+  for (int64_t q = 0; q < queries; ++q) {
+    std::stable_sort(expected.begin() + offsets[q], expected.begin() + offsets[q + 1],
+                     [&](int64_t a, int64_t b) { return score[a] > score[b]; });
+  }
+  for (const int threads : {1, 3}) {
+    Index order(n, -1);
+    ranksvm::rank_items(score.data(), rows.data(), offsets.data(), queries, order.data(),
+                        Context(threads));
+    CHECK(order == expected);
+  }
+}
+
+// Where a reader stops in the given order.
+Values stops_in_order(const Values& stop, const std::vector<int>& order, int64_t limit) {
+  Values there(stop.size(), 0.0);
+  double alive = 1.0;
+  for (std::size_t r = 0; r < order.size() && static_cast<int64_t>(r) < limit; ++r) {
+    there[r] = alive * stop[order[r]];
+    alive *= 1.0 - stop[order[r]];
+  }
+  return there;
+}
+
+// The mean over all orders of one query that keep the ties together.
+Values mean_stops(const Values& stop, const Index& ties, int64_t limit) {
+  std::vector<int> order(stop.size());
+  std::iota(order.begin(), order.end(), 0);
+  Values sum(stop.size(), 0.0);
+  int64_t count = 0;
+  auto group = [&](int item) {
+    return std::upper_bound(ties.begin(), ties.end(), item) - ties.begin();
+  };
+  do {
+    bool fits = true;
+    for (std::size_t r = 0; r + 1 < order.size(); ++r)
+      fits &= group(order[r]) <= group(order[r + 1]);
+    if (!fits) continue;
+    const Values there = stops_in_order(stop, order, limit);
+    for (std::size_t r = 0; r < sum.size(); ++r) sum[r] += there[r];
+    ++count;
+  } while (std::next_permutation(order.begin(), order.end()));
+  for (double& value : sum) value /= static_cast<double>(count);
+  return sum;
+}
+
+}  // namespace
+
+TEST(rank_items_distinct) { check_ranks(kSizes, 1, normal); }
+
+TEST(rank_items_ties) {
+  check_ranks(kSizes, 2, [](auto& random) { return static_cast<double>(random() % 5); });
+}
+
+TEST(rank_items_all_equal) {
+  check_ranks(kSizes, 3, [](auto&) { return -7.0; });
+}
+
+TEST(rank_items_zeros_of_both_signs) {
+  check_ranks({1, 40, 600}, 4, [](auto& random) { return random() % 2 == 0 ? 0.0 : -0.0; });
+}
+
+TEST(rank_items_huge_and_tiny) {
+  check_ranks({7, 300, 5000}, 5, [](auto& random) {
+    return normal(random) * std::ldexp(1.0, static_cast<int>(random() % 2000) - 1000);
+  });
+}
+
+TEST(rank_items_many_small_queries) {
+  Index sizes(40000);
+  for (std::size_t q = 0; q < sizes.size(); ++q) sizes[q] = static_cast<int64_t>(q % 5);
+  check_ranks(sizes, 6, normal);
+}
+
+TEST(running_sums_start_anew) {
+  const Index offsets = offsets_of({2, 0, 3, 1});
+  const Values x = {1.0, 2.0, 1e300, -1e300, 5.0, 0.25};
+  Values out(x.size());
+  ranksvm::running_sums(x.data(), offsets.data(), 4, out.data(), Context(2));
+  CHECK(out == Values({1.0, 3.0, 1e300, 0.0, 5.0, 0.25}));
+}
+
+TEST(count_inversions_equals_all_pairs) {
+  const Index sizes = {0, 1, 2, 15, 16, 17, 64, 500, 511, 512, 1300};
+  const Index offsets = offsets_of(sizes);
+  for (const unsigned levels : {1U, 2U, 7U, 100000U}) {
+    const Values x = draw_values(offsets.back(), levels, [levels](auto& random) {
+      return static_cast<double>(random() % levels);
+    });
+    Index expected(sizes.size(), 0);
+    for (std::size_t q = 0; q < sizes.size(); ++q) {
+      for (int64_t a = offsets[q]; a < offsets[q + 1]; ++a) {
+        for (int64_t b = a + 1; b < offsets[q + 1]; ++b) expected[q] += x[a] < x[b];
+      }
+    }
+    for (const int threads : {1, 3}) {
+      Index count(sizes.size(), -1);
+      ranksvm::count_inversions(x.data(), offsets.data(), static_cast<int64_t>(sizes.size()),
+                                count.data(), Context(threads));
+      CHECK(count == expected);
+    }
+  }
+}
+
+TEST(count_inversions_past_32_bits) {
+  const int64_t n = 200000;
+  Values x(n);
+  std::iota(x.begin(), x.end(), 0.0);
+  const Index offsets = {0, n};
+  int64_t count = 0;
+  ranksvm::count_inversions(x.data(), offsets.data(), 1, &count, Context(2));
+  CHECK_EQ(count, n * (n - 1) / 2);
+}
+
+TEST(cascade_equals_the_mean_over_all_orders) {
+  const Values kinds[] = {{0.3, 0.0, 0.9, 0.5, 0.1, 0.7},
+                          {0.0, 1.0, 0.0, 1.0, 0.0, 0.0},
+                          {0.0, 0.0, 0.0, 0.0, 0.0, 0.0},
+                          {1.0, 0.25, 1.0, 0.25, 0.0, 1.0}};
+  const Index cuts[] = {{0, 6},       {0, 1, 2, 3, 4, 5, 6}, {0, 3, 6},
+                        {0, 1, 5, 6}, {0, 2, 3, 6},          {0, 5, 6}};
+  const Index offsets = {0, 6};
+  for (const Values& stop : kinds) {
+    for (const Index& ties : cuts) {
+      for (int64_t limit = 1; limit <= 7; ++limit) {
+        Values out(6, std::nan(""));
+        ranksvm::cascade(stop.data(), offsets.data(), 1, ties.data(),
+                         static_cast<int64_t>(ties.size()) - 1, limit, out.data(), Context(1));
+        const Values expected = mean_stops(stop, ties, limit);
+        for (int r = 0; r < 6; ++r) CHECK_NEAR(out[r], expected[r], 1e-14);
+      }
+    }
+  }
+}
+
+TEST(cascade_of_several_queries) {
+  const Values stop = {0.5, 0.5, 1.0, 0.25, 0.75};
+  const Index offsets = {0, 2, 3, 5}, ties = {0, 1, 2, 3, 5};
+  Values out(5);
+  ranksvm::cascade(stop.data(), offsets.data(), 3, ties.data(), 4, 5, out.data(), Context(2));
+  const Values expected = {0.5, 0.25, 1.0, 0.5, 0.5 * (0.75 * 0.75 + 0.25 * 0.25)};
+  for (int p = 0; p < 5; ++p) CHECK_NEAR(out[p], expected[p], 1e-15);
+}
+
+TEST(long_ties_are_interrupted) {
+  const int64_t n = 60000;
+  const Values stop(n, 0.5);
+  const Index offsets = {0, n}, ties = {0, n};
+  Values out(n);
+  const Context stopped(1, [] { return true; });
+  CHECK_THROWS(
+      ranksvm::cascade(stop.data(), offsets.data(), 1, ties.data(), 1, n, out.data(), stopped),
+      ranksvm::Interrupted);
+}

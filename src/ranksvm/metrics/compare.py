@@ -1,0 +1,315 @@
+"""Whether one ranking is better than another.
+
+Two rankings of the same items are compared by the differences of a metric, query by query: their
+mean with its confidence interval, wins and losses, and two tests, corrected for the number of
+comparisons (see ``significance``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import combinations
+from numbers import Integral
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ranksvm._vectors import Array
+from ranksvm.metrics.evaluate import frame
+from ranksvm.metrics.ranked import Ranked
+from ranksvm.metrics.registry import Metric, parse_metrics
+from ranksvm.metrics.rules import CONVENTIONS, check_choice
+from ranksvm.metrics.significance import holm, randomization_test, t_test
+
+__all__ = ["Comparison", "ComparisonRow", "compare"]
+
+# Smaller differences are rounding and count as none: the metrics are of the order of 1.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """One ranking against a baseline, by one metric.
+
+    Attributes
+    ----------
+    metric, ranking, baseline : str
+    mean, baseline_mean : float
+        Of the metric, over the queries that count.
+    difference : float
+        ``mean - baseline_mean``, as the mean of the differences by query.
+    low, high : float
+        95% confidence interval of the difference by the t distribution; NaN for a single query.
+    wins, losses, ties : int
+        Queries in which the ranking is better than the baseline, worse, the same (to 1e-12).
+    t_test, randomization : float
+        p-values; that of the t-test is NaN for a single query.
+    t_test_holm, randomization_holm : float
+        The same, corrected for all rows of the comparison.
+    note : str
+        What is special, if anything.
+    """
+
+    metric: str
+    ranking: str
+    baseline: str
+    mean: float
+    baseline_mean: float
+    difference: float
+    low: float
+    high: float
+    wins: int
+    losses: int
+    ties: int
+    t_test: float
+    t_test_holm: float
+    randomization: float
+    randomization_holm: float
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What :func:`compare` found; ``print`` shows a table.
+
+    Attributes
+    ----------
+    rows : tuple of ComparisonRow
+    ids : ndarray of shape (n_queries,)
+        Query ids in order of first appearance.
+    by_query : mapping of (metric, ranking) to ndarray of shape (n_queries,)
+        Values; NaN where a query is left out.
+    n_permutations : int
+    """
+
+    rows: tuple[ComparisonRow, ...]
+    ids: NDArray[Any]
+    by_query: Mapping[tuple[str, str], Array]
+    n_permutations: int
+
+    def differences(self, row: ComparisonRow) -> Array:
+        """Ranking minus baseline, by query; NaN where a query is left out."""
+        found = self.by_query
+        return found[row.metric, row.ranking] - found[row.metric, row.baseline]
+
+    def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
+        """Make a data frame (or an Arrow table) with the fields of the rows as columns."""
+        names = [field.name for field in fields(ComparisonRow)]
+        columns = {name: [getattr(row, name) for row in self.rows] for name in names}
+        return frame(columns, backend, "to_dict")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON: the rows, and how they were found."""
+        return {
+            "rows": [asdict(row) for row in self.rows],
+            "n_queries": len(self.ids),
+            "n_permutations": self.n_permutations,
+        }
+
+    def __str__(self) -> str:
+        cells = [_HEADER, *(_show(row) for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [
+            "  ".join([*map(str.ljust, line[:3], widths), *map(str.rjust, line[3:], widths[3:])])
+            for line in cells
+        ]
+        lines.insert(1, "  ".join("-" * width for width in widths))
+        lines += ["", _LEGEND.format(n=len(self.ids), permutations=self.n_permutations)]
+        lines += [
+            f"{row.metric}, {row.ranking} - {row.baseline}: {row.note}"
+            for row in self.rows
+            if row.note
+        ]
+        return "\n".join(lines)
+
+
+_HEADER = (
+    "metric", "ranking", "baseline", "mean", "base mean", "difference", "95% interval",
+    "win/loss/tie", "t-test", "Holm", "random", "Holm",
+)  # fmt: skip
+_LEGEND = (
+    "{n} queries. difference: ranking minus baseline. t-test, random: p-values of the paired "
+    "t-test\nand of the randomization test (up to {permutations} permutations). Holm: the same, "
+    "corrected for all rows."
+)
+
+
+def _show(row: ComparisonRow) -> tuple[str, ...]:
+    return (
+        row.metric,
+        row.ranking,
+        row.baseline,
+        f"{row.mean:.4f}",
+        f"{row.baseline_mean:.4f}",
+        f"{row.difference:+.4f}",
+        "-" if np.isnan(row.low) else f"[{row.low:+.4f}, {row.high:+.4f}]",
+        f"{row.wins}/{row.losses}/{row.ties}",
+        *(
+            "-" if np.isnan(p) else f"{p:.4f}" if p >= 1e-4 else "<0.0001"
+            for p in (row.t_test, row.t_test_holm, row.randomization, row.randomization_holm)
+        ),
+    )
+
+
+def compare(
+    y: ArrayLike,
+    scores: Mapping[str, ArrayLike] | Sequence[ArrayLike],
+    qid: ArrayLike | None = None,
+    *,
+    metrics: str | Metric | Iterable[str | Metric] = "ndcg@10",
+    baseline: str | None = None,
+    n_permutations: int = 10_000,
+    random_state: int = 0,
+    conventions: str = "standard",
+) -> Comparison:
+    """Compare two or more rankings of the same items, query by query.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_items,)
+        Utilities; larger is better.
+    scores : mapping of str to array-like of shape (n_items,), or sequence of array-likes
+        At least two rankings.  Those of a sequence are called "ranking 1", "ranking 2", ...
+    qid : array-like of shape (n_items,) or None, default=None
+        Query of each item, in any row order.  None means one global ranking: a single query, of
+        which no test can say much.
+    metrics : str or sequence of str, default="ndcg@10"
+        Metrics to compare by.
+    baseline : str or None, default=None
+        The ranking that all others are compared with.  None compares all pairs, each with the
+        one named earlier as its baseline.
+    n_permutations : int, default=10000
+        Choices of signs that the randomisation test draws where it cannot look at all.
+    random_state : int, default=0
+        Seed of these; every row gets the same.
+    conventions : {"standard", "letor"}, default="standard"
+        As in :func:`ranksvm.metrics.evaluate`.
+
+    Returns
+    -------
+    Comparison
+        One row per metric and pair.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two rankings, a metric is not defined for any query, or an argument
+        is not as described.
+
+    Examples
+    --------
+    >>> from ranksvm.metrics import compare
+    >>> y, qid = [1, 0, 1, 0, 0, 1], ["a", "a", "b", "b", "c", "c"]
+    >>> scores = {"old": [0, 1, 0, 1, 0, 1], "new": [1, 0, 1, 0, 1, 0]}
+    >>> found = compare(y, scores, qid, metrics="map")
+    >>> row = found.rows[0]
+    >>> row.ranking, row.baseline, round(row.difference, 4), row.wins, row.losses
+    ('new', 'old', 0.1667, 2, 1)
+    """
+    check_choice("conventions", conventions, CONVENTIONS)
+    parsed = parse_metrics(metrics)
+    named = _named(scores)
+    pairs = _pairs(list(named), baseline)
+    n_permutations = _check_integer("n_permutations", n_permutations, 1)
+    random_state = _check_integer("random_state", random_state, 0)
+
+    rankings = _rank_all(y, named, qid)
+    by_query = {
+        (metric.name, name): metric.by_query(ranked, conventions)
+        for metric in parsed
+        for name, ranked in rankings.items()
+    }
+    rows = [
+        _row(metric, by_query, pair, n_permutations, random_state)
+        for metric in parsed
+        for pair in pairs
+    ]
+    t_holm = holm([row.t_test for row in rows])
+    r_holm = holm([row.randomization for row in rows])
+    corrected = tuple(
+        replace(row, t_test_holm=float(t), randomization_holm=float(r))
+        for row, t, r in zip(rows, t_holm, r_holm, strict=True)
+    )
+    ids = next(iter(rankings.values())).truth.groups.ids
+    return Comparison(corrected, ids, by_query, n_permutations)
+
+
+def _row(
+    metric: Metric,
+    by_query: Mapping[tuple[str, str], Array],
+    pair: tuple[str, str],
+    n_permutations: int,
+    seed: int,
+) -> ComparisonRow:
+    """One comparison, p-values not yet corrected."""
+    first, second = pair
+    values, baseline = by_query[metric.name, second], by_query[metric.name, first]
+    mean, baseline_mean = metric.mean(values), metric.mean(baseline)
+    difference = values - baseline
+    difference = difference[~np.isnan(difference)]
+    difference[np.abs(difference) < _ROUNDING] = 0.0
+    tested = t_test(difference)
+    return ComparisonRow(
+        metric=metric.name,
+        ranking=second,
+        baseline=first,
+        mean=mean,
+        baseline_mean=baseline_mean,
+        difference=float(difference.mean()),
+        low=tested.low,
+        high=tested.high,
+        wins=int((difference > 0.0).sum()),
+        losses=int((difference < 0.0).sum()),
+        ties=int((difference == 0.0).sum()),
+        t_test=tested.p,
+        t_test_holm=np.nan,
+        randomization=randomization_test(difference, n_permutations, seed),
+        randomization_holm=np.nan,
+        note=tested.note,
+    )
+
+
+def _named(scores: Mapping[str, ArrayLike] | Sequence[ArrayLike]) -> dict[str, ArrayLike]:
+    if isinstance(scores, Mapping):
+        named = {str(name): values for name, values in scores.items()}
+        if len(named) < len(scores):
+            raise ValueError(f"two rankings have the same name; got {list(scores)}.")
+    else:
+        named = {f"ranking {i}": values for i, values in enumerate(scores, start=1)}
+    if len(named) < 2:
+        raise ValueError(
+            f"compare needs at least two rankings; got {len(named)}. Pass a dict from names to "
+            "scores, or a list of scores."
+        )
+    return named
+
+
+def _pairs(names: list[str], baseline: str | None) -> list[tuple[str, str]]:
+    """Pairs of a baseline and another ranking."""
+    if baseline is None:
+        return list(combinations(names, 2))
+    check_choice("baseline", baseline, names)
+    return [(baseline, name) for name in names if name != baseline]
+
+
+def _check_integer(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be an integer >= {least}; got {value!r}.")
+    return int(value)
+
+
+def _rank_all(
+    y: ArrayLike, named: Mapping[str, ArrayLike], qid: ArrayLike | None
+) -> dict[str, Ranked]:
+    """All rankings on one truth."""
+    (first, scores), *others = named.items()
+    try:
+        ranked = Ranked.of(y, scores, qid)
+    except ValueError as error:
+        raise ValueError(f"ranking {first!r}: {error}") from None
+    rankings = {first: ranked}
+    for name, values in others:
+        rankings[name] = ranked.other(values, f"scores of {name!r}")
+    return rankings

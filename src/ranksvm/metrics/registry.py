@@ -1,0 +1,173 @@
+"""Metrics by name: ``ndcg@10``, ``map``, ``p@5``.
+
+A name is that of a metric, with ``@k`` where it can be cut off at rank k; without it all ranks
+count.  A new metric takes one entry in ``METRICS``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from numpy.typing import ArrayLike
+
+from ranksvm._vectors import Array
+from ranksvm.metrics.cascade import EXPECTED_RECIPROCAL_RANK, RECIPROCAL_RANK
+from ranksvm.metrics.dcg import MEAN_NDCG, NDCG
+from ranksvm.metrics.definition import Definition
+from ranksvm.metrics.order import AUC, KENDALL_TAU, PAIRWISE_ACCURACY, RECIPROCAL_TRUE_RANK
+from ranksvm.metrics.ranked import Ranked
+from ranksvm.metrics.relevance import (
+    AVERAGE_PRECISION,
+    MEDIAN_LEVEL_AVERAGE_PRECISION,
+    PRECISION,
+)
+from ranksvm.metrics.rules import CONVENTIONS, Rules, check_choice
+
+__all__ = ["METRICS", "Metric", "metric_names", "parse_metric", "parse_metrics"]
+
+METRICS: Mapping[str, Definition] = {
+    "ndcg": NDCG,
+    "mean_ndcg": MEAN_NDCG,
+    "map": AVERAGE_PRECISION,
+    "p": PRECISION,
+    "mrr": RECIPROCAL_RANK,
+    "err": EXPECTED_RECIPROCAL_RANK,
+    "pairwise_accuracy": PAIRWISE_ACCURACY,
+    "kendall_tau": KENDALL_TAU,
+    "auc": AUC,
+    "median_level_map": MEDIAN_LEVEL_AVERAGE_PRECISION,
+    "reciprocal_true_rank": RECIPROCAL_TRUE_RANK,
+}
+
+_NAME = re.compile(r"(?P<base>[a-z_]+)(?:@(?P<k>0|[1-9][0-9]{0,17}))?")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric and its cutoff; build it with :func:`parse_metric`.
+
+    Attributes
+    ----------
+    base : str
+        Name in the registry.
+    k : int or None
+        Number of ranks that count; None for all.
+    """
+
+    base: str
+    k: int | None = None
+
+    @property
+    def name(self) -> str:
+        """As it was parsed: ``ndcg@10``."""
+        return self.base if self.k is None else f"{self.base}@{self.k}"
+
+    @property
+    def greater_is_better(self) -> bool:
+        """Whether a larger value is a better ranking: true of all metrics here."""
+        return True
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __call__(
+        self,
+        y: ArrayLike,
+        scores: ArrayLike,
+        qid: ArrayLike | None = None,
+        *,
+        conventions: str = "standard",
+    ) -> float:
+        """Score a ranking; see :func:`ranksvm.metrics.evaluate`."""
+        return self.mean(self.by_query(Ranked.of(y, scores, qid), conventions))
+
+    def by_query(self, ranked: Ranked, conventions: str) -> Array:
+        """One value per query; NaN for those that are left out of the mean."""
+        return METRICS[self.base].by_query(ranked, self._rules(conventions))
+
+    def mean(self, by_query: Array) -> float:
+        """Average over the queries that count."""
+        return METRICS[self.base].mean(by_query, f"Leave out {self.name!r}, or look at y and qid.")
+
+    def _rules(self, conventions: str) -> Rules:
+        check_choice("conventions", conventions, CONVENTIONS)
+        preset = METRICS[self.base].preset
+        return replace(CONVENTIONS[conventions] if preset is None else preset, k=self.k)
+
+
+def parse_metric(name: str | Metric) -> Metric:
+    """Read the name of a metric.
+
+    Parameters
+    ----------
+    name : str or Metric
+        As in ``"ndcg@10"``; a Metric is returned as it is.
+
+    Returns
+    -------
+    Metric
+
+    Raises
+    ------
+    ValueError
+        If there is no such metric; the message lists those there are.
+
+    Examples
+    --------
+    >>> from ranksvm.metrics import parse_metric
+    >>> parse_metric("ndcg@10")
+    Metric(base='ndcg', k=10)
+    """
+    if isinstance(name, Metric):
+        return name
+    if not isinstance(name, str):
+        raise ValueError(f"a metric is named by a string such as 'ndcg@10'; got {name!r}.")
+    match = _NAME.fullmatch(name)
+    if match is None or match["base"] not in METRICS:
+        raise ValueError(_unknown(name))
+    base, k = match["base"], match["k"]
+    cutoff = METRICS[base].cutoff
+    if k is None:
+        if cutoff == "required":
+            raise ValueError(f"{base} needs a cutoff: {base}@10, for example; got {name!r}.")
+        return Metric(base)
+    if cutoff == "none":
+        raise ValueError(f"{base} looks at all ranks and has no cutoff; got {name!r}. Use {base}.")
+    if int(k) < 1:
+        raise ValueError(f"the cutoff of a metric must be at least 1; got {name!r}.")
+    return Metric(base, int(k))
+
+
+def parse_metrics(names: str | Metric | Iterable[str | Metric]) -> tuple[Metric, ...]:
+    """Read one name or several; none twice.
+
+    Raises
+    ------
+    ValueError
+        If there is no name at all, or one that :func:`parse_metric` refuses.
+    """
+    listed = [names] if isinstance(names, str | Metric) else list(names)
+    metrics = tuple(dict.fromkeys(parse_metric(name) for name in listed))
+    if not metrics:
+        raise ValueError(f"metrics must name at least one metric; got {names!r}.")
+    return metrics
+
+
+def metric_names() -> list[str]:
+    """List the metrics as ``p@k``, ``ndcg[@k]`` (with or without cutoff) or ``auc``."""
+    form = {"none": "{}", "optional": "{}[@k]", "required": "{}@k"}
+    return [form[definition.cutoff].format(name) for name, definition in METRICS.items()]
+
+
+def _unknown(name: str) -> str:
+    base, _, k = name.strip().lower().replace("-", "_").partition("@")
+    message = f"unknown metric {name!r}."
+    close = difflib.get_close_matches(base, METRICS, n=1)
+    if close:
+        cutoff = f"@{k.lstrip('0')}" if k.isdigit() and int(k) else ""
+        suffix = {"none": "", "optional": cutoff, "required": cutoff or "@10"}
+        message += f" Did you mean {close[0] + suffix[METRICS[close[0]].cutoff]!r}?"
+    return f"{message} Valid: {', '.join(metric_names())}."

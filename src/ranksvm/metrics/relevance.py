@@ -1,0 +1,331 @@
+"""Relevant or not: average precision and precision at k.
+
+An item is relevant when y > relevant_above.  With R relevant items in a query and h(r) of them
+among the first r ranks,
+
+    P@k  = h(k) / k
+    AP   = 1/R * sum over the ranks r of relevant items of h(r) / r         (its mean is MAP)
+    AP@k = the same over ranks r <= k; still divided by R
+
+Mean over the orders of tied items (McSherry & Najork 2008): a tie of t items, of which v are
+relevant, after b relevant items has at its place j = 1, ..., t and rank r a relevant item with
+probability v / t, and given that, (j - 1) (v - 1) / (t - 1) relevant ones before it on average:
+
+    its share of R * AP is   v / t * (b + 1 + (j - 1) (v - 1) / (t - 1)) / r.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal, TypedDict, Unpack, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ranksvm._vectors import Array
+from ranksvm.metrics.checks import as_float, check_vector
+from ranksvm.metrics.definition import Definition
+from ranksvm.metrics.ranked import Ranked
+from ranksvm.metrics.rules import Conventions, Empty, Rules, Ties, rules_of
+
+__all__ = [
+    "AVERAGE_PRECISION",
+    "MEDIAN_LEVEL_AVERAGE_PRECISION",
+    "PRECISION",
+    "average_precision",
+    "median_level_average_precision",
+    "precision_at",
+]
+
+
+class MedianLevelOptions(TypedDict, total=False):
+    """Keywords of :func:`median_level_average_precision`."""
+
+    levels: ArrayLike | None
+    k: int | None
+    ties: Ties | None
+    empty: Empty
+
+
+class PrecisionOptions(TypedDict, total=False):
+    """Keywords of :func:`precision_at`."""
+
+    k: int
+    relevant_above: float | None
+    ties: Ties | None
+    empty: Empty | None
+    conventions: Conventions
+
+
+class AveragePrecisionOptions(TypedDict, total=False):
+    """Keywords of :func:`average_precision`."""
+
+    k: int | None
+    relevant_above: float | None
+    ties: Ties | None
+    empty: Empty | None
+    conventions: Conventions
+
+
+@overload
+def average_precision(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[False] = False,
+    **options: Unpack[AveragePrecisionOptions],
+) -> float: ...
+
+
+@overload
+def average_precision(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[True],
+    **options: Unpack[AveragePrecisionOptions],
+) -> Array: ...
+
+
+def average_precision(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    k: int | None = None,
+    relevant_above: float | None = None,
+    ties: Ties | None = None,
+    empty: Empty | None = None,
+    conventions: Conventions = "standard",
+    per_query: bool = False,
+) -> float | Array:
+    """Average precision, averaged over queries: MAP.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_items,)
+        Utilities; larger is better.
+    scores : array-like of shape (n_items,)
+        Scores; larger is ranked higher.
+    qid : array-like of shape (n_items,) or None, default=None
+        Query of each item, in any row order; None means one global ranking.
+    k : int or None, default=None
+        Number of ranks that count; None for all.
+    relevant_above : float, default=0.0
+        An item is relevant when y > relevant_above.
+    ties : {"row_order", "average"}, default="row_order"
+        Items with equal scores keep the order of their rows; or the mean over all their orders.
+    empty : {"skip", "zero", "one"}, default="skip"
+        What a query without a relevant item scores.
+    conventions : {"standard", "letor"}, default="standard"
+        "letor" means empty="zero".  A parameter that is given wins.
+    per_query : bool, default=False
+        Return one value per query.
+
+    Returns
+    -------
+    float, or ndarray of shape (n_queries,)
+        Between 0 and 1.  By query in order of first appearance, NaN for those left out.
+
+    Examples
+    --------
+    >>> from ranksvm.metrics import average_precision
+    >>> average_precision([2, 0, 1, 0], [0.9, 0.8, 0.3, 0.1])  # (1/1 + 2/3) / 2
+    0.8333333333333333
+    """
+    rules = rules_of(conventions, k=k, relevant_above=relevant_above, ties=ties, empty=empty)
+    return AVERAGE_PRECISION.judge(y, scores, qid, rules, per_query)
+
+
+@overload
+def median_level_average_precision(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[False] = False,
+    **options: Unpack[MedianLevelOptions],
+) -> float: ...
+
+
+@overload
+def median_level_average_precision(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[True],
+    **options: Unpack[MedianLevelOptions],
+) -> Array: ...
+
+
+def median_level_average_precision(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    levels: ArrayLike | None = None,
+    k: int | None = None,
+    ties: Ties | None = None,
+    empty: Empty = "zero",
+    per_query: bool = False,
+) -> float | Array:
+    """Average precision where items of at least the median level are relevant.
+
+    The MAP of Kuo, Lee & Lin (2014), which serves utilities of many levels.
+
+    Parameters
+    ----------
+    y, scores, qid, k, ties, per_query
+        As in :func:`average_precision`.
+    levels : array-like of shape (n,) or None, default=None
+        Utilities whose distinct values are the levels, for a ``y`` in which some are missing;
+        None takes ``y``.  The median of an even number of levels lies between the middle two.
+    empty : {"zero", "skip", "one"}, default="zero"
+        What a query without a relevant item scores.
+
+    Returns
+    -------
+    float, or ndarray of shape (n_queries,)
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> from ranksvm.metrics import median_level_average_precision
+    >>> median_level_average_precision([5, 3, 4, 1], [3, 4, 1, 2])  # levels 1 to 5: 5 and 4 count
+    0.5
+    """
+    rules = rules_of(k=k, ties=ties, empty=empty)
+    if levels is None:
+        return MEDIAN_LEVEL_AVERAGE_PRECISION.judge(y, scores, qid, rules, per_query)
+    known = as_float("levels", check_vector("levels", levels))
+    if known.shape[0] == 0:
+        raise ValueError("levels must hold at least one utility; got none. Pass None to take y.")
+    rules = replace(rules, relevant_above=_below_median(known))
+    return AVERAGE_PRECISION.judge(y, scores, qid, rules, per_query)
+
+
+@overload
+def precision_at(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[False] = False,
+    **options: Unpack[PrecisionOptions],
+) -> float: ...
+
+
+@overload
+def precision_at(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[True],
+    **options: Unpack[PrecisionOptions],
+) -> Array: ...
+
+
+def precision_at(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    k: int = 10,
+    relevant_above: float | None = None,
+    ties: Ties | None = None,
+    empty: Empty | None = None,
+    conventions: Conventions = "standard",
+    per_query: bool = False,
+) -> float | Array:
+    """Share of relevant items among the first k, averaged over queries.
+
+    Parameters
+    ----------
+    y, scores, qid, relevant_above, ties, empty, conventions, per_query
+        As in :func:`average_precision`.
+    k : int, default=10
+        Number of ranks that count; the share is of k also where a query has fewer items.
+
+    Returns
+    -------
+    float, or ndarray of shape (n_queries,)
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> from ranksvm.metrics import precision_at
+    >>> precision_at([2, 0, 1, 0], [0.9, 0.8, 0.3, 0.1], k=2)
+    0.5
+    """
+    if k is None:
+        raise ValueError("precision_at needs the number k of ranks that count; got None.")
+    rules = rules_of(conventions, k=k, relevant_above=relevant_above, ties=ties, empty=empty)
+    return PRECISION.judge(y, scores, qid, rules, per_query)
+
+
+def _average_precision_values(ranked: Ranked, rules: Rules) -> Array:
+    truth = ranked.truth
+    relevant = (ranked.utility > rules.relevant_above).astype(np.float64)
+    running = truth.running_sums(relevant)
+    ranks = truth.all.ranks
+    if rules.ties == "average":
+        hits = _expected_hits(ranked, relevant, running)
+    else:
+        hits = relevant * running
+    shares = hits / ranks
+    if rules.k is not None:
+        shares[ranks > rules.k] = 0.0
+    total = running[truth.groups.offsets[1:] - 1]
+    return np.where(total > 0.0, truth.all.sums(shares) / np.maximum(total, 1.0), np.nan)
+
+
+def _expected_hits(ranked: Ranked, relevant: Array, running: Array) -> Array:
+    """By position: probability that the item is relevant times the relevant ones up to it."""
+    starts = ranked.ties[:-1]
+    sizes = np.diff(ranked.ties)
+    hits = np.add.reduceat(relevant, starts)
+    before = (running - relevant)[starts]
+    place = np.arange(relevant.shape[0]) - np.repeat(starts, sizes)  # j - 1
+    slope = (hits - 1.0) / np.maximum(sizes - 1, 1)
+    expected: Array = np.repeat(before + 1.0, sizes) + place * np.repeat(slope, sizes)
+    return np.repeat(hits / sizes, sizes) * expected
+
+
+def _median_level_values(ranked: Ranked, rules: Rules) -> Array:
+    above = _below_median(ranked.truth.utility)
+    return _average_precision_values(ranked, replace(rules, relevant_above=above))
+
+
+def _below_median(utility: Array) -> float:
+    """Return the largest number below the median of the distinct values."""
+    distinct = np.unique(utility)
+    low, high = distinct[(distinct.shape[0] - 1) // 2], distinct[distinct.shape[0] // 2]
+    return float(np.nextafter(0.5 * low + 0.5 * high, -np.inf))
+
+
+def _precision_values(ranked: Ranked, rules: Rules) -> Array:
+    truth = ranked.truth
+    relevant = (ranked.utility > rules.relevant_above).astype(np.float64)
+    found = ranked.tie_mean(relevant) if rules.ties == "average" else relevant
+    top = truth.first(rules.k)
+    hits = top.sums(found[top.positions])
+    share = hits / (top.taken if rules.k is None else rules.k)
+    return np.where(truth.all.sums(relevant) > 0.0, share, np.nan)
+
+
+_NEEDS = "a relevant item"
+AVERAGE_PRECISION = Definition(
+    "average_precision", _average_precision_values, _NEEDS, cutoff="optional"
+)
+MEDIAN_LEVEL_AVERAGE_PRECISION = Definition(
+    "median_level_average_precision",
+    _median_level_values,
+    "an item of at least the median level",
+    cutoff="optional",
+    preset=Rules(empty="zero"),
+)
+PRECISION = Definition("precision_at", _precision_values, _NEEDS, cutoff="required")
