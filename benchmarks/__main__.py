@@ -9,7 +9,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import fits, interrupt, memory, oracle, peers, products, real, scaling, variants
+from benchmarks import (
+    commands,
+    fits,
+    interrupt,
+    letor,
+    memory,
+    metrics,
+    oracle,
+    path,
+    peers,
+    products,
+    real,
+    scaling,
+    variants,
+)
 from benchmarks.common import Config, pinned
 from benchmarks.plots import draw
 from benchmarks.report import Report, describe_machine
@@ -26,6 +40,10 @@ PARTS: dict[str, ModuleType] = {
     "variants": variants,
     "memory": memory,
     "interrupt": interrupt,
+    "letor": letor,
+    "metrics": metrics,
+    "path": path,
+    "commands": commands,
     "real": real,
 }
 

@@ -123,18 +123,18 @@ def _measure(case: dict[str, Any]) -> dict[str, Any]:
     # A tiny fit first, so that loaded libraries and the like do not count.
     _dense(200, "float64").fit(case["loss"])
     task = LAYOUTS[case["layout"]](case["m"], case["dtype"])
-    exact = _reset_peak()
-    before = _peak()
+    exact = reset_peak()
+    before = peak()
     task.fit(case["loss"])
     return {
         "n": task.X.shape[1],
         "input": matrix_bytes(task.X) + task.y.nbytes,
-        "added": _peak() - before,
+        "added": peak() - before,
         "exact": exact,
     }
 
 
-def _reset_peak() -> bool:
+def reset_peak() -> bool:
     """Give freed memory back and lower the high-water mark; False where that does not work."""
     gc.collect()
     try:
@@ -145,7 +145,7 @@ def _reset_peak() -> bool:
     return True
 
 
-def _peak() -> int:
+def peak() -> int:
     """High-water mark of the resident memory, in bytes."""
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()

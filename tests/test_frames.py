@@ -1,4 +1,4 @@
-"""Frames of pandas, polars and Arrow: columns by name, features checked, the same model as arrays."""
+"""Frames of pandas, polars and Arrow: columns by name, the same model as from arrays."""
 
 from __future__ import annotations
 

@@ -1,0 +1,299 @@
+"""The commands: what they take, what they say about themselves.
+
+Nothing heavy is imported here: what a command needs is imported when it runs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ranksvm.cli.options import (
+    Conventions,
+    DataOptions,
+    SolverOptions,
+    command,
+    data_options,
+    solver_options,
+)
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Ranking support vector machines: exact, certified, fast.",
+    epilog="Example: [bold]ranksvm train train.txt --valid valid.txt -o model.safetensors[/]\n\n"
+    "Data files are LETOR / SVMlight text (plain, .gz, .xz, .bz2, .zst) or tables (.csv, .tsv, "
+    ".parquet); [bold]-[/] is stdin or stdout.\n\n"
+    "Exit codes: 0 done, 1 unexpected error, 2 wrong usage, 3 unusable input, 4 tolerance not "
+    "reached, 5 a package is missing, 130 interrupted.",
+)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        "-m",
+        help="ndcg@10, map, mean_ndcg, p@5, mrr, err@10, pairwise_accuracy, kendall_tau, auc ...; "
+        "several by repeating it.",
+        show_default=False,
+    ),
+]
+ConventionsOption = Annotated[Conventions, typer.Option(help="Whose definitions of the metrics.")]
+
+
+def _version(value: bool) -> None:
+    if value:
+        from ranksvm._version import library_version
+
+        print(f"ranksvm {library_version()}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    del version
+
+
+@command(
+    app,
+    epilog="Example: [bold]ranksvm train S1.txt.gz S2.txt.gz --valid S4.txt.gz -o m.safetensors[/]",
+    options=solver_options,
+    data=data_options,
+)
+def train(
+    files: Annotated[
+        list[str], typer.Argument(metavar="TRAIN", help="Data; several files are one set.")
+    ],
+    valid: Annotated[
+        str | None, typer.Option(help="Data to judge the model on.", show_default=False)
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="Where the model goes.", show_default=False),
+    ] = None,
+    C: Annotated[
+        float, typer.Option("--C", "-C", help="Weight of the loss.", rich_help_panel="Model")
+    ] = 50.0,
+    svmrank_c: Annotated[
+        float | None,
+        typer.Option(
+            "--svmrank-c",
+            help="C as SVM^rank's -c has it; sets --C, --loss hinge and --reduction.",
+            show_default=False,
+            rich_help_panel="Model",
+        ),
+    ] = None,
+    svmrank_l: Annotated[
+        int,
+        typer.Option(
+            "--svmrank-l",
+            min=1,
+            max=2,
+            help="SVM^rank's -l, with --svmrank-c.",
+            rich_help_panel="Model",
+        ),
+    ] = 1,
+    metrics: Metrics = None,
+    conventions: ConventionsOption = Conventions.standard,
+    json: Json = False,
+    *,
+    options: SolverOptions,
+    data: DataOptions,
+) -> int | None:
+    """Learn a linear model and save it."""
+    from ranksvm.cli import learn
+
+    svmrank = None if svmrank_c is None else (svmrank_c, svmrank_l)
+    return learn.train(
+        files, valid, output, C, svmrank, metrics, conventions.rules, json, options, data
+    )
+
+
+@command(
+    app,
+    epilog="Example: [bold]ranksvm tune train.txt --folds 5 --metric ndcg@10 -o m.safetensors[/]",
+    options=solver_options,
+    data=data_options,
+)
+def tune(
+    files: Annotated[
+        list[str], typer.Argument(metavar="TRAIN", help="Data; several files are one set.")
+    ],
+    valid: Annotated[
+        str | None,
+        typer.Option(help="Data to choose C on, instead of folds.", show_default=False),
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Folds; no query is split.")] = 5,
+    grid: Annotated[
+        str | None,
+        typer.Option(
+            "--C-grid",
+            help="Values (0.1,1,10 or 2^-5,2^0) or a range from:to:how_many, evenly in log C; "
+            "ten around the default when left out.",
+            show_default=False,
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric", "-m", help="Decides; pairwise_accuracy by default.", show_default=False
+        ),
+    ] = None,
+    conventions: ConventionsOption = Conventions.standard,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Where the model goes, refitted at the best C on all of TRAIN.",
+            show_default=False,
+        ),
+    ] = None,
+    json: Json = False,
+    *,
+    options: SolverOptions,
+    data: DataOptions,
+) -> int | None:
+    """Choose C on folds or on a validation file, and refit."""
+    from ranksvm.cli import learn
+
+    return learn.tune(
+        files, valid, folds, grid, metric, conventions.rules, output, json, options, data
+    )
+
+
+@command(
+    app,
+    epilog="Example: [bold]ranksvm predict model.safetensors test.txt -o scores.txt[/]",
+    data=data_options,
+)
+def predict(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Of train, or of SVM^rank.")],
+    files: Annotated[list[str], typer.Argument(metavar="DATA", help="Items to score.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="Where the scores go.")] = "-",
+    trec_run: Annotated[
+        bool, typer.Option("--trec-run", help="A TREC run instead of one score a line.")
+    ] = False,
+    tag: Annotated[str, typer.Option(help="Name of the TREC run.")] = "ranksvm",
+    *,
+    data: DataOptions,
+) -> None:
+    """Score items: one number a line, in the order of the data, or a TREC run."""
+    from ranksvm.cli import judge
+
+    judge.predict(model, files, output, trec_run, tag, data)
+
+
+@command(
+    app,
+    epilog="Example: [bold]ranksvm evaluate test.txt --model m.safetensors -m ndcg@10 -m map[/]",
+    data=data_options,
+)
+def evaluate(
+    files: Annotated[
+        list[str], typer.Argument(metavar="DATA", help="Labels; with --run, TREC qrels.")
+    ],
+    scores: Annotated[
+        str | None, typer.Option(help="File of scores, one a line.", show_default=False)
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model to score with.", show_default=False)
+    ] = None,
+    run: Annotated[
+        str | None, typer.Option(help="TREC run; DATA is then a qrels file.", show_default=False)
+    ] = None,
+    metrics: Metrics = None,
+    conventions: ConventionsOption = Conventions.standard,
+    per_query: Annotated[bool, typer.Option("--per-query", help="One line a query.")] = False,
+    json: Json = False,
+    *,
+    data: DataOptions,
+) -> None:
+    """Judge a ranking by its labels."""
+    from ranksvm.cli import judge
+
+    judge.evaluate(files, scores, model, run, metrics, conventions.rules, per_query, json, data)
+
+
+@command(
+    app,
+    epilog="Example: [bold]ranksvm compare test.txt bm25.txt model.safetensors -m ndcg@10[/]",
+    data=data_options,
+)
+def compare(
+    file: Annotated[str, typer.Argument(metavar="DATA", help="Labels.")],
+    rankings: Annotated[
+        list[str],
+        typer.Argument(metavar="RANKING", help="Two or more files of scores, or models."),
+    ],
+    metrics: Metrics = None,
+    conventions: ConventionsOption = Conventions.standard,
+    permutations: Annotated[int, typer.Option(help="Of the randomisation test.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Of the randomisation test.")] = 0,
+    json: Json = False,
+    *,
+    data: DataOptions,
+) -> None:
+    """Tell whether one ranking is really better: paired tests over queries."""
+    from ranksvm.cli import judge
+
+    judge.compare(file, rankings, metrics, conventions.rules, permutations, seed, json, data)
+
+
+@command(
+    app, epilog="Example: [bold]ranksvm info train.txt[/], [bold]ranksvm info m.safetensors[/]",
+    data=data_options,
+)  # fmt: skip
+def info(
+    file: Annotated[str, typer.Argument(metavar="FILE|MODEL", help="Data, or a model.")],
+    top: Annotated[int, typer.Option(help="Largest weights of a model to show.")] = 10,
+    json: Json = False,
+    *,
+    data: DataOptions,
+) -> None:
+    """Show what is in a data file or a model."""
+    from ranksvm.cli import files
+
+    files.info(file, top, json, data)
+
+
+@command(
+    app,
+    epilog="Examples: [bold]ranksvm convert train.csv train.txt.gz[/], "
+    "[bold]ranksvm convert model.dat model.safetensors[/]",
+    data=data_options,
+)
+def convert(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="Data, or a model.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TO", help="Its name says the format; .dat is SVM^rank's.")
+    ],
+    *,
+    data: DataOptions,
+) -> None:
+    """Convert between LETOR text and tables, or between model files."""
+    from ranksvm.cli import files
+
+    files.convert(source, target, data)
+
+
+@command(app, epilog="Example: [bold]ranksvm demo --queries 300[/]")
+def demo(
+    seed: Annotated[int, typer.Option(help="Of splits and drawn data.")] = 0,
+    queries: Annotated[int, typer.Option(min=30, help="Of the LETOR-like set.")] = 600,
+) -> int | None:
+    """Train on two small sets and show what was learned."""
+    from ranksvm import demo as demonstration
+
+    return demonstration.main(["--seed", str(seed), "--queries", str(queries)])

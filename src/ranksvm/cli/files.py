@@ -1,0 +1,181 @@
+"""The commands about files: info, convert."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ranksvm.cli.inputs import Items, is_model, read_any_model, read_items
+from ranksvm.cli.options import SUFFIXES, DataOptions, Format
+from ranksvm.cli.output import UsageProblem, number, show_json, show_table
+from ranksvm.cli.write import open_output, write_record
+
+__all__ = ["convert", "info"]
+
+# Distinct labels that are counted one by one.
+_MOST_LABELS = 10
+
+
+def info(file: str, top: int, json: bool, data: DataOptions) -> None:
+    """Show a data file or a model."""
+    found = _about_model(file, top) if is_model(file) else _about_data(file, data)
+    if json:
+        show_json(found)
+        return
+    rows = [[name.replace("_", " "), _shown(value)] for name, value in found.items()]
+    show_table(["", file], [row for row in rows if row[1] is not None])
+
+
+def _shown(value: Any) -> str | None:
+    """One cell; mappings become lists of ``key: value``."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_shown(part)}" for key, part in value.items())
+    if isinstance(value, list):
+        return " ".join(str(_shown(part)) for part in value)
+    if isinstance(value, float) and value == round(value) and abs(value) < 1e15:
+        return f"{value:,.0f}"
+    return None if value is None else number(value)
+
+
+def _about_data(file: str, data: DataOptions) -> dict[str, Any]:
+    items = read_items([file], data, labels=False, comments=True)
+    groups = items.groups
+    X = items.X
+    sparse = hasattr(X, "indptr")
+    n_values = int(X.nnz if sparse else np.count_nonzero(X))
+    lowest = X.data.min(initial=0.0) if sparse else X.min(initial=0.0)
+    highest = X.data.max(initial=0.0) if sparse else X.max(initial=0.0)
+    used = np.unique(X.indices).size if sparse else int((X != 0.0).any(axis=0).sum())
+    return {
+        "kind": "data",
+        "items": groups.n_items,
+        "queries": None if items.qid is None else groups.n_queries,
+        "items_per_query": {
+            "smallest": int(groups.sizes.min()),
+            "median": float(np.median(groups.sizes)),
+            "largest": int(groups.sizes.max()),
+        },
+        "features": int(X.shape[1]),
+        "features_used": int(used),
+        "storage": "CSR" if sparse else "dense",
+        "density": n_values / max(1, X.shape[0] * X.shape[1]),
+        "smallest_value": float(lowest),
+        "largest_value": float(highest),
+        **_about_labels(items),
+        "document_ids": items.documents() is not None,
+    }
+
+
+def _about_labels(items: Items) -> dict[str, Any]:
+    if items.y is None:
+        return {"labels": None}
+    from ranksvm.backends.native import NativeBackend
+    from ranksvm.pairs.order import PairOrder
+
+    values, counts = np.unique(items.y, return_counts=True)
+    groups = items.groups
+    pairs = NativeBackend(PairOrder(items.y, groups)).pairs
+    labels: dict[str, Any] = (
+        {f"{value:g}": int(count) for value, count in zip(values, counts, strict=True)}
+        if len(values) <= _MOST_LABELS
+        else {
+            "distinct": len(values),
+            "smallest": float(values[0]),
+            "largest": float(values[-1]),
+        }
+    )
+    return {
+        "labels": labels,
+        "pairs": int(sum(pairs)),
+        "queries_without_pairs": int(sum(n == 0 for n in pairs)),
+    }
+
+
+def _about_model(file: str, top: int) -> dict[str, Any]:
+    record = read_any_model(file)
+    coef = record.arrays["coef"]
+    names = record.feature_names or [str(j + 1) for j in range(len(coef))]
+    largest = np.argsort(-np.abs(coef), kind="stable")[: max(0, top)]
+    facts = dict(record.facts)
+    objective, gap = facts.pop("objective", None), facts.pop("gap", None)
+    return {
+        "kind": f"{record.kind} model",
+        "features": len(coef),
+        "features_used": int(np.count_nonzero(coef)),
+        "objective": objective,
+        "gap": gap,
+        "relative_gap": gap / objective if objective and gap is not None else None,
+        **facts,
+        "parameters": dict(record.params),
+        "largest_weights": {names[j]: float(coef[j]) for j in largest if coef[j] != 0.0},
+    }
+
+
+def convert(source: str, target: str, data: DataOptions) -> None:
+    """Write what was read in another format."""
+    if is_model(source):
+        write_record(target, read_any_model(source))
+        return
+    if Path(target).suffix == ".safetensors":
+        raise UsageProblem(f"{source} holds data, and {target} is a name for a model")
+    items = read_items([source], data, comments=True)
+    form = SUFFIXES.get(Path(target).suffix.lower(), Format.letor)
+    if form is Format.letor:
+        _to_letor(items, target, data)
+    else:
+        _to_table(items, target, form)
+
+
+def _to_letor(items: Items, target: str, data: DataOptions) -> None:
+    from ranksvm.data.svmlight import save_letor
+
+    comments: Any = items.comments
+    documents = items.documents()
+    if comments is None and documents is not None:
+        comments = [None if docid is None else f"docid = {docid}" for docid in documents]
+    save_letor(
+        target,
+        items.X,
+        items.labels,
+        items.qid,
+        comments=comments,
+        zero_based=data.zero_based,
+    )
+
+
+def _to_table(items: Items, target: str, form: Format) -> None:
+    try:
+        import pyarrow
+        from pyarrow import csv, parquet
+    except ImportError:
+        raise ImportError(
+            "CSV and Parquet files need pyarrow: pip install 'ranksvm[tables]'"
+        ) from None
+    X = items.X
+    if hasattr(X, "indptr"):
+        if X.shape[0] * X.shape[1] > 50 * max(1, X.nnz):
+            raise UsageProblem(
+                f"a table would hold {X.shape[0] * X.shape[1]:,} values, of which {X.nnz:,} are "
+                "not zero: sparse data belong into LETOR text"
+            )
+        X = X.toarray()
+    columns: dict[str, Any] = {"label": items.labels}
+    if items.qid is not None:
+        columns["qid"] = items.qid
+    documents = items.documents()
+    if documents is not None:
+        columns["docid"] = list(documents)
+    names = items.feature_names or [f"f{j + 1}" for j in range(X.shape[1])]
+    taken = sorted(set(names) & set(columns))
+    if taken:
+        raise UsageProblem(f"features are called like other columns: {', '.join(taken)}")
+    columns.update((name, X[:, j]) for j, name in enumerate(names))
+    table = pyarrow.table(columns)
+    with open_output(target) as file:
+        if form is Format.parquet:
+            parquet.write_table(table, file)
+        else:
+            separator = "\t" if form is Format.tsv else ","
+            csv.write_csv(table, file, csv.WriteOptions(delimiter=separator))

@@ -1,0 +1,326 @@
+"""The commands that learn: train, tune."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from ranksvm._threads import resolve_n_jobs
+from ranksvm._vectors import Array
+from ranksvm.cli.inputs import Items, aligned_columns, check_finite, read_items, score_items
+from ranksvm.cli.options import DataOptions, Rules, SolverOptions
+from ranksvm.cli.output import (
+    NOT_CONVERGED,
+    UsageProblem,
+    note,
+    number,
+    progress,
+    show_json,
+    show_table,
+)
+from ranksvm.cli.write import write_record
+from ranksvm.data.queries import QueryGroups
+from ranksvm.model_io import ModelRecord
+from ranksvm.training import LinearFit, LinearProblem, LinearSettings, linear_facts
+
+__all__ = ["train", "tune"]
+
+_N_DEFAULT = 10  # values of C to try when no grid is given
+_LOSS = {"squared_hinge": "squared hinge", "hinge": "hinge"}
+_REDUCTION = {
+    "mean": "mean over pairs",
+    "sum": "sum over pairs",
+    "query_mean": "mean over the pairs of each query, then over queries",
+}
+
+
+def train(
+    files: Sequence[str],
+    valid: str | None,
+    output: str | None,
+    C: float,
+    svmrank: tuple[float, int] | None,
+    metrics: Sequence[str] | None,
+    conventions: Rules,
+    json: bool,
+    options: SolverOptions,
+    data: DataOptions,
+) -> int | None:
+    """Fit once, judge on a validation file if there is one, save."""
+    if metrics and valid is None:
+        raise UsageProblem("--metric judges a model on the file of --valid; there is none")
+    items = read_items(files, data)
+    groups = items.groups
+    settings = LinearSettings(C=C, **asdict(options))
+    if svmrank is not None:
+        from ranksvm.export.svmrank import from_svmrank_c
+
+        c, loss = svmrank
+        C, reduction = from_svmrank_c(c, groups, items.labels, loss=loss)
+        settings = LinearSettings(
+            C=C, **{**asdict(options), "loss": "hinge", "reduction": reduction}
+        )
+    began = time.perf_counter()
+    fit = fit_items(items, groups, settings, data.jobs)
+    seconds = time.perf_counter() - began
+    record = make_record(items, groups, settings, fit)
+    judged = {} if valid is None else judge_on(record, valid, metrics, conventions, data)
+    if output is not None:
+        write_record(output, record)
+    report = {
+        "data": describe(items, groups, fit.n_pairs),
+        "settings": asdict(settings),
+        "objective": fit.objective,
+        "gap": fit.gap,
+        "relative_gap": fit.gap / fit.objective if fit.objective > 0.0 else 0.0,
+        "status": fit.status.name.lower(),
+        "iterations": fit.n_iter,
+        "products": fit.n_products,
+        "seconds": seconds,
+        "valid": judged or None,
+        "model": output,
+    }
+    if json:
+        show_json(report)
+    else:
+        show_training(report, to_stderr=output == "-")
+    return finish(fit)
+
+
+def tune(
+    files: Sequence[str],
+    valid: str | None,
+    folds: int,
+    grid: str | None,
+    metric: str | None,
+    conventions: Rules,
+    output: str | None,
+    json: bool,
+    options: SolverOptions,
+    data: DataOptions,
+) -> int | None:
+    """Fit a path over C on folds or against a validation file; refit at the best C."""
+    from ranksvm.model_selection.search import HeldOut, default_Cs, search_path
+    from ranksvm.model_selection.splitters import QueryKFold
+    from ranksvm.training import total_pair_weight
+
+    Cs: Sequence[float] | Array | None = None if grid is None else parse_grid(grid)
+    items = read_items(files, data)
+    check_finite(items)
+    groups = items.groups
+    settings = LinearSettings(**asdict(options))
+    if Cs is None:
+        Cs = default_Cs(_N_DEFAULT, settings.reduction, total_pair_weight(items.labels, groups))
+    split: dict[str, Any] = {}
+    if valid is None:
+        ids = items.qid if items.qid is not None else range(groups.n_items)
+        split["folds"] = list(QueryKFold(folds).split(qid=ids))
+    else:
+        held_out = read_items([valid], data)
+        check_finite(held_out)
+        columns = aligned_columns(items, held_out)
+        split["validation"] = HeldOut(columns, held_out.labels, held_out.qid)
+    began = time.perf_counter()
+    with progress("tuning") as advance:
+        search = search_path(
+            items.X,
+            items.labels,
+            groups,
+            settings,
+            Cs,
+            metric=metric or "pairwise_accuracy",
+            conventions=conventions,
+            n_threads=resolve_n_jobs(data.jobs),
+            progress=advance,
+            **split,
+        )
+    seconds = time.perf_counter() - began
+    for shortfall in search.shortfalls:
+        note(f"warning: {shortfall}")
+    if search.edge is not None:
+        note("warning: " + search.edge.replace("Give Cs that", "Give a --C-grid that"))
+    table = [
+        {"C": C, "mean": mean, "std": std, "splits": by_split}
+        for C, mean, std, by_split in zip(
+            search.Cs.tolist(),
+            search.mean_scores.tolist(),
+            search.scores.std(axis=0).tolist(),
+            search.scores.T.tolist(),
+            strict=True,
+        )
+    ]
+    fit = None
+    if output is not None:
+        best = replace(settings, C=search.best_C)
+        fit = fit_items(items, groups, best, data.jobs, start=search.mean_coef[search.best_index])
+        selection = {
+            "metric": search.metric,
+            "conventions": conventions,
+            "on": valid if valid is not None else f"{folds} folds",
+            "Cs": search.Cs.tolist(),
+            "mean_scores": search.mean_scores.tolist(),
+        }
+        write_record(output, make_record(items, groups, best, fit, {"selection": selection}))
+    if json:
+        show_json(
+            {
+                "C": search.best_C,
+                "score": search.best_score,
+                "metric": search.metric,
+                "conventions": conventions,
+                "on": valid if valid is not None else f"{folds} folds",
+                "table": table,
+                "seconds": seconds,
+                "model": output,
+            }
+        )
+    elif output != "-":
+        where = f"{folds} folds" if valid is None else valid
+        print(f"{where}, {search.metric}, {len(table)} values of C, {seconds:.2f} s")
+        names = ["C", search.metric, *(["std"] if valid is None else []), ""]
+        show_table(
+            names,
+            [
+                [
+                    f"{row['C']:.6g}",
+                    row["mean"],
+                    *([row["std"]] if valid is None else []),
+                    "best" if row["C"] == search.best_C else "",
+                ]
+                for row in table
+            ],
+        )
+        if fit is not None:
+            print(f"model written to {output}")
+    return None if fit is None else finish(fit)
+
+
+def parse_grid(text: str) -> list[float]:
+    """Read ``0.1,1,10``, ``2^-5,2^0`` or ``from:to:how_many``."""
+    try:
+        if ":" in text:
+            first, last, count = text.split(":")
+            low, high, n = _parse_number(first), _parse_number(last), int(count)
+            if n < 1 or not (0.0 < low < math.inf and 0.0 < high < math.inf):
+                raise ValueError
+            step = (math.log(high) - math.log(low)) / max(1, n - 1)
+            between = (low * math.exp(step * k) for k in range(1, n - 1))
+            # Twelve digits, so that a grid of powers of ten is one.
+            return [low, *(float(f"{value:.12g}") for value in between), high][:n]
+        values = [_parse_number(part) for part in text.split(",")]
+        if not all(0.0 < value < math.inf for value in values):
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise UsageProblem(
+            f"--C-grid {text!r}: expected positive numbers such as 0.1,1,10 or 2^-5,2^0, or a "
+            "range from:to:how_many such as 0.01:100:5"
+        ) from None
+    return values
+
+
+def _parse_number(text: str) -> float:
+    base, power, exponent = text.partition("^")
+    return float(base) ** float(exponent) if power else float(base)
+
+
+def fit_items(
+    items: Items,
+    groups: QueryGroups,
+    settings: LinearSettings,
+    jobs: int | None,
+    *,
+    start: Array | None = None,
+) -> LinearFit:
+    """Solve the problem of a set, with a bar that shows the gap."""
+    check_finite(items)
+    problem = LinearProblem(items.X, items.labels, groups, settings, n_threads=resolve_n_jobs(jobs))
+    with progress("training") as advance:
+        return problem.solve(
+            start=start,
+            callback=lambda row, _: advance(
+                row.iteration, None, f"iteration {row.iteration}, gap {row.gap:.1e}"
+            ),
+        )
+
+
+def make_record(
+    items: Items,
+    groups: QueryGroups,
+    settings: LinearSettings,
+    fit: LinearFit,
+    facts: Mapping[str, Any] | None = None,
+) -> ModelRecord:
+    """Put together what is saved."""
+    return ModelRecord(
+        kind="linear",
+        params=asdict(settings),
+        arrays={"coef": fit.coef},
+        feature_names=items.feature_names,
+        facts={**linear_facts(fit, groups), **(facts or {})},
+    )
+
+
+def judge_on(
+    record: ModelRecord,
+    path: str,
+    metrics: Sequence[str] | None,
+    conventions: Rules,
+    data: DataOptions,
+) -> dict[str, float]:
+    """Metrics of a model on a file."""
+    from ranksvm.cli.judge import default_metrics
+    from ranksvm.metrics import evaluate
+
+    items = read_items([path], data)
+    scores = score_items(record, items, data.jobs)
+    names = metrics or default_metrics(items.labels)
+    return evaluate(items.labels, scores, items.qid, metrics=names, conventions=conventions)
+
+
+def describe(items: Items, groups: QueryGroups, n_pairs: int) -> dict[str, Any]:
+    """Name and size of a set."""
+    return {
+        "source": items.source,
+        "items": groups.n_items,
+        "queries": groups.n_queries,
+        "features": int(items.X.shape[1]),
+        "pairs": n_pairs,
+    }
+
+
+def show_training(report: Mapping[str, Any], *, to_stderr: bool) -> None:
+    """Tell about a fit in a few lines."""
+    data, settings = report["data"], report["settings"]
+    lines = [
+        "{source}: {items:,} items, {queries:,} queries, {features:,} features, {pairs:,} "
+        "pairs".format(**data),
+        f"{_LOSS[settings['loss']]}, {_REDUCTION[settings['reduction']]}, C = {settings['C']:.6g}",
+        f"objective {report['objective']:.8g}, certified relative gap "
+        f"{report['relative_gap']:.1e}, {report['iterations']} iterations, "
+        f"{report['seconds']:.2f} s",
+    ]
+    if report["valid"]:
+        lines.append(
+            "validation: "
+            + ", ".join(f"{name} {number(value)}" for name, value in report["valid"].items())
+        )
+    if report["model"] is None:
+        lines.append("the model was not saved; -o MODEL saves it")
+    elif not to_stderr:
+        lines.append(f"model written to {report['model']}")
+    for line in lines:
+        if to_stderr:
+            note(line)
+        else:
+            print(line)
+
+
+def finish(fit: LinearFit) -> int | None:
+    """Warn about a fit that ended early, and say so with the exit code."""
+    if fit.shortfall is None:
+        return None
+    note(f"warning: {fit.shortfall}")
+    return NOT_CONVERGED

@@ -1,0 +1,200 @@
+"""Screen, progress, JSON, exit codes.
+
+Results go to stdout, everything else (progress, notes, warnings, errors) to stderr.  Progress is
+shown on a terminal only: in a pipe, a file or a job's log nothing but results and errors appear.
+
+Exit codes:
+
+    0    done
+    1    an error that should not have happened; --debug shows where
+    2    wrong usage: an unknown option, a missing argument
+    3    the input cannot be used: no such file, a bad line, nothing to compare
+    4    done, but the fit ended before its tolerance (the model is written all the same)
+    5    an optional package is missing; the message says which
+    130  interrupted
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ParamSpec
+
+import typer
+
+__all__ = [
+    "NOT_CONVERGED",
+    "Advance",
+    "UsageProblem",
+    "guarded",
+    "note",
+    "number",
+    "progress",
+    "show_json",
+    "show_table",
+]
+
+UNEXPECTED, USAGE, BAD_INPUT, NOT_CONVERGED, MISSING_EXTRA, INTERRUPTED = 1, 2, 3, 4, 5, 130
+
+P = ParamSpec("P")
+
+# Sets how far a progress bar has come: (done, total or None, what is going on).
+Advance = Callable[[float, float | None, str], None]
+
+
+class UsageProblem(Exception):
+    """Options that do not go together."""
+
+
+def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
+    """Turn the errors of a command into a line on stderr and an exit code."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        failed = functools.partial(_failed, debug=bool(kwargs.get("debug", False)))
+        try:
+            with _warnings_as_notes():
+                code = command(*args, **kwargs) or 0
+            sys.stdout.flush()
+        except (typer.Exit, typer.Abort):
+            raise
+        except BrokenPipeError:  # whoever read our output has seen enough
+            # Python flushes stdout once more at exit, which must not fail again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = 0
+        except KeyboardInterrupt:
+            code = failed("interrupted", INTERRUPTED)
+        except UsageProblem as error:
+            code = failed(str(error), USAGE)
+        except ImportError as error:
+            code = failed(str(error), MISSING_EXTRA)
+        except MemoryError:
+            code = failed("not enough memory for this input", BAD_INPUT)
+        except (ValueError, OverflowError) as error:
+            code = failed(str(error), BAD_INPUT)
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename is not None else ""
+            code = failed(f"{where}{error.strerror or error}", BAD_INPUT)
+        except Exception as error:
+            text = f"{type(error).__name__}: {error} (run again with --debug to see where)"
+            code = failed(text, UNEXPECTED)
+        if code:
+            raise typer.Exit(code)
+
+    return run
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
+        yield
+
+
+def _failed(message: str, code: int, *, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    print(f"ranksvm: error: {message}", file=sys.stderr)
+    return code
+
+
+def note(message: str) -> None:
+    """Say something that is no result."""
+    print(f"ranksvm: {message}", file=sys.stderr)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Advance]:
+    """Show a progress bar on stderr when that is a terminal; else nothing."""
+    if not sys.stderr.isatty():
+        yield lambda done, total, text: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[text]}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(what, total=None, text="")
+        yield lambda done, total, text: bar.update(task, completed=done, total=total, text=text)
+
+
+def show_json(content: Mapping[str, Any]) -> None:
+    """One JSON object on stdout; what is not a number becomes null."""
+    print(json.dumps(_plain(content), ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def number(value: Any) -> str:
+    """Show a number in a table: counts in full, others with four digits."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if not math.isfinite(value):
+        return "-"
+    return f"{value:.4f}" if 1e-3 <= abs(value) < 1e4 or value == 0.0 else f"{value:.4g}"
+
+
+def show_table(names: Sequence[str], rows: Sequence[Sequence[Any]], *, exact: bool = False) -> None:
+    """Aligned columns; off the terminal in plain text, or tab-separated and exact if asked."""
+    if exact and not sys.stdout.isatty():
+        for line in [list(names), *([_exact(value) for value in row] for row in rows)]:
+            print("\t".join(line))
+        return
+    cells = [[number(value) for value in row] for row in rows]
+    right = [all(not isinstance(row[at], str) for row in rows) for at in range(len(names))]
+    if sys.stdout.isatty():
+        _show_rich(names, cells, right)
+        return
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    for line in [list(names), ["-" * width for width in widths], *cells]:
+        aligned = (
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        )
+        print("  ".join(aligned).rstrip())
+
+
+def _show_rich(names: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table()
+    for name, to_right in zip(names, right, strict=True):
+        table.add_column(name, justify="right" if to_right else "left")
+    for line in cells:
+        table.add_row(*line)
+    Console(markup=False, highlight=False).print(table)
+
+
+def _exact(value: Any) -> str:
+    """Show a number to a program: nothing rounded."""
+    return "" if value is None else repr(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,320 @@
+"""LETOR / SVMlight text.
+
+One line per item:
+
+    label [qid:id] index:value index:value ... [# comment]
+
+    2 qid:10 1:0.5 3:-1.25e-3 46:1 #docid = GX008-86-4444840 inc = 1
+
+Labels are real numbers, and so are values; features that are not named are zero.  Indices start
+at 1, as SVMlight wants it, or at 0 if the reader is told so.  Tokens are separated by spaces and
+tabs, lines end in LF or CR LF; blank lines and lines that hold only a comment are skipped.
+
+A file is read block by block (:mod:`ranksvm.data.sources`).  Native code parses a block with
+several threads and keeps the values with 1 or 2 bytes for most indices; when the text is over, and
+the size of everything known, the arrays are filled and the parsed parts released one after the
+other.  The memory needed is that of the arrays, a little more, and some megabytes of text.
+
+Numbers are exact: the double (or the float, for ``dtype=float32``) nearest to the decimal in the
+file.  :mod:`ranksvm.data.svmlight_writer` goes the other way.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ranksvm import _core
+from ranksvm._threads import resolve_n_jobs
+from ranksvm.data.ranking_data import Comments, RankingData
+from ranksvm.data.sources import (
+    BLOCK_BYTES,
+    Block,
+    FileFormatError,
+    Source,
+    name_of,
+    sources,
+    text_blocks,
+    total_size,
+)
+from ranksvm.data.svmlight_writer import save_letor
+
+__all__ = ["LetorError", "load_letor", "save_letor"]
+
+_READERS: dict[np.dtype[Any], Any] = {
+    np.dtype(np.float64): _core.LetorReader64,
+    np.dtype(np.float32): _core.LetorReader32,
+}
+_LARGEST_INT32 = 2**31 - 1
+# Text that a thread parses at a time.
+_PIECE_BYTES = 1 << 18
+# Characters of a bad token that a message shows.
+_SHOWN = 40
+
+_LIKE_BEFORE = "as on the lines before"
+# What was expected instead, and what to do.
+_FAULTS = {
+    "not_text": "expected text. Is this another kind of file, or text in another encoding?",
+    "label": "expected a number: the label, which starts the line",
+    "label_range": "expected a label that fits into a double",
+    "qid_missing": "expected 'qid:', {reason}. Give every line its query, or pass "
+    "qid='ignore' for one global ranking",
+    "qid_unexpected": "expected no 'qid:', as the lines before have none. Give every line its "
+    "query, or pass qid='ignore' for one global ranking",
+    "qid_bad": "expected 'qid:' and an id: 1 to 1024 bytes of UTF-8 without ':' and control "
+    "characters",
+    "qid_late": "expected 'qid:' once, directly after the label",
+    "extra": "expected index:value. Costs and slack ids of SVMlight are not supported: remove "
+    "them, and pass weights to `fit` instead",
+    "index": "expected index:value, the index being a whole number",
+    "index_zero": "expected indices from 1. Pass zero_based=True if this file counts from 0",
+    "index_negative": "expected an index that is not negative",
+    "index_large": "expected an index below 2^31",
+    "index_beyond": "expected an index within n_features={n_features}. Leave n_features out, or "
+    "pass at least the number of features of both files",
+    "value": "expected a number as the value of the feature",
+    "value_empty": "expected a number after the colon",
+    "value_missing": "expected a number, got a missing value. Pass missing='nan' or missing='zero' "
+    "to read these",
+    "value_infinite": "expected a finite number",
+    "value_range": "expected a number that fits into {dtype}",
+    "unsorted": "expected ascending indices. Pass unsorted='sort' to read the line all the same",
+    "duplicate": "expected every index once in a line. Pass duplicates='last' or duplicates='sum' "
+    "to read these",
+    "sum_range": "expected a sum of duplicates that fits into {dtype}",
+}
+
+
+class LetorError(FileFormatError):
+    """A LETOR / SVMlight file has a line that cannot be read; see :class:`FileFormatError`."""
+
+
+def load_letor(
+    source: Source | Sequence[Source],
+    *,
+    n_features: int | None = None,
+    zero_based: bool = False,
+    dtype: DTypeLike = np.float64,
+    dense: bool | Literal["auto"] = "auto",
+    missing: Literal["error", "nan", "zero"] = "error",
+    unsorted: Literal["sort", "error"] = "sort",
+    duplicates: Literal["error", "last", "sum"] = "error",
+    qid: Literal["auto", "required", "ignore"] = "auto",
+    comments: bool = True,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int | None], object] | None = None,
+    _block_bytes: int = BLOCK_BYTES,
+    _piece_bytes: int = _PIECE_BYTES,
+) -> RankingData:
+    r"""Read LETOR / SVMlight text.
+
+    Parameters
+    ----------
+    source : path, "-", file object, or a sequence of these
+        "-" is standard input.  Several files are read as one set, in their order.  Text compressed
+        by gzip, bzip2, xz or zstd (extra ``ranksvm[zstd]``) is recognised by its content.  File
+        objects, binary or text, are read from where they are and stay open.
+    n_features : int, optional
+        Columns of X, to align a test set with a training set; a larger index is an error.  By
+        default the largest index of the file.
+    zero_based : bool, default=False
+        Whether the first feature has index 0 and not 1.
+    dtype : {float64, float32}, default=float64
+        Type of X.
+    dense : bool or "auto", default="auto"
+        Whether X becomes an ndarray or a ``scipy.sparse.csr_array``.  "auto" takes the ndarray
+        unless it needs more than twice the memory of the other, that is unless fewer than about
+        a third of the values (float32: a quarter) differ from zero: products with it are so much
+        faster.
+    missing : {"error", "nan", "zero"}, default="error"
+        What to do with the values ``NULL``, ``NaN`` and ``NA`` (in any case).
+    unsorted : {"sort", "error"}, default="sort"
+        What to do with a line whose indices do not ascend.
+    duplicates : {"error", "last", "sum"}, default="error"
+        What to do with an index that occurs more than once in a line.
+    qid : {"auto", "required", "ignore"}, default="auto"
+        "auto" wants an id on all lines or on none.
+    comments : bool, default=True
+        Whether to keep what follows ``#``.
+    n_jobs : int, optional
+        Threads for parsing, all cores by default.  With more than one, paths are read and
+        decompressed by a further thread.  The result is the same for every number.
+    progress : callable, optional
+        Called after each block with the bytes read so far and the bytes of all files together, or
+        None if that is not known; compressed bytes count.  An exception that it raises ends the
+        reading.
+
+    Returns
+    -------
+    RankingData
+        X, y, qid, comments and n_features.
+
+    Raises
+    ------
+    LetorError
+        A bad line: file, line, column, what was found and what was expected.  Besides what the
+        parameters speak of: infinite or too large numbers, an empty value (``3:``), ``qid:`` on
+        some lines only or not directly after the label, SVMlight's ``cost:`` and ``sid:``, a file
+        without any item.
+    FileFormatError
+        Damaged or truncated compressed data, or a file of another kind.  LetorError is one, too.
+    OSError
+        The file cannot be read.
+
+    Warns
+    -----
+    UserWarning
+        The last line has no line end and names fewer features than all others, which agree: the
+        file may have been cut off.
+
+    Examples
+    --------
+    >>> import io
+    >>> data = load_letor(io.StringIO("2 qid:7 1:0.5 2:1 # first\n0 qid:7 1:0.25 2:0.5\n"))
+    >>> data.X
+    array([[0.5 , 1.  ],
+           [0.25, 0.5 ]])
+    >>> data.y, data.qid, list(data.comments)
+    (array([2., 0.]), array([7, 7]), [' first', None])
+    """
+    _check_choice("missing", missing, ("error", "nan", "zero"))
+    _check_choice("unsorted", unsorted, ("sort", "error"))
+    _check_choice("duplicates", duplicates, ("error", "last", "sum"))
+    _check_choice("qid", qid, ("auto", "required", "ignore"))
+    if dense != "auto" and not isinstance(dense, bool | np.bool_):
+        raise ValueError(f"dense must be True, False or 'auto'; got {dense!r}")
+    kind = np.dtype(dtype)
+    if kind not in _READERS:
+        raise ValueError(f"dtype must be float64 or float32; got {dtype!r}")
+    if n_features is not None and not 0 <= n_features <= _LARGEST_INT32:
+        raise ValueError(f"n_features must be None or between 0 and 2^31 - 1; got {n_features!r}")
+    threads = resolve_n_jobs(n_jobs)
+    items = sources(source)
+    reader = _READERS[kind](
+        zero_based=bool(zero_based),
+        n_features=-1 if n_features is None else int(n_features),
+        missing=missing,
+        sort=unsorted == "sort",
+        duplicates=duplicates,
+        qid=qid,
+        comments=bool(comments),
+        piece_bytes=_piece_bytes,
+    )
+    total = total_size(items) if progress is not None else None
+    before = 0
+    for item in items:
+        reader.next_file()
+        read = 0
+        complete = True
+        for block in text_blocks(item, block_bytes=_block_bytes, background=threads > 1):
+            text = np.frombuffer(block.text, np.uint8, block.size)
+            fault = reader.feed(text, threads)
+            if fault is not None:
+                reason = "qid='required' asks for it" if qid == "required" else _LIKE_BEFORE
+                values = {"n_features": n_features, "dtype": kind, "reason": reason}
+                raise _letor_error(item, block, fault, values)
+            read, complete = block.bytes_read, block.complete
+            if progress is not None:
+                progress(before + read, total)
+        del block, text
+        before += read
+        if reader.file_rows == 0:
+            raise LetorError(_no_items(reader.lines), name_of(item))
+        if not complete:
+            _warn_if_cut(item, reader.widths)
+    return _assemble(reader, kind, dense, n_features, threads)
+
+
+def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}")
+
+
+def _letor_error(
+    source: Source, block: Block, fault: tuple[str, int, int, int], values: Mapping[str, object]
+) -> LetorError:
+    name, line, offset, length = fault
+    begin = block.text.rfind(b"\n", 0, offset) + 1
+    column = len(block.text[begin:offset].decode("utf-8", "replace")) + 1
+    token = bytes(block.text[offset : offset + min(length, 4 * _SHOWN)]).decode("utf-8", "replace")
+    found = repr(token[:_SHOWN]) + ("..." if len(token) > _SHOWN else "")
+    if not token:
+        found = "the end of the line" if block.text[offset] in b"\r\n" else "nothing"
+    message = f"found {found}, {_FAULTS[name].format(**values)}"
+    if "\r" in token:
+        message += ". A carriage return ends a line only before a line feed"
+    if not block.complete and block.text.find(b"\n", offset) == block.size - 1:
+        message += ". The line is the last one and has no line end: the file may have been cut off"
+    return LetorError(message, name_of(source), line, column)
+
+
+def _no_items(lines: int) -> str:
+    if lines == 0:
+        return "is empty, expected lines such as '2 qid:1 1:0.5 2:1'"
+    return (
+        f"has {lines} lines, all of them blank or comments; expected lines such as "
+        "'2 qid:1 1:0.5 2:1'"
+    )
+
+
+def _warn_if_cut(source: Source, widths: tuple[int, int, int]) -> None:
+    least, most, last = widths
+    if least == most and last < most:
+        warnings.warn(
+            f"{name_of(source)}: the last line has no line end and {last} features, while all "
+            f"others have {most}; the file may have been cut off. If it is whole, end its last "
+            "line with a line feed.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _assemble(
+    reader: Any,
+    dtype: np.dtype[Any],
+    dense: bool | Literal["auto"],
+    n_features: int | None,
+    threads: int,
+) -> RankingData:
+    """Make the arrays, now that their sizes are known, and let the reader fill them."""
+    rows, nonzeros = reader.rows, reader.nonzeros
+    cols = reader.width if n_features is None else int(n_features)
+    narrow = max(nonzeros, cols) <= _LARGEST_INT32
+    index = np.dtype(np.int32 if narrow else np.int64)
+    if dense == "auto":
+        sparse_bytes = nonzeros * (dtype.itemsize + index.itemsize) + rows * index.itemsize
+        dense = rows * cols * dtype.itemsize <= 2 * sparse_bytes
+
+    y = np.empty(rows)
+    numbers: NDArray[np.int64] | None = None
+    characters: NDArray[np.uint32] | None = None
+    width = reader.qid_chars
+    if reader.has_qid and width == 0:
+        numbers = np.empty(rows, dtype=np.int64)
+    elif reader.has_qid:
+        characters = np.empty(rows * width, dtype=np.uint32)
+    comments = None
+    if reader.has_comments:
+        text = np.empty(reader.comment_bytes, dtype=np.uint8)
+        comments = Comments(text, np.empty(rows + 1, dtype=np.int64))
+    text_arrays = (None, None) if comments is None else comments.arrays
+
+    X: Any
+    if dense:
+        X = np.empty((rows, cols), dtype=dtype)
+        reader.take_dense(X, y, numbers, characters, *text_arrays, threads)
+    else:
+        from scipy import sparse
+
+        indptr = np.empty(rows + 1, dtype=index)
+        indices = np.empty(nonzeros, dtype=index)
+        values = np.empty(nonzeros, dtype=dtype)
+        reader.take_sparse(indptr, indices, values, y, numbers, characters, *text_arrays, threads)
+        X = sparse.csr_array((values, indices, indptr), shape=(rows, cols), copy=False)
+        X.has_canonical_format = True
+    qid = numbers if characters is None else characters.view(f"U{width}")
+    return RankingData(X, y, qid, comments, cols)

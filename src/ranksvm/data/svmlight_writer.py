@@ -1,0 +1,308 @@
+"""Arrays to LETOR / SVMlight text; the format is that of :mod:`ranksvm.data.svmlight`.
+
+Everything is checked before the first byte is written.  Rows are then turned into text some
+megabytes at a time, by native code; every number becomes the shortest decimal that reads back as
+the same number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ranksvm import _core
+from ranksvm._threads import resolve_n_jobs
+from ranksvm.data.ranking_data import Comments
+from ranksvm.data.sources import Target, open_target
+
+__all__ = ["save_letor"]
+
+# Entries that become text at a time; some 10 MB of it.
+_BLOCK_ENTRIES = 1 << 19
+_LARGEST_EXACT = 2**53
+_ID = re.compile(r"[^\x00-\x20\x7f#:]+")
+_LONGEST_ID = 1024
+
+# One after the other, and where each ends.
+Texts = tuple[NDArray[np.uint8], NDArray[np.int64]]
+# Given two row numbers, what makes text of the rows between them.
+Format = Callable[[int, int], Callable[..., bytes]]
+
+
+def save_letor(
+    target: Target,
+    X: Any,
+    y: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    comments: Sequence[str | None] | None = None,
+    zero_based: bool = False,
+    zeros: bool | Literal["auto"] = "auto",
+    missing: Literal["error", "nan", "NULL"] = "error",
+    n_jobs: int | None = None,
+) -> None:
+    """Write LETOR / SVMlight text, which :func:`load_letor` reads back bit for bit.
+
+    Parameters
+    ----------
+    target : path, "-" or file object
+        A path is written as a whole or not at all, and compressed if it ends in .gz, .bz2, .xz or
+        .zst (extra ``ranksvm[zstd]``).  "-" is standard output.
+    X : array-like or sparse matrix of shape (n_items, n_features)
+        Float32 is written with the digits that float32 needs (read it back with
+        ``dtype=float32``), all else as float64.
+    y : array-like of shape (n_items,)
+        Labels.
+    qid : array-like of shape (n_items,), optional
+        Query ids: whole numbers, or strings without blanks, control characters, ``#`` and ``:``.
+        Strings that all look like whole numbers are read back as such.
+    comments : sequence of str or None, of length n_items, optional
+        Written after ``#``; None for a row without.
+    zero_based : bool, default=False
+        Whether the first feature gets index 0 and not 1.
+    zeros : bool or "auto", default="auto"
+        Whether features with the value 0 are written.  "auto" writes those of a dense X, as LETOR
+        files do, and leaves out those of a sparse one.  Where they are left out, a reader cannot
+        tell how many features there are if the last ones are zero everywhere: pass ``n_features``
+        to it.
+    missing : {"error", "nan", "NULL"}, default="error"
+        What to do with NaN in X: refuse it, or write this word.
+    n_jobs : int, optional
+        Threads, all cores by default.
+
+    Raises
+    ------
+    ValueError
+        Lengths that differ, infinite values, NaN (see ``missing``), whole numbers beyond 2^53,
+        ids or comments that would break the format.  Nothing has been written then.
+    OSError
+        The target cannot be written to.  A file that was there before is unchanged.
+    """
+    if missing not in ("error", "nan", "NULL"):
+        raise ValueError(f"missing must be 'error', 'nan' or 'NULL'; got {missing!r}")
+    if zeros not in (True, False, "auto"):
+        raise ValueError(f"zeros must be True, False or 'auto'; got {zeros!r}")
+    labels = _as_labels(y)
+    n_items = labels.shape[0]
+    numbers, words = _as_ids(qid, n_items)
+    remarks = _as_comments(comments, n_items)
+    if hasattr(X, "tocsr"):
+        entries, features = _sparse_rows(X, n_items, missing, every=zeros is True)
+    else:
+        entries, features = _dense_rows(X, n_items, missing, zeros=zeros is not False)
+    threads = resolve_n_jobs(n_jobs)
+    with open_target(target) as write:
+        for begin, end in _cuts(entries):
+            text = features(begin, end)(
+                y=labels[begin:end],
+                qid=None if numbers is None else numbers[begin:end],
+                qid_text=None if words is None else (words[0], words[1][begin : end + 1]),
+                comments=None if remarks is None else (remarks[0], remarks[1][begin : end + 1]),
+                zero_based=bool(zero_based),
+                missing="nan" if missing == "error" else missing,
+                threads=threads,
+            )
+            write(text)
+
+
+def _dense_rows(
+    X: Any, n_items: int, missing: str, *, zeros: bool
+) -> tuple[NDArray[np.int64], Format]:
+    """Return how many entries come before each row, and what formats rows."""
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise ValueError(f"X must be two-dimensional; got shape {array.shape}")
+    _check_rows("X", array.shape[0], n_items)
+    _check_real("X", array)
+    kind = np.float32 if array.dtype == np.float32 else np.float64
+    entries = array.shape[1] * np.arange(n_items + 1, dtype=np.int64)
+    for begin, end in _cuts(entries):
+        problem = _not_writable(array[begin:end], missing)
+        if problem is not None:
+            row, column = np.argwhere(problem.where)[0]
+            raise ValueError(problem.message.format(f"row {begin + row}, column {column}"))
+
+    def features(begin: int, end: int) -> Callable[..., bytes]:
+        block: Any = np.ascontiguousarray(array[begin:end], dtype=kind)
+        return partial(_core.format_dense, x=block, zeros=zeros)
+
+    return entries, features
+
+
+def _sparse_rows(
+    X: Any, n_items: int, missing: str, *, every: bool
+) -> tuple[NDArray[np.int64], Format]:
+    """Do the same for a sparse matrix; ``every`` asks for all features of all rows."""
+    if X.ndim != 2:
+        raise ValueError(f"X must be two-dimensional; got shape {X.shape}")
+    _check_rows("X", X.shape[0], n_items)
+    rows = X.tocsr()
+    _check_real("X", rows.data)
+    if rows.data.dtype not in (np.float32, np.float64):
+        rows = rows.astype(np.float64)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    problem = _not_writable(rows.data, missing)
+    if problem is not None:
+        entry = int(np.argmax(problem.where))
+        row = int(np.searchsorted(rows.indptr, entry, side="right")) - 1
+        raise ValueError(problem.message.format(f"row {row}, column {rows.indices[entry]}"))
+
+    def all_features(begin: int, end: int) -> Callable[..., bytes]:
+        block = np.ascontiguousarray(rows[begin:end].toarray())
+        return partial(_core.format_dense, x=block, zeros=True)
+
+    def features(begin: int, end: int) -> Callable[..., bytes]:
+        indptr = rows.indptr[begin : end + 1]
+        arrays = {"indptr": indptr, "indices": rows.indices, "data": rows.data}
+        return partial(_core.format_sparse, **arrays, zeros=False)
+
+    if every:
+        return rows.shape[1] * np.arange(n_items + 1, dtype=np.int64), all_features
+    return rows.indptr, features
+
+
+def _cuts(entries: NDArray[Any]) -> list[tuple[int, int]]:
+    """Cut the rows into blocks; ``entries[i]`` come before row i."""
+    n_rows = entries.shape[0] - 1
+    cuts = []
+    begin = 0
+    while begin < n_rows:
+        most = int(entries[begin]) + _BLOCK_ENTRIES
+        end = int(np.searchsorted(entries, most, side="right")) - 1
+        end = min(max(end, begin + 1), begin + _BLOCK_ENTRIES)  # rows without entries take room too
+        cuts.append((begin, end))
+        begin = end
+    return cuts
+
+
+def _as_labels(y: ArrayLike) -> NDArray[np.float64]:
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise ValueError(f"y must be one-dimensional; got shape {labels.shape}")
+    if labels.shape[0] == 0:
+        raise ValueError("there are no items to write: y is empty")
+    _check_real("y", labels)
+    labels = np.ascontiguousarray(labels, dtype=np.float64)
+    bad = np.flatnonzero(~np.isfinite(labels))
+    if bad.size:
+        raise ValueError(f"y must be finite; got {labels[bad[0]]} in row {bad[0]}")
+    return labels
+
+
+def _check_real(name: str, array: NDArray[Any]) -> None:
+    """Refuse what a double does not hold."""
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must hold real numbers; got an array of dtype {array.dtype}")
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
+        extreme = max(int(array.max()), -int(array.min()))
+        if extreme > _LARGEST_EXACT:
+            raise ValueError(
+                f"{name} holds the whole number {extreme}, which a double cannot hold exactly. "
+                "Convert it to float64 if it may be rounded"
+            )
+
+
+def _check_rows(name: str, n_rows: int, n_items: int) -> None:
+    if n_rows != n_items:
+        raise ValueError(f"{name} must have one row per label; got {n_rows} for {n_items} labels")
+
+
+class _Problem(NamedTuple):
+    where: NDArray[np.bool_]
+    message: str
+
+
+def _not_writable(values: NDArray[Any], missing: str) -> _Problem | None:
+    """Find values that have no place in a file; the message lacks the place."""
+    infinite = np.isinf(values)
+    if infinite.any():
+        return _Problem(infinite, "X must be finite; got an infinite value in {}")
+    unknown = np.isnan(values)
+    if missing == "error" and unknown.any():
+        message = "X has a NaN in {}. Pass missing='nan' or missing='NULL' to write that word"
+        return _Problem(unknown, message)
+    return None
+
+
+def _as_ids(qid: ArrayLike | None, n_items: int) -> tuple[NDArray[np.int64] | None, Texts | None]:
+    """Return ids as whole numbers or as texts."""
+    if qid is None:
+        return None, None
+    ids = np.asarray(qid)
+    if ids.ndim != 1:
+        raise ValueError(f"qid must be one-dimensional; got shape {ids.shape}")
+    _check_rows("qid", ids.shape[0], n_items)
+    if ids.dtype.kind == "f":
+        whole = np.isfinite(ids) & (ids == np.rint(ids)) & (np.abs(ids) <= _LARGEST_EXACT)
+        if not whole.all():
+            row = int(np.argmin(whole))
+            raise ValueError(f"qid must hold whole numbers or strings; got {ids[row]} in row {row}")
+        ids = ids.astype(np.int64)
+    if ids.dtype.kind in "bi" or (ids.dtype.kind == "u" and int(ids.max()) < 2**63):
+        return np.ascontiguousarray(ids, dtype=np.int64), None
+    return None, _join(_encoded_ids(ids))
+
+
+def _encoded_ids(ids: NDArray[Any]) -> Iterator[bytes]:
+    known: dict[Any, bytes] = {}
+    for row, value in enumerate(ids.tolist()):
+        encoded = known.get(value)
+        if encoded is None:
+            encoded = known[value] = _encoded_id(value, row)
+        yield encoded
+
+
+def _encoded_id(value: object, row: int) -> bytes:
+    if isinstance(value, int | str) and _ID.fullmatch(str(value)):
+        try:
+            encoded = str(value).encode()
+        except UnicodeEncodeError:  # half of a surrogate pair
+            encoded = b""
+        if 0 < len(encoded) <= _LONGEST_ID:
+            return encoded
+    raise ValueError(
+        f"qid must hold whole numbers or strings of 1 to {_LONGEST_ID} bytes without blanks, "
+        f"control characters, '#' and ':'; got {value!r} in row {row}"
+    )
+
+
+def _as_comments(comments: Sequence[str | None] | None, n_items: int) -> Texts | None:
+    if comments is None:
+        return None
+    if isinstance(comments, str):
+        raise ValueError("comments must be a sequence with one text per row; got a string")
+    _check_rows("comments", len(comments), n_items)
+    if isinstance(comments, Comments):
+        text, ends = comments.arrays
+        if not (text == ord("\n")).any():
+            return text, ends
+    return _join(_encoded_comments(comments))
+
+
+def _encoded_comments(comments: Sequence[str | None]) -> Iterator[bytes]:
+    for row, comment in enumerate(comments):
+        if comment is None:
+            yield b""
+            continue
+        if not isinstance(comment, str):
+            raise ValueError(f"comments must hold strings or None; got {comment!r} in row {row}")
+        if "\n" in comment or "\0" in comment or comment.endswith("\r"):
+            raise ValueError(
+                f"comments must be lines of text; got {comment!r} in row {row}, with a line end or "
+                "a NUL in it"
+            )
+        yield b"#" + comment.encode("utf-8", "surrogateescape")
+
+
+def _join(texts: Iterator[bytes]) -> Texts:
+    parts = list(texts)
+    ends = np.zeros(len(parts) + 1, dtype=np.int64)
+    np.cumsum([len(part) for part in parts], out=ends[1:])
+    return np.frombuffer(b"".join(parts), dtype=np.uint8), ends

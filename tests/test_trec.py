@@ -1,0 +1,219 @@
+"""TREC's files: read, written, joined, and judged as TREC's own tool judges them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ranksvm.data.trec import Qrels, Run, TrecError, join, read_qrels, read_run, write_run
+
+QRELS = "301 0 d1 1\n301 0 d2 0\n\n302 0 d1 2\n302 0 d3 -1\n"
+RUN = "301 Q0 d2 1 2.5 x\n301 Q0 d9 2 1e-3 x\n302 Q0 d1 1 -7 x\n303 Q0 d1 1 1 x\n"
+
+
+def qrels(text: str) -> Qrels:
+    return read_qrels(io.StringIO(text))
+
+
+def run(text: str) -> Run:
+    return read_run(io.StringIO(text))
+
+
+def test_qrels():
+    found = qrels(QRELS)
+    assert found.qid.dtype == np.int64
+    assert found.qid.tolist() == [301, 301, 302, 302]
+    assert found.docid.tolist() == ["d1", "d2", "d1", "d3"]
+    assert found.relevance.tolist() == [1, 0, 2, -1]
+    assert found.relevance.dtype == np.int64
+
+
+def test_run():
+    found = run(RUN.replace(" ", "\t ").replace("\n", "\r\n"))
+    assert found.qid.tolist() == [301, 301, 302, 303]
+    assert found.docid.tolist() == ["d2", "d9", "d1", "d1"]
+    assert found.score.tolist() == [2.5, 1e-3, -7.0, 1.0]
+    assert found.tag == "x"
+
+
+def test_ids_stay_as_they_are():
+    assert qrels("007 0 d 1\n8 0 d 1\n").qid.tolist() == ["007", "8"]
+    assert qrels("q\u00a01 0 d\u30001 1\n").docid.tolist() == ["d\u30001"]
+    assert qrels("9223372036854775808 0 d 1\n").qid.tolist() == ["9223372036854775808"]
+
+
+def test_compressed_files(tmp_path):
+    path = tmp_path / "qrels"
+    path.write_bytes(gzip.compress(QRELS.encode()))
+    assert read_qrels(path).relevance.tolist() == [1, 0, 2, -1]
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "line", "words"),
+    [
+        (qrels, "1 0 d\n", 1, ["found '1 0 d'", "4 columns: query, iteration, document, rel"]),
+        (qrels, "1 0 d 1 5\n", 1, ["got 5"]),
+        (qrels, QRELS + "1 0 d 1.5\n", 6, ["found '1.5'", "whole number"]),
+        (qrels, QRELS + "1 0 d 1_0\n", 6, ["whole number"]),
+        (qrels, QRELS + "302 0 d1 2\n", 6, ["once per query", "302", "line 4"]),
+        (qrels, "", None, ["holds no lines of 4 columns"]),
+        (qrels, "1 0 d\0 1\n", 1, ["another kind of file"]),
+        (run, "1 Q0 d 1 5\n", 1, ["6 columns: query, Q0, document, rank, score, tag; got 5"]),
+        (run, RUN + "1 Q0 d 1 five x\n", 5, ["found 'five'", "finite number"]),
+        (run, RUN + "1 Q0 d 1 nan x\n", 5, ["found 'nan'"]),
+        (run, RUN + "1 Q0 d 1 1e999 x\n", 5, ["found '1e999'"]),
+        (run, RUN + "1 Q0 d 1 1_0 x\n", 5, ["found '1_0'"]),
+        (run, RUN + "301 Q0 d9 3 0 x\n", 5, ["once per query", "line 2"]),
+    ],
+)
+def test_bad_lines(read, text, line, words):
+    with pytest.raises(TrecError) as caught:
+        read(text)
+    assert caught.value.line == line
+    assert caught.value.file == "<StringIO>"
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_text_that_is_not_utf8():
+    with pytest.raises(TrecError, match=r"line 1: found .*, expected UTF-8"):
+        read_qrels(io.BytesIO(b"1 0 \xff 1\n"))
+
+
+def test_written_run(tmp_path):
+    path = tmp_path / "run"
+    qid, docid = ["b", "a", "b", "b", "a"], ["d1", "d2", "d3", "d4", "d5"]
+    write_run(path, qid, docid, [1, 0.1, 3, 1, 1 / 3], tag="me")
+    assert path.read_text() == (
+        "b Q0 d3 1 3.0 me\nb Q0 d1 2 1.0 me\nb Q0 d4 3 1.0 me\n"
+        "a Q0 d5 1 0.3333333333333333 me\na Q0 d2 2 0.1 me\n"
+    )
+    out = io.BytesIO()
+    write_run(out, None, ["x", "y"], [1, 2])
+    assert out.getvalue() == b"0 Q0 y 1 2.0 ranksvm\n0 Q0 x 2 1.0 ranksvm\n"
+
+
+SCORES = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), SCORES), min_size=1))
+def test_a_written_run_reads_back(rows):
+    qid, scores = map(np.array, zip(*rows, strict=True))
+    docid = [f"d{row}" for row in range(len(rows))]
+    out = io.BytesIO()
+    write_run(out, qid, docid, scores)
+    out.seek(0)
+    found = read_run(out)
+    given_rows = {docid[row]: (qid[row], float(scores[row]).hex()) for row in range(len(rows))}
+    back = zip(found.qid, found.score, strict=True)
+    assert dict(zip(found.docid, ((q, float(s).hex()) for q, s in back), strict=True)) == given_rows
+    for query in set(found.qid.tolist()):
+        inside = found.score[found.qid == query]
+        assert (np.diff(inside) <= 0).all()
+        rows_inside = [int(d[1:]) for d in found.docid[found.qid == query]]
+        ties = np.flatnonzero(np.diff(inside) == 0)
+        assert all(rows_inside[i] < rows_inside[i + 1] for i in ties)
+
+
+def test_many_lines_in_order(monkeypatch):
+    monkeypatch.setattr("ranksvm.data.trec._LINES", 7)
+    out = io.BytesIO()
+    write_run(out, np.arange(40) // 13, [f"d{i}" for i in range(40)], -np.arange(40.0))
+    lines = [line.split() for line in out.getvalue().decode().splitlines()]
+    assert [line[2] for line in lines] == [f"d{i}" for i in range(40)]
+    assert [int(line[3]) for line in lines] == [i % 13 + 1 for i in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("args", "options", "match"),
+    [
+        (([1], ["d"], [np.nan]), {}, "scores must be finite; got nan in row 0"),
+        (([1], ["d"], [[1]]), {}, "scores must be one-dimensional"),
+        (([1, 2], ["d"], [1]), {}, "qid"),
+        (([1], ["d", "e"], [1]), {}, "docid must have one id per score"),
+        (([1], ["a b"], [1]), {}, "docid of row 0 must be a word without blanks; got 'a b'"),
+        (([1], [3], [1]), {}, "docid of row 0 must be a word"),
+        ((["a b"], ["d"], [1]), {}, "qid must be a word without blanks"),
+        (([1, 1], ["d", "d"], [1, 2]), {}, "'d' of row 1 occurs twice in query 1"),
+        (([1], ["d"], [1]), {"tag": "my run"}, "tag must be a word"),
+    ],
+)
+def test_what_cannot_be_written(tmp_path, args, options, match):
+    with pytest.raises(ValueError, match=match):
+        write_run(tmp_path / "run", *args, **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_join():
+    joined = join(qrels(QRELS), run(RUN))
+    assert joined.qid.tolist() == [301, 301, 301, 302, 302]
+    assert joined.docid.tolist() == ["d2", "d9", "d1", "d1", "d3"]
+    assert joined.y.tolist() == [0, 0, 1, 2, 0]
+    assert joined.scores.tolist() == [2.5, 1e-3, 1e-3 - 1, -7, -8]
+    joined = join(qrels(QRELS), run(RUN), unretrieved="drop")
+    assert joined.docid.tolist() == ["d2", "d9", "d1"]
+    more = qrels(QRELS + "q7 0 d1 1\nq7 0 d2 0\n")
+    joined = join(more, run(RUN), queries="judged")
+    assert joined.qid.tolist()[-2:] == ["q7", "q7"]
+    assert joined.docid.tolist()[-2:] == ["d2", "d1"]  # the relevant one last
+    assert joined.scores[-2] > joined.scores[-1]
+
+
+def test_unretrieved_documents_are_below_scores_of_any_size():
+    for score in ("1e300", "-1e300", "0", "1e17"):
+        joined = join(qrels("1 0 a 1\n1 0 b 0\n1 0 c 2\n"), run(f"1 Q0 x 1 {score} t\n"))
+        assert joined.docid.tolist() == ["x", "b", "a", "c"]
+        assert (np.diff(joined.scores) < 0).all()
+    with pytest.raises(ValueError, match="no room below"):
+        join(qrels("1 0 a 1\n"), run("1 Q0 x 1 -1.7976931348623157e308 t\n"))
+
+
+def test_bad_joins():
+    with pytest.raises(ValueError, match="the run has 301, 302, 303, the qrels have 5"):
+        join(qrels("5 0 d 1\n"), run(RUN))
+    with pytest.raises(ValueError, match="unretrieved must be"):
+        join(qrels(QRELS), run(RUN), unretrieved="first")
+    with pytest.raises(ValueError, match="queries must be"):
+        join(qrels(QRELS), run(RUN), queries="all")
+
+
+def test_joined_runs_are_judged_as_by_trec_eval():
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    rng = np.random.default_rng(0)
+    judged, ranked = [], []
+    for query in range(20):
+        documents = [f"d{i}" for i in range(30)]
+        judged += [
+            f"{query} 0 {document} {rng.integers(-1, 3)}\n"
+            for document in rng.choice(documents, 12, replace=False)
+        ]
+        ranked += [
+            f"{query + 2} Q0 {document} 0 {rng.standard_normal()!r} t\n"
+            for document in rng.choice(documents, 15, replace=False)
+        ]
+    found_qrels, found_run = qrels("".join(judged)), run("".join(ranked))
+    joined = join(found_qrels, found_run)
+    assert set(joined.qid.tolist()) == set(range(2, 20))
+
+    as_dict: dict[str, dict[str, int]] = {}
+    for query, document, relevance in zip(*found_qrels, strict=True):
+        as_dict.setdefault(str(query), {})[document] = int(relevance)
+    scores: dict[str, dict[str, float]] = {}
+    for query, document, score in zip(*found_run[:3], strict=True):
+        scores.setdefault(str(query), {})[document] = float(score)
+    evaluator = pytrec_eval.RelevanceEvaluator(as_dict, {"ndcg_cut_10", "P_5"})
+    expected = evaluator.evaluate(scores)
+    assert set(expected) == {str(query) for query in set(joined.qid.tolist())}
+    discount = 1 / np.log2(np.arange(2, 12))
+    for query, judgement in expected.items():
+        inside = joined.qid == int(query)
+        y = joined.y[inside][np.argsort(-joined.scores[inside], kind="stable")]
+        ideal = np.sort(y)[::-1]
+        dcg, best = y[:10] @ discount, ideal[:10] @ discount[: len(ideal[:10])]
+        assert judgement["P_5"] == pytest.approx((y[:5] > 0).mean())
+        assert judgement["ndcg_cut_10"] == pytest.approx(dcg / best if best else 0.0)
