@@ -54,11 +54,8 @@ def predict(
 def _write_trec(file: Any, items: Items, scores: Array, tag: str) -> None:
     from ranksvm.data.trec import write_run
 
-    names = items.documents()
-    docids = [
-        str(row) if names is None or names[row] is None else names[row]
-        for row in range(len(scores))
-    ]
+    names = items.documents() or [None] * len(scores)
+    docids = [str(row) if name is None else name for row, name in enumerate(names)]
     qid = items.qid if items.qid is not None else np.zeros(len(scores), dtype=np.int64)
     write_run(file, qid, docids, scores, tag=tag)
 

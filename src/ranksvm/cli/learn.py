@@ -141,7 +141,7 @@ def tune(
     for shortfall in search.shortfalls:
         note(f"warning: {shortfall}")
     if search.edge is not None:
-        note("warning: " + search.edge.replace("Give Cs that", "Give a --C-grid that"))
+        note("warning: " + search.edge.replace("Give Cs that reach", "Give a --C-grid that reaches"))
     table = [
         {"C": C, "mean": mean, "std": std, "splits": by_split}
         for C, mean, std, by_split in zip(

@@ -181,13 +181,13 @@ class LinearRankSVM(BaseRanker):
         -------
         self : LinearRankSVM
         """
-        before = {name: vars(self)[name] for name in FEATURE_FACTS if name in vars(self)}
+        before = {name: self.__dict__[name] for name in FEATURE_FACTS if name in self.__dict__}
         try:
             return self._fit(X, y, qid, group, sample_weight, query_weight, callback)
         except BaseException:  # an interrupt too: what was fitted before still predicts
             for name in FEATURE_FACTS:
-                vars(self).pop(name, None)
-            vars(self).update(before)
+                self.__dict__.pop(name, None)
+            self.__dict__.update(before)
             raise
 
     def _fit(
