@@ -249,7 +249,7 @@ def test_tune_on_folds(good, folder, tmp_path):
     )
     assert ranksvm.load(tmp_path / "m")._facts["selection"]["metric"] == "pairwise_accuracy"
     default = json.loads(good("tune", folder / "train.txt", "--json"))
-    assert len(default["table"]) == 10
+    assert len(default["table"]) == 19
 
 
 @pytest.mark.parametrize(

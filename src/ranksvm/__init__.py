@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ranksvm.estimators.linear import LinearRankSVM
     from ranksvm.estimators.loading import load
+    from ranksvm.model_selection.linear_cv import LinearRankSVMCV
 
     __version__: str
 
 _HOME = {
     "LinearRankSVM": "ranksvm.estimators.linear",
+    "LinearRankSVMCV": "ranksvm.model_selection.linear_cv",
     "load": "ranksvm.estimators.loading",
 }
 
-__all__ = ["LinearRankSVM", "__version__", "load"]
+__all__ = ["LinearRankSVM", "LinearRankSVMCV", "__version__", "load"]
 
 
 def __getattr__(name: str) -> Any:

@@ -20,7 +20,7 @@ features than items to tell them apart: then nothing is best.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -139,6 +139,30 @@ class RankEval:
         product *= self.objective.C
         product += direction.w
         return product
+
+    def rescaled(self, objective: RankObjective) -> RankEval:
+        """Return the evaluation of an objective that differs in C alone, at the same point.
+
+        Nothing is computed anew.  The lower bound is the dual objective at theta = 1.
+        """
+        loss = self.loss
+        factor = objective.C / self.objective.C
+        risk, rounding = factor * self.risk, factor * self.rounding
+        risk_grad = factor * self.risk_grad
+        value = 0.5 * self.norm2 + risk
+        dual = objective.C * (loss.dual_linear - loss.dual_quadratic)
+        dual -= 0.5 * dot(risk_grad, risk_grad)
+        return replace(
+            self,
+            objective=objective,
+            value=value,
+            grad=self.point.w + risk_grad,
+            risk=risk,
+            risk_grad=risk_grad,
+            primal=value,
+            dual=max(0.0, dual - 2.0 * rounding),
+            rounding=rounding,
+        )
 
     def preconditioner(self, *, diagonal: bool = False) -> Callable[[Array], Array] | None:
         """Return an approximate inverse of the Hessian; see the module's text."""

@@ -5,13 +5,18 @@
 Estimators, model selection and commands meet here.  :class:`LinearSettings` says what is minimised
 and how; a :class:`LinearProblem` is what does not depend on C (the sorted utilities, the map with
 X), so that a path over C prepares it once; :class:`LinearFit` is the answer with its certificate.
+
+From one C to the next.  What is known of the sum over pairs at a point (its value, its gradient,
+the violated pairs behind its Hessian) does not depend on C: a fit handed to the next one as
+``after`` gives an evaluation of the new F at its own solution without any work.  From there a
+forecast ``start`` is a direction to search; with known scores, that takes no product with X.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,12 +26,14 @@ from ranksvm._version import library_version
 from ranksvm.backends.native import COUNTINGS, NativeBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.matrix import MatrixMap
-from ranksvm.objective import RankObjective
+from ranksvm.maps.steady import SteadyScatter
+from ranksvm.objective import RankEval, RankObjective
 from ranksvm.pairs.oracle import LOSSES
 from ranksvm.pairs.order import PairOrder
 from ranksvm.solvers.base import (
     Callback,
     Point,
+    Resuming,
     Solver,
     SolverResult,
     Status,
@@ -34,7 +41,7 @@ from ranksvm.solvers.base import (
     missing_capabilities,
 )
 from ranksvm.solvers.bundle import Bundle
-from ranksvm.solvers.newton import Newton
+from ranksvm.solvers.newton import Newton, search
 from ranksvm.solvers.smoothing import SmoothedNewton
 
 __all__ = [
@@ -43,8 +50,10 @@ __all__ = [
     "LinearFit",
     "LinearProblem",
     "LinearSettings",
+    "Point",
     "check_query_weight",
     "linear_facts",
+    "total_pair_weight",
 ]
 
 SOLVERS: dict[str, Callable[..., Solver]] = {
@@ -63,6 +72,10 @@ REMEDY = {
     "loss='hinge'",
 }
 REDUCTIONS = ("sum", "mean", "query_mean")
+# Rounding of scores that came along by vector updates which needs no second look, against F.
+DRIFT = 1e-11
+# A forecast nearer than this to the last solution, relative to its length, is no direction.
+NEAR = 1e-4
 
 
 @dataclass(frozen=True)
@@ -94,7 +107,8 @@ class LinearSettings:
 class LinearFit:
     """A minimiser and how good it is: ``objective`` minus the optimum is at most ``gap``.
 
-    ``point`` holds the coefficients with their scores, to start another fit from.
+    ``point`` holds the coefficients with their scores, to start another fit from; ``evaluation``
+    what else is known there, for a fit ``after`` this one.
     """
 
     point: Point
@@ -107,6 +121,7 @@ class LinearFit:
     history: tuple[TraceRow, ...]
     solver: str
     tol: float
+    evaluation: RankEval | None = field(default=None, repr=False, compare=False)
 
     @property
     def coef(self) -> Array:
@@ -165,6 +180,7 @@ class LinearProblem:
         self._factor = reduce_weights(backend, settings.reduction, query_weight, len(utility))
         self._loss = LOSSES[settings.loss](backend)
         self._map = MatrixMap(X, n_threads=n_threads)
+        self._steady_map = SteadyScatter(self._map)
         self.n_pairs = int(sum(backend.pairs))
         self.solver = self._make_solver()
 
@@ -172,15 +188,17 @@ class LinearProblem:
     def n_features(self) -> int:
         return self._map.dim
 
-    def objective(self, C: float) -> RankObjective:
-        """F for this C."""
-        return RankObjective(self._map, self._loss, C * self._factor, self.groups)
+    def objective(self, C: float, *, steady: bool = False) -> RankObjective:
+        """F for this C; ``steady`` keeps its preconditioner from one C to the next."""
+        score_map = self._steady_map if steady else self._map
+        return RankObjective(score_map, self._loss, C * self._factor, self.groups)
 
     def solve(
         self,
         C: float | None = None,
         *,
         start: Array | Point | None = None,
+        after: LinearFit | None = None,
         callback: Callback | None = None,
     ) -> LinearFit:
         """Minimise F.
@@ -191,20 +209,30 @@ class LinearProblem:
             That of the settings when None.
         start : ndarray of shape (n_features,), Point or None
             Where to begin: coefficients, or a point whose scores are known; zero when None.
+        after : LinearFit or None
+            A fit of this problem for another C, whose knowledge is used again; without a
+            ``start`` the new fit begins at its solution.  The certificate is as good as ever.
         callback : callable or None
             Called as ``callback(row, coef)`` after every iteration; a true result stops.
         """
         before = self._map.n_products
-        objective = self.objective(self.settings.C if C is None else C)
+        known = None if after is None else after.evaluation
+        objective = self.objective(self.settings.C if C is None else C, steady=known is not None)
+        if after is not None and start is None:
+            start = after.point
         if start is None:
             start = np.zeros(self._map.dim)
         point = start if isinstance(start, Point) else objective.point(start)
-        result = self.solver.solve(objective, point, callback=callback)
-        exact, value = _at_exact_scores(result, objective)
+        if known is not None and isinstance(self.solver, Resuming):
+            evaluation = _search_towards(known.rescaled(objective), point)
+            result = self.solver.resume(objective, evaluation, callback=callback)
+        else:
+            result = self.solver.solve(objective, point, callback=callback)
+        end = _settle_scores(result, objective, carried=known is not None)
         return LinearFit(
-            point=exact,
-            objective=float(value),
-            gap=float(result.gap + abs(value - result.objective)),
+            point=end.point,
+            objective=float(end.value),
+            gap=float(result.gap + end.drift),
             n_iter=result.n_iter,
             n_products=self._map.n_products - before,
             n_pairs=self.n_pairs,
@@ -212,6 +240,7 @@ class LinearProblem:
             history=tuple(result.trace),
             solver=self.solver.name,
             tol=self.settings.tol,
+            evaluation=end.evaluation,
         )
 
     def _make_solver(self) -> Solver:
@@ -226,18 +255,53 @@ class LinearProblem:
         return solver
 
 
-def _at_exact_scores(result: SolverResult, objective: RankObjective) -> tuple[Point, float]:
-    """Return the solution with exact scores and the objective there.
+def _search_towards(evaluation: RankEval, point: Point) -> RankEval:
+    """Evaluate at a lower point on the way to ``point``; stay if there is none.
 
-    Solvers carry scores along by vector updates; the certificate must not rest on those.
+    Or if ``point`` is so near that the scores of the difference are rounding errors, which a
+    search that goes far would blow up.
     """
+    direction = point.plus(-1.0, evaluation.point)
+    if dot(direction.w, direction.w) <= NEAR**2 * evaluation.norm2:
+        return evaluation
+    trial = search(evaluation, direction)
+    lower: Any = evaluation if trial is None else trial.accept()
+    found: RankEval = lower
+    return found
+
+
+class _End(NamedTuple):
+    """A solution, F there, what rounding of its scores may have done to F, and what is known."""
+
+    point: Point
+    value: float
+    drift: float
+    evaluation: RankEval | None
+
+
+def _settle_scores(result: SolverResult, objective: RankObjective, *, carried: bool) -> _End:
+    """Make sure of the scores of a solution.
+
+    Solvers carry scores along by vector updates; the certificate must not rest on those.  So they
+    are computed anew.  On a path it is enough to know what the difference does: to first order the
+    loss changes by g.(X w - s), where C X'g is the gradient at hand, and the second order is that
+    of rounding squared.
+    """
+    evaluation: Any = result.evaluation
+    if carried and evaluation is not None:
+        moved = dot(evaluation.risk_grad, result.point.w)
+        drift = abs(moved - objective.C * dot(evaluation.loss.grad, result.point.scores))
+        if drift <= DRIFT * result.objective:
+            return _End(result.point, result.objective, 2.0 * drift, evaluation)
     exact = objective.point(result.point.w)
     drift = float(np.max(np.abs(exact.scores - result.point.scores), initial=0.0))
     if drift <= 1e-12 * (1.0 + float(np.max(np.abs(exact.scores), initial=0.0))):
-        return exact, result.objective
-    return exact, 0.5 * objective.inner(exact.w, exact) + objective.C * (
+        known = None if evaluation is None else replace(evaluation, point=exact)
+        return _End(exact, result.objective, 0.0, known)
+    value = 0.5 * objective.inner(exact.w, exact) + objective.C * (
         objective.loss.at(exact.scores).stated
     )
+    return _End(exact, value, abs(value - result.objective), None)
 
 
 def reduce_weights(
@@ -274,6 +338,18 @@ def reduce_weights(
     if query_weight is not None:
         backend.set_query_weight(weight)
     return 1.0 / total if reduction == "mean" else 1.0
+
+
+def total_pair_weight(
+    utility: Array,
+    groups: QueryGroups,
+    *,
+    item_weight: Array | None = None,
+    query_weight: Array | None = None,
+) -> float:
+    """Weight N of all comparable pairs: C over their sum is C over their mean divided by N."""
+    mass = NativeBackend(PairOrder(utility, groups, item_weight)).pair_weights
+    return float(mass.sum()) if query_weight is None else dot(query_weight, mass)
 
 
 def check_query_weight(weight: Any, groups: QueryGroups) -> Array | None:

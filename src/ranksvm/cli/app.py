@@ -140,7 +140,7 @@ def tune(
         typer.Option(
             "--C-grid",
             help="Values (0.1,1,10 or 2^-5,2^0) or a range from:to:how_many, evenly in log C; "
-            "ten around the default when left out.",
+            "19 powers of 2 around the default when left out.",
             show_default=False,
         ),
     ] = None,

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
+
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.cli.inputs import Items, aligned_columns, check_finite, read_items, score_items
@@ -28,7 +30,7 @@ from ranksvm.training import LinearFit, LinearProblem, LinearSettings, linear_fa
 
 __all__ = ["train", "tune"]
 
-_N_DEFAULT = 10  # values of C to try when no grid is given
+_N_DEFAULT = 19  # values of C to try when no grid is given
 _LOSS = {"squared_hinge": "squared hinge", "hinge": "hinge"}
 _REDUCTION = {
     "mean": "mean over pairs",
@@ -104,7 +106,7 @@ def tune(
 ) -> int | None:
     """Fit a path over C on folds or against a validation file; refit at the best C."""
     from ranksvm.model_selection.search import HeldOut, default_Cs, search_path
-    from ranksvm.model_selection.splitters import QueryKFold
+    from ranksvm.model_selection.splitters import QueryKFold, item_folds
     from ranksvm.training import total_pair_weight
 
     Cs: Sequence[float] | Array | None = None if grid is None else parse_grid(grid)
@@ -116,8 +118,11 @@ def tune(
         Cs = default_Cs(_N_DEFAULT, settings.reduction, total_pair_weight(items.labels, groups))
     split: dict[str, Any] = {}
     if valid is None:
-        ids = items.qid if items.qid is not None else range(groups.n_items)
-        split["folds"] = list(QueryKFold(folds).split(qid=ids))
+        split["folds"] = (
+            item_folds(items.labels, folds)
+            if items.qid is None
+            else list(QueryKFold(folds).split(qid=items.qid))
+        )
     else:
         held_out = read_items([valid], data)
         check_finite(held_out)
@@ -138,16 +143,18 @@ def tune(
             **split,
         )
     seconds = time.perf_counter() - began
-    for shortfall in search.shortfalls:
-        note(f"warning: {shortfall}")
+    for warning in (*search.undefined, *search.shortfalls):
+        note(f"warning: {warning}")
     if search.edge is not None:
-        note("warning: " + search.edge.replace("Give Cs that reach", "Give a --C-grid that reaches"))
+        note(
+            "warning: " + search.edge.replace("Give Cs that reach", "Give a --C-grid that reaches")
+        )
     table = [
         {"C": C, "mean": mean, "std": std, "splits": by_split}
         for C, mean, std, by_split in zip(
             search.Cs.tolist(),
             search.mean_scores.tolist(),
-            search.scores.std(axis=0).tolist(),
+            np.nanstd(search.scores, axis=0).tolist(),
             search.scores.T.tolist(),
             strict=True,
         )

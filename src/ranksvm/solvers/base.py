@@ -19,7 +19,7 @@ import enum
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -32,6 +32,7 @@ __all__ = [
     "Monitor",
     "Objective",
     "Point",
+    "Resuming",
     "Solver",
     "SolverResult",
     "Status",
@@ -180,7 +181,8 @@ Callback = Callable[["TraceRow", Array], Any]
 class SolverResult:
     """Where the solver ended and how good that is.
 
-    ``objective - optimum <= gap`` is certified, for the stated objective.
+    ``objective - optimum <= gap`` is certified, for the stated objective.  ``evaluation`` is what
+    is known at ``point``, where a :class:`Resuming` solver could go on; None if it was not kept.
     """
 
     point: Point
@@ -190,6 +192,7 @@ class SolverResult:
     n_iter: int
     n_products: int
     trace: Sequence[TraceRow]
+    evaluation: Eval | None = None
 
 
 class Solver(Protocol):
@@ -203,6 +206,17 @@ class Solver(Protocol):
     def solve(
         self, objective: Objective, start: Point, *, callback: Callback | None = None
     ) -> SolverResult: ...
+
+
+@runtime_checkable
+class Resuming(Protocol):
+    """A solver that starts as well from a point where the objective is evaluated already."""
+
+    def resume(
+        self, objective: Objective, evaluation: Eval, *, callback: Callback | None = None
+    ) -> SolverResult:
+        """Minimise ``objective`` from where ``evaluation``, one of its own, was made."""
+        ...
 
 
 def missing_capabilities(solver: Solver, objective: Objective) -> frozenset[str]:
@@ -264,8 +278,12 @@ class Monitor:
             return Status.CONVERGED
         return Status.STOPPED if stop else None
 
-    def result(self, status: Status, n_iter: int) -> SolverResult:
+    def result(self, status: Status, n_iter: int, last: Eval | None = None) -> SolverResult:
+        """Close the solve; ``last`` is handed on if it was made at the best point."""
         assert self.best is not None
+        kept = last if last is not None and last.point is self.best else None
+        if status is Status.STALLED and self.converged:  # a last bound was good enough
+            status = Status.CONVERGED
         return SolverResult(
             self.best,
             float(self.upper),
@@ -274,4 +292,5 @@ class Monitor:
             n_iter,
             self.n_products,
             tuple(self.trace),
+            kept,
         )

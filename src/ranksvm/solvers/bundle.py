@@ -128,11 +128,25 @@ class Bundle:
         search that led to the planes.
         """
         monitor = Monitor(objective, self.tol, callback)
-        model = _Model(start.w.size, self.patience)
+        return self._solve(objective, objective.at(start), monitor)
+
+    def resume(
+        self, objective: Objective, evaluation: Eval, *, callback: Callback | None = None
+    ) -> SolverResult:
+        """Minimise from where ``evaluation``, one of this objective, was made.
+
+        Planes of another strength of the risk would hold here, scaled like the risk.  They are
+        not asked for: near the new minimum they are far below the risk, and on paths over C they
+        saved products on some sets and cost more on others.
+        """
+        return self._solve(objective, evaluation, Monitor(objective, self.tol, callback))
+
+    def _solve(self, objective: Objective, center: Eval, monitor: Monitor) -> SolverResult:
+        origin = np.zeros_like(center.point.w)
+        model = _Model(origin.size, self.patience)
         if self.risk_lower is not None:
-            model.add(np.zeros_like(start.w), self.risk_lower)
+            model.add(origin, self.risk_lower)
         stall = _Stall()
-        center = objective.at(start)
         new = [center]
         step, trials = 1.0, 0
         iteration = 0
@@ -151,7 +165,7 @@ class Bundle:
             if status is None and iteration >= self.max_iter:
                 status = Status.MAX_ITER
             if status is not None:
-                return monitor.result(status, iteration)
+                return monitor.result(status, iteration, center)
 
             target = objective.point(w)
             if self.line_search:

@@ -22,7 +22,7 @@ Two ways of making sure of progress:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,10 +39,12 @@ from ranksvm.solvers.base import (
     dot,
 )
 
-__all__ = ["Newton"]
+__all__ = ["Newton", "Stepper", "search"]
 
 GLOBALIZATIONS = ("line_search", "trust_region")
 PRECONDITIONERS = ("auto", "diagonal", "none")
+# Largest ``eta`` of a resumed solve.
+_FORCING_NEAR = 0.3
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,20 @@ class Newton:
     ) -> SolverResult:
         """Minimise ``objective`` from ``start``."""
         monitor = Monitor(objective, self.tol, callback)
-        evaluation = objective.at(start)
-        monitor.offer(start, evaluation.primal, evaluation.dual)
+        return self._solve(objective, objective.at(start), monitor)
+
+    def resume(
+        self, objective: Objective, evaluation: Eval, *, callback: Callback | None = None
+    ) -> SolverResult:
+        """Minimise ``objective`` from where ``evaluation``, one of its own, was made.
+
+        Such a start is near the solution, where solving the systems further saves steps.
+        """
+        near = replace(self, forcing=min(self.forcing, _FORCING_NEAR))
+        return near._solve(objective, evaluation, Monitor(objective, self.tol, callback))
+
+    def _solve(self, objective: Objective, evaluation: Eval, monitor: Monitor) -> SolverResult:
+        monitor.offer(evaluation.point, evaluation.primal, evaluation.dual)
         status = monitor.record(0)
         stepper = Stepper(self, objective)
         iteration = 0
@@ -105,7 +119,7 @@ class Newton:
             evaluation, cg_steps = moved
             monitor.offer(evaluation.point, evaluation.primal, evaluation.dual)
             status = monitor.record(iteration, cg_steps)
-        return monitor.result(status, iteration)
+        return monitor.result(status, iteration, evaluation)
 
 
 class Stepper:

@@ -1,0 +1,52 @@
+"""Progress of a search on the screen: a bar on a terminal, lines of a log elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ranksvm.estimators.base import logged
+from ranksvm.model_selection.search import Progress
+
+__all__ = ["shown"]
+
+
+@contextmanager
+def shown(verbose: int, progress: Progress | None) -> Iterator[Progress | None]:
+    """Lend something that shows progress as far as ``verbose`` asks, and passes it on."""
+    if not verbose:
+        yield progress
+        return
+    bar = _bar()
+    with logged(verbose) as logger:
+
+        def tell(done: int, total: int, message: str) -> None:
+            if bar is None:
+                logger.info("%d of %d fits: %s", done, total, message)
+            else:
+                bar.update(task, total=total, completed=done, description=message)
+            if progress is not None:
+                progress(done, total, message)
+
+        if bar is None:
+            yield tell
+            return
+        with bar:
+            task = bar.add_task("fits", total=None)
+            yield tell
+
+
+def _bar() -> Any:
+    """Return rich's progress bar; None without rich or without a terminal to show it on."""
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+        from rich.progress import Progress as Bar
+    except ImportError:
+        return None
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return None
+    columns = BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}")
+    return Bar(*columns, console=console, transient=True)
