@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,8 +29,31 @@ from ranksvm.data.queries import QueryGroups
 from ranksvm.model_io import ModelRecord, write_model
 from ranksvm.pairs.accuracy import pairwise_accuracy
 from ranksvm.pairs.order import PairOrder
+from ranksvm.training import check_query_weight
 
-__all__ = ["BaseRanker", "check_utility", "logged", "plain_params"]
+__all__ = [
+    "FEATURE_FACTS",
+    "BaseRanker",
+    "TrainingData",
+    "check_utility",
+    "logged",
+    "plain_params",
+]
+
+
+# What fit notes of X before there is a model.
+FEATURE_FACTS = ("n_features_in_", "feature_names_in_", "_frame_columns")
+
+
+class TrainingData(NamedTuple):
+    """What a fit was given, checked: see ``LinearRankSVM.fit``; ``qid`` as it came."""
+
+    X: Any
+    utility: Array
+    groups: QueryGroups
+    qid: Any
+    item_weight: Array | None
+    query_weight: Array | None
 
 
 class BaseRanker(BaseEstimator):
@@ -143,6 +166,41 @@ class BaseRanker(BaseEstimator):
     def _feature_names(self) -> tuple[str, ...] | None:
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(map(str, names))
+
+    @contextmanager
+    def _fitting(self) -> Iterator[None]:
+        """Forget what a fit has noted of X when it fails: an older model still predicts then."""
+        before = {name: self.__dict__[name] for name in FEATURE_FACTS if name in self.__dict__}
+        try:
+            yield
+        except BaseException:  # an interrupt too
+            for name in FEATURE_FACTS:
+                self.__dict__.pop(name, None)
+            self.__dict__.update(before)
+            raise
+
+    def _check_training(
+        self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, query_weight: Any
+    ) -> TrainingData:
+        """Check everything that a fit is given, and take what is named out of a frame."""
+        if qid is not None and group is not None:
+            raise ValueError("qid and group are two names for one thing: give only one of them")
+        name = "qid" if group is None else "group"
+        X, y, qid, sample_weight = self._take_columns(
+            X, y, qid if group is None else group, sample_weight, qid_name=name
+        )
+        X = self._check_features(X, reset=True)
+        n_items = X.shape[0]
+        utility = check_utility(y, n_items)
+        groups = QueryGroups.from_qid(qid, n_items, name=name)
+        return TrainingData(
+            X,
+            utility,
+            groups,
+            qid,
+            check_item_weight(sample_weight, n_items),
+            check_query_weight(query_weight, groups),
+        )
 
     def _take_columns(
         self, X: Any, y: Any, qid: Any, sample_weight: Any, *, qid_name: str = "qid"

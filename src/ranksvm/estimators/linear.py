@@ -26,10 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ranksvm._checks import check_item_weight
 from ranksvm._threads import resolve_n_jobs
 from ranksvm.data.queries import QueryGroups
-from ranksvm.estimators.base import BaseRanker, check_utility, logged, plain_params
+from ranksvm.estimators.base import BaseRanker, TrainingData, logged, plain_params
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.model_io import ModelRecord
 from ranksvm.solvers.base import Array, TraceRow
@@ -37,14 +36,10 @@ from ranksvm.training import (
     LinearFit,
     LinearProblem,
     LinearSettings,
-    check_query_weight,
     linear_facts,
 )
 
 __all__ = ["LinearRankSVM"]
-
-# What fit notes of X before there is a model.
-FEATURE_FACTS = ("n_features_in_", "feature_names_in_", "_frame_columns")
 
 
 class LinearRankSVM(BaseRanker):
@@ -181,46 +176,26 @@ class LinearRankSVM(BaseRanker):
         -------
         self : LinearRankSVM
         """
-        before = {name: self.__dict__[name] for name in FEATURE_FACTS if name in self.__dict__}
-        try:
-            return self._fit(X, y, qid, group, sample_weight, query_weight, callback)
-        except BaseException:  # an interrupt too: what was fitted before still predicts
-            for name in FEATURE_FACTS:
-                self.__dict__.pop(name, None)
-            self.__dict__.update(before)
-            raise
+        with self._fitting():
+            settings = self._settings()
+            data = self._check_training(X, y, qid, group, sample_weight, query_weight)
+            self._solve(data, settings, callback)
+        return self
 
-    def _fit(
+    def _solve(
         self,
-        X: Any,
-        y: Any,
-        qid: Any,
-        group: Any,
-        sample_weight: Any,
-        query_weight: Any,
+        data: TrainingData,
+        settings: LinearSettings,
         callback: Callable[[TraceRow, Array], Any] | None,
-    ) -> LinearRankSVM:
-        settings = self._settings()
-        threads = resolve_n_jobs(self.n_jobs)
-        if qid is not None and group is not None:
-            raise ValueError("qid and group are two names for one thing: give only one of them")
-        name = "qid" if group is None else "group"
-        X, y, qid, sample_weight = self._take_columns(
-            X, y, qid if group is None else group, sample_weight, qid_name=name
-        )
-        X = self._check_features(X, reset=True)
-        n_items = X.shape[0]
-        utility = check_utility(y, n_items)
-        groups = QueryGroups.from_qid(qid, n_items, name=name)
-        item_weight = check_item_weight(sample_weight, n_items)
+    ) -> None:
         problem = LinearProblem(
-            X,
-            utility,
-            groups,
+            data.X,
+            data.utility,
+            data.groups,
             settings,
-            item_weight=item_weight,
-            query_weight=check_query_weight(query_weight, groups),
-            n_threads=threads,
+            item_weight=data.item_weight,
+            query_weight=data.query_weight,
+            n_threads=resolve_n_jobs(self.n_jobs),
         )
         with logged(self.verbose) as logger:
 
@@ -232,10 +207,9 @@ class LinearRankSVM(BaseRanker):
                 return callback is not None and callback(row, coef.copy())
 
             fit = problem.solve(start=self._start(problem.n_features), callback=report)
-        self._keep(fit, groups)
+        self._keep(fit, data.groups)
         if fit.shortfall is not None:
             warnings.warn(f"LinearRankSVM: {fit.shortfall}", ConvergenceWarning, stacklevel=3)
-        return self
 
     def predict(self, X: Any) -> Array:
         """Score items; larger is ranked higher.

@@ -18,22 +18,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from ranksvm._checks import check_item_weight
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.data.frames import split_frame
 from ranksvm.data.queries import QueryGroups
-from ranksvm.estimators.base import BaseRanker, check_utility
-from ranksvm.estimators.linear import FEATURE_FACTS, LinearRankSVM
+from ranksvm.estimators.base import FEATURE_FACTS, BaseRanker, TrainingData, check_utility
+from ranksvm.estimators.linear import LinearRankSVM
 from ranksvm.model_selection.progress import shown
 from ranksvm.model_selection.search import HeldOut, PathSearch, Progress, default_Cs, search_path
 from ranksvm.model_selection.splitters import QueryKFold, item_folds
-from ranksvm.training import (
-    LinearProblem,
-    LinearSettings,
-    check_query_weight,
-    total_pair_weight,
-)
+from ranksvm.training import LinearProblem, LinearSettings, total_pair_weight
 
 __all__ = ["LinearRankSVMCV"]
 
@@ -176,44 +170,28 @@ class LinearRankSVMCV(BaseRanker):
         -------
         self : LinearRankSVMCV
         """
-        before = {name: self.__dict__[name] for name in FEATURE_FACTS if name in self.__dict__}
-        try:
-            return self._fit(X, y, qid, group, sample_weight, query_weight, validation, progress)
-        except BaseException:  # an interrupt too: what was fitted before still predicts
-            for name in FEATURE_FACTS:
-                self.__dict__.pop(name, None)
-            self.__dict__.update(before)
-            raise
+        with self._fitting():
+            settings = self._settings()
+            data = self._check_training(X, y, qid, group, sample_weight, query_weight)
+            held_out, folds = None, None
+            if validation is not None:
+                held_out = self._check_validation(validation, y, qid if group is None else group)
+            else:
+                folds = self._folds(data.X, data.utility, data.qid)
+            self._search(data, settings, folds, held_out, progress)
+        return self
 
-    def _fit(
+    def _search(
         self,
-        X: Any,
-        y: Any,
-        qid: Any,
-        group: Any,
-        sample_weight: Any,
-        query_weight: Any,
-        validation: Any,
+        data: TrainingData,
+        settings: LinearSettings,
+        folds: Any,
+        held_out: HeldOut | None,
         progress: Progress | None,
-    ) -> LinearRankSVMCV:
-        settings = self._settings()
+    ) -> None:
         threads = resolve_n_jobs(self.n_jobs)
-        if qid is not None and group is not None:
-            raise ValueError("qid and group are two names for one thing: give only one of them")
-        name = "qid" if group is None else "group"
-        named_y, named_qid = y, qid if group is None else group
-        X, y, qid, sample_weight = self._take_columns(X, y, named_qid, sample_weight, qid_name=name)
-        X = self._check_features(X, reset=True)
-        utility = check_utility(y, X.shape[0])
-        groups = QueryGroups.from_qid(qid, X.shape[0], name=name)
-        weights = {
-            "item_weight": check_item_weight(sample_weight, X.shape[0]),
-            "query_weight": check_query_weight(query_weight, groups),
-        }
-        held_out = None
-        if validation is not None:
-            held_out = self._check_validation(validation, named_y, named_qid)
-        folds = None if held_out is not None else self._folds(X, utility, qid)
+        X, utility, groups = data.X, data.utility, data.groups
+        weights = {"item_weight": data.item_weight, "query_weight": data.query_weight}
         Cs = self.Cs
         if isinstance(Cs, Integral) and not isinstance(Cs, bool):
             Cs = default_Cs(
@@ -262,7 +240,6 @@ class LinearRankSVMCV(BaseRanker):
             )
         if search.edge is not None:
             warnings.warn(f"LinearRankSVMCV: {search.edge}", UserWarning, stacklevel=3)
-        return self
 
     def predict(self, X: Any) -> Array:
         """Score items with the refitted model; larger is ranked higher.
