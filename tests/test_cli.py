@@ -58,7 +58,8 @@ def run(capsysbinary, monkeypatch):
     """Run a command in this process; gives exit code, stdout and stderr."""
 
     def run(*arguments, stdin: bytes = b""):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        buffer = io.BufferedReader(io.BytesIO(stdin))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(buffer))
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
         out, err = capsysbinary.readouterr()
@@ -322,6 +323,48 @@ def test_pipes(folder, tmp_path):
     assert piped.stderr == b""
     both = subprocess.run([PROGRAM, "predict", "-", "-"], input=b"", capture_output=True)
     assert both.returncode == 2
+    shown = subprocess.run(
+        [PROGRAM, "info", "-", "--json"], input=model.stdout, capture_output=True, check=True
+    )
+    assert json.loads(shown.stdout)["kind"] == "linear model"
+    subprocess.run([PROGRAM, "convert", "-", tmp_path / "m.dat"], input=model.stdout, check=True)
+    assert (tmp_path / "m.dat").read_bytes().startswith(b"SVM-light")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="redirections of a POSIX shell")
+def test_streams_that_are_closed_or_full(folder):
+    def shell(command: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            f"{PROGRAM} {command}", shell=True, cwd=folder, capture_output=True, text=True
+        )
+
+    assert shell("info test.txt >&-").returncode == 0
+    assert shell("train train.txt 2>&-").returncode == 0
+    if Path("/dev/full").exists():
+        for command in ("--help", "info test.txt", "predict model.safetensors test.txt"):
+            full = shell(f"{command} >/dev/full")
+            assert full.returncode != 0
+            assert "Traceback" not in full.stderr
+            assert "No space left" in full.stderr
+        full = shell("train train.txt -o /dev/full")
+        assert (full.returncode, "/dev/full: No space left" in full.stderr) == (3, True)
+
+
+def test_python_dash_m(folder):
+    done = subprocess.run(
+        [sys.executable, "-m", "ranksvm", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"ranksvm {ranksvm.__version__}\n"
+
+
+def test_a_tuned_model_to_stdout_leaves_its_table_on_stderr(folder):
+    done = subprocess.run(
+        [PROGRAM, "tune", folder / "train.txt", "--C-grid", "0.1,1,10", "-o", "-"],
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout[8:9] == b"{"
+    assert b"best" in done.stderr
 
 
 # --- evaluate and compare ------------------------------------------------------------------------
@@ -413,6 +456,22 @@ def test_default_metrics_follow_the_labels():
         assert default_metrics(np.array(labels)) == ("pairwise_accuracy", "kendall_tau")
 
 
+def test_default_metrics_that_no_query_defines(good, folder, tmp_path):
+    (tmp_path / "flat.txt").write_text("1 qid:1 1:3\n1 qid:1 1:1\n", encoding="ascii")
+    (tmp_path / "s").write_text("1\n2\n", encoding="ascii")
+    out = good("evaluate", tmp_path / "flat.txt", "--scores", tmp_path / "s")
+    assert out.splitlines()[-1].split() == ["pairwise_accuracy", "-"]
+    found = json.loads(
+        good("evaluate", tmp_path / "flat.txt", "--scores", tmp_path / "s", "--json")
+    )
+    assert found["metrics"]["pairwise_accuracy"] is None
+    assert found["metrics"]["map"] == 1.0
+    report = json.loads(
+        good("train", folder / "train.txt", "--valid", tmp_path / "flat.txt", "--json")
+    )
+    assert report["valid"]["pairwise_accuracy"] is None
+
+
 # --- info and convert ----------------------------------------------------------------------------
 
 
@@ -437,6 +496,40 @@ def test_info_of_a_model(good, folder):
     text = good("info", folder / "model.safetensors")
     assert "objective" in text
     assert "largest weights" in text
+
+
+def test_info_of_odd_data(good, tmp_path):
+    (tmp_path / "a.txt").write_text("1 qid:1 1:3\n1.0000001 qid:1 1:1 #c\n", encoding="ascii")
+    found = json.loads(good("info", tmp_path / "a.txt", "--json"))
+    assert found["labels"] == {"1": 1, "1.0000001": 1}
+    assert (found["smallest_value"], found["largest_value"]) == (1.0, 3.0)
+    assert found["document_ids"] is False
+    (tmp_path / "b.txt").write_text("1 qid:1 1:-3\n2 qid:1 1:NULL\n", encoding="ascii")
+    found = json.loads(good("info", tmp_path / "b.txt", "--json", "--missing", "nan"))
+    assert (found["smallest_value"], found["largest_value"]) == (-3.0, -3.0)
+    assert found["missing_values"] == 1
+    (tmp_path / "c.txt").write_text('# JSON: {"a":1}\n1 qid:1 1:3\n', encoding="ascii")
+    assert json.loads(good("info", tmp_path / "c.txt", "--json"))["items"] == 1
+
+
+def test_indices_from_zero_are_remembered(run, good, tmp_path):
+    data = tmp_path / "z.txt"
+    data.write_text("1 qid:1 0:3 1:1\n0 qid:1 0:1 1:2\n", encoding="ascii")
+    good("train", data, "--zero-based", "-o", tmp_path / "m")
+    (tmp_path / "t.txt").write_text("1 qid:1 1:2\n", encoding="ascii")
+    expected = good("predict", tmp_path / "m", tmp_path / "t.txt", "--zero-based")
+    assert good("predict", tmp_path / "m", tmp_path / "t.txt") == expected
+    assert "0" in json.loads(good("info", tmp_path / "m", "--json"))["largest_weights"]
+    data.write_text("1 qid:1 1:3 2:1\n0 qid:1 1:1 2:2\n", encoding="ascii")
+    good("train", data, "-o", tmp_path / "m")
+    code, _, err = run("predict", tmp_path / "m", tmp_path / "t.txt", "--zero-based")
+    assert (code, "indices that begin at 1" in err) == (2, True)
+
+
+def test_convert_missing_values(good, tmp_path):
+    (tmp_path / "a.txt").write_text("1 qid:1 1:-3\n2 qid:1 1:NULL\n", encoding="ascii")
+    good("convert", tmp_path / "a.txt", tmp_path / "b.txt", "--missing", "nan")
+    assert "1:NULL" in (tmp_path / "b.txt").read_text()
 
 
 @pytest.mark.parametrize("table", ["t.csv", "t.tsv", "t.parquet"])
@@ -505,11 +598,12 @@ def test_train_and_predict_with_tables(good, table, samples, name):
 def test_table_errors(run, table, folder, tmp_path):
     cases = {
         ("train", "train.csv"): "no column 'label'",
+        ("train", "train.csv", "--label-column", "grade", "--docid-column", "id"): "column 'id'",
         ("train", "train.csv", "--label-column", "grade"): "not numbers: 'query'",
         ("train", "train.csv", "--label-column", "grade", "--qid-column", "nope"): "column 'nope'",
         ("train", "train.csv", "train.parquet"): "different formats",
         ("train", "train.csv", "--format", "parquet"): "cannot be read as parquet",
-        ("train", "train.csv", "--label-column", "query"): "must be finite numbers",
+        ("train", "train.csv", "--label-column", "query"): "labels that are finite numbers",
     }
     for (command, *arguments), message in cases.items():
         files = [table / a if (table / a).exists() else a for a in arguments]
@@ -518,13 +612,80 @@ def test_table_errors(run, table, folder, tmp_path):
         assert message in err
     (tmp_path / "holes.csv").write_text("label,qid,a\n1,1,2\n0,1,\n", encoding="ascii")
     code, _, err = run("train", tmp_path / "holes.csv")
-    assert (code, "column 'a' has 1 missing values, the first in row 2" in err) == (3, True)
+    assert (code, "column 'a' has 1 missing value, the first in row 2" in err) == (3, True)
     assert run("train", tmp_path / "holes.csv", "--missing", "zero")[0] == 0
+    texts = {
+        "label,qid,a\n": "has no rows",
+        "label,qid,a\n1,x,2\n0,,3\n": "column 'qid' has no query id in row 2",
+        "label,qid,a,a\n1,1,2,3\n0,1,3,4\n": "several columns called 'a'",
+        "label,qid,a\n1,\xe9,2\n0,\xe9,3\n": "is not UTF-8 text in row 1",
+        "label,qid,\xe9\n1,1,2\n": "is not UTF-8 text",
+    }
+    for text, message in texts.items():
+        (tmp_path / "bad.csv").write_text(text, encoding="latin-1")
+        code, _, err = run("train", tmp_path / "bad.csv")
+        assert (code, message in err) == (3, True), err
     (tmp_path / "few.csv").write_text("qid,other\n1,2\n", encoding="ascii")
     run("train", table / "train.csv", "--label-column", "grade", "--qid-column", "query", "-o",
         table / "m")  # fmt: skip
     code, _, err = run("predict", table / "m", tmp_path / "few.csv")
     assert (code, "lacks 6 of the 6 features" in err) == (3, True)
+
+
+def test_a_table_without_queries_is_told(run, tmp_path):
+    (tmp_path / "t.csv").write_text("label,query,a\n1,1,2\n0,1,3\n", encoding="ascii")
+    code, out, err = run("train", tmp_path / "t.csv")
+    assert (code, "1 query, 2 features" in out) == (0, True)
+    assert "no column 'qid', so all items are one ranking; --qid-column" in err
+    assert run("train", tmp_path / "t.csv", "--ignore-qid")[2] == ""
+
+
+def test_compressed_tables(good, table, tmp_path):
+    with gzip.open(tmp_path / "t.csv.gz", "wb") as file:
+        file.write((table / "train.csv").read_bytes())
+    columns = ("--label-column", "grade", "--qid-column", "query")
+    plain = good("train", table / "train.csv", *columns, "--json")
+    packed = good("train", tmp_path / "t.csv.gz", *columns, "--json")
+    assert json.loads(packed)["objective"] == json.loads(plain)["objective"]
+
+
+def test_tables_and_models_without_names(run, good, folder, tmp_path):
+    """Columns f1, f2, ... are matched by their numbers; with others it would be a guess."""
+    good("convert", folder / "test.txt", tmp_path / "t.csv")
+    header, *lines = (tmp_path / "t.csv").read_text().splitlines()
+    names = header.replace('"', "").split(",")
+    turned = names[:3] + names[:2:-1]
+    rows = [dict(zip(names, line.split(","), strict=True)) for line in lines]
+    text = "\n".join(",".join(row) for row in [turned, *([r[n] for n in turned] for r in rows)])
+    (tmp_path / "turned.csv").write_text(text, encoding="ascii")
+    expected = good("predict", folder / "model.safetensors", folder / "test.txt")
+    found = good("predict", folder / "model.safetensors", tmp_path / "turned.csv")
+    np.testing.assert_allclose(
+        [float(s) for s in found.split()], [float(s) for s in expected.split()], rtol=1e-12
+    )
+    (tmp_path / "odd.csv").write_text(text.replace("label", "rel"), encoding="ascii")
+    code, _, err = run("predict", folder / "model.safetensors", tmp_path / "odd.csv")
+    assert (code, "named columns, 'rel' for example" in err) == (3, True)
+
+
+def test_a_model_with_names_and_text_without(run, good, table, folder, tmp_path):
+    columns = ("--label-column", "grade", "--qid-column", "query")
+    good("train", table / "train.csv", *columns, "-o", tmp_path / "m")
+    assert len(good("predict", tmp_path / "m", folder / "test.txt").split()) > 0
+    (tmp_path / "few.txt").write_text("1 qid:1 1:3\n", encoding="ascii")
+    code, _, err = run("predict", tmp_path / "m", tmp_path / "few.txt")
+    assert (code, "6 features with names, 'feature 0' for example" in err) == (3, True)
+
+
+def test_a_model_from_a_table_scores_the_frame_in_python(good, table):
+    import pandas as pd
+
+    columns = ("--label-column", "grade", "--qid-column", "query")
+    good("train", table / "train.csv", *columns, "-o", table / "m")
+    frame = pd.read_csv(table / "train.csv")
+    model = ranksvm.load(table / "m")
+    expected = good("predict", table / "m", table / "train.csv", *columns)
+    np.testing.assert_allclose(model.predict(frame), [float(s) for s in expected.split()])
 
 
 def test_tables_need_pyarrow(run, table, monkeypatch):
@@ -548,9 +709,39 @@ def test_tables_need_pyarrow(run, table, monkeypatch):
         (("train", "{f}/none.txt"), 3, "none.txt"),
         (("train", "{t}/bad.txt"), 3, "bad.txt, line 2"),
         (("train", "{t}/flat.txt"), 3, "no comparable pair"),
-        (("train", "{f}/train.txt", "--C", "-1"), 3, "C must be a positive"),
+        (("train", "{f}/train.txt", "--C", "-1"), 2, "C must be a positive"),
+        (("train", "{f}/train.txt", "--tol", "0"), 2, "tol must be"),
+        (("train", "{f}/train.txt", "-j", "0"), 2, "--jobs"),
+        (("train", "{f}/train.txt", "--valid", "{f}/none.txt", "-o", "{t}/m"), 3, "none.txt"),
+        (("train", "{f}/train.txt", "--conventions", "letor"), 2, "--valid"),
+        (("train", "{f}/train.txt", "--svmrank-c", "1", "--C", "1"), 2, "--svmrank-c sets"),
+        (("train", "{f}/train.txt", "--svmrank-c", "1", "--loss", "hinge"), 2, "--svmrank-c sets"),
+        (("train", "{f}/train.txt", "--svmrank-l", "2"), 2, "--svmrank-l"),
+        (("train", "{f}/train.txt", "--json", "-o", "-"), 2, "standard output"),
+        (("train", "{f}/train.txt", "-o", "{f}/train.txt"), 2, "is the input"),
+        (("train", "{f}/train.txt", "-o", "{f}/m.csv"), 2, "a name for a table"),
+        (("train", "{f}/train.txt", "-o", ""), 2, "is empty"),
+        (("train", "{f}/train.txt", "-o", "{f}"), 3, "is a directory"),
+        (("train", "-", "--valid", "-"), 2, "only one input"),
+        (("train", "{t}/wide.txt"), 3, "Number the features without gaps"),
+        (("train", "{t}/zero.txt"), 3, "Use --zero-based"),
+        (("train", "{t}/null.txt"), 3, "Use --missing nan or --missing zero"),
+        (("train", "{t}/null.txt", "--missing", "nan"), 3, "the first in item 2, feature 2"),
+        (("train", "{t}/twice.txt"), 3, "Use --duplicates last or --duplicates sum"),
+        (("train", "{t}/some.txt"), 3, "use --ignore-qid"),
+        (("tune", "{f}/train.txt", "--valid", "{f}/valid.txt", "--folds", "3"), 2, "only one"),
+        (("tune", "{f}/train.txt", "--folds", "1"), 2, "folds"),
+        (("tune", "{f}/train.txt", "-m", "ndgc"), 2, "ndgc"),
+        (("predict", "{f}/model.safetensors", "{f}/test.txt", "-o", "{f}/test.txt"), 2, "input"),
+        (
+            ("predict", "{f}/model.safetensors", "{f}/test.txt", "--trec-run", "--tag", "a b"),
+            2,
+            "one word",
+        ),
+        (("convert", "{f}/model.safetensors", "{t}/m.csv"), 2, "a name for a table"),
+        (("convert", "{f}/train.txt", "{t}/m.csv.gz"), 2, "not written compressed"),
         (("train", "{f}/train.txt", "--loss", "absolute"), 2, "absolute"),
-        (("train", "{f}/train.txt", "--solver", "newton", "--loss", "hinge"), 3, "smoothed_newton"),
+        (("train", "{f}/train.txt", "--solver", "newton", "--loss", "hinge"), 2, "smoothed_newton"),
         (("train", "{f}/train.txt", "-m", "map"), 2, "--valid"),
         (("train", "{f}/train.txt", "-o", "{f}/none/m"), 3, "none"),
         (("train",), 2, "TRAIN"),
@@ -560,7 +751,7 @@ def test_tables_need_pyarrow(run, table, monkeypatch):
         (("evaluate", "{f}/test.txt", "--scores", "{t}/short.txt"), 3, "2 scores for"),
         (("evaluate", "{f}/test.txt", "--scores", "{t}/words.txt"), 3, "txt, line 2: found 'two'"),
         (("evaluate", "{f}/test.txt", "--scores", "{t}/blank.txt"), 3, "txt, line 2: found ''"),
-        (("evaluate", "{f}/test.txt", "--model", "{f}/model.safetensors", "-m", "ndgc"), 3, "ndgc"),
+        (("evaluate", "{f}/test.txt", "--model", "{f}/model.safetensors", "-m", "ndgc"), 2, "ndgc"),
         (("compare", "{f}/test.txt", "{f}/train.txt"), 2, "two or more"),
         (("compare", "{f}/test.txt", "{f}/train.txt", "{f}/train.txt"), 2, "named twice"),
         (("info", "{f}/none"), 3, "none"),
@@ -575,6 +766,11 @@ def test_errors_have_a_line_and_a_code(run, folder, tmp_path, arguments, code, m
         "short": "1\n2\n",
         "words": "1\ntwo\n",
         "blank": "1\n\n2\n",
+        "wide": "1 qid:1 2147483647:3\n0 qid:1 1:1\n",
+        "zero": "1 qid:1 0:3\n0 qid:1 1:1\n",
+        "null": "1 qid:1 1:3 2:1\n0 qid:1 1:1 2:NULL\n",
+        "twice": "1 qid:1 1:3 1:3\n0 qid:1 1:1\n",
+        "some": "1 qid:1 1:3\n0 1:1\n",
     }
     for name, text in texts.items():
         (tmp_path / f"{name}.txt").write_text(text, encoding="ascii")

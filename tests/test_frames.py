@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 
-from ranksvm import LinearRankSVM
+from ranksvm import LinearRankSVM, load
 from ranksvm.data.frames import drop_columns, is_frame, split_frame
 from ranksvm.datasets import make_ranking
 
@@ -61,6 +61,16 @@ def test_qid_alone_by_name(sample, make):
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-10)
     grouped = LinearRankSVM().fit(frame, sample.y, group="query")
     np.testing.assert_array_equal(grouped.coef_, model.coef_)
+
+
+def test_a_loaded_model_knows_which_columns_are_no_features(sample, make, tmp_path):
+    frame = make(columns(sample))
+    model = LinearRankSVM().fit(frame, "label", qid="query", sample_weight="weight")
+    model.save(tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
 
 
 def test_ids_and_labels_as_series(sample):

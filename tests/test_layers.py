@@ -39,6 +39,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "cli": ANYTHING,
     "demo": ANYTHING,
     "__init__": ANYTHING,
+    "__main__": ANYTHING,
 }
 
 # What a user surely has. Everything else is imported where it is used.
@@ -111,7 +112,7 @@ def component(path: Path, root: Path = PACKAGE) -> str:
 
 
 def is_helper(name: str) -> bool:
-    return name.startswith("_") and name not in {"_core", "__init__"}
+    return name.startswith("_") and name not in {"_core", "__init__", "__main__"}
 
 
 def allowed_imports(name: str) -> frozenset[str]:

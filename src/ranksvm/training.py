@@ -14,6 +14,7 @@ forecast ``start`` is a direction to search; with known scores, that takes no pr
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -72,6 +73,7 @@ REMEDY = {
     "loss='hinge'",
 }
 REDUCTIONS = ("sum", "mean", "query_mean")
+BYTES_PER_FEATURE = 56  # seven vectors: coefficients, gradients, directions
 # Rounding of scores that came along by vector updates which needs no second look, against F.
 DRIFT = 1e-11
 # A forecast nearer than this to the last solution, relative to its length, is no direction.
@@ -101,6 +103,16 @@ class LinearSettings:
         check_choice("reduction", self.reduction, REDUCTIONS)
         check_choice("counting", self.counting, COUNTINGS)
         check_choice("solver", self.solver, ("auto", *SOLVERS))
+        for capability in sorted(missing_capabilities(self.make_solver(), LOSSES[self.loss])):
+            raise ValueError(
+                f"solver={self.solver!r} does not work with loss={self.loss!r}: "
+                f"{REMEDY[capability]}"
+            )
+
+    def make_solver(self) -> Solver:
+        """Return the solver; "auto" is the fastest one for the loss."""
+        name = AUTO_SOLVER[self.loss] if self.solver == "auto" else self.solver
+        return SOLVERS[name](tol=self.tol, max_iter=self.max_iter)
 
 
 @dataclass(frozen=True)
@@ -170,6 +182,7 @@ class LinearProblem:
         query_weight: Array | None = None,
         n_threads: int = 1,
     ) -> None:
+        check_room(X.shape[1])
         self.settings = settings
         self.groups = groups
         backend = NativeBackend(
@@ -182,7 +195,7 @@ class LinearProblem:
         self._map = MatrixMap(X, n_threads=n_threads)
         self._steady_map = SteadyScatter(self._map)
         self.n_pairs = int(sum(backend.pairs))
-        self.solver = self._make_solver()
+        self.solver = settings.make_solver()
 
     @property
     def n_features(self) -> int:
@@ -243,17 +256,6 @@ class LinearProblem:
             evaluation=end.evaluation,
         )
 
-    def _make_solver(self) -> Solver:
-        settings = self.settings
-        name = AUTO_SOLVER[settings.loss] if settings.solver == "auto" else settings.solver
-        solver = SOLVERS[name](tol=settings.tol, max_iter=settings.max_iter)
-        for capability in sorted(missing_capabilities(solver, self.objective(1.0))):
-            raise ValueError(
-                f"solver={settings.solver!r} does not work with loss={settings.loss!r}: "
-                f"{REMEDY[capability]}"
-            )
-        return solver
-
 
 def _search_towards(evaluation: RankEval, point: Point) -> RankEval:
     """Evaluate at a lower point on the way to ``point``; stay if there is none.
@@ -302,6 +304,21 @@ def _settle_scores(result: SolverResult, objective: RankObjective, *, carried: b
         objective.loss.at(exact.scores).stated
     )
     return _End(exact, value, abs(value - result.objective), None)
+
+
+def check_room(n_features: int) -> None:
+    """Raise when vectors of so many features cannot fit into memory: a file with a huge index."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # a system that does not tell
+        return
+    needed = BYTES_PER_FEATURE * n_features
+    if needed > 0.8 * memory:
+        raise MemoryError(
+            f"X has {n_features:,} features, and a fit needs about {needed / 1e9:.0f} GB for "
+            f"vectors of that length; there are {memory / 1e9:.0f} GB. Number the features without "
+            "gaps."
+        )
 
 
 def reduce_weights(

@@ -10,22 +10,35 @@ files.py      info, convert
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command; ends the process with an exit code (see ``ranksvm --help``)."""
+    for name in ("stdout", "stderr"):  # a daemon may have closed them
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     try:
         from ranksvm.cli.app import app
+
+        app(args=None if argv is None else list(argv), prog_name="ranksvm")
     except ImportError as error:
         if error.name not in ("typer", "rich"):
             raise
-        print(
-            f"ranksvm: the command line needs {error.name}: pip install 'ranksvm[cli]'",
-            file=sys.stderr,
-        )
-        sys.exit(5)
-    app(args=None if argv is None else list(argv), prog_name="ranksvm")
+        _end(f"the command line needs {error.name}: pip install 'ranksvm[cli]'", 5)
+    except KeyboardInterrupt:
+        _end("interrupted", 130)
+    except OSError as error:  # of a stdout that takes nothing
+        _end(f"standard output: {error.strerror or error}", 3)
+
+
+def _end(message: str, code: int) -> NoReturn:
+    print(f"ranksvm: error: {message}", file=sys.stderr)
+    # What is left in the buffers is not written a second time.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(code)

@@ -17,6 +17,7 @@ from ranksvm.cli.options import (
     data_options,
     solver_options,
 )
+from ranksvm.cli.output import UsageProblem
 
 __all__ = ["app"]
 
@@ -83,8 +84,15 @@ def train(
         typer.Option("--output", "-o", help="Where the model goes.", show_default=False),
     ] = None,
     C: Annotated[
-        float, typer.Option("--C", "-C", help="Weight of the loss.", rich_help_panel="Model")
-    ] = 50.0,
+        float | None,
+        typer.Option(
+            "--C",
+            "-C",
+            help="Weight of the loss: 50 by default.",
+            show_default=False,
+            rich_help_panel="Model",
+        ),
+    ] = None,
     svmrank_c: Annotated[
         float | None,
         typer.Option(
@@ -95,17 +103,21 @@ def train(
         ),
     ] = None,
     svmrank_l: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--svmrank-l",
             min=1,
             max=2,
-            help="SVM^rank's -l, with --svmrank-c.",
+            help="SVM^rank's -l, with --svmrank-c: 1 by default.",
+            show_default=False,
             rich_help_panel="Model",
         ),
-    ] = 1,
+    ] = None,
     metrics: Metrics = None,
-    conventions: ConventionsOption = Conventions.standard,
+    conventions: Annotated[
+        Conventions | None,
+        typer.Option(help="Whose definitions of the metrics.", show_default=False),
+    ] = None,
     json: Json = False,
     *,
     options: SolverOptions,
@@ -114,10 +126,11 @@ def train(
     """Learn a linear model and save it."""
     from ranksvm.cli import learn
 
-    svmrank = None if svmrank_c is None else (svmrank_c, svmrank_l)
-    return learn.train(
-        files, valid, output, C, svmrank, metrics, conventions.rules, json, options, data
-    )
+    if svmrank_l is not None and svmrank_c is None:
+        raise UsageProblem("--svmrank-l goes with --svmrank-c")
+    svmrank = None if svmrank_c is None else (svmrank_c, svmrank_l or 1)
+    rules = None if conventions is None else conventions.rules
+    return learn.train(files, valid, output, C, svmrank, metrics, rules, json, options, data)
 
 
 @command(
@@ -134,7 +147,10 @@ def tune(
         str | None,
         typer.Option(help="Data to choose C on, instead of folds.", show_default=False),
     ] = None,
-    folds: Annotated[int, typer.Option(help="Folds; no query is split.")] = 5,
+    folds: Annotated[
+        int | None,
+        typer.Option(min=2, help="Folds; no query is split: 5 by default.", show_default=False),
+    ] = None,
     grid: Annotated[
         str | None,
         typer.Option(
@@ -239,8 +255,8 @@ def compare(
     ],
     metrics: Metrics = None,
     conventions: ConventionsOption = Conventions.standard,
-    permutations: Annotated[int, typer.Option(help="Of the randomisation test.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Of the randomisation test.")] = 0,
+    permutations: Annotated[int, typer.Option(min=1, help="Of the randomisation test.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="Of the randomisation test.")] = 0,
     json: Json = False,
     *,
     data: DataOptions,

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ranksvm.cli.inputs import Items, is_model, read_any_model, read_items
-from ranksvm.cli.options import SUFFIXES, DataOptions, Format
-from ranksvm.cli.output import UsageProblem, number, show_json, show_table
-from ranksvm.cli.write import open_output, write_record
+from ranksvm.cli.options import COMPRESSED, DataOptions, Format, Missing, format_named
+from ranksvm.cli.output import UsageProblem, note, number, show_json, show_table
+from ranksvm.cli.write import check_output, write_record
 
 __all__ = ["convert", "info"]
 
@@ -44,9 +44,10 @@ def _about_data(file: str, data: DataOptions) -> dict[str, Any]:
     groups = items.groups
     X = items.X
     sparse = hasattr(X, "indptr")
-    n_values = int(X.nnz if sparse else np.count_nonzero(X))
-    lowest = X.data.min(initial=0.0) if sparse else X.min(initial=0.0)
-    highest = X.data.max(initial=0.0) if sparse else X.max(initial=0.0)
+    n_cells = X.shape[0] * X.shape[1]
+    values = X.data if sparse else X
+    finite = values[np.isfinite(values)]
+    some = {"initial": 0.0} if sparse and len(values) < n_cells else {}  # the zeros not stored
     used = np.unique(X.indices).size if sparse else int((X != 0.0).any(axis=0).sum())
     return {
         "kind": "data",
@@ -60,9 +61,10 @@ def _about_data(file: str, data: DataOptions) -> dict[str, Any]:
         "features": int(X.shape[1]),
         "features_used": int(used),
         "storage": "CSR" if sparse else "dense",
-        "density": n_values / max(1, X.shape[0] * X.shape[1]),
-        "smallest_value": float(lowest),
-        "largest_value": float(highest),
+        "density": int(np.count_nonzero(values)) / max(1, n_cells),
+        "smallest_value": float(finite.min(**some)) if finite.size or some else None,
+        "largest_value": float(finite.max(**some)) if finite.size or some else None,
+        "missing_values": int(np.isnan(values).sum()),
         **_about_labels(items),
         "document_ids": items.documents() is not None,
     }
@@ -78,7 +80,10 @@ def _about_labels(items: Items) -> dict[str, Any]:
     groups = items.groups
     pairs = NativeBackend(PairOrder(items.y, groups)).pairs
     labels: dict[str, Any] = (
-        {f"{value:g}": int(count) for value, count in zip(values, counts, strict=True)}
+        {
+            repr(int(value) if value == int(value) else float(value)): int(count)
+            for value, count in zip(values, counts, strict=True)
+        }
         if len(values) <= _MOST_LABELS
         else {
             "distinct": len(values),
@@ -96,7 +101,8 @@ def _about_labels(items: Items) -> dict[str, Any]:
 def _about_model(file: str, top: int) -> dict[str, Any]:
     record = read_any_model(file)
     coef = record.arrays["coef"]
-    names = record.feature_names or [str(j + 1) for j in range(len(coef))]
+    first = 0 if record.facts.get("zero_based") else 1
+    names = record.feature_names or [str(j + first) for j in range(len(coef))]
     largest = np.argsort(-np.abs(coef), kind="stable")[: max(0, top)]
     facts = dict(record.facts)
     objective, gap = facts.pop("objective", None), facts.pop("gap", None)
@@ -116,16 +122,26 @@ def _about_model(file: str, top: int) -> dict[str, Any]:
 def convert(source: str, target: str, data: DataOptions) -> None:
     """Write what was read in another format."""
     if is_model(source):
+        check_output(target, [source], model=True)
         write_record(target, read_any_model(source))
         return
+    check_output(target, [source])
     if Path(target).suffix == ".safetensors":
         raise UsageProblem(f"{source} holds data, and {target} is a name for a model")
+    form = format_named(target)
+    if form is not Format.letor and Path(target).suffix.lower() in COMPRESSED:
+        raise UsageProblem(
+            f"{target}: tables are not written compressed; Parquet is smaller than CSV by itself"
+        )
     items = read_items([source], data, comments=True)
-    form = SUFFIXES.get(Path(target).suffix.lower(), Format.letor)
     if form is Format.letor:
         _to_letor(items, target, data)
     else:
-        _to_table(items, target, form)
+        if items.comments is not None and items.documents() is None:
+            note("comments that name no document (docid = ...) have no place in a table")
+        from ranksvm.cli.tables import write_table
+
+        write_table(items, target, form)
 
 
 def _to_letor(items: Items, target: str, data: DataOptions) -> None:
@@ -142,40 +158,5 @@ def _to_letor(items: Items, target: str, data: DataOptions) -> None:
         items.qid,
         comments=comments,
         zero_based=data.zero_based,
+        missing="NULL" if data.missing is Missing.nan else "error",
     )
-
-
-def _to_table(items: Items, target: str, form: Format) -> None:
-    try:
-        import pyarrow
-        from pyarrow import csv, parquet
-    except ImportError:
-        raise ImportError(
-            "CSV and Parquet files need pyarrow: pip install 'ranksvm[tables]'"
-        ) from None
-    X = items.X
-    if hasattr(X, "indptr"):
-        if X.shape[0] * X.shape[1] > 50 * max(1, X.nnz):
-            raise UsageProblem(
-                f"a table would hold {X.shape[0] * X.shape[1]:,} values, of which {X.nnz:,} are "
-                "not zero: sparse data belong into LETOR text"
-            )
-        X = X.toarray()
-    columns: dict[str, Any] = {"label": items.labels}
-    if items.qid is not None:
-        columns["qid"] = items.qid
-    documents = items.documents()
-    if documents is not None:
-        columns["docid"] = list(documents)
-    names = items.feature_names or [f"f{j + 1}" for j in range(X.shape[1])]
-    taken = sorted(set(names) & set(columns))
-    if taken:
-        raise UsageProblem(f"features are called like other columns: {', '.join(taken)}")
-    columns.update((name, X[:, j]) for j, name in enumerate(names))
-    table = pyarrow.table(columns)
-    with open_output(target) as file:
-        if form is Format.parquet:
-            parquet.write_table(table, file)
-        else:
-            separator = "\t" if form is Format.tsv else ","
-            csv.write_csv(table, file, csv.WriteOptions(delimiter=separator))

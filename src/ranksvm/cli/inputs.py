@@ -7,6 +7,7 @@ told apart by what they begin with.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,15 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
-from ranksvm.cli.options import DataOptions, Format, Missing
-from ranksvm.cli.output import UsageProblem, note, progress
+from ranksvm.cli.options import DataOptions, Format
+from ranksvm.cli.output import UsageProblem, counted, note, progress
 from ranksvm.data.queries import QueryGroups
+from ranksvm.model_io import ModelRecord
 
 __all__ = [
     "Items",
     "aligned_columns",
     "check_finite",
     "is_model",
+    "only_one_stdin",
     "read_any_model",
     "read_items",
     "read_scores",
@@ -48,6 +51,10 @@ class Items:
     feature_names : tuple of str, or None
     source : str
         Name of the file or files, for messages.
+    zero_based : bool or None
+        Whether the indices in the file begin at 0; None for tables.
+    others : tuple of str
+        Columns of a table that are no features.
     """
 
     X: Any
@@ -57,6 +64,8 @@ class Items:
     documents: Callable[[], Sequence[str | None] | None]
     feature_names: tuple[str, ...] | None
     source: str
+    zero_based: bool | None = None
+    others: tuple[str, ...] = ()
 
     @property
     def groups(self) -> QueryGroups:
@@ -67,13 +76,24 @@ class Items:
         """The labels, or an error that says which column was looked for."""
         if self.y is None:
             raise ValueError(
-                f"{self.source} has no column with labels. Name it with --label-column."
+                f"{self.source} has no column 'label'. Name the right one with --label-column."
             )
         return self.y
 
 
+def only_one_stdin(*paths: str | None) -> None:
+    """Refuse to read stdin twice."""
+    if sum(path == "-" for path in paths) > 1:
+        raise UsageProblem("only one input can come from standard input (-)")
+
+
 def read_items(
-    paths: Sequence[str], options: DataOptions, *, labels: bool = True, comments: bool = False
+    paths: Sequence[str],
+    options: DataOptions,
+    *,
+    labels: bool = True,
+    comments: bool = False,
+    record: ModelRecord | None = None,
 ) -> Items:
     """Read one or several files of one format, as one set.
 
@@ -86,6 +106,8 @@ def read_items(
         Whether a table without a label column is an error.
     comments : bool
         Whether to keep the comments of LETOR text, and the document ids in them.
+    record : ModelRecord or None
+        The model that the items are for; it knows whether its indices begin at 0.
     """
     formats = {options.format_of(path) for path in paths}
     if len(formats) > 1:
@@ -93,20 +115,28 @@ def read_items(
         raise UsageProblem(f"files of different formats ({names}) cannot be read as one set")
     source = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     if formats == {Format.letor}:
-        return _read_letor(paths, options, source, comments=comments)
-    return _read_tables(paths, formats.pop(), options, source, labels=labels)
+        base = None if record is None else record.facts.get("zero_based")
+        if base is False and options.zero_based:
+            raise UsageProblem("--zero-based: the model was trained on indices that begin at 1")
+        zero_based = options.zero_based or bool(base)
+        return _read_letor(paths, options, source, comments=comments, zero_based=zero_based)
+    from ranksvm.cli.tables import read_tables
+
+    return read_tables(paths, formats.pop(), options, source, labels=labels)
 
 
 def _read_letor(
-    paths: Sequence[str], options: DataOptions, source: str, *, comments: bool
+    paths: Sequence[str], options: DataOptions, source: str, *, comments: bool, zero_based: bool
 ) -> Items:
     from ranksvm.data.svmlight import load_letor
 
     with progress(f"reading {source}") as advance:
         data = load_letor(
             list(paths) if len(paths) > 1 else paths[0],
-            zero_based=options.zero_based,
+            zero_based=zero_based,
             missing=options.missing.value,
+            duplicates=options.duplicates.value,
+            qid="ignore" if options.ignore_qid else "auto",
             comments=comments,
             n_jobs=options.jobs,
             progress=lambda done, total: advance(done, total, f"{done / 1e6:.0f} MB"),
@@ -114,103 +144,12 @@ def _read_letor(
 
     def documents() -> list[str | None] | None:
         ids = data.docids
-        return None if ids is None else ids.tolist()
+        known = ids is not None and any(one is not None for one in ids)
+        return ids.tolist() if ids is not None and known else None
 
-    return Items(data.X, data.y, data.qid, data.comments, documents, None, source)
-
-
-def _read_tables(
-    paths: Sequence[str], form: Format, options: DataOptions, source: str, *, labels: bool
-) -> Items:
-    pyarrow = _import_pyarrow()
-    with progress(f"reading {source}"):
-        tables = [_read_table(path, form) for path in paths]
-        try:
-            table = pyarrow.concat_tables(tables, promote_options="permissive")
-        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
-            raise ValueError(f"{source}: the columns do not fit together: {error}") from None
-    from ranksvm.data.frames import check_numeric, split_frame
-
-    there = set(table.column_names)
-    if labels and options.label_column not in there:
-        raise ValueError(
-            f"{source} has no column {options.label_column!r} with the labels; it has "
-            f"{', '.join(map(repr, table.column_names[:8]))}. Name it with --label-column."
-        )
-    if options.qid_column not in there and options.qid_column != DataOptions.qid_column:
-        raise ValueError(f"{source} has no column {options.qid_column!r} with the query ids.")
-    named = {
-        "label": options.label_column,
-        "qid": options.qid_column,
-        "docid": options.docid_column,
-    }
-    features, columns = split_frame(
-        table, **{key: name for key, name in named.items() if name in there}
+    return Items(
+        data.X, data.y, data.qid, data.comments, documents, None, source, zero_based=zero_based
     )
-    try:
-        check_numeric(features)
-        X = _matrix(features, options.missing)
-    except ValueError as error:
-        raise ValueError(f"{source}: {error}") from None
-    y = columns.get("label")
-    if y is not None:
-        y = np.asarray(y)
-        if y.dtype.kind not in "biuf" or not np.isfinite(y.astype(np.float64)).all():
-            raise ValueError(
-                f"{source}: the labels in column {options.label_column!r} must be finite numbers, "
-                "none missing."
-            )
-        y = y.astype(np.float64)
-
-    def documents() -> list[str | None] | None:
-        ids = columns.get("docid")
-        return None if ids is None else [None if d is None else str(d) for d in ids.tolist()]
-
-    names = tuple(map(str, features.column_names))
-    return Items(X, y, columns.get("qid"), None, documents, names, source)
-
-
-def _import_pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError:
-        raise ImportError(
-            "CSV and Parquet files need pyarrow: pip install 'ranksvm[tables]'"
-        ) from None
-    return pyarrow
-
-
-def _read_table(path: str, form: Format) -> Any:
-    import pyarrow
-    from pyarrow import csv, parquet
-
-    # A table is read as a whole, so stdin is too.
-    file: Any = pyarrow.BufferReader(sys.stdin.buffer.read()) if path == "-" else path
-    try:
-        if form is Format.parquet:
-            return parquet.ParquetFile(file).read()
-        separator = "\t" if form is Format.tsv else ","
-        return csv.read_csv(file, parse_options=csv.ParseOptions(delimiter=separator))
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowKeyError) as error:
-        raise ValueError(f"{path} cannot be read as {form.value}: {error}") from None
-
-
-def _matrix(features: Any, missing: Missing) -> Array:
-    """Columns of numbers to a matrix in Fortran order, one column at a time."""
-    X = np.empty((features.num_rows, features.num_columns), order="F")
-    for j, name in enumerate(features.column_names):
-        column = features.column(j)
-        X[:, j] = column.to_numpy()
-        absent = np.isnan(X[:, j])
-        if not absent.any() or missing is Missing.nan:
-            continue
-        if missing is Missing.error:
-            raise ValueError(
-                f"column {name!r} has {int(absent.sum())} missing values, the first in row "
-                f"{int(np.argmax(absent)) + 1}. Fill them in, or use --missing zero."
-            )
-        X[absent, j] = 0.0
-    return X
 
 
 def read_scores(path: str, n_items: int) -> Array:
@@ -254,30 +193,43 @@ def _complain_about_scores(path: str, text: bytes) -> None:
 def is_model(path: str) -> bool:
     """Whether a file begins like a model: ours, or one of SVM^rank."""
     if path == "-":
-        return False
+        return _begins_like_a_model(_peek_stdin(), None)
     with open(path, "rb") as file:
-        head = file.read(16)
-    return head.startswith(b"SVM-light") or (len(head) > 8 and head[8:9] == b"{")
+        return _begins_like_a_model(file.read(16), os.fstat(file.fileno()).st_size)
 
 
-def read_any_model(path: str) -> Any:
-    """Read a model file of ours or a linear one of SVM^rank; returns a ModelRecord."""
+def _peek_stdin() -> bytes:
+    """Return what stdin begins with, and leave it there."""
+    buffer: Any = sys.stdin.buffer
+    return bytes(buffer.peek(16)[:16])
+
+
+def _begins_like_a_model(head: bytes, size: int | None) -> bool:
+    if head.startswith(b"SVM-light"):
+        return True
+    # The length of the header in eight bytes, then the header; text would be far too long.
+    length = int.from_bytes(head[:8], "little")
+    return head[8:9] == b"{" and length < (2**32 if size is None else size)
+
+
+def read_any_model(path: str) -> ModelRecord:
+    """Read a model file of ours or a linear one of SVM^rank."""
     if path == "-":
-        from ranksvm.model_io import read_model
-
-        return read_model(sys.stdin.buffer)
-    with open(path, "rb") as file:
-        foreign = file.read(9) == b"SVM-light"
-    if foreign:
+        head = _peek_stdin()
+    else:
+        with open(path, "rb") as file:
+            head = file.read(16)
+    source: Any = sys.stdin.buffer if path == "-" else path
+    if head.startswith(b"SVM-light"):
         from ranksvm.export.svmrank import read_svmrank
 
-        return read_svmrank(path)
+        return read_svmrank(source)
     from ranksvm.model_io import read_model
 
-    return read_model(path)
+    return read_model(source)
 
 
-def score_items(record: Any, items: Items, jobs: int | None) -> Array:
+def score_items(record: ModelRecord, items: Items, jobs: int | None) -> Array:
     """Scores of items under a model.
 
     With feature names on both sides, columns are matched by name.  Without, features that the
@@ -315,8 +267,20 @@ def _matched(
     items: Items, names: Sequence[str] | None, n_features: int, whose: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Columns of the items that somebody else has too, and where they are there."""
-    if names is not None and items.feature_names is not None:
-        columns = {name: j for j, name in enumerate(items.feature_names)}
+    mine = items.feature_names
+    if mine is not None and names is None:
+        names = tuple(f"f{j + 1}" for j in range(n_features))  # as `ranksvm convert` calls them
+        if not set(mine) <= set(names):
+            strange = next(name for name in mine if name not in set(names))
+            raise ValueError(
+                f"the {whose} has {n_features} features without names, and {items.source} has "
+                f"named columns, {strange!r} for example. Columns f1 to f{n_features} would be "
+                "matched; `ranksvm convert` writes such tables."
+            )
+        here = np.arange(len(mine))
+        return here, np.array([int(name[1:]) - 1 for name in mine], dtype=np.int64)
+    if names is not None and mine is not None:
+        columns = {name: j for j, name in enumerate(mine)}
         missing = [name for name in names if name not in columns]
         if missing:
             raise ValueError(
@@ -325,6 +289,11 @@ def _matched(
             )
         here = np.array([columns[name] for name in names], dtype=np.int64)
         return here, np.arange(n_features)
+    if names is not None and items.X.shape[1] != n_features:
+        raise ValueError(
+            f"the {whose} has {n_features} features with names, {names[0]!r} for example, and "
+            f"{items.source} has {items.X.shape[1]} without. Use a table with these columns."
+        )
     if items.X.shape[1] > n_features:
         note(
             f"{items.source} has {items.X.shape[1]} features, the {whose} {n_features}: the others "
@@ -337,8 +306,19 @@ def _matched(
 def check_finite(items: Items) -> None:
     """Refuse features that are missing or infinite."""
     values = items.X.data if hasattr(items.X, "indptr") else items.X
-    if not np.isfinite(values).all():
-        raise ValueError(
-            f"{items.source} has missing or infinite feature values. Use --missing zero, or fill "
-            "them in first."
-        )
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    if hasattr(items.X, "indptr"):
+        at = int(np.argmax(bad))
+        row = int(np.searchsorted(items.X.indptr, at, side="right"))
+        column = int(items.X.indices[at])
+    else:
+        row, column = (int(k) for k in np.unravel_index(int(np.argmax(bad)), values.shape))
+        row += 1
+    name = items.feature_names[column] if items.feature_names else str(column + 1)
+    raise ValueError(
+        f"{items.source} has {counted(int(bad.sum()), 'value')} that are missing or infinite, the "
+        f"first in item {row}, feature {name}. Fill them in; --missing zero does so for missing "
+        "ones."
+    )

@@ -12,16 +12,17 @@ from ranksvm._vectors import Array
 from ranksvm.cli.inputs import (
     Items,
     is_model,
+    only_one_stdin,
     read_any_model,
     read_items,
     read_scores,
     score_items,
 )
 from ranksvm.cli.options import DataOptions, Rules
-from ranksvm.cli.output import UsageProblem, show_json, show_table
-from ranksvm.cli.write import open_output
+from ranksvm.cli.output import UsageProblem, as_usage, show_json, show_table
+from ranksvm.cli.write import check_output, open_output
 
-__all__ = ["compare", "default_metrics", "evaluate", "predict"]
+__all__ = ["check_metrics", "compare", "default_metrics", "evaluate", "judge", "predict"]
 
 # More grades than this are taken for real-valued utilities.
 _MOST_GRADES = 32
@@ -35,14 +36,41 @@ def default_metrics(y: Array) -> tuple[str, ...]:
     return ("pairwise_accuracy", "kendall_tau")
 
 
+def check_metrics(metrics: Sequence[str] | None) -> None:
+    """Names of metrics are looked at before the work."""
+    if metrics:
+        from ranksvm.metrics import parse_metric
+
+        with as_usage():
+            for name in metrics:
+                parse_metric(name)
+
+
+def judge(
+    y: Array, scores: Array, qid: Any, metrics: Sequence[str] | None, conventions: Rules
+) -> dict[str, float | None]:
+    """Metrics of a ranking; None for one of the default ones that no query defines."""
+    from ranksvm.metrics import evaluate, evaluate_queries, parse_metric
+
+    if metrics:
+        return dict(evaluate(y, scores, qid, metrics=metrics, conventions=conventions))
+    table = evaluate_queries(y, scores, qid, metrics=default_metrics(y), conventions=conventions)
+    return {
+        name: None if np.isnan(values).all() else parse_metric(name).mean(values)
+        for name, values in table.columns.items()
+    }
+
+
 def predict(
     model: str, files: Sequence[str], output: str, trec_run: bool, tag: str, data: DataOptions
 ) -> None:
     """Write scores."""
-    if model == "-" and "-" in files:
-        raise UsageProblem("MODEL and DATA cannot both come from stdin")
+    only_one_stdin(model, *files)
+    check_output(output, [model, *files])
+    if trec_run and (not tag or len(tag.split()) != 1):
+        raise UsageProblem(f"--tag {tag!r}: a tag is one word")
     record = read_any_model(model)
-    items = read_items(files, data, labels=False, comments=trec_run)
+    items = read_items(files, data, labels=False, comments=trec_run, record=record)
     scores = score_items(record, items, data.jobs)
     with open_output(output) as file:
         if trec_run:
@@ -74,40 +102,45 @@ def evaluate(
     """Judge one ranking."""
     if sum(given is not None for given in (scores, model, run)) != 1:
         raise UsageProblem("give one of --scores, --model and --run")
+    only_one_stdin(*files, scores, model, run)
+    check_metrics(metrics)
     y: Array
     if run is not None:
         y, values, qid = _joined(files, run)
     else:
-        items = read_items(files, data)
+        record = None if model is None else read_any_model(model)
+        items = read_items(files, data, record=record)
         y, qid = items.labels, items.qid
-        if model is not None:
-            values = score_items(read_any_model(model), items, data.jobs)
+        if record is not None:
+            values = score_items(record, items, data.jobs)
         else:
             assert scores is not None
             values = read_scores(scores, len(y))
-    names = tuple(metrics or default_metrics(y))
     if per_query:
-        from ranksvm.metrics import evaluate_queries
-
-        table = evaluate_queries(y, values, qid, metrics=names, conventions=conventions)
-        columns = {name: table.columns[name] for name in names}
-        ids = [str(q) for q in table.ids.tolist()]
-        if json:
-            show_json({"qid": table.ids, "metrics": columns, "conventions": conventions})
-        else:
-            rows = [[q, *(float(columns[n][at]) for n in names)] for at, q in enumerate(ids)]
-            show_table(["qid", *names], rows, exact=True)
+        _by_query(y, values, qid, metrics, conventions, json)
         return
-    from ranksvm.metrics import evaluate as judge
-
-    found = judge(y, values, qid, metrics=names, conventions=conventions)
+    found = judge(y, values, qid, metrics, conventions)
     if json:
         queries = 1 if qid is None else len(np.unique(qid))
         show_json(
             {"metrics": found, "conventions": conventions, "items": len(y), "queries": queries}
         )
     else:
-        show_table(["metric", "value"], [[name, float(found[name])] for name in names])
+        show_table(["metric", "value"], [list(row) for row in found.items()])
+
+
+def _by_query(
+    y: Array, scores: Array, qid: Any, metrics: Sequence[str] | None, conventions: Rules, json: bool
+) -> None:
+    from ranksvm.metrics import evaluate_queries
+
+    names = tuple(metrics or default_metrics(y))
+    table = evaluate_queries(y, scores, qid, metrics=names, conventions=conventions)
+    if json:
+        show_json({"qid": table.ids, "metrics": table.columns, "conventions": conventions})
+        return
+    rows = [[str(row.pop("qid")), *row.values()] for row in table.rows()]
+    show_table(["qid", *table.columns], rows, exact=True)
 
 
 def _joined(files: Sequence[str], run: str) -> tuple[Array, Array, Any]:
@@ -133,13 +166,17 @@ def compare(
     """Compare rankings, each with each."""
     if len(rankings) < 2:
         raise UsageProblem("give two or more rankings to compare")
-    items = read_items([file], data)
+    only_one_stdin(file, *rankings)
+    check_metrics(metrics)
+    named = _short_names(rankings)
+    records = {name: read_any_model(path) for name, path in named.items() if is_model(path)}
+    items = read_items([file], data, record=next(iter(records.values()), None))
     y = items.labels
     scores = {
-        name: score_items(read_any_model(path), items, data.jobs)
-        if is_model(path)
+        name: score_items(records[name], items, data.jobs)
+        if name in records
         else read_scores(path, len(y))
-        for name, path in _short_names(rankings).items()
+        for name, path in named.items()
     }
     from ranksvm.metrics import compare as compare_rankings
 

@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.cli.inputs import Items, aligned_columns, check_finite, read_items, score_items
+from ranksvm.cli.inputs import (
+    Items,
+    aligned_columns,
+    check_finite,
+    only_one_stdin,
+    read_items,
+    score_items,
+)
+from ranksvm.cli.judge import check_metrics, judge
 from ranksvm.cli.options import DataOptions, Rules, SolverOptions
 from ranksvm.cli.output import (
     NOT_CONVERGED,
     UsageProblem,
+    as_usage,
+    counted,
     note,
     number,
     progress,
     show_json,
     show_table,
 )
-from ranksvm.cli.write import write_record
+from ranksvm.cli.write import check_output, is_stdout, write_record
 from ranksvm.data.queries import QueryGroups
 from ranksvm.model_io import ModelRecord
 from ranksvm.training import LinearFit, LinearProblem, LinearSettings, linear_facts
+
+if TYPE_CHECKING:
+    from ranksvm.model_selection.search import PathSearch
 
 __all__ = ["train", "tune"]
 
@@ -43,35 +57,43 @@ def train(
     files: Sequence[str],
     valid: str | None,
     output: str | None,
-    C: float,
+    C: float | None,
     svmrank: tuple[float, int] | None,
     metrics: Sequence[str] | None,
-    conventions: Rules,
+    conventions: Rules | None,
     json: bool,
     options: SolverOptions,
     data: DataOptions,
 ) -> int | None:
-    """Fit once, judge on a validation file if there is one, save."""
-    if metrics and valid is None:
-        raise UsageProblem("--metric judges a model on the file of --valid; there is none")
+    """Fit once, save, judge on a validation file if there is one."""
+    if (metrics or conventions) and valid is None:
+        raise UsageProblem(
+            "--metric and --conventions are about the file of --valid; there is none"
+        )
+    check_outputs(output, [*files, valid], json)
+    check_metrics(metrics)
+    if svmrank is not None and any(v is not None for v in (C, options.loss, options.reduction)):
+        raise UsageProblem("--svmrank-c sets --C, --loss and --reduction; give no others")
+    settings = make_settings(C, options)
     items = read_items(files, data)
+    held_out = None if valid is None else read_items([valid], data)
     groups = items.groups
-    settings = LinearSettings(C=C, **asdict(options))
     if svmrank is not None:
         from ranksvm.export.svmrank import from_svmrank_c
 
         c, loss = svmrank
         C, reduction = from_svmrank_c(c, groups, items.labels, loss=loss)
-        settings = LinearSettings(
-            C=C, **{**asdict(options), "loss": "hinge", "reduction": reduction}
-        )
+        settings = replace(settings, C=C, loss="hinge", reduction=reduction)
     began = time.perf_counter()
     fit = fit_items(items, groups, settings, data.jobs)
     seconds = time.perf_counter() - began
     record = make_record(items, groups, settings, fit)
-    judged = {} if valid is None else judge_on(record, valid, metrics, conventions, data)
     if output is not None:
         write_record(output, record)
+    judged = None
+    if held_out is not None:
+        scores = score_items(record, held_out, data.jobs)
+        judged = judge(held_out.labels, scores, held_out.qid, metrics, conventions or "standard")
     report = {
         "data": describe(items, groups, fit.n_pairs),
         "settings": asdict(settings),
@@ -82,20 +104,20 @@ def train(
         "iterations": fit.n_iter,
         "products": fit.n_products,
         "seconds": seconds,
-        "valid": judged or None,
+        "valid": judged,
         "model": output,
     }
     if json:
         show_json(report)
     else:
-        show_training(report, to_stderr=output == "-")
+        show_training(report, to_stderr=is_stdout(output))
     return finish(fit)
 
 
 def tune(
     files: Sequence[str],
     valid: str | None,
-    folds: int,
+    folds: int | None,
     grid: str | None,
     metric: str | None,
     conventions: Rules,
@@ -109,15 +131,20 @@ def tune(
     from ranksvm.model_selection.splitters import QueryKFold, item_folds
     from ranksvm.training import total_pair_weight
 
+    if valid is not None and folds is not None:
+        raise UsageProblem("--valid and --folds are two ways to choose C: give only one")
+    check_outputs(output, [*files, valid], json)
+    check_metrics(None if metric is None else [metric])
     Cs: Sequence[float] | Array | None = None if grid is None else parse_grid(grid)
+    settings = make_settings(None, options)
     items = read_items(files, data)
     check_finite(items)
     groups = items.groups
-    settings = LinearSettings(**asdict(options))
     if Cs is None:
         Cs = default_Cs(_N_DEFAULT, settings.reduction, total_pair_weight(items.labels, groups))
     split: dict[str, Any] = {}
     if valid is None:
+        folds = 5 if folds is None else folds
         split["folds"] = (
             item_folds(items.labels, folds)
             if items.qid is None
@@ -143,13 +170,41 @@ def tune(
             **split,
         )
     seconds = time.perf_counter() - began
-    for warning in (*search.undefined, *search.shortfalls):
-        note(f"warning: {warning}")
-    if search.edge is not None:
-        note(
-            "warning: " + search.edge.replace("Give Cs that reach", "Give a --C-grid that reaches")
-        )
-    table = [
+    where = valid if valid is not None else f"{folds} folds"
+    fit = None
+    if output is not None:
+        best = replace(settings, C=search.best_C)
+        fit = fit_items(items, groups, best, data.jobs, start=search.mean_coef[search.best_index])
+        selection = {
+            "metric": search.metric,
+            "conventions": conventions,
+            "on": where,
+            "Cs": search.Cs.tolist(),
+            "mean_scores": search.mean_scores.tolist(),
+        }
+        write_record(output, make_record(items, groups, best, fit, {"selection": selection}))
+    warn_about(search)
+    report = {
+        "C": search.best_C,
+        "score": search.best_score,
+        "metric": search.metric,
+        "conventions": conventions,
+        "on": where,
+        "table": search_table(search),
+        "seconds": seconds,
+        "model": output,
+    }
+    if json:
+        show_json(report)
+    else:
+        show_search(report, one_split=valid is not None, to_stderr=is_stdout(output))
+    early = NOT_CONVERGED if search.shortfalls else None
+    return early if fit is None else finish(fit) or early
+
+
+def search_table(search: PathSearch) -> list[dict[str, Any]]:
+    """One row for every C."""
+    return [
         {"C": C, "mean": mean, "std": std, "splits": by_split}
         for C, mean, std, by_split in zip(
             search.Cs.tolist(),
@@ -159,50 +214,56 @@ def tune(
             strict=True,
         )
     ]
-    fit = None
-    if output is not None:
-        best = replace(settings, C=search.best_C)
-        fit = fit_items(items, groups, best, data.jobs, start=search.mean_coef[search.best_index])
-        selection = {
-            "metric": search.metric,
-            "conventions": conventions,
-            "on": valid if valid is not None else f"{folds} folds",
-            "Cs": search.Cs.tolist(),
-            "mean_scores": search.mean_scores.tolist(),
-        }
-        write_record(output, make_record(items, groups, best, fit, {"selection": selection}))
-    if json:
-        show_json(
-            {
-                "C": search.best_C,
-                "score": search.best_score,
-                "metric": search.metric,
-                "conventions": conventions,
-                "on": valid if valid is not None else f"{folds} folds",
-                "table": table,
-                "seconds": seconds,
-                "model": output,
-            }
-        )
-    elif output != "-":
-        where = f"{folds} folds" if valid is None else valid
-        print(f"{where}, {search.metric}, {len(table)} values of C, {seconds:.2f} s")
-        names = ["C", search.metric, *(["std"] if valid is None else []), ""]
-        show_table(
-            names,
-            [
-                [
-                    f"{row['C']:.6g}",
-                    row["mean"],
-                    *([row["std"]] if valid is None else []),
-                    "best" if row["C"] == search.best_C else "",
-                ]
-                for row in table
-            ],
-        )
-        if fit is not None:
-            print(f"model written to {output}")
-    return None if fit is None else finish(fit)
+
+
+def warn_about(search: PathSearch) -> None:
+    """Tell what is wrong with a search, if anything."""
+    n_fits = search.scores.size
+    for trouble, what in ((search.undefined, "splits do not count"), (search.shortfalls, "")):
+        if trouble:
+            what = what or f"of {n_fits} fits ended early"
+            note(f"warning: {len(trouble)} {what}, the first of them: {trouble[0]}")
+    if search.edge is not None:
+        edge = search.edge.replace("Give Cs that reach", "Give a --C-grid that reaches")
+        note(f"warning: {edge}")
+
+
+def show_search(report: Mapping[str, Any], *, one_split: bool, to_stderr: bool) -> None:
+    """Show what every C is worth."""
+    metric, table = report["metric"], report["table"]
+    stream = sys.stderr if to_stderr else sys.stdout
+    print(
+        f"{report['on']}, {metric}, {counted(len(table), 'value')} of C, {report['seconds']:.2f} s",
+        file=stream,
+    )
+    spread = [] if one_split else ["std"]
+    rows = [
+        [
+            f"{row['C']:.6g}",
+            row["mean"],
+            *(row[name] for name in spread),
+            "best" if row["C"] == report["C"] else "",
+        ]
+        for row in table
+    ]
+    show_table(["C", metric, *spread, ""], rows, to_stderr=to_stderr)
+    if report["model"] is not None and not to_stderr:
+        print(f"model written to {report['model']}")
+
+
+def check_outputs(output: str | None, inputs: Sequence[str | None], json: bool) -> None:
+    """Look before the work at where things come from and go to."""
+    only_one_stdin(*inputs)
+    check_output(output, inputs, model=True)
+    if json and is_stdout(output):
+        raise UsageProblem("the model and --json cannot both go to standard output")
+
+
+def make_settings(C: float | None, options: SolverOptions) -> LinearSettings:
+    """Make settings of options; what was not given keeps its default."""
+    given: dict[str, Any] = {"C": C, **asdict(options)}
+    with as_usage():
+        return LinearSettings(**{k: v for k, v in given.items() if v is not None})
 
 
 def parse_grid(text: str) -> list[float]:
@@ -261,30 +322,18 @@ def make_record(
     facts: Mapping[str, Any] | None = None,
 ) -> ModelRecord:
     """Put together what is saved."""
+    found = {**linear_facts(fit, groups), **(facts or {})}
+    if items.zero_based is not None:
+        found["zero_based"] = items.zero_based
+    if items.others:
+        found["frame_columns"] = list(items.others)
     return ModelRecord(
         kind="linear",
         params=asdict(settings),
         arrays={"coef": fit.coef},
         feature_names=items.feature_names,
-        facts={**linear_facts(fit, groups), **(facts or {})},
+        facts=found,
     )
-
-
-def judge_on(
-    record: ModelRecord,
-    path: str,
-    metrics: Sequence[str] | None,
-    conventions: Rules,
-    data: DataOptions,
-) -> dict[str, float]:
-    """Metrics of a model on a file."""
-    from ranksvm.cli.judge import default_metrics
-    from ranksvm.metrics import evaluate
-
-    items = read_items([path], data)
-    scores = score_items(record, items, data.jobs)
-    names = metrics or default_metrics(items.labels)
-    return evaluate(items.labels, scores, items.qid, metrics=names, conventions=conventions)
 
 
 def describe(items: Items, groups: QueryGroups, n_pairs: int) -> dict[str, Any]:
@@ -302,11 +351,12 @@ def show_training(report: Mapping[str, Any], *, to_stderr: bool) -> None:
     """Tell about a fit in a few lines."""
     data, settings = report["data"], report["settings"]
     lines = [
-        "{source}: {items:,} items, {queries:,} queries, {features:,} features, {pairs:,} "
-        "pairs".format(**data),
+        f"{data['source']}: {counted(data['items'], 'item')}, "
+        f"{counted(data['queries'], 'query')}, {counted(data['features'], 'feature')}, "
+        f"{counted(data['pairs'], 'pair')}",
         f"{_LOSS[settings['loss']]}, {_REDUCTION[settings['reduction']]}, C = {settings['C']:.6g}",
         f"objective {report['objective']:.8g}, certified relative gap "
-        f"{report['relative_gap']:.1e}, {report['iterations']} iterations, "
+        f"{report['relative_gap']:.1e}, {counted(report['iterations'], 'iteration')}, "
         f"{report['seconds']:.2f} s",
     ]
     if report["valid"]:

@@ -19,17 +19,19 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from ranksvm.cli.output import guarded
+from ranksvm.cli.output import UsageProblem, guarded
 
 __all__ = [
     "Conventions",
     "DataOptions",
+    "Duplicates",
     "Format",
     "Missing",
     "Rules",
     "SolverOptions",
     "command",
     "data_options",
+    "format_named",
     "solver_options",
 ]
 
@@ -91,6 +93,15 @@ class Missing(StrEnum):
     zero = "zero"
 
 
+class Duplicates(StrEnum):
+    """What becomes of an index that stands twice in a line."""
+
+    error = "error"
+    last = "last"
+    sum = "sum"
+
+
+COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 SUFFIXES = {
     ".csv": Format.csv,
     ".tsv": Format.tsv,
@@ -99,25 +110,36 @@ SUFFIXES = {
 }
 _INPUT = "Input"
 _MODEL = "Model"
+_IN_TABLE: dict[str, Any] = {"show_default": False, "rich_help_panel": _INPUT}
 
 
 @dataclass(frozen=True)
 class DataOptions:
-    """How data files are to be read, and with how many threads the work is done."""
+    """How data files are to be read, and with how many threads the work is done.
+
+    A column that was not named is looked for under its usual name, and may be missing.
+    """
 
     format: Format = Format.auto
-    label_column: str = "label"
-    qid_column: str = "qid"
-    docid_column: str = "docid"
+    label_column: str | None = None
+    qid_column: str | None = None
+    docid_column: str | None = None
+    ignore_qid: bool = False
     missing: Missing = Missing.error
+    duplicates: Duplicates = Duplicates.error
     zero_based: bool = False
     jobs: int | None = None
 
     def format_of(self, path: str) -> Format:
         """Format of one file: the one asked for, or by its name."""
-        if self.format is not Format.auto:
-            return self.format
-        return SUFFIXES.get(Path(path).suffix.lower(), Format.letor)
+        return self.format if self.format is not Format.auto else format_named(path)
+
+
+def format_named(path: str) -> Format:
+    """Format by the name of a file, compressed or not."""
+    *before, last = Path(path).suffixes[-2:] or [""]
+    suffix = before[0] if before and last.lower() in COMPRESSED else last
+    return SUFFIXES.get(suffix.lower(), Format.letor)
 
 
 def data_options(
@@ -126,17 +148,27 @@ def data_options(
         typer.Option(help="Of the data; auto goes by the name.", rich_help_panel=_INPUT),
     ] = Format.auto,
     label_column: Annotated[
-        str, typer.Option(help="Labels, in a table.", rich_help_panel=_INPUT)
-    ] = "label",
+        str | None,
+        typer.Option(help="Labels, in a table: 'label' by default.", **_IN_TABLE),
+    ] = None,
     qid_column: Annotated[
-        str, typer.Option(help="Query ids, in a table.", rich_help_panel=_INPUT)
-    ] = "qid",
+        str | None,
+        typer.Option(help="Query ids, in a table: 'qid' by default.", **_IN_TABLE),
+    ] = None,
     docid_column: Annotated[
-        str, typer.Option(help="Document ids, in a table.", rich_help_panel=_INPUT)
-    ] = "docid",
+        str | None,
+        typer.Option(help="Document ids, in a table: 'docid' by default.", **_IN_TABLE),
+    ] = None,
+    ignore_qid: Annotated[
+        bool,
+        typer.Option("--ignore-qid", help="One ranking of all items.", rich_help_panel=_INPUT),
+    ] = False,
     missing: Annotated[
         Missing, typer.Option(help="Missing feature values.", rich_help_panel=_INPUT)
     ] = Missing.error,
+    duplicates: Annotated[
+        Duplicates, typer.Option(help="An index twice in a line.", rich_help_panel=_INPUT)
+    ] = Duplicates.error,
     zero_based: Annotated[
         bool, typer.Option("--zero-based", help="Indices begin at 0.", rich_help_panel=_INPUT)
     ] = False,
@@ -146,12 +178,16 @@ def data_options(
     ] = None,
 ) -> DataOptions:
     """Options of every command that reads data."""
+    if jobs == 0:
+        raise UsageProblem("--jobs must not be 0; leave it out to use all cores")
     return DataOptions(
         format=format,
         label_column=label_column,
         qid_column=qid_column,
         docid_column=docid_column,
+        ignore_qid=ignore_qid,
         missing=missing,
+        duplicates=duplicates,
         zero_based=zero_based,
         jobs=jobs,
     )
@@ -159,23 +195,30 @@ def data_options(
 
 @dataclass(frozen=True)
 class SolverOptions:
-    """Parameters of the model but for C."""
+    """Parameters of the model but for C; None where nothing was said."""
 
-    loss: str
-    reduction: str
+    loss: str | None
+    reduction: str | None
     solver: str
     tol: float
     max_iter: int
 
 
 def solver_options(
-    loss: Annotated[Loss, typer.Option(help="Of a pair.", rich_help_panel=_MODEL)] = (
-        Loss.squared_hinge
-    ),
+    loss: Annotated[
+        Loss | None,
+        typer.Option(
+            help="Of a pair: squared_hinge by default.", show_default=False, rich_help_panel=_MODEL
+        ),
+    ] = None,
     reduction: Annotated[
-        Reduction,
-        typer.Option(help="What the sum over pairs is divided by.", rich_help_panel=_MODEL),
-    ] = Reduction.mean,
+        Reduction | None,
+        typer.Option(
+            help="What the sum over pairs is divided by: mean by default.",
+            show_default=False,
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
     solver: Annotated[
         Solver, typer.Option(help="Who minimises.", rich_help_panel=_MODEL)
     ] = Solver.auto,
@@ -187,7 +230,13 @@ def solver_options(
     ] = 1000,
 ) -> SolverOptions:
     """Options of the commands that train."""
-    return SolverOptions(loss.value, reduction.value, solver.value, tol, max_iter)
+    return SolverOptions(
+        None if loss is None else loss.value,
+        None if reduction is None else reduction.value,
+        solver.value,
+        tol,
+        max_iter,
+    )
 
 
 def _debug_option(

@@ -20,6 +20,7 @@ import functools
 import json
 import math
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -33,7 +34,10 @@ __all__ = [
     "NOT_CONVERGED",
     "Advance",
     "UsageProblem",
+    "as_usage",
+    "counted",
     "guarded",
+    "in_options",
     "note",
     "number",
     "progress",
@@ -75,8 +79,8 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
             code = failed(str(error), USAGE)
         except ImportError as error:
             code = failed(str(error), MISSING_EXTRA)
-        except MemoryError:
-            code = failed("not enough memory for this input", BAD_INPUT)
+        except MemoryError as error:
+            code = failed(str(error) or "not enough memory for this input", BAD_INPUT)
         except (ValueError, OverflowError) as error:
             code = failed(str(error), BAD_INPUT)
         except OSError as error:
@@ -102,13 +106,39 @@ def _warnings_as_notes() -> Iterator[None]:
 def _failed(message: str, code: int, *, debug: bool) -> int:
     if debug:
         traceback.print_exc()
-    print(f"ranksvm: error: {message}", file=sys.stderr)
+    print(f"ranksvm: error: {in_options(message)}", file=sys.stderr)
     return code
+
+
+# How the library calls what options of the command line do.
+_OPTIONS: dict[str, str | Callable[[re.Match[str]], str]] = {
+    r"\bzero_based=True": "--zero-based",
+    r"\bqid='ignore'": "--ignore-qid",
+    r"\b(missing|duplicates)='(\w+)'": r"--\1 \2",
+    r"\bqid=, y= and sample_weight=": "--qid-column, --label-column and --docid-column",
+    r"\b([Pp])ass (?=--)": lambda found: "Use " if found[1] == "P" else "use ",
+}
+
+
+def in_options(message: str) -> str:
+    """Return a message of the library in the words of the command line."""
+    for words, option in _OPTIONS.items():
+        message = re.sub(words, option, message)
+    return message
 
 
 def note(message: str) -> None:
     """Say something that is no result."""
-    print(f"ranksvm: {message}", file=sys.stderr)
+    print(f"ranksvm: {in_options(message)}", file=sys.stderr)
+
+
+@contextmanager
+def as_usage() -> Iterator[None]:
+    """Values that the library refuses in this block were options."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageProblem(str(error)) from error
 
 
 @contextmanager
@@ -135,7 +165,7 @@ def progress(what: str) -> Iterator[Advance]:
 
 def show_json(content: Mapping[str, Any]) -> None:
     """One JSON object on stdout; what is not a number becomes null."""
-    print(json.dumps(_plain(content), ensure_ascii=False))
+    print(json.dumps(_plain(content)))
 
 
 def _plain(value: Any) -> Any:
@@ -147,7 +177,13 @@ def _plain(value: Any) -> Any:
         return [_plain(part) for part in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    return value
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def counted(n: int, what: str) -> str:
+    """``1 query``, ``2,345 queries``."""
+    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{n:,} {what if n == 1 else plural}"
 
 
 def number(value: Any) -> str:
@@ -163,16 +199,23 @@ def number(value: Any) -> str:
     return f"{value:.4f}" if 1e-3 <= abs(value) < 1e4 or value == 0.0 else f"{value:.4g}"
 
 
-def show_table(names: Sequence[str], rows: Sequence[Sequence[Any]], *, exact: bool = False) -> None:
+def show_table(
+    names: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    exact: bool = False,
+    to_stderr: bool = False,
+) -> None:
     """Aligned columns; off the terminal in plain text, or tab-separated and exact if asked."""
-    if exact and not sys.stdout.isatty():
+    stream = sys.stderr if to_stderr else sys.stdout
+    if exact and not stream.isatty():
         for line in [list(names), *([_exact(value) for value in row] for row in rows)]:
-            print("\t".join(line))
+            print("\t".join(line), file=stream)
         return
     cells = [[number(value) for value in row] for row in rows]
     right = [all(not isinstance(row[at], str) for row in rows) for at in range(len(names))]
-    if sys.stdout.isatty():
-        _show_rich(names, cells, right)
+    if stream.isatty():
+        _show_rich(names, cells, right, to_stderr=to_stderr)
         return
     widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
     for line in [list(names), ["-" * width for width in widths], *cells]:
@@ -180,10 +223,16 @@ def show_table(names: Sequence[str], rows: Sequence[Sequence[Any]], *, exact: bo
             cell.rjust(width) if to_right else cell.ljust(width)
             for cell, width, to_right in zip(line, widths, right, strict=True)
         )
-        print("  ".join(aligned).rstrip())
+        print("  ".join(aligned).rstrip(), file=stream)
 
 
-def _show_rich(names: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
+def _show_rich(
+    names: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    right: Sequence[bool],
+    *,
+    to_stderr: bool,
+) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -192,7 +241,7 @@ def _show_rich(names: Sequence[str], cells: Sequence[Sequence[str]], right: Sequ
         table.add_column(name, justify="right" if to_right else "left")
     for line in cells:
         table.add_row(*line)
-    Console(markup=False, highlight=False).print(table)
+    Console(markup=False, highlight=False, stderr=to_stderr).print(table)
 
 
 def _exact(value: Any) -> str:

@@ -2,33 +2,81 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
 from ranksvm._files import atomic_write
+from ranksvm.cli.options import SUFFIXES
+from ranksvm.cli.output import UsageProblem
 from ranksvm.model_io import ModelRecord, write_model
 
-__all__ = ["open_output", "write_record"]
+__all__ = ["check_output", "is_stdout", "open_output", "write_record"]
+
+
+def is_stdout(path: str | None) -> bool:
+    """Whether output goes where results are printed."""
+    return path in ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+
+
+def check_output(path: str | None, inputs: Sequence[str | None], *, model: bool = False) -> None:
+    """Look before the work whether its result can be written."""
+    if path is None or is_stdout(path):
+        return
+    if not path:
+        raise UsageProblem("the name of the output file is empty")
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, "cannot be written: this is a directory", path)
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(folder):
+        reason = f"cannot be written: there is no directory {folder}"
+        raise FileNotFoundError(errno.ENOENT, reason, path)
+    for source in inputs:
+        if source is None or source == "-":
+            continue
+        if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
+            raise UsageProblem(f"{path} is the input; give the output another name")
+    if model and os.path.splitext(path)[1].lower() in SUFFIXES:
+        raise UsageProblem(f"{path} is a name for a table, not for a model")
 
 
 @contextmanager
 def open_output(path: str) -> Iterator[BinaryIO]:
     """Open a file that takes its place when the block ends well; "-" is stdout."""
-    if path == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    with atomic_write(path, "wb") as file:
-        yield file
+    with _named_errors(path):
+        if path == "-":
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+            return
+        with atomic_write(path, "wb") as file:
+            yield file
 
 
 def write_record(path: str, record: ModelRecord) -> None:
     """Write a model: SVM^rank's format when the name ends in ``.dat``, else ours."""
-    if path.endswith(".dat"):
-        from ranksvm.export.svmrank import write_svmrank
+    with _named_errors(path):
+        if path.endswith(".dat"):
+            from ranksvm.export.svmrank import write_svmrank
 
-        write_svmrank(path, record)
-    else:
-        write_model(sys.stdout.buffer if path == "-" else path, record)
+            write_svmrank(path, record)
+        elif path == "-":
+            write_model(sys.stdout.buffer, record)
+            sys.stdout.buffer.flush()
+        else:
+            write_model(path, record)
+
+
+@contextmanager
+def _named_errors(path: str) -> Iterator[None]:
+    """Errors of the system say which file they are about."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            raise OSError(error.errno, error.strerror, path) from error
+        raise

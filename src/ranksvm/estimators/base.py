@@ -163,6 +163,10 @@ class BaseRanker(BaseEstimator):
         known = cls._get_param_names()
         return {name: value for name, value in record.params.items() if name in known}
 
+    def _frame_facts(self) -> dict[str, Any]:
+        """Return which columns of a frame are no features, as the file of a model tells it."""
+        return {"frame_columns": sorted(self._frame_columns)} if self._frame_columns else {}
+
     def _feature_names(self) -> tuple[str, ...] | None:
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(map(str, names))

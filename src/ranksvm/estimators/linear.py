@@ -263,7 +263,7 @@ class LinearRankSVM(BaseRanker):
             params=plain_params(self),
             arrays={"coef": self.coef_},
             feature_names=self._feature_names(),
-            facts=self._facts,
+            facts={**self._facts, **self._frame_facts()},
         )
 
     @classmethod
@@ -274,6 +274,7 @@ class LinearRankSVM(BaseRanker):
         if record.feature_names is not None:
             model.feature_names_in_ = np.asarray(record.feature_names, dtype=object)
         facts = model._facts = dict(record.facts)
+        model._frame_columns = frozenset(map(str, facts.pop("frame_columns", ())))
         model.objective_ = float(facts.get("objective", np.nan))
         model.gap_ = float(facts.get("gap", np.nan))
         model.n_iter_ = int(facts.get("n_iter", 0))

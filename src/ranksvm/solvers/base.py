@@ -28,6 +28,7 @@ from ranksvm._vectors import Array, dot
 __all__ = [
     "Array",
     "Callback",
+    "Capable",
     "Eval",
     "Monitor",
     "Objective",
@@ -219,7 +220,14 @@ class Resuming(Protocol):
         ...
 
 
-def missing_capabilities(solver: Solver, objective: Objective) -> frozenset[str]:
+class Capable(Protocol):
+    """Something with ``capabilities``: an objective, or what one is made of."""
+
+    @property
+    def capabilities(self) -> frozenset[str]: ...
+
+
+def missing_capabilities(solver: Solver, objective: Capable) -> frozenset[str]:
     """Names that ``solver`` needs and ``objective`` does not have."""
     return solver.requires - objective.capabilities
 

@@ -1,0 +1,190 @@
+"""Tables: CSV, TSV and Parquet files with named columns, through pyarrow."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm._vectors import Array
+from ranksvm.cli.inputs import Items
+from ranksvm.cli.options import DataOptions, Format, Missing
+from ranksvm.cli.output import UsageProblem, counted, note, progress
+from ranksvm.cli.write import open_output
+
+__all__ = ["read_tables", "write_table"]
+
+
+def read_tables(
+    paths: Sequence[str], form: Format, options: DataOptions, source: str, *, labels: bool
+) -> Items:
+    """Read tables of one format as one set; see ``inputs.read_items``."""
+    pyarrow = _import_pyarrow()
+    with progress(f"reading {source}"):
+        tables = [_read_table(path, form) for path in paths]
+        try:
+            table = (
+                tables[0]
+                if len(tables) == 1
+                else pyarrow.concat_tables(tables, promote_options="permissive")
+            )
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
+            raise ValueError(f"{source}: the columns do not fit together: {error}") from None
+    if table.num_rows == 0:
+        raise ValueError(f"{source} has no rows")
+    named = _special_columns(table.column_names, options, source, labels=labels)
+    from ranksvm.data.frames import check_numeric, split_frame
+
+    try:
+        features, columns = split_frame(table, **named)
+        check_numeric(features)
+        X = _matrix(features, options.missing)
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from None
+    qid = None if options.ignore_qid else columns.get("qid")
+    if qid is not None:
+        _check_ids(qid, f"{source}: column {named['qid']!r}")
+    y = columns.get("label")
+    if y is not None:
+        y = _as_labels(y, f"{source}: column {named['label']!r}")
+
+    def documents() -> list[str | None] | None:
+        ids = columns.get("docid")
+        return None if ids is None else [None if d is None else str(d) for d in ids.tolist()]
+
+    names = tuple(map(str, features.column_names))
+    return Items(X, y, qid, None, documents, names, source, others=tuple(named.values()))
+
+
+def _special_columns(
+    names: Sequence[str], options: DataOptions, source: str, *, labels: bool
+) -> dict[str, str]:
+    """Names of the columns that are no features, of those that there are."""
+    twice = sorted({name for name in names if list(names).count(name) > 1})
+    if twice:
+        raise ValueError(f"{source} has several columns called {twice[0]!r}; rename them")
+    wanted = {
+        "label": options.label_column,
+        "qid": options.qid_column,
+        "docid": options.docid_column,
+    }
+    found = {key: name or key for key, name in wanted.items() if (name or key) in names}
+    for key, name in wanted.items():
+        needed = name is not None or (key == "label" and labels)
+        if needed and key not in found:
+            raise ValueError(
+                f"{source} has no column {name or key!r}; it has "
+                f"{', '.join(map(repr, names[:8]))}{' ...' if len(names) > 8 else ''}. "
+                f"Name the right one with --{key}-column."
+            )
+    if "qid" not in found and not options.ignore_qid:
+        note(
+            f"{source} has no column 'qid', so all items are one ranking; --qid-column names the "
+            "column with the query ids, --ignore-qid says that there is none"
+        )
+    return found
+
+
+def _check_ids(qid: NDArray[Any], where: str) -> None:
+    """Refuse ids that are no text or empty."""
+    if qid.dtype.kind not in "OUT":
+        return
+    for row, value in enumerate(qid.tolist(), start=1):
+        if value == "":
+            raise ValueError(f"{where} has no query id in row {row}. Give every row its query.")
+        if isinstance(value, bytes):
+            raise ValueError(f"{where} is not UTF-8 text in row {row}")
+
+
+def _as_labels(y: Any, where: str) -> Array:
+    try:
+        labels = np.asarray(y).astype(np.float64)
+    except (TypeError, ValueError):
+        labels = np.array([np.nan])
+    if np.asarray(y).dtype.kind in "US" or not np.isfinite(labels).all():
+        raise ValueError(f"{where} must hold labels that are finite numbers, none missing.")
+    return labels
+
+
+def _import_pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError(
+            "CSV and Parquet files need pyarrow: pip install 'ranksvm[tables]'"
+        ) from None
+    return pyarrow
+
+
+def _read_table(path: str, form: Format) -> Any:
+    import pyarrow
+    from pyarrow import csv, parquet
+
+    try:
+        if form is Format.parquet:
+            # A Parquet file is read from its end, so a stream is read as a whole first.
+            source: Any = pyarrow.BufferReader(sys.stdin.buffer.read()) if path == "-" else path
+            return parquet.ParquetFile(source).read()
+        separator = "\t" if form is Format.tsv else ","
+        source = sys.stdin.buffer if path == "-" else pyarrow.input_stream(path)
+        table = csv.read_csv(source, parse_options=csv.ParseOptions(delimiter=separator))
+        table.column_names  # noqa: B018 (names are decoded when they are asked for)
+        return table
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not UTF-8 text") from None
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowKeyError) as error:
+        raise ValueError(f"{path} cannot be read as {form.value}: {error}") from None
+
+
+def _matrix(features: Any, missing: Missing) -> Array:
+    """Columns of numbers to a matrix in Fortran order, one column at a time."""
+    X = np.empty((features.num_rows, features.num_columns), order="F")
+    for j, name in enumerate(features.column_names):
+        column = features.column(j)
+        X[:, j] = column.to_numpy()
+        absent = np.isnan(X[:, j])
+        if not absent.any() or missing is Missing.nan:
+            continue
+        if missing is Missing.error:
+            raise ValueError(
+                f"column {name!r} has {counted(int(absent.sum()), 'missing value')}, the first in "
+                f"row {int(np.argmax(absent)) + 1}. Fill them in, or use --missing zero."
+            )
+        X[absent, j] = 0.0
+    return X
+
+
+def write_table(items: Items, target: str, form: Format) -> None:
+    """Write items as a table: label, qid, docid, then the features."""
+    pyarrow = _import_pyarrow()
+    from pyarrow import csv, parquet
+
+    X = items.X
+    if hasattr(X, "indptr"):
+        if X.shape[0] * X.shape[1] > 50 * max(1, X.nnz):
+            raise UsageProblem(
+                f"a table would hold {X.shape[0] * X.shape[1]:,} values, of which {X.nnz:,} are "
+                "not zero: sparse data belong into LETOR text"
+            )
+        X = X.toarray()
+    columns: dict[str, Any] = {"label": items.labels}
+    if items.qid is not None:
+        columns["qid"] = items.qid
+    documents = items.documents()
+    if documents is not None:
+        columns["docid"] = list(documents)
+    names = items.feature_names or [f"f{j + 1}" for j in range(X.shape[1])]
+    taken = sorted(set(names) & set(columns))
+    if taken:
+        raise ValueError(f"features are called like other columns: {', '.join(taken)}")
+    columns.update((name, X[:, j]) for j, name in enumerate(names))
+    table = pyarrow.table(columns)
+    with open_output(target) as file:
+        if form is Format.parquet:
+            parquet.write_table(table, file)
+        else:
+            separator = "\t" if form is Format.tsv else ","
+            csv.write_csv(table, file, csv.WriteOptions(delimiter=separator))
