@@ -104,9 +104,21 @@ def test_a_single_query_has_no_t_test():
 
 def test_equal_differences_have_no_spread():
     y, qid = [1, 0] * 5, np.repeat(range(5), 2)
-    (row,) = compare(y, [[0, 1] * 5, [1, 0] * 5], qid, metrics="auc").rows
+    found = compare(y, [[0, 1] * 5, [1, 0] * 5], qid, metrics="auc")
+    (row,) = found.rows
     assert (row.difference, row.t_test) == (1.0, 0.0)
+    assert str(found).splitlines()[2].split()[-4:] == ["<0.0001", "<0.0001", "0.0625", "0.0625"]
+    assert f"auc, ranking 2 - ranking 1: {row.note}" in str(found)
     assert row.randomization == 2 / 2**5
+    assert (row.low, row.high) == (1.0, 1.0)
+    assert "same in every query: without any spread" in row.note
+
+
+def test_differences_that_are_equal_but_for_rounding():
+    d = 0.1 + np.array([0.0, 1.0, -1.0]) * 2**-56
+    assert len(set(d)) > 1
+    assert t_test(d) == t_test(np.full(3, d.mean()))
+    assert "spread" in t_test(d).note
 
 
 def test_it_prints_a_table(data):
@@ -116,7 +128,26 @@ def test_it_prints_a_table(data):
     assert lines[0].split()[:3] == ["metric", "ranking", "baseline"]
     assert len({len(line) for line in lines[:8]}) == 1
     assert lines[2].startswith("ndcg@5  noise 1")
-    assert "120 queries" in text
+    counted = np.unique(qid[y > 0]).size
+    assert f"120 queries, of which {counted} count for ndcg@5, map." in text
+
+
+def test_the_queries_that_count_are_shown_by_metric(data):
+    y, scores, qid = data
+    relevant = np.unique(qid[y > 0]).size
+    assert 0 < relevant < 120
+    found = compare(y, scores, qid, metrics=["map", "reciprocal_true_rank@1", "mrr"])
+    assert found.n_counted == {"map": relevant, "reciprocal_true_rank@1": 120, "mrr": relevant}
+    expected = f"{relevant} count for map, mrr; 120 count for reciprocal_true_rank@1."
+    assert f"120 queries, of which {expected}" in str(found)
+    assert "\n120 queries.\n" in str(compare(y, scores, qid, conventions="letor"))
+
+
+def test_rankings_of_different_items():
+    y, qid = [1, 0, 1, 0], [0, 0, 1, 1]
+    scores = {"all": [1, 0, 1, 0], "half": [-np.inf, 1, 1, 0]}
+    (row,) = compare(y, scores, qid, metrics="map").rows
+    assert (row.mean, row.baseline_mean) == (0.5, 1.0)
 
 
 @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
@@ -132,6 +163,7 @@ def test_plain_data(data):
     y, scores, qid = data
     content = json.loads(json.dumps(compare(y, scores, qid).to_dict()))
     assert content["n_queries"] == 120
+    assert content["n_counted"] == {"ndcg@10": np.unique(qid[y > 0]).size}
     assert content["rows"][0]["ranking"] == "noise 1"
 
 

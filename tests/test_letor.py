@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.datasets import load_svmlight_file
 
-from ranksvm.data import FileFormatError, LetorError, RankingData, load_letor, save_letor
+from ranksvm.data import FileFormatError, LetorError, RankingData, load_letor, save_letor, sources
 
 TEXT = (
     "2 qid:10 1:0.5 2:0 3:-1.25e-3 #docid = GX008-86-4444840 inc = 1 prob = 0.086622\n"
@@ -221,6 +221,11 @@ def test_result_does_not_depend_on_threads_and_cuts():
 
 def zstd(data: bytes) -> bytes:
     return pytest.importorskip("zstandard").ZstdCompressor().compress(data)
+
+
+def unzstd(data: bytes) -> bytes:
+    package = pytest.importorskip("zstandard")
+    return package.ZstdDecompressor().decompressobj().decompress(data)
 
 
 COMPRESS = {"plain": bytes, "gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress}
@@ -700,6 +705,27 @@ def test_targets(tmp_path, suffix, magic):
         again = tmp_path / "other.gz"
         save_letor(again, data.X, data.y, data.qid, comments=data.comments)
         assert again.read_bytes() == path.read_bytes()  # neither name nor time in it
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".bz2", ".xz", ".zst"])
+def test_targets_that_are_compressed_in_pieces(tmp_path, suffix):
+    values = np.random.default_rng(0).standard_normal((1500, 20))
+    text = io.BytesIO()
+    save_letor(text, values, np.zeros(1500))
+    pieces, rest = divmod(len(text.getvalue()), sources._PIECE_BYTES)
+    assert pieces >= 2
+    assert rest > 0
+    path = tmp_path / f"file{suffix}"
+    save_letor(path, values, np.zeros(1500))
+    unpack = {
+        "": bytes,
+        ".gz": gzip.decompress,
+        ".bz2": bz2.decompress,
+        ".xz": lzma.decompress,
+        ".zst": unzstd,
+    }
+    assert unpack[suffix](path.read_bytes()) == text.getvalue()
+    np.testing.assert_array_equal(load_letor(path).X, values)
 
 
 def test_file_objects_as_targets(tmp_path, capfd):

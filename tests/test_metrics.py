@@ -244,7 +244,9 @@ def test_ndcg_of_tiny_utilities_does_not_cancel():
     [
         ([1, 0], [1, 0, 2], None, "y and scores .* got 2 and 3 values"),
         ([1, np.nan], [1, 0], None, "y must be finite; got nan in row 1"),
-        ([1, 0], [np.inf, 0], None, "scores must be finite; got inf in row 0"),
+        ([1, 0], [np.inf, 0], None, "scores must be finite, or -inf for items .* got inf in row 0"),
+        ([1, 0], [-np.inf, np.nan], None, "scores must be finite, .* got nan in row 1"),
+        ([1, -np.inf], [1, 0], None, "y must be finite; got -inf in row 1"),
         (["1", "0"], [1, 0], None, "y must hold real numbers; got dtype <U1"),
         ([1, None], [1, 0], None, "y must (hold real numbers|be finite)"),
         (np.array([1, {}], dtype=object), [1, 0], None, "y must hold real numbers"),
@@ -293,6 +295,64 @@ def test_ndcg_refuses_negative_utilities(gain):
 def test_bad_options_of_pairwise_accuracy(options, message):
     with pytest.raises(ValueError, match=message):
         pairwise_accuracy([1, 0], [1, 0], **options)
+
+
+# --- Items that were not retrieved: more in test_metrics_brute_force.py ---------------------------
+
+
+def test_unretrieved_items_by_hand():
+    y, scores = [0, 2, 1], [2.0, -np.inf, 1.0]  # the best item is missing
+    assert average_precision(y, scores) == pytest.approx((1 / 2) / 2)
+    assert precision_at(y, scores, k=3) == pytest.approx(1 / 3)
+    assert reciprocal_rank(y, scores) == 0.5
+    assert expected_reciprocal_rank(y, scores) == pytest.approx(1 / 4 / 2)
+    ideal = 3 + 1 / math.log2(3)
+    assert ndcg(y, scores) == pytest.approx(1 / math.log2(3) / ideal)
+    assert ndcg(y, scores, k=3, short="zero") > 0.0  # a query of three items
+    assert pairwise_accuracy(y, scores) == 0.0
+    assert reciprocal_true_rank(y, scores, k=3) == pytest.approx((1 / 3 + 1 / 2) / 3)
+
+
+@pytest.mark.parametrize("metric", ALL)
+def test_a_query_of_which_nothing_was_retrieved_counts(metric):
+    y, qid = [1, 0, 1, 0], [0, 0, 1, 1]
+    expected = {pairwise_accuracy: 0.5, auc: 0.5}.get(metric, 0.0)
+    by_query = metric(y, [1, 0, -np.inf, -np.inf], qid, per_query=True)
+    assert by_query[0] > 0.0
+    assert by_query[1] == expected
+    assert metric(y, [-np.inf] * 4, qid) == expected
+
+
+@pytest.mark.parametrize("metric", [pairwise_accuracy, kendall_tau, auc])
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.longdouble])
+def test_unretrieved_items_are_below_all_others(metric, kind):
+    rng = np.random.default_rng(0)
+    y, scores = rng.integers(0, 3, 3000), rng.integers(-9, 9, 3000).astype(kind)
+    missed = rng.random(3000) < 0.3
+    expected = metric(y, np.where(missed, -100.0, scores.astype(float)))
+    for lowest in (-9, np.finfo(kind).min):  # there may be no number in between
+        found = np.where(scores == -9, lowest, scores)
+        found[missed] = -np.inf
+        assert found.dtype == kind
+        assert metric(y, found) == expected
+        if metric is pairwise_accuracy:
+            weighted = metric(y, found, sample_weight=np.ones(3000))
+            assert weighted == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("n_items", [400, 3000, 70_000])
+def test_unretrieved_items_of_long_queries(n_items):
+    """Whatever sorts the query."""
+    rng = np.random.default_rng(0)
+    y, scores = rng.integers(0, 2, n_items), rng.permutation(n_items).astype(float)
+    missed = rng.random(n_items) < 0.5
+    ranked = y[~missed][np.argsort(-scores[~missed])]
+    scores[missed] = -np.inf
+    hits, ranks = np.cumsum(ranked), np.arange(1, ranked.size + 1)
+    assert average_precision(y, scores) == pytest.approx((ranked * hits / ranks).sum() / y.sum())
+    discounts = 1 / np.log2(np.arange(2, n_items + 2))
+    expected = ranked @ discounts[: ranked.size] / discounts[: y.sum()].sum()
+    assert ndcg(y, scores, k=None) == pytest.approx(expected)
 
 
 # --- Conventions ---------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Every metric against its definition, written down as plainly as possible.
 
 One query is a list of (y, score) in row order.  The mean over the orders of tied items is taken
-over all permutations that the scores allow.
+over all permutations that the scores allow.  Items with a score of -inf were not retrieved: they
+are in no ranking.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from ranksvm.metrics import (
     reciprocal_true_rank,
 )
 
-# --- One ranking of one query: the utilities, best score first -----------------------------------
+# --- One ranking of one query --------------------------------------------------------------------
+#
+# ranked: the utilities of the retrieved items, best score first; rest: those of the others.
 
 
 def dcg(ranked, k, gain, discount):
@@ -41,40 +44,42 @@ def dcg(ranked, k, gain, discount):
     return sum(one(y, r) for r, y in enumerate(ranked[:k], start=1))
 
 
-def ndcg_at(ranked, k, gain="exp2", discount="log2", short="as_is"):
-    ideal = dcg(sorted(ranked, reverse=True), k, gain, discount)
+def ndcg_at(ranked, rest, k, gain="exp2", discount="log2", short="as_is"):
+    ideal = dcg(sorted(ranked + rest, reverse=True), k, gain, discount)
     if ideal == 0.0:
         return None
-    if short == "zero" and k is not None and len(ranked) < k:
+    if short == "zero" and k is not None and len(ranked + rest) < k:
         return 0.0
     return dcg(ranked, k, gain, discount) / ideal
 
 
-def mean_ndcg_of(ranked, gain="exp2", discount="log2"):
-    values = [ndcg_at(ranked, k, gain, discount) for k in range(1, len(ranked) + 1)]
+def mean_ndcg_of(ranked, rest, gain="exp2", discount="log2"):
+    n_items = len(ranked + rest)
+    values = [ndcg_at(ranked, rest, k, gain, discount) for k in range(1, n_items + 1)]
     return None if None in values else sum(values) / len(values)
 
 
-def ap_at(ranked, k, above):
+def ap_at(ranked, rest, k, above):
     hits = [y > above for y in ranked]
-    if not any(hits):
+    total = sum(y > above for y in ranked + rest)
+    if total == 0:
         return None
     k = len(ranked) if k is None else k
-    return sum(sum(hits[:r]) / r for r in range(1, len(hits[:k]) + 1) if hits[r - 1]) / sum(hits)
+    return sum(sum(hits[:r]) / r for r in range(1, len(hits[:k]) + 1) if hits[r - 1]) / total
 
 
-def p_at(ranked, k, above):
-    return sum(y > above for y in ranked[:k]) / k if any(y > above for y in ranked) else None
+def p_at(ranked, rest, k, above):
+    return sum(y > above for y in ranked[:k]) / k if max(ranked + rest) > above else None
 
 
-def rr_at(ranked, k, above):
-    if not any(y > above for y in ranked):
+def rr_at(ranked, rest, k, above):
+    if not max(ranked + rest) > above:
         return None
     return next((1.0 / r for r, y in enumerate(ranked[:k], start=1) if y > above), 0.0)
 
 
-def err_at(ranked, k, max_grade):
-    if not any(ranked):
+def err_at(ranked, rest, k, max_grade):
+    if not any(ranked + rest):
         return None
     value, alive = 0.0, 1.0
     for r, y in enumerate(ranked[:k], start=1):
@@ -84,9 +89,10 @@ def err_at(ranked, k, max_grade):
     return value
 
 
-def true_rank_at(ranked, k):
-    top = ranked[:k]
-    return sum(1.0 / (1 + sum(other > y for other in ranked)) for y in top) / len(top)
+def true_rank_at(ranked, rest, k):
+    everything = ranked + rest
+    reciprocal = [1.0 / (1 + sum(other > y for other in everything)) for y in ranked[:k]]
+    return sum(reciprocal) / len(everything[:k])
 
 
 # --- Metrics of pairs ----------------------------------------------------------------------------
@@ -123,15 +129,17 @@ def tau_b(items):
 
 def over_orders(items, ties, value):
     """The value of the ranking, or its mean over all orders of tied items; None if undefined."""
+    rest = [y for y, score in items if score == -math.inf]
+    items = [item for item in items if item[1] > -math.inf]
     in_order = sorted(items, key=lambda item: -item[1])  # stable
     if ties == "row_order":
-        return value([y for y, _ in in_order])
+        return value([y for y, _ in in_order], rest)
     orders = [
         [items[i][0] for i in order]
         for order in permutations(range(len(items)))
         if all(items[a][1] >= items[b][1] for a, b in pairwise(order))
     ]
-    values = [value(order) for order in orders]
+    values = [value(order, rest) for order in orders]
     return None if None in values else sum(values) / len(values)
 
 
@@ -169,8 +177,9 @@ def agree(function, rows, value, **options):
 
 
 # Few scores make ties, few items a query make all of their orders countable.
+SCORES = st.sampled_from([0, 1, 2, 3, -math.inf])
 ROWS = st.lists(
-    st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from("abc")), min_size=1, max_size=11
+    st.tuples(st.integers(0, 3), SCORES, st.sampled_from("abc")), min_size=1, max_size=11
 ).filter(lambda rows: max(map(len, queries_of(rows).values())) <= 6)
 CUTOFFS = st.sampled_from([1, 2, 3, 4, 10])
 TIES = st.sampled_from(["row_order", "average"])
@@ -185,7 +194,7 @@ ABOVE = st.sampled_from([0.0, 1, 2.5, -1.0])
 def test_ndcg(rows, k, gain, discount, short, ties, empty):
     agree(
         ndcg, rows,
-        lambda items: over_orders(items, ties, lambda r: ndcg_at(r, k, gain, discount, short)),
+        lambda items: over_orders(items, ties, lambda *r: ndcg_at(*r, k, gain, discount, short)),
         k=k, gain=gain, discount=discount, short=short, ties=ties, empty=empty,
     )  # fmt: skip
 
@@ -196,7 +205,7 @@ def test_ndcg(rows, k, gain, discount, short, ties, empty):
 def test_mean_ndcg(rows, gain, discount, ties, empty):
     agree(
         mean_ndcg, rows,
-        lambda items: over_orders(items, ties, lambda r: mean_ndcg_of(r, gain, discount)),
+        lambda items: over_orders(items, ties, lambda *r: mean_ndcg_of(*r, gain, discount)),
         gain=gain, discount=discount, ties=ties, empty=empty,
     )  # fmt: skip
 
@@ -205,7 +214,7 @@ def test_mean_ndcg(rows, gain, discount, ties, empty):
 def test_average_precision(rows, k, above, ties, empty):
     agree(
         average_precision, rows,
-        lambda items: over_orders(items, ties, lambda r: ap_at(r, k, above)),
+        lambda items: over_orders(items, ties, lambda *r: ap_at(*r, k, above)),
         k=k, relevant_above=above, ties=ties, empty=empty,
     )  # fmt: skip
 
@@ -217,7 +226,7 @@ def test_median_level_average_precision(rows, k, ties, empty):
     above = middle - Fraction(1, 100)  # at least the median: above anything less
     agree(
         median_level_average_precision, rows,
-        lambda items: over_orders(items, ties, lambda r: ap_at(r, k, above)),
+        lambda items: over_orders(items, ties, lambda *r: ap_at(*r, k, above)),
         k=k, ties=ties, empty=empty,
     )  # fmt: skip
 
@@ -226,7 +235,7 @@ def test_median_level_average_precision(rows, k, ties, empty):
 def test_precision_at(rows, k, above, ties, empty):
     agree(
         precision_at, rows,
-        lambda items: over_orders(items, ties, lambda r: p_at(r, k, above)),
+        lambda items: over_orders(items, ties, lambda *r: p_at(*r, k, above)),
         k=k, relevant_above=above, ties=ties, empty=empty,
     )  # fmt: skip
 
@@ -235,7 +244,7 @@ def test_precision_at(rows, k, above, ties, empty):
 def test_reciprocal_rank(rows, k, above, ties, empty):
     agree(
         reciprocal_rank, rows,
-        lambda items: over_orders(items, ties, lambda r: rr_at(r, k, above)),
+        lambda items: over_orders(items, ties, lambda *r: rr_at(*r, k, above)),
         k=k, relevant_above=above, ties=ties, empty=empty,
     )  # fmt: skip
 
@@ -245,7 +254,7 @@ def test_expected_reciprocal_rank(rows, k, max_grade, ties, empty):
     highest = max(y for y, _, _ in rows) if max_grade is None else max_grade
     agree(
         expected_reciprocal_rank, rows,
-        lambda items: over_orders(items, ties, lambda r: err_at(r, k, highest)),
+        lambda items: over_orders(items, ties, lambda *r: err_at(*r, k, highest)),
         k=k, max_grade=max_grade, ties=ties, empty=empty,
     )  # fmt: skip
 
@@ -254,13 +263,13 @@ def test_expected_reciprocal_rank(rows, k, max_grade, ties, empty):
 def test_reciprocal_true_rank(rows, k, ties):
     agree(
         reciprocal_true_rank, rows,
-        lambda items: over_orders(items, ties, lambda r: true_rank_at(r, k)),
+        lambda items: over_orders(items, ties, lambda *r: true_rank_at(*r, k)),
         k=k, ties=ties,
     )  # fmt: skip
 
 
 MANY_ROWS = st.lists(
-    st.tuples(st.integers(-2, 3), st.integers(0, 5), st.sampled_from("abc")),
+    st.tuples(st.integers(-2, 3), st.integers(0, 5) | SCORES, st.sampled_from("abc")),
     min_size=1,
     max_size=40,
 )
@@ -284,5 +293,6 @@ def test_auc(rows, above, empty):
 @given(MANY_ROWS)
 def test_the_printed_mean_over_all_ranks_does_not_depend_on_the_scores(rows):
     y, scores, qid = columns_of(rows)
+    scores = np.maximum(scores, -1.0)
     value = reciprocal_true_rank(y, scores, qid, k=None)
-    assert reciprocal_true_rank(y, [-s for s in scores], qid, k=None) == pytest.approx(value)
+    assert reciprocal_true_rank(y, -scores, qid, k=None) == pytest.approx(value)

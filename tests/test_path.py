@@ -92,7 +92,7 @@ def replace_tol(made: LinearProblem, tol: float) -> LinearProblem:
     tight = object.__new__(LinearProblem)
     tight.__dict__.update(made.__dict__)
     tight.settings = replace(made.settings, tol=tol)
-    tight.solver = tight._make_solver()
+    tight.solver = tight.settings.make_solver()
     return tight
 
 

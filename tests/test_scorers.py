@@ -129,10 +129,21 @@ def test_a_dict_of_scorers(routing, data):
     assert {"test_a", "test_b"} <= set(found)
 
 
-def test_no_qid_with_routing_on_is_one_ranking(routing, data):
-    X, y, _ = data
-    found = cross_val_score(LinearRankSVM(), X, y, cv=3, scoring=ranking_scorer("auc"))
-    assert np.isfinite(found).all()
+def test_no_qid_with_routing_on_is_refused(routing, data):
+    X, y, qid = data
+    needs_ids = ranking_scorer("ndcg@10")
+    refused = pytest.raises(ValueError, match=r"got no qid. Give qid to the fit .*global_ranking=T")
+    with refused:
+        cross_val_score(LinearRankSVM(), X, y, cv=3, scoring=needs_ids, error_score="raise")
+    search = GridSearchCV(LinearRankSVM(), GRID, scoring=needs_ids, cv=folds()).fit(X, y, qid=qid)
+    with refused:
+        search.score(X, y)
+    alone = ranking_scorer("ndcg@10", global_ranking=True)
+    model = LinearRankSVM().fit(X, y)
+    assert alone(model, X, y) == ndcg(y, model.predict(X))
+    assert alone(model, X, y, qid=qid) == ndcg(y, model.predict(X), qid)
+    scores = cross_val_score(LinearRankSVM(), X, y, cv=3, scoring=alone, error_score="raise")
+    assert np.isfinite(scores).all()
 
 
 def test_no_qid_with_routing_off_is_refused(data):

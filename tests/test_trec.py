@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import io
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from ranksvm.data.trec import Qrels, Run, TrecError, join, read_qrels, read_run, write_run
+from ranksvm.metrics import average_precision, evaluate, ndcg, precision_at, reciprocal_rank
 
 QRELS = "301 0 d1 1\n301 0 d2 0\n\n302 0 d1 2\n302 0 d3 -1\n"
 RUN = "301 Q0 d2 1 2.5 x\n301 Q0 d9 2 1e-3 x\n302 Q0 d1 1 -7 x\n303 Q0 d1 1 1 x\n"
@@ -133,6 +136,7 @@ def test_many_lines_in_order(monkeypatch):
     ("args", "options", "match"),
     [
         (([1], ["d"], [np.nan]), {}, "scores must be finite; got nan in row 0"),
+        (([1], ["d"], [-np.inf]), {}, "scores must be finite; got -inf in row 0"),
         (([1], ["d"], [[1]]), {}, "scores must be one-dimensional"),
         (([1, 2], ["d"], [1]), {}, "qid"),
         (([1], ["d", "e"], [1]), {}, "docid must have one id per score"),
@@ -154,23 +158,26 @@ def test_join():
     assert joined.qid.tolist() == [301, 301, 301, 302, 302]
     assert joined.docid.tolist() == ["d2", "d9", "d1", "d1", "d3"]
     assert joined.y.tolist() == [0, 0, 1, 2, 0]
-    assert joined.scores.tolist() == [2.5, 1e-3, 1e-3 - 1, -7, -8]
+    assert joined.scores.tolist() == [2.5, 1e-3, -np.inf, -7, -np.inf]
     joined = join(qrels(QRELS), run(RUN), unretrieved="drop")
     assert joined.docid.tolist() == ["d2", "d9", "d1"]
     more = qrels(QRELS + "q7 0 d1 1\nq7 0 d2 0\n")
     joined = join(more, run(RUN), queries="judged")
     assert joined.qid.tolist()[-2:] == ["q7", "q7"]
-    assert joined.docid.tolist()[-2:] == ["d2", "d1"]  # the relevant one last
-    assert joined.scores[-2] > joined.scores[-1]
+    assert joined.scores.tolist()[-2:] == [-np.inf, -np.inf]
+    joined = join(more, run(RUN), queries="judged", unretrieved="drop")
+    assert "q7" not in joined.qid.tolist()
 
 
-def test_unretrieved_documents_are_below_scores_of_any_size():
-    for score in ("1e300", "-1e300", "0", "1e17"):
-        joined = join(qrels("1 0 a 1\n1 0 b 0\n1 0 c 2\n"), run(f"1 Q0 x 1 {score} t\n"))
-        assert joined.docid.tolist() == ["x", "b", "a", "c"]
-        assert (np.diff(joined.scores) < 0).all()
-    with pytest.raises(ValueError, match="no room below"):
-        join(qrels("1 0 a 1\n"), run("1 Q0 x 1 -1.7976931348623157e308 t\n"))
+def test_rows_come_by_rank():
+    joined = join(qrels("1 0 b 1\n"), run("1 Q0 a 1 2 t\n1 Q0 c 2 2 t\n1 Q0 d 3 5 t\n"))
+    assert joined.docid.tolist() == ["d", "c", "a", "b"]  # of equal scores the last id first
+
+
+def test_what_was_not_retrieved_does_not_count():
+    joined = join(qrels("1 0 A 1\n1 0 B 0\n"), run("1 Q0 B 1 2.0 t\n"))
+    names = ["map", "mrr", "ndcg", "p@5", "err"]
+    assert evaluate(*joined[:3], names) == dict.fromkeys(names, 0.0)
 
 
 def test_bad_joins():
@@ -182,38 +189,59 @@ def test_bad_joins():
         join(qrels(QRELS), run(RUN), queries="all")
 
 
-def test_joined_runs_are_judged_as_by_trec_eval():
-    pytrec_eval = pytest.importorskip("pytrec_eval")
+def trec_files(*, tied: bool) -> tuple[Qrels, Run]:
+    """50 judged queries, of which the run lacks some; it has 60 % of the judged documents."""
     rng = np.random.default_rng(0)
     judged, ranked = [], []
-    for query in range(20):
-        documents = [f"d{i}" for i in range(30)]
-        judged += [
-            f"{query} 0 {document} {rng.integers(-1, 3)}\n"
-            for document in rng.choice(documents, 12, replace=False)
-        ]
-        ranked += [
-            f"{query + 2} Q0 {document} 0 {rng.standard_normal()!r} t\n"
-            for document in rng.choice(documents, 15, replace=False)
-        ]
-    found_qrels, found_run = qrels("".join(judged)), run("".join(ranked))
-    joined = join(found_qrels, found_run)
-    assert set(joined.qid.tolist()) == set(range(2, 20))
+    for query in range(50):
+        documents = [f"d{i}" for i in rng.permutation(rng.integers(8, 60))]
+        known = documents[: rng.integers(3, 30)]
+        judged += [f"{query} 0 {document} {rng.integers(-1, 4)}\n" for document in known]
+        for document in documents:
+            score = float(rng.integers(5)) if tied else rng.standard_normal()
+            if query >= 5 and (document not in known or rng.random() < 0.6):
+                ranked.append(f"{query} Q0 {document} 0 {score!r} t\n")
+    ranked.append("99 Q0 d1 0 1 t\n")
+    return qrels("".join(judged)), run("".join(ranked))
 
-    as_dict: dict[str, dict[str, int]] = {}
-    for query, document, relevance in zip(*found_qrels, strict=True):
-        as_dict.setdefault(str(query), {})[document] = int(relevance)
-    scores: dict[str, dict[str, float]] = {}
-    for query, document, score in zip(*found_run[:3], strict=True):
-        scores.setdefault(str(query), {})[document] = float(score)
-    evaluator = pytrec_eval.RelevanceEvaluator(as_dict, {"ndcg_cut_10", "P_5"})
-    expected = evaluator.evaluate(scores)
-    assert set(expected) == {str(query) for query in set(joined.qid.tolist())}
-    discount = 1 / np.log2(np.arange(2, 12))
-    for query, judgement in expected.items():
-        inside = joined.qid == int(query)
-        y = joined.y[inside][np.argsort(-joined.scores[inside], kind="stable")]
-        ideal = np.sort(y)[::-1]
-        dcg, best = y[:10] @ discount, ideal[:10] @ discount[: len(ideal[:10])]
-        assert judgement["P_5"] == pytest.approx((y[:5] > 0).mean())
-        assert judgement["ndcg_cut_10"] == pytest.approx(dcg / best if best else 0.0)
+
+def by_query(table: Qrels | Run, values: NDArray[Any]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for query, document, value in zip(table.qid, table.docid, values.tolist(), strict=True):
+        found.setdefault(str(query), {})[document] = value
+    return found
+
+
+@pytest.mark.parametrize("queries", ["both", "judged"])
+@pytest.mark.parametrize("tied", [False, True])
+def test_joined_runs_are_judged_as_by_trec_eval(tied, queries):
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    judgements, ranking = trec_files(tied=tied)
+    grades = by_query(judgements, judgements.relevance)
+    measures = {"map", "recip_rank", "ndcg", "P.1,5,20", "ndcg_cut.5,10", "map_cut.10"}
+    evaluator = pytrec_eval.RelevanceEvaluator(grades, measures)
+    expected = evaluator.evaluate(by_query(ranking, ranking.score))
+    y, scores, qid, _ = join(judgements, ranking, queries=queries)
+    assert 0.1 < np.isneginf(scores).mean() < 0.5
+    order = [str(query) for query in dict.fromkeys(qid.tolist())]
+    assert len(order) == (45 if queries == "both" else 50)
+    assert set(expected) == set(order[:45])
+
+    def trec(measure):
+        return [expected[query][measure] if query in expected else 0.0 for query in order]
+
+    def ours(metric, **options):
+        return metric(y, scores, qid, empty="zero", per_query=True, **options)
+
+    np.testing.assert_allclose(ours(average_precision), trec("map"))
+    np.testing.assert_allclose(ours(average_precision, k=10), trec("map_cut_10"))
+    np.testing.assert_allclose(ours(reciprocal_rank), trec("recip_rank"))
+    np.testing.assert_allclose(ours(ndcg, k=None, gain="linear"), trec("ndcg"))
+    for k in (1, 5, 20):
+        np.testing.assert_allclose(ours(precision_at, k=k), trec(f"P_{k}"))
+    for k in (5, 10):
+        np.testing.assert_allclose(ours(ndcg, k=k, gain="linear"), trec(f"ndcg_cut_{k}"))
+    relevant = [max(grades[query].values()) > 0 for query in order]
+    means = evaluate(y, scores, qid, ["map", "mrr", "p@5"])
+    for name, measure in {"map": "map", "mrr": "recip_rank", "p@5": "P_5"}.items():
+        assert means[name] == pytest.approx(np.mean(np.array(trec(measure))[relevant]))

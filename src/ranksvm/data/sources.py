@@ -20,6 +20,7 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from typing import IO, Any, NamedTuple, TypeVar
 
 from ranksvm._files import atomic_write
@@ -43,6 +44,8 @@ Target = str | os.PathLike[str] | IO[bytes] | IO[str]
 
 BLOCK_BYTES = 4 << 20
 _FIRST_BLOCK_BYTES = 1 << 16
+# Text that is compressed at a time: in between an interrupt is seen. xz takes some 0.1 s for it.
+_PIECE_BYTES = 1 << 17
 
 
 class Block(NamedTuple):
@@ -239,7 +242,7 @@ def open_target(target: Target) -> Iterator[Callable[[bytes], object]]:
                 yield file.write
             else:
                 with writer(file) as compressed:
-                    yield compressed.write
+                    yield partial(_write_in_pieces, compressed.write)
         return
     out: Any = sys.stdout if isinstance(target, str | os.PathLike) else target
     if not hasattr(out, "write"):
@@ -253,3 +256,9 @@ def open_target(target: Target) -> Iterator[Callable[[bytes], object]]:
         yield out.write
     if hasattr(out, "flush"):
         out.flush()
+
+
+def _write_in_pieces(write: Callable[[memoryview], object], data: bytes) -> None:
+    view = memoryview(data)
+    for begin in range(0, len(view), _PIECE_BYTES):
+        write(view[begin : begin + _PIECE_BYTES])

@@ -81,6 +81,7 @@ class JoinedRun(NamedTuple):
     ----------
     y : ndarray of float64, shape (n_items,)
     scores : ndarray of float64, shape (n_items,)
+        -inf for documents that were not retrieved.
     qid : ndarray of shape (n_items,)
     docid : ndarray of object, shape (n_items,)
     """
@@ -257,8 +258,9 @@ def write_run(
 
     Queries come in order of their first appearance, the documents of a query by descending score
     with ranks from 1.  Documents with equal scores keep their order; TREC's tools do not: they sort
-    by score and put equal ones in an order of their own, whatever the ranks say.  Scores are
-    written with all their digits, so that different scores stay different.
+    by score and put equal ones by descending document id, whatever the ranks say (and so does
+    :func:`join`).  Scores are written with all their digits, so that different scores stay
+    different.
 
     Parameters
     ----------
@@ -335,40 +337,44 @@ def join(
     qrels: Qrels,
     run: Run,
     *,
-    unretrieved: Literal["last", "drop"] = "last",
+    unretrieved: Literal["unranked", "drop"] = "unranked",
     queries: Literal["both", "judged"] = "both",
 ) -> JoinedRun:
-    """Put judgements and scores side by side.
+    """Put judgements and scores side by side, so that metrics come out as in TREC's tools.
 
     Documents without a judgement count as not relevant (y = 0), and so do those with a negative
-    one, as in TREC's tools.
+    one.  Rows of a query come by descending score; where scores are equal, which metrics leave to
+    the order of the rows, by descending document id.  All this is what trec_eval does, except that
+    it rounds scores to single precision first, so that more of them may be equal.  A query without
+    any relevant document is 0 there; metrics leave it out unless told ``empty="zero"``.
 
     Parameters
     ----------
     qrels : Qrels
     run : Run
-    unretrieved : {"last", "drop"}, default="last"
-        What to do with documents that are judged but not in the run.  "last" ranks them after all
-        documents of their query, the most relevant ones at the very end: so they count in the ideal
-        ranking, and as little as possible in the real one.  "drop" leaves them out, which flatters
-        a run that misses relevant documents.
+    unretrieved : {"unranked", "drop"}, default="unranked"
+        What to do with documents that are judged but not in the run.  "unranked" gives them a score
+        of -inf: for :mod:`ranksvm.metrics` they count in the ideal ranking and in the number of
+        relevant documents, but have no rank.  "drop" leaves them out, which flatters a run that
+        misses relevant documents.
     queries : {"both", "judged"}, default="both"
-        Which queries to keep: those in both files, as TREC's tools do by default, or all that are
-        judged; a query without any retrieved document then has unretrieved ones only.  Queries
-        without judgements are always left out.
+        Which queries to keep: those in both files, as trec_eval does, or all that are judged, as
+        trec_eval does with its option ``-c``.  A query that the run lacks has unretrieved documents
+        only and scores 0; under "drop" nothing is left of it.  Queries without judgements are
+        always left out.
 
     Returns
     -------
     JoinedRun
-        Rows query by query: in the order of the run, then unretrieved documents.
+        Rows query by query: by rank, then unretrieved documents in the order of the qrels.
 
     Raises
     ------
     ValueError
         No query is left.
     """
-    if unretrieved not in ("last", "drop"):
-        raise ValueError(f"unretrieved must be 'last' or 'drop'; got {unretrieved!r}")
+    if unretrieved not in ("unranked", "drop"):
+        raise ValueError(f"unretrieved must be 'unranked' or 'drop'; got {unretrieved!r}")
     if queries not in ("both", "judged"):
         raise ValueError(f"queries must be 'both' or 'judged'; got {queries!r}")
     # Ids are compared as they are written: one file may have only whole numbers, the other not.
@@ -383,15 +389,13 @@ def join(
     scores: list[float] = []
     for name in names:
         found, grades = ranked.get(name, {}), judged[name]
-        documents += found
-        scores += found.values()
-        y += [max(0, grades.get(document, 0)) for document in found]
-        if unretrieved == "last":
-            rest = sorted((d for d in grades if d not in found), key=lambda d: max(0, grades[d]))
-            documents += rest
-            scores += _below(min(found.values(), default=0.0), len(rest))
-            y += [max(0, grades[document]) for document in rest]
-        ids += [name] * (len(documents) - len(ids))
+        rows = sorted(found, key=lambda document: (found[document], document), reverse=True)
+        if unretrieved == "unranked":
+            rows += [document for document in grades if document not in found]
+        ids += [name] * len(rows)
+        documents += rows
+        y += [max(0, grades.get(document, 0)) for document in rows]
+        scores += [found.get(document, -math.inf) for document in rows]
     if not ids:
         raise ValueError(
             f"no query of the run is judged: the run has {_some(ranked)}, the qrels have "
@@ -412,18 +416,6 @@ def _by_query(
     for query, document, value in zip(qid.tolist(), docid.tolist(), values.tolist(), strict=True):
         found.setdefault(str(query), {})[document] = value
     return found
-
-
-def _below(floor: float, count: int) -> list[float]:
-    """Return so many different scores below a floor, in descending order."""
-    step = max(1.0, 2.0 * math.ulp(floor))
-    scores = [floor - step * (number + 1) for number in range(count)]
-    if scores and not math.isfinite(scores[-1]):
-        raise ValueError(
-            f"scores of about {floor:g} leave no room below for documents that were not retrieved. "
-            "Scale the scores, or pass unretrieved='drop'"
-        )
-    return scores
 
 
 def _some(names: dict[str, Any]) -> str:

@@ -24,6 +24,12 @@ when y > 0, items with equal scores in the order of their rows, queries with few
 judged on those they have (P@k still divides by k).  Which queries are left out depends on the
 utilities alone, never on the scores.
 
+Utilities and scores are finite, but for one score: -inf belongs to an item that was *not
+retrieved*, as a search engine shows a few documents of many.  Such an item counts in the ideal
+ranking, in the number of relevant items and of items, and for which queries are left out.  It has
+no rank: no gain, no precision, no reciprocal rank.  For ``pairwise_accuracy``, ``kendall_tau`` and
+``auc`` such items are below all others, and tied.
+
 ``conventions="letor"`` gives the numbers of LETOR 4.0's evaluation scripts: discount 1 at ranks 1
 and 2 and 1 / log2(rank) after, NDCG@k of a query with fewer than k items is 0, and the queries that
 the first six rows of the table leave out score 0 and count.  The last five rows are no part of

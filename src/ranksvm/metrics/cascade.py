@@ -8,7 +8,7 @@ the rank where the reader stops is
 With R = 1 for relevant items (y > relevant_above) and 0 for others this is the reciprocal rank of
 the first relevant item; its mean is MRR.  With R = (2^y - 1) / 2^max_grade it is the expected
 reciprocal rank (Chapelle, Metzler, Zhang & Grinspan 2009).  The mean over all orders of tied items
-comes from the native core.
+comes from the native core.  The reader never comes to items that were not retrieved.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def reciprocal_rank(
     y : array-like of shape (n_items,)
         Utilities; larger is better.
     scores : array-like of shape (n_items,)
-        Scores; larger is ranked higher.
+        Scores; larger is ranked higher, and -inf means that the item was not retrieved.
     qid : array-like of shape (n_items,) or None, default=None
         Query of each item, in any row order; None means one global ranking.
     k : int or None, default=None
@@ -223,7 +223,7 @@ def _expected_reciprocal(
     n_items = stop.shape[0]
     ties = ranked.ties if rules.ties == "average" else np.arange(n_items + 1)
     limit = n_items if rules.k is None else min(rules.k, n_items)
-    there = _core.cascade(stop, truth.groups.offsets, ties, limit, truth.n_threads)
+    there = _core.cascade(ranked.found(stop), truth.groups.offsets, ties, limit, truth.n_threads)
     return np.where(defined, truth.all.sums(there / truth.all.ranks), np.nan)
 
 

@@ -94,6 +94,11 @@ class Comparison:
         found = self.by_query
         return found[row.metric, row.ranking] - found[row.metric, row.baseline]
 
+    @property
+    def n_counted(self) -> dict[str, int]:
+        """By metric: the number of queries that count."""
+        return {row.metric: row.wins + row.losses + row.ties for row in self.rows}
+
     def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
         """Make a data frame (or an Arrow table) with the fields of the rows as columns."""
         names = [field.name for field in fields(ComparisonRow)]
@@ -105,6 +110,7 @@ class Comparison:
         return {
             "rows": [asdict(row) for row in self.rows],
             "n_queries": len(self.ids),
+            "n_counted": self.n_counted,
             "n_permutations": self.n_permutations,
         }
 
@@ -116,7 +122,7 @@ class Comparison:
             for line in cells
         ]
         lines.insert(1, "  ".join("-" * width for width in widths))
-        lines += ["", _LEGEND.format(n=len(self.ids), permutations=self.n_permutations)]
+        lines += ["", _LEGEND.format(queries=self._queries(), permutations=self.n_permutations)]
         lines += [
             f"{row.metric}, {row.ranking} - {row.baseline}: {row.note}"
             for row in self.rows
@@ -124,15 +130,26 @@ class Comparison:
         ]
         return "\n".join(lines)
 
+    def _queries(self) -> str:
+        """How many there are, and by which metrics fewer of them count."""
+        total = len(self.ids)
+        by_count: dict[int, list[str]] = {}
+        for metric, counted in self.n_counted.items():
+            by_count.setdefault(counted, []).append(metric)
+        if set(by_count) == {total}:
+            return f"{total} queries"
+        parts = [f"{counted} count for {', '.join(names)}" for counted, names in by_count.items()]
+        return f"{total} queries, of which {'; '.join(parts)}"
+
 
 _HEADER = (
     "metric", "ranking", "baseline", "mean", "base mean", "difference", "95% interval",
     "win/loss/tie", "t-test", "Holm", "random", "Holm",
 )  # fmt: skip
 _LEGEND = (
-    "{n} queries. difference: ranking minus baseline. t-test, random: p-values of the paired "
-    "t-test\nand of the randomization test (up to {permutations} permutations). Holm: the same, "
-    "corrected for all rows."
+    "{queries}.\ndifference: ranking minus baseline. t-test, random: p-values of the paired t-test "
+    "and of the\nrandomization test (up to {permutations} permutations). Holm: the same, corrected "
+    "for all rows."
 )
 
 
@@ -171,7 +188,8 @@ def compare(
     y : array-like of shape (n_items,)
         Utilities; larger is better.
     scores : mapping of str to array-like of shape (n_items,), or sequence of array-likes
-        At least two rankings.  Those of a sequence are called "ranking 1", "ranking 2", ...
+        At least two rankings; -inf means that the item was not retrieved.  Those of a sequence are
+        called "ranking 1", "ranking 2", ...
     qid : array-like of shape (n_items,) or None, default=None
         Query of each item, in any row order.  None means one global ranking: a single query, of
         which no test can say much.

@@ -5,7 +5,8 @@
     mean NDCG = mean over k = 1, ..., n of NDCG@k, for a query of n items
 
 where y_(r) is the utility of the item at rank r (Jarvelin & Kekalainen 2002).  DCG is linear in
-the gains, so its mean over all orders of tied items is that of their mean gain.
+the gains, so its mean over all orders of tied items is that of their mean gain.  Items that were
+not retrieved gain nothing, and count in n and in the ideal ranking.
 
 2^y overflows for y of some hundreds.  Both sums of a query are divided by a common power of two,
 which their ratio does not see.
@@ -90,7 +91,7 @@ def ndcg(
     y : array-like of shape (n_items,)
         Utilities >= 0; larger is better.  Of any size: 2^y does not overflow.
     scores : array-like of shape (n_items,)
-        Scores; larger is ranked higher.
+        Scores; larger is ranked higher, and -inf means that the item was not retrieved.
     qid : array-like of shape (n_items,) or None, default=None
         Query of each item, in any row order; None means one global ranking.
     k : int or None, default=10
@@ -105,7 +106,8 @@ def ndcg(
         What a query without any positive utility scores: nothing (it is left out of the mean),
         0 or 1.
     short : {"as_is", "zero"}, default="as_is"
-        What a query with fewer than k items scores: the NDCG of those it has, or 0.
+        What a query with fewer than k items, retrieved or not, scores: the NDCG of those it has,
+        or 0.
     conventions : {"standard", "letor"}, default="standard"
         "letor" changes three of the defaults: discount="letor", empty="zero", short="zero".
         A parameter that is given wins over the conventions.
@@ -205,6 +207,7 @@ def _ndcg_values(ranked: Ranked, rules: Rules) -> Array:
     else:
         found = gain(truth.utility[ranked.order[top.positions]], largest)
     ideal = top.sums(gain(truth.ideal[top.positions], largest) * discounts)
+    found = ranked.found(found, top.positions)
     values = _divide(top.sums(found * discounts), ideal)
     if rules.short == "zero" and rules.k is not None:
         values[(truth.groups.sizes < rules.k) & ~np.isnan(values)] = 0.0
@@ -221,7 +224,8 @@ def _mean_ndcg_values(ranked: Ranked, rules: Rules) -> Array:
     if rules.ties == "average":
         found = ranked.tie_mean(found)
     ideal = truth.running_sums(gain(truth.ideal, largest) * discounts)
-    values = _divide(truth.running_sums(found * discounts), ideal)  # NDCG@rank, by position
+    gained = truth.running_sums(ranked.found(found) * discounts)
+    values = _divide(gained, ideal)  # NDCG@rank, by position
     return top.sums(values) / top.taken
 
 

@@ -129,7 +129,7 @@ def evaluate(
     y : array-like of shape (n_items,)
         Utilities; larger is better.  Metrics with gains (ndcg, mean_ndcg, err) need y >= 0.
     scores : array-like of shape (n_items,)
-        Scores; larger is ranked higher.
+        Scores; larger is ranked higher, and -inf means that the item was not retrieved.
     qid : array-like of shape (n_items,) or None, default=None
         Query of each item, in any row order; None means one global ranking.
     metrics : str or sequence of str, default=("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", \

@@ -1,7 +1,8 @@
 """Order against order: metrics that compare items by "better" and "worse" alone.
 
 Of the comparable pairs of a query (y_i > y_j) let ``right`` have s_i > s_j, ``wrong`` s_i < s_j
-and ``tied`` s_i = s_j.  All are exact integers.
+and ``tied`` s_i = s_j.  All are exact integers.  Items that were not retrieved are below all others
+and tied with each other.
 
     pairwise accuracy   (right + tied / 2) / (right + wrong + tied)
     AUC                 the same, with "relevant" (y > relevant_above) in the place of y
@@ -11,7 +12,7 @@ The *true rank* of an item is 1 + the number of items of its query with a larger
 (2014, supplement) print a mean reciprocal rank that, read with this "1 +" (without it the best
 items divide by zero), is the mean over all ranks of the reciprocal true rank of the item found
 there.  Over *all* ranks every item is met once, so that mean does not depend on the scores; over
-the first k it does.  ``reciprocal_true_rank`` has both.
+the first k it does.  ``reciprocal_true_rank`` has both.  Items that were not retrieved add 0.
 """
 
 from __future__ import annotations
@@ -110,7 +111,8 @@ def pairwise_accuracy(
     y : array-like of shape (n_items,)
         Utilities; larger is better.  Integers of any size are told apart.
     scores : array-like of shape (n_items,)
-        Scores; larger is ranked higher.
+        Scores; larger is ranked higher.  -inf means that the item was not retrieved: such items are
+        below all others, and tied.
     qid : array-like of shape (n_items,) or None, default=None
         Query of each item, in any row order; None means one global ranking.
     sample_weight : array-like of shape (n_items,) or None, default=None
@@ -311,7 +313,7 @@ def reciprocal_true_rank(
         As in :func:`pairwise_accuracy`.
     k : int or None, default=1
         Number of ranks that count, in a shorter query all that there are.  None for all: the
-        formula of Kuo, Lee & Lin as printed, the same for every ranking.
+        formula of Kuo, Lee & Lin as printed, the same for every ranking of all items.
     ties : {"row_order", "average"}, default="row_order"
         Items with equal scores keep the order of their rows; or the mean over all their orders.
 
@@ -365,7 +367,7 @@ def _true_rank_values(ranked: Ranked, rules: Rules) -> Array:
     if rules.ties == "average":
         reciprocal = ranked.tie_mean(reciprocal)
     top = truth.first(rules.k)
-    return top.sums(reciprocal[top.positions]) / top.taken
+    return top.sums(ranked.found(reciprocal[top.positions], top.positions)) / top.taken
 
 
 _COMPARABLE = "a comparable pair (two items with different utilities, of positive weight)"

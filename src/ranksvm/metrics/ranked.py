@@ -3,6 +3,9 @@
 A *position* counts items query by query, the best one of each query first.  ``Truth`` is what the
 utilities alone say, and is shared by all rankings of the same items; ``Ranked`` is one ranking of
 them.  Everything is sorted when it is first asked for, and once.
+
+Items that were not retrieved stand after all others of their query.  They have a position there
+but no rank: what a metric finds at ranks is zero for them (``Ranked.found``).
 """
 
 from __future__ import annotations
@@ -18,7 +21,13 @@ from ranksvm import _core
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
-from ranksvm.metrics.checks import as_float, as_levels, check_vector, check_vectors
+from ranksvm.metrics.checks import (
+    as_float,
+    as_levels,
+    check_scores,
+    check_vectors,
+    split_scores,
+)
 
 __all__ = ["PairCounts", "Ranked", "Top", "Truth"]
 
@@ -168,28 +177,31 @@ class Ranked:
     ----------
     truth : Truth
     scores : ndarray of shape (n_items,)
-        In the exact order of those given; by row.
+        Finite and in the exact order of those given; by row.
+    unretrieved : ndarray of bool, shape (n_items,), or None
+        Items whose score is -inf; by row.  None if there are none.
     """
 
     truth: Truth
     scores: Array
+    unretrieved: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(cls, y: ArrayLike, scores: ArrayLike, qid: ArrayLike | None) -> Ranked:
         """Check everything; see the functions of the package for what is accepted."""
         truth, scored = check_vectors(y, scores)
         groups = QueryGroups.from_qid(qid, truth.shape[0])
-        return cls(Truth(truth, groups, resolve_n_jobs(None)), as_levels(scored))
+        return cls(Truth(truth, groups, resolve_n_jobs(None)), *split_scores(scored))
 
     def other(self, scores: ArrayLike, name: str) -> Ranked:
         """Rank the same items by other scores."""
-        scored = check_vector(name, scores)
+        scored = check_scores(name, scores)
         if scored.shape != self.scores.shape:
             raise ValueError(
                 f"{name} must have one value per item; got {scored.shape[0]} values for "
                 f"{self.scores.shape[0]} items."
             )
-        return Ranked(self.truth, as_levels(scored))
+        return Ranked(self.truth, *split_scores(scored))
 
     @cached_property
     def order(self) -> Index:
@@ -205,6 +217,20 @@ class Ranked:
     def ties(self) -> Index:
         """Where runs of equal scores begin; see ``Truth.ties_of``."""
         return self.truth.ties_of(self.scores[self.order])
+
+    def found(self, by_position: Array, positions: slice | Index = slice(None)) -> Array:
+        """Set to zero what belongs to items that were not retrieved.
+
+        Parameters
+        ----------
+        by_position : ndarray of shape (n_positions,)
+            Values at ``positions``.
+        positions : slice or ndarray of int64
+            All, or those of a :class:`Top`.
+        """
+        if self.unretrieved is None:
+            return by_position
+        return np.where(self.unretrieved[self.order[positions]], 0.0, by_position)
 
     def tie_mean(self, by_position: Array) -> Array:
         """Replace every value by the mean over the items with the same score."""

@@ -7,6 +7,8 @@ among the first r ranks,
     AP   = 1/R * sum over the ranks r of relevant items of h(r) / r         (its mean is MAP)
     AP@k = the same over ranks r <= k; still divided by R
 
+Items that were not retrieved have no rank and count in R alone.
+
 Mean over the orders of tied items (McSherry & Najork 2008): a tie of t items, of which v are
 relevant, after b relevant items has at its place j = 1, ..., t and rank r a relevant item with
 probability v / t, and given that, (j - 1) (v - 1) / (t - 1) relevant ones before it on average:
@@ -108,7 +110,7 @@ def average_precision(
     y : array-like of shape (n_items,)
         Utilities; larger is better.
     scores : array-like of shape (n_items,)
-        Scores; larger is ranked higher.
+        Scores; larger is ranked higher, and -inf means that the item was not retrieved.
     qid : array-like of shape (n_items,) or None, default=None
         Query of each item, in any row order; None means one global ranking.
     k : int or None, default=None
@@ -276,7 +278,7 @@ def _average_precision_values(ranked: Ranked, rules: Rules) -> Array:
         hits = _expected_hits(ranked, relevant, running)
     else:
         hits = relevant * running
-    shares = hits / ranks
+    shares = ranked.found(hits / ranks)
     if rules.k is not None:
         shares[ranks > rules.k] = 0.0
     total = running[truth.groups.offsets[1:] - 1]
@@ -312,7 +314,7 @@ def _precision_values(ranked: Ranked, rules: Rules) -> Array:
     relevant = (ranked.utility > rules.relevant_above).astype(np.float64)
     found = ranked.tie_mean(relevant) if rules.ties == "average" else relevant
     top = truth.first(rules.k)
-    hits = top.sums(found[top.positions])
+    hits = top.sums(ranked.found(found[top.positions], top.positions))
     share = hits / (top.taken if rules.k is None else rules.k)
     return np.where(truth.all.sums(relevant) > 0.0, share, np.nan)
 

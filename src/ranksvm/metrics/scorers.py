@@ -9,8 +9,8 @@
     search.fit(X, y, qid=qid)
 
 The scorer itself asks for ``qid``: nothing else has to be set.  scikit-learn hands ids to scorers
-only when metadata routing is on.  When it is off a scorer that gets no ids cannot know whether
-there are none or whether they were lost on the way, and refuses to guess.
+only when metadata routing is on.  A scorer that gets no ids cannot know whether there are none or
+whether they were lost on the way, and refuses to guess: one global ranking has to be asked for.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RankingScorer:
         Whether to return a dict by name, not a number.
     conventions : {"standard", "letor"}
     global_ranking : bool
-        Whether all items are ranked together when there are no query ids.
+        Whether all items are ranked together when there are no query ids; else that is an error.
     """
 
     metrics: tuple[Metric, ...]
@@ -74,14 +74,25 @@ class RankingScorer:
         Returns
         -------
         float, or dict of str to float
+
+        Raises
+        ------
+        ValueError
+            If there are no query ids and the scorer was not built with ``global_ranking=True``.
         """
         routed = bool(get_config().get("enable_metadata_routing"))
-        if qid is None and not routed and not self.global_ranking:
+        if qid is None and not self.global_ranking:
+            remedy = (
+                "Give qid to the fit or score of the search, or to cross_validate as "
+                "params={'qid': qid}"
+                if routed
+                else "With metadata routing off scikit-learn cannot pass it: call "
+                "sklearn.set_config(enable_metadata_routing=True) before the search and give qid "
+                "to its fit"
+            )
             raise ValueError(
-                f"{self!r} got no qid, and with metadata routing off scikit-learn cannot pass it. "
-                "Call sklearn.set_config(enable_metadata_routing=True) before the search and give "
-                "qid to its fit; or, if all items are one ranking, build the scorer with "
-                "global_ranking=True."
+                f"{self!r} got no qid. {remedy}; or, if all items are one ranking, build the "
+                "scorer with global_ranking=True."
             )
         given = {"qid": qid} if qid is not None and routed and _predict_takes_qid(estimator) else {}
         scores = np.asarray(estimator.predict(X, **given))
@@ -124,8 +135,7 @@ def ranking_scorer(
     conventions : {"standard", "letor"}, default="standard"
         As in :func:`ranksvm.metrics.evaluate`.
     global_ranking : bool, default=False
-        Allow the scorer to rank all items together when metadata routing is off and it gets no
-        query ids.  With routing on, no ids always mean one global ranking.
+        Rank all items together when the scorer gets no query ids.  Without it, that is an error.
 
     Returns
     -------

@@ -27,7 +27,8 @@ __all__ = ["TTest", "holm", "randomization_test", "t_test"]
 _EXACT = 16
 # Signs that are drawn at a time.
 _CHUNK = 1 << 22
-# Sums that differ by less than this share of the sum of all |d| are equal up to rounding.
+# Sums that differ by less than this share of the sum of all |d| are equal up to rounding; so are
+# differences that differ by less than this share of their mean.
 _ROUNDING = 1e-12
 
 
@@ -50,10 +51,15 @@ def t_test(difference: Array) -> TTest:
         return TTest(0.0, 0.0, 1.0, "the rankings score the same in every query")
     if n < 2:
         return TTest(np.nan, np.nan, np.nan, "a t-test needs at least two queries")
+    if np.ptp(difference) <= _ROUNDING * abs(mean):
+        note = (
+            "the difference is the same in every query: without any spread t is infinite, and the "
+            "p-value of the t-test means little"
+        )
+        return TTest(mean, mean, 0.0, note)
     error = float(difference.std(ddof=1)) / np.sqrt(n)
     half = float(stdtrit(n - 1, 0.975)) * error
-    with np.errstate(divide="ignore"):  # all differences equal: t is infinite, p is 0
-        p = 2.0 * float(stdtr(n - 1, -abs(np.divide(mean, error))))
+    p = 2.0 * float(stdtr(n - 1, -abs(mean) / error))
     return TTest(mean - half, mean + half, p)
 
 
