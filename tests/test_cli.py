@@ -254,10 +254,25 @@ def test_tune_on_folds(good, folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "grid", ["", "a,b", "1,-2", "1:2", "1:10:x", "0,1", "1:10:0", "1,1", "inf"]
+    "grid",
+    [
+        "-8^0.5,1",
+        "1:10:100000000000",
+        "1:1:3",
+        "0^-1,1",
+        "",
+        "a,b",
+        "1,-2",
+        "1:2",
+        "1:10:x",
+        "0,1",
+        "1:10:0",
+        "1,1",
+        "inf",
+    ],
 )
 def test_bad_grids(run, folder, grid):
-    code, _, err = run("tune", folder / "train.txt", "--C-grid", grid)
+    code, _, err = run("tune", folder / "train.txt", f"--C-grid={grid}")
     assert code in (2, 3)
     assert "C-grid" in err or "Cs" in err
     assert "Traceback" not in err
@@ -329,6 +344,21 @@ def test_pipes(folder, tmp_path):
     assert json.loads(shown.stdout)["kind"] == "linear model"
     subprocess.run([PROGRAM, "convert", "-", tmp_path / "m.dat"], input=model.stdout, check=True)
     assert (tmp_path / "m.dat").read_bytes().startswith(b"SVM-light")
+    # Pipes with names, and pipes that bring a model in small pieces.
+    (tmp_path / "m1").write_bytes(model.stdout)
+    for command in (
+        f"{PROGRAM} predict <(cat m1) {folder}/test.txt",
+        f"(head -c 5 m1; sleep 0.3; tail -c +6 m1) | {PROGRAM} predict - {folder}/test.txt",
+        f"(head -c 5 m.dat; sleep 0.3; tail -c +6 m.dat) | {PROGRAM} predict - {folder}/test.txt",
+    ):
+        piped = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True)
+        assert (piped.returncode, piped.stderr) == (0, b"")
+        assert piped.stdout == scored.stdout
+    text = subprocess.run(
+        ["bash", "-c", f"(head -c 5 {folder}/test.txt; sleep 0.3; tail -c +6 {folder}/test.txt) | "
+         f"{PROGRAM} info - --json"], capture_output=True, check=True,
+    )  # fmt: skip
+    assert json.loads(text.stdout)["queries"] == 20
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="redirections of a POSIX shell")
@@ -396,7 +426,7 @@ def test_evaluate(good, folder, samples, scored):
             assert json.loads(out)["metrics"] == pytest.approx(expected)
     out = good("evaluate", folder / "test.txt", "--scores", "-",
                stdin=(folder / "scores.txt").read_bytes())  # fmt: skip
-    table = dict(line.split() for line in out.splitlines()[2:])
+    table = dict(line.split()[:2] for line in out.splitlines()[2:])
     expected = evaluate(y, scored, qid, default_metrics(y))
     assert {name: float(value) for name, value in table.items()} == pytest.approx(
         expected, abs=5e-5
@@ -460,7 +490,7 @@ def test_default_metrics_that_no_query_defines(good, folder, tmp_path):
     (tmp_path / "flat.txt").write_text("1 qid:1 1:3\n1 qid:1 1:1\n", encoding="ascii")
     (tmp_path / "s").write_text("1\n2\n", encoding="ascii")
     out = good("evaluate", tmp_path / "flat.txt", "--scores", tmp_path / "s")
-    assert out.splitlines()[-1].split() == ["pairwise_accuracy", "-"]
+    assert out.splitlines()[-1].split() == ["pairwise_accuracy", "-", "0"]
     found = json.loads(
         good("evaluate", tmp_path / "flat.txt", "--scores", tmp_path / "s", "--json")
     )
@@ -520,10 +550,18 @@ def test_indices_from_zero_are_remembered(run, good, tmp_path):
     expected = good("predict", tmp_path / "m", tmp_path / "t.txt", "--zero-based")
     assert good("predict", tmp_path / "m", tmp_path / "t.txt") == expected
     assert "0" in json.loads(good("info", tmp_path / "m", "--json"))["largest_weights"]
-    data.write_text("1 qid:1 1:3 2:1\n0 qid:1 1:1 2:2\n", encoding="ascii")
-    good("train", data, "-o", tmp_path / "m")
-    code, _, err = run("predict", tmp_path / "m", tmp_path / "t.txt", "--zero-based")
-    assert (code, "indices that begin at 1" in err) == (2, True)
+    # A file that counts otherwise: said, or found out.
+    one = tmp_path / "one.txt"
+    one.write_text("1 qid:1 1:3 2:1\n0 qid:1 1:1 2:2\n", encoding="ascii")
+    code, _, err = run("predict", tmp_path / "m", one)
+    assert (code, "seems to count features from 1" in err) == (3, True)
+    assert good("predict", tmp_path / "m", one, "--one-based") == good(
+        "predict", tmp_path / "m", data
+    )
+    good("train", one, "-o", tmp_path / "m1")
+    code, _, err = run("compare", one, tmp_path / "m", tmp_path / "m1")
+    assert (code, "others at 1" in err) == (2, True)
+    good("compare", one, tmp_path / "m", tmp_path / "m1", "--one-based", "-m", "map")
 
 
 def test_convert_missing_values(good, tmp_path):
@@ -618,7 +656,7 @@ def test_table_errors(run, table, folder, tmp_path):
         "label,qid,a\n": "has no rows",
         "label,qid,a\n1,x,2\n0,,3\n": "column 'qid' has no query id in row 2",
         "label,qid,a,a\n1,1,2,3\n0,1,3,4\n": "several columns called 'a'",
-        "label,qid,a\n1,\xe9,2\n0,\xe9,3\n": "is not UTF-8 text in row 1",
+        "label,qid,a\n1,\xe9,2\n0,\xe9,3\n": "ids are not UTF-8 text",
         "label,qid,\xe9\n1,1,2\n": "is not UTF-8 text",
     }
     for text, message in texts.items():
@@ -638,6 +676,34 @@ def test_a_table_without_queries_is_told(run, tmp_path):
     assert (code, "1 query, 2 features" in out) == (0, True)
     assert "no column 'qid', so all items are one ranking; --qid-column" in err
     assert run("train", tmp_path / "t.csv", "--ignore-qid")[2] == ""
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_ids_of_tables_stay_as_they_are(good, tmp_path, separator):
+    text = "label,qid,docid,a\n1,01,007,1\n0,01,,3\n1,1,009,0\n0,1,010,2\n"
+    table = tmp_path / ("t.csv" if separator == "," else "t.tsv")
+    table.write_text(text.replace(",", separator), encoding="ascii")
+    assert json.loads(good("info", table, "--json"))["queries"] == 2
+    good("train", table, "-o", tmp_path / "m")
+    run = [
+        line.split() for line in good("predict", tmp_path / "m", table, "--trec-run").splitlines()
+    ]
+    assert sorted(line[2] for line in run) == ["007", "009", "010", "1"]  # the row, where no id is
+    assert {line[0] for line in run} == {"01", "1"}
+    table.write_text(text.replace("01,", "2,").replace(",", separator), encoding="ascii")
+    good("convert", table, tmp_path / "t.txt")
+    assert load_letor(tmp_path / "t.txt").qid.tolist() == [2, 2, 1, 1]
+
+
+def test_columns_that_a_model_does_not_use(good, run, table, tmp_path):
+    columns = ("--label-column", "grade", "--qid-column", "query")
+    good("train", table / "train.csv", *columns, "-o", tmp_path / "m")
+    lines = (table / "train.csv").read_text().splitlines()
+    text = [f"{line},{'title' if row == 0 else 'some text'}" for row, line in enumerate(lines)]
+    (tmp_path / "more.csv").write_text("\n".join(text), encoding="ascii")
+    assert good("predict", tmp_path / "m", tmp_path / "more.csv", *columns) == good(
+        "predict", tmp_path / "m", table / "train.csv", *columns
+    )
 
 
 def test_compressed_tables(good, table, tmp_path):
@@ -717,6 +783,9 @@ def test_tables_need_pyarrow(run, table, monkeypatch):
         (("train", "{f}/train.txt", "--svmrank-c", "1", "--C", "1"), 2, "--svmrank-c sets"),
         (("train", "{f}/train.txt", "--svmrank-c", "1", "--loss", "hinge"), 2, "--svmrank-c sets"),
         (("train", "{f}/train.txt", "--svmrank-l", "2"), 2, "--svmrank-l"),
+        (("train", "{f}/train.txt", "--svmrank-c", "-1"), 2, "--svmrank-c must be"),
+        (("train", "{f}/train.txt", "--svmrank-c", "1", "--solver", "newton"), 2, "smoothed"),
+        (("evaluate", "{t}/q", "--run", "{t}/r", "--ignore-qid"), 2, "do not apply"),
         (("train", "{f}/train.txt", "--json", "-o", "-"), 2, "standard output"),
         (("train", "{f}/train.txt", "-o", "{f}/train.txt"), 2, "is the input"),
         (("train", "{f}/train.txt", "-o", "{f}/m.csv"), 2, "a name for a table"),

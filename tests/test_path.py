@@ -274,3 +274,21 @@ def test_one_C_is_a_path():
     made, _ = problem()
     (fit,) = fit_path(made, [50.0])
     assert np.array_equal(fit.coef, made.solve(50.0).coef)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
+def test_values_of_c_that_float64_can_hardly_tell_apart(loss):
+    """Neighbouring numbers, and numbers that are nearly zero, harm no fit but their own."""
+    made, *_ = problem(loss)
+    near = float(np.nextafter(3.0, 4.0))
+    for Cs in (
+        [3.0, near, float(np.nextafter(near, 4.0)), 5.0],
+        [1e-310, 2e-310, 1.0],
+        [1e-320, 1.0],
+    ):
+        fits = fit_path(made, Cs)
+        for C, fit in zip(Cs, fits, strict=True):
+            cold = made.solve(C)
+            assert fit.status is Status.CONVERGED
+            assert np.isfinite([fit.objective, fit.gap]).all()
+            assert abs(fit.objective - cold.objective) <= fit.gap + cold.gap

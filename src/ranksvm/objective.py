@@ -31,7 +31,11 @@ from ranksvm.maps.matrix import ScoreMap
 from ranksvm.pairs.oracle import LossEval, PairLoss
 from ranksvm.solvers.base import Array, Point, Trial, dot
 
-__all__ = ["RankObjective"]
+__all__ = ["RankEval", "RankObjective"]
+
+# A smaller C, or one that many times larger, is a new problem: products with it lose their digits.
+_LEAST_C = 1e-250
+_MOST_RESCALED = 1e100
 
 
 class RankObjective:
@@ -139,6 +143,10 @@ class RankEval:
         product *= self.objective.C
         product += direction.w
         return product
+
+    def can_rescale(self, C: float) -> bool:
+        """Whether float64 can go from the C of this evaluation to another one."""
+        return min(C, self.objective.C) > _LEAST_C and C < _MOST_RESCALED * self.objective.C
 
     def rescaled(self, objective: RankObjective) -> RankEval:
         """Return the evaluation of an objective that differs in C alone, at the same point.

@@ -229,8 +229,11 @@ class LinearProblem:
             Called as ``callback(row, coef)`` after every iteration; a true result stops.
         """
         before = self._map.n_products
+        C = self.settings.C if C is None else C
         known = None if after is None else after.evaluation
-        objective = self.objective(self.settings.C if C is None else C, steady=known is not None)
+        if known is not None and not known.can_rescale(C * self._factor):
+            known = None
+        objective = self.objective(C, steady=known is not None)
         if after is not None and start is None:
             start = after.point
         if start is None:

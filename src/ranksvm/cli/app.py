@@ -273,7 +273,7 @@ def compare(
 )  # fmt: skip
 def info(
     file: Annotated[str, typer.Argument(metavar="FILE|MODEL", help="Data, or a model.")],
-    top: Annotated[int, typer.Option(help="Largest weights of a model to show.")] = 10,
+    top: Annotated[int, typer.Option(min=0, help="Largest weights of a model to show.")] = 10,
     json: Json = False,
     *,
     data: DataOptions,
@@ -293,7 +293,10 @@ def info(
 def convert(
     source: Annotated[str, typer.Argument(metavar="FROM", help="Data, or a model.")],
     target: Annotated[
-        str, typer.Argument(metavar="TO", help="Its name says the format; .dat is SVM^rank's.")
+        str,
+        typer.Argument(
+            metavar="TO", help="Its name says the format; a model in .dat is SVM^rank's."
+        ),
     ],
     *,
     data: DataOptions,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ranksvm.cli.inputs import Items, is_model, read_any_model, read_items
+from ranksvm.cli.inputs import Items, Opened, look_at, read_any_model, read_items
 from ranksvm.cli.options import COMPRESSED, DataOptions, Format, Missing, format_named
 from ranksvm.cli.output import UsageProblem, note, number, show_json, show_table
 from ranksvm.cli.write import check_output, write_record
@@ -20,7 +20,8 @@ _MOST_LABELS = 10
 
 def info(file: str, top: int, json: bool, data: DataOptions) -> None:
     """Show a data file or a model."""
-    found = _about_model(file, top) if is_model(file) else _about_data(file, data)
+    opened = look_at(file)
+    found = _about_model(opened, top) if opened.is_model else _about_data(opened, data)
     if json:
         show_json(found)
         return
@@ -39,8 +40,8 @@ def _shown(value: Any) -> str | None:
     return None if value is None else number(value)
 
 
-def _about_data(file: str, data: DataOptions) -> dict[str, Any]:
-    items = read_items([file], data, labels=False, comments=True)
+def _about_data(opened: Opened, data: DataOptions) -> dict[str, Any]:
+    items = read_items([opened.path], data, labels=False, comments=True, file=opened.file)
     groups = items.groups
     X = items.X
     sparse = hasattr(X, "indptr")
@@ -98,22 +99,28 @@ def _about_labels(items: Items) -> dict[str, Any]:
     }
 
 
-def _about_model(file: str, top: int) -> dict[str, Any]:
-    record = read_any_model(file)
+def _about_model(opened: Opened, top: int) -> dict[str, Any]:
+    record = read_any_model(opened)
     coef = record.arrays["coef"]
-    first = 0 if record.facts.get("zero_based") else 1
+    first = 0 if record.facts.get("zero_based") is True else 1
     names = record.feature_names or [str(j + first) for j in range(len(coef))]
     largest = np.argsort(-np.abs(coef), kind="stable")[: max(0, top)]
-    facts = dict(record.facts)
-    objective, gap = facts.pop("objective", None), facts.pop("gap", None)
-    return {
+    objective, gap = record.facts.get("objective"), record.facts.get("gap")
+    about = {
         "kind": f"{record.kind} model",
         "features": len(coef),
         "features_used": int(np.count_nonzero(coef)),
         "objective": objective,
         "gap": gap,
-        "relative_gap": gap / objective if objective and gap is not None else None,
-        **facts,
+        "relative_gap": (
+            gap / objective
+            if isinstance(objective, float) and isinstance(gap, float) and objective > 0.0
+            else None
+        ),
+    }
+    return {
+        **about,
+        **{name: value for name, value in record.facts.items() if name not in about},
         "parameters": dict(record.params),
         "largest_weights": {names[j]: float(coef[j]) for j in largest if coef[j] != 0.0},
     }
@@ -121,19 +128,20 @@ def _about_model(file: str, top: int) -> dict[str, Any]:
 
 def convert(source: str, target: str, data: DataOptions) -> None:
     """Write what was read in another format."""
-    if is_model(source):
+    opened = look_at(source)
+    if opened.is_model:
         check_output(target, [source], model=True)
-        write_record(target, read_any_model(source))
+        write_record(target, read_any_model(opened))
         return
     check_output(target, [source])
-    if Path(target).suffix == ".safetensors":
+    if Path(target).suffix.lower() == ".safetensors":
         raise UsageProblem(f"{source} holds data, and {target} is a name for a model")
     form = format_named(target)
     if form is not Format.letor and Path(target).suffix.lower() in COMPRESSED:
         raise UsageProblem(
             f"{target}: tables are not written compressed; Parquet is smaller than CSV by itself"
         )
-    items = read_items([source], data, comments=True)
+    items = read_items([source], data, comments=True, file=opened.file)
     if form is Format.letor:
         _to_letor(items, target, data)
     else:
@@ -157,6 +165,6 @@ def _to_letor(items: Items, target: str, data: DataOptions) -> None:
         items.labels,
         items.qid,
         comments=comments,
-        zero_based=data.zero_based,
+        zero_based=bool(data.zero_based),
         missing="NULL" if data.missing is Missing.nan else "error",
     )

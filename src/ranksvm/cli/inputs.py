@@ -7,11 +7,14 @@ told apart by what they begin with.
 
 from __future__ import annotations
 
+import io
 import os
+import stat
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +28,18 @@ from ranksvm.model_io import ModelRecord
 __all__ = [
     "Items",
     "aligned_columns",
+    "base_of",
     "check_finite",
-    "is_model",
+    "look_at",
     "only_one_stdin",
     "read_any_model",
     "read_items",
     "read_scores",
     "score_items",
 ]
+
+
+_HEAD = 16  # bytes that tell models from data
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,9 @@ def read_items(
     *,
     labels: bool = True,
     comments: bool = False,
-    record: ModelRecord | None = None,
+    features: Sequence[str] | None = None,
+    zero_based: bool | None = None,
+    file: BinaryIO | None = None,
 ) -> Items:
     """Read one or several files of one format, as one set.
 
@@ -106,33 +115,36 @@ def read_items(
         Whether a table without a label column is an error.
     comments : bool
         Whether to keep the comments of LETOR text, and the document ids in them.
-    record : ModelRecord or None
-        The model that the items are for; it knows whether its indices begin at 0.
+    features : sequence of str or None
+        Columns of a table that are wanted, in this order; None for all that are numbers.
+    zero_based : bool or None
+        What holds for LETOR text if the options say nothing.
+    file : binary file or None
+        The content of the one path, if it is open already.
     """
     formats = {options.format_of(path) for path in paths}
     if len(formats) > 1:
         names = ", ".join(sorted(form.value for form in formats))
         raise UsageProblem(f"files of different formats ({names}) cannot be read as one set")
     source = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    content = list(paths) if file is None else [file]
     if formats == {Format.letor}:
-        base = None if record is None else record.facts.get("zero_based")
-        if base is False and options.zero_based:
-            raise UsageProblem("--zero-based: the model was trained on indices that begin at 1")
-        zero_based = options.zero_based or bool(base)
-        return _read_letor(paths, options, source, comments=comments, zero_based=zero_based)
+        based = options.zero_based if options.zero_based is not None else bool(zero_based)
+        return _read_letor(content, options, source, comments=comments, zero_based=based)
     from ranksvm.cli.tables import read_tables
 
-    return read_tables(paths, formats.pop(), options, source, labels=labels)
+    form = formats.pop()
+    return read_tables(content, form, options, source, labels=labels, wanted=features)
 
 
 def _read_letor(
-    paths: Sequence[str], options: DataOptions, source: str, *, comments: bool, zero_based: bool
+    content: Sequence[Any], options: DataOptions, source: str, *, comments: bool, zero_based: bool
 ) -> Items:
     from ranksvm.data.svmlight import load_letor
 
     with progress(f"reading {source}") as advance:
         data = load_letor(
-            list(paths) if len(paths) > 1 else paths[0],
+            list(content) if len(content) > 1 else content[0],
             zero_based=zero_based,
             missing=options.missing.value,
             duplicates=options.duplicates.value,
@@ -152,14 +164,11 @@ def _read_letor(
     )
 
 
-def read_scores(path: str, n_items: int) -> Array:
+def read_scores(path: str, n_items: int, file: BinaryIO | None = None) -> Array:
     """One number a line, as ``ranksvm predict`` writes them ("-" for stdin)."""
-    file: BinaryIO = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115
-    try:
-        text = file.read()
-    finally:
-        if path != "-":
-            file.close()
+    if path == "-":
+        file = sys.stdin.buffer
+    text = Path(path).read_bytes() if file is None else file.read()
     lines = text.split()
     try:
         scores = np.array(lines, dtype=np.float64) if lines else np.empty(0)
@@ -190,43 +199,73 @@ def _complain_about_scores(path: str, text: bytes) -> None:
             )
 
 
-def is_model(path: str) -> bool:
-    """Whether a file begins like a model: ours, or one of SVM^rank."""
-    if path == "-":
-        return _begins_like_a_model(_peek_stdin(), None)
-    with open(path, "rb") as file:
-        return _begins_like_a_model(file.read(16), os.fstat(file.fileno()).st_size)
+class Opened(NamedTuple):
+    """A file whose beginning has been looked at.
+
+    ``file`` is there when it cannot be opened a second time: standard input, or a pipe.
+    """
+
+    path: str
+    is_model: bool
+    is_foreign: bool
+    file: BinaryIO | None
 
 
-def _peek_stdin() -> bytes:
-    """Return what stdin begins with, and leave it there."""
-    buffer: Any = sys.stdin.buffer
-    return bytes(buffer.peek(16)[:16])
-
-
-def _begins_like_a_model(head: bytes, size: int | None) -> bool:
-    if head.startswith(b"SVM-light"):
-        return True
-    # The length of the header in eight bytes, then the header; text would be far too long.
+def look_at(path: str) -> Opened:
+    """Tell models from data by what a file begins with."""
+    file: BinaryIO = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115
+    head = file.read(_HEAD)
+    size = None
+    if path != "-" and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        size = os.fstat(file.fileno()).st_size
+        file.close()
+    foreign = head.startswith(b"SVM-light")
+    # Ours: the length of the header in eight bytes, then the header; text would be far too long.
     length = int.from_bytes(head[:8], "little")
-    return head[8:9] == b"{" and length < (2**32 if size is None else size)
+    ours = head[8:9] == b"{" and length < (2**32 if size is None else size)
+    again: Any = None if size is not None else io.BufferedReader(_Rejoined(head, file))
+    return Opened(path, ours or foreign, foreign, again)
 
 
-def read_any_model(path: str) -> ModelRecord:
+class _Rejoined(io.RawIOBase):
+    """A stream with its beginning, which was read already, in front."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head, self._rest = head, rest
+        self.name = getattr(rest, "name", "standard input")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, view: Any) -> int:
+        part = self._head[: len(view)] or self._rest.read1(len(view))  # type: ignore[attr-defined]
+        self._head = self._head[len(part) :] if self._head else b""
+        view[: len(part)] = part
+        return len(part)
+
+
+def read_any_model(path: str | Opened) -> ModelRecord:
     """Read a model file of ours or a linear one of SVM^rank."""
-    if path == "-":
-        head = _peek_stdin()
-    else:
-        with open(path, "rb") as file:
-            head = file.read(16)
-    source: Any = sys.stdin.buffer if path == "-" else path
-    if head.startswith(b"SVM-light"):
+    opened = look_at(path) if isinstance(path, str) else path
+    source: Any = opened.path if opened.file is None else opened.file
+    if opened.is_foreign:
         from ranksvm.export.svmrank import read_svmrank
 
         return read_svmrank(source)
     from ranksvm.model_io import read_model
 
     return read_model(source)
+
+
+def base_of(*records: ModelRecord) -> bool | None:
+    """Whether models count features from 0; None if none of them says."""
+    bases = {record.facts.get("zero_based") for record in records} & {True, False}
+    if len(bases) > 1:
+        raise UsageProblem(
+            "some of the models were trained on indices that begin at 0, others at 1: say what "
+            "holds for the data with --zero-based or --one-based"
+        )
+    return bases.pop() if bases else None
 
 
 def score_items(record: ModelRecord, items: Items, jobs: int | None) -> Array:
@@ -270,6 +309,8 @@ def _matched(
     mine = items.feature_names
     if mine is not None and names is None:
         names = tuple(f"f{j + 1}" for j in range(n_features))  # as `ranksvm convert` calls them
+        if len(mine) < n_features:
+            note(f"{items.source} lacks {n_features - len(mine)} of {n_features} features: zero")
         if not set(mine) <= set(names):
             strange = next(name for name in mine if name not in set(names))
             raise ValueError(
@@ -294,6 +335,11 @@ def _matched(
             f"the {whose} has {n_features} features with names, {names[0]!r} for example, and "
             f"{items.source} has {items.X.shape[1]} without. Use a table with these columns."
         )
+    if items.zero_based and items.X.shape[1] == n_features + 1 and not _uses_first(items.X):
+        raise ValueError(
+            f"{items.source} seems to count features from 1, and the {whose} counts from 0. Say "
+            "what holds for the data: --one-based or --zero-based."
+        )
     if items.X.shape[1] > n_features:
         note(
             f"{items.source} has {items.X.shape[1]} features, the {whose} {n_features}: the others "
@@ -301,6 +347,10 @@ def _matched(
         )
     both = np.arange(min(items.X.shape[1], n_features))
     return both, both
+
+
+def _uses_first(X: Any) -> bool:
+    return bool((X.indices == 0).any() if hasattr(X, "indptr") else X[:, 0].any())
 
 
 def check_finite(items: Items) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ranksvm._vectors import Array
 from ranksvm.cli.inputs import (
     Items,
-    is_model,
+    base_of,
+    look_at,
     only_one_stdin,
     read_any_model,
     read_items,
@@ -22,7 +23,7 @@ from ranksvm.cli.options import DataOptions, Rules
 from ranksvm.cli.output import UsageProblem, as_usage, show_json, show_table
 from ranksvm.cli.write import check_output, open_output
 
-__all__ = ["check_metrics", "compare", "default_metrics", "evaluate", "judge", "predict"]
+__all__ = ["Judged", "check_metrics", "compare", "default_metrics", "evaluate", "judge", "predict"]
 
 # More grades than this are taken for real-valued utilities.
 _MOST_GRADES = 32
@@ -46,19 +47,27 @@ def check_metrics(metrics: Sequence[str] | None) -> None:
                 parse_metric(name)
 
 
+class Judged(NamedTuple):
+    """Metrics of a ranking, and over how many queries each is a mean."""
+
+    values: dict[str, float | None]
+    counted: dict[str, int]
+
+
 def judge(
     y: Array, scores: Array, qid: Any, metrics: Sequence[str] | None, conventions: Rules
-) -> dict[str, float | None]:
-    """Metrics of a ranking; None for one of the default ones that no query defines."""
-    from ranksvm.metrics import evaluate, evaluate_queries, parse_metric
+) -> Judged:
+    """Take metrics of a ranking; None for one of the default ones that no query defines."""
+    from ranksvm.metrics import evaluate_queries, parse_metric
 
-    if metrics:
-        return dict(evaluate(y, scores, qid, metrics=metrics, conventions=conventions))
-    table = evaluate_queries(y, scores, qid, metrics=default_metrics(y), conventions=conventions)
-    return {
-        name: None if np.isnan(values).all() else parse_metric(name).mean(values)
-        for name, values in table.columns.items()
+    names = metrics or default_metrics(y)
+    table = evaluate_queries(y, scores, qid, metrics=names, conventions=conventions)
+    counted = {name: int((~np.isnan(column)).sum()) for name, column in table.columns.items()}
+    values = {
+        name: None if not metrics and not counted[name] else parse_metric(name).mean(column)
+        for name, column in table.columns.items()
     }
+    return Judged(values, counted)
 
 
 def predict(
@@ -70,7 +79,14 @@ def predict(
     if trec_run and (not tag or len(tag.split()) != 1):
         raise UsageProblem(f"--tag {tag!r}: a tag is one word")
     record = read_any_model(model)
-    items = read_items(files, data, labels=False, comments=trec_run, record=record)
+    items = read_items(
+        files,
+        data,
+        labels=False,
+        comments=trec_run,
+        features=record.feature_names,
+        zero_based=base_of(record),
+    )
     scores = score_items(record, items, data.jobs)
     with open_output(output) as file:
         if trec_run:
@@ -106,10 +122,17 @@ def evaluate(
     check_metrics(metrics)
     y: Array
     if run is not None:
+        if data != DataOptions(jobs=data.jobs):
+            raise UsageProblem("--run reads TREC files, and options about other data do not apply")
         y, values, qid = _joined(files, run)
     else:
         record = None if model is None else read_any_model(model)
-        items = read_items(files, data, record=record)
+        items = read_items(
+            files,
+            data,
+            features=None if record is None else record.feature_names,
+            zero_based=None if record is None else base_of(record),
+        )
         y, qid = items.labels, items.qid
         if record is not None:
             values = score_items(record, items, data.jobs)
@@ -123,10 +146,17 @@ def evaluate(
     if json:
         queries = 1 if qid is None else len(np.unique(qid))
         show_json(
-            {"metrics": found, "conventions": conventions, "items": len(y), "queries": queries}
+            {
+                "metrics": found.values,
+                "counted": found.counted,
+                "conventions": conventions,
+                "items": len(y),
+                "queries": queries,
+            }
         )
     else:
-        show_table(["metric", "value"], [list(row) for row in found.items()])
+        rows = [[name, value, found.counted[name]] for name, value in found.values.items()]
+        show_table(["metric", "value", "queries"], rows)
 
 
 def _by_query(
@@ -169,13 +199,15 @@ def compare(
     only_one_stdin(file, *rankings)
     check_metrics(metrics)
     named = _short_names(rankings)
-    records = {name: read_any_model(path) for name, path in named.items() if is_model(path)}
-    items = read_items([file], data, record=next(iter(records.values()), None))
+    looked = {name: look_at(path) for name, path in named.items() if path != "-"}
+    records = {name: read_any_model(one) for name, one in looked.items() if one.is_model}
+    based = data.zero_based if data.zero_based is not None else base_of(*records.values())
+    items = read_items([file], data, zero_based=based)
     y = items.labels
     scores = {
         name: score_items(records[name], items, data.jobs)
         if name in records
-        else read_scores(path, len(y))
+        else read_scores(path, len(y), looked[name].file if name in looked else None)
         for name, path in named.items()
     }
     from ranksvm.metrics import compare as compare_rankings

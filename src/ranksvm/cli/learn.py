@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ranksvm._checks import check_positive
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.cli.inputs import (
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["train", "tune"]
 
+_MOST_CS = 1000
 _N_DEFAULT = 19  # values of C to try when no grid is given
 _LOSS = {"squared_hinge": "squared hinge", "hinge": "hinge"}
 _REDUCTION = {
@@ -74,16 +76,22 @@ def train(
     check_metrics(metrics)
     if svmrank is not None and any(v is not None for v in (C, options.loss, options.reduction)):
         raise UsageProblem("--svmrank-c sets --C, --loss and --reduction; give no others")
+    if svmrank is not None:
+        options = replace(options, loss="hinge")
+        with as_usage():
+            check_positive("--svmrank-c", svmrank[0])
     settings = make_settings(C, options)
     items = read_items(files, data)
-    held_out = None if valid is None else read_items([valid], data)
+    held_out = None
+    if valid is not None:
+        held_out = read_items([valid], data, features=items.feature_names)
     groups = items.groups
     if svmrank is not None:
         from ranksvm.export.svmrank import from_svmrank_c
 
         c, loss = svmrank
         C, reduction = from_svmrank_c(c, groups, items.labels, loss=loss)
-        settings = replace(settings, C=C, loss="hinge", reduction=reduction)
+        settings = replace(settings, C=C, reduction=reduction)
     began = time.perf_counter()
     fit = fit_items(items, groups, settings, data.jobs)
     seconds = time.perf_counter() - began
@@ -93,7 +101,8 @@ def train(
     judged = None
     if held_out is not None:
         scores = score_items(record, held_out, data.jobs)
-        judged = judge(held_out.labels, scores, held_out.qid, metrics, conventions or "standard")
+        rules = conventions or "standard"
+        judged = judge(held_out.labels, scores, held_out.qid, metrics, rules).values
     report = {
         "data": describe(items, groups, fit.n_pairs),
         "settings": asdict(settings),
@@ -151,7 +160,7 @@ def tune(
             else list(QueryKFold(folds).split(qid=items.qid))
         )
     else:
-        held_out = read_items([valid], data)
+        held_out = read_items([valid], data, features=items.feature_names)
         check_finite(held_out)
         columns = aligned_columns(items, held_out)
         split["validation"] = HeldOut(columns, held_out.labels, held_out.qid)
@@ -272,26 +281,35 @@ def parse_grid(text: str) -> list[float]:
         if ":" in text:
             first, last, count = text.split(":")
             low, high, n = _parse_number(first), _parse_number(last), int(count)
-            if n < 1 or not (0.0 < low < math.inf and 0.0 < high < math.inf):
+            if not 1 <= n <= _MOST_CS or not (0.0 < low < math.inf and 0.0 < high < math.inf):
                 raise ValueError
             step = (math.log(high) - math.log(low)) / max(1, n - 1)
             between = (low * math.exp(step * k) for k in range(1, n - 1))
             # Twelve digits, so that a grid of powers of ten is one.
-            return [low, *(float(f"{value:.12g}") for value in between), high][:n]
+            values = [low, *(float(f"{value:.12g}") for value in between), high][:n]
+            return _different(values, text)
         values = [_parse_number(part) for part in text.split(",")]
-        if not all(0.0 < value < math.inf for value in values):
+        if not all(0.0 < value < math.inf for value in values) or len(values) > _MOST_CS:
             raise ValueError
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, ZeroDivisionError):
         raise UsageProblem(
             f"--C-grid {text!r}: expected positive numbers such as 0.1,1,10 or 2^-5,2^0, or a "
-            "range from:to:how_many such as 0.01:100:5"
+            f"range from:to:how_many such as 0.01:100:5; at most {_MOST_CS}"
         ) from None
+    return _different(values, text)
+
+
+def _different(values: list[float], text: str) -> list[float]:
+    if len(set(values)) < len(values):
+        raise UsageProblem(f"--C-grid {text!r} has a value twice")
     return values
 
 
 def _parse_number(text: str) -> float:
     base, power, exponent = text.partition("^")
-    return float(base) ** float(exponent) if power else float(base)
+    if power and not float(base) > 0.0:
+        raise ValueError
+    return math.pow(float(base), float(exponent)) if power else float(base)
 
 
 def fit_items(

@@ -127,7 +127,7 @@ class DataOptions:
     ignore_qid: bool = False
     missing: Missing = Missing.error
     duplicates: Duplicates = Duplicates.error
-    zero_based: bool = False
+    zero_based: bool | None = None
     jobs: int | None = None
 
     def format_of(self, path: str) -> Format:
@@ -170,8 +170,14 @@ def data_options(
         Duplicates, typer.Option(help="An index twice in a line.", rich_help_panel=_INPUT)
     ] = Duplicates.error,
     zero_based: Annotated[
-        bool, typer.Option("--zero-based", help="Indices begin at 0.", rich_help_panel=_INPUT)
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--zero-based/--one-based",
+            help="Indices begin at 0, or at 1; as in the training data if a model knows, else 1.",
+            show_default=False,
+            rich_help_panel=_INPUT,
+        ),
+    ] = None,
     jobs: Annotated[
         int | None,
         typer.Option("--jobs", "-j", help="Threads; all cores by default.", show_default=False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -17,14 +18,23 @@ from ranksvm.cli.write import open_output
 
 __all__ = ["read_tables", "write_table"]
 
+# Whole numbers in their usual form, of a size that int64 surely holds.
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
+
 
 def read_tables(
-    paths: Sequence[str], form: Format, options: DataOptions, source: str, *, labels: bool
+    content: Sequence[Any],
+    form: Format,
+    options: DataOptions,
+    source: str,
+    *,
+    labels: bool,
+    wanted: Sequence[str] | None,
 ) -> Items:
     """Read tables of one format as one set; see ``inputs.read_items``."""
     pyarrow = _import_pyarrow()
     with progress(f"reading {source}"):
-        tables = [_read_table(path, form) for path in paths]
+        tables = [_read_table(one, form, options) for one in content]
         try:
             table = (
                 tables[0]
@@ -40,20 +50,31 @@ def read_tables(
 
     try:
         features, columns = split_frame(table, **named)
+        if wanted is not None:  # the others do not matter
+            there = set(features.column_names)
+            lacking = [name for name in wanted if name not in there]
+            if lacking:
+                raise ValueError(
+                    f"lacks {len(lacking)} of the {len(wanted)} features of the model, among them "
+                    f"{lacking[0]!r}"
+                )
+            features = features.select(list(wanted))
         check_numeric(features)
         X = _matrix(features, options.missing)
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from None
     qid = None if options.ignore_qid else columns.get("qid")
     if qid is not None:
-        _check_ids(qid, f"{source}: column {named['qid']!r}")
+        qid = _as_ids(qid, f"{source}: column {named['qid']!r}")
     y = columns.get("label")
     if y is not None:
         y = _as_labels(y, f"{source}: column {named['label']!r}")
 
     def documents() -> list[str | None] | None:
-        ids = columns.get("docid")
-        return None if ids is None else [None if d is None else str(d) for d in ids.tolist()]
+        if "docid" not in named:
+            return None
+        ids = table.column(named["docid"]).to_pylist()
+        return [None if document in (None, "") else str(document) for document in ids]
 
     names = tuple(map(str, features.column_names))
     return Items(X, y, qid, None, documents, names, source, others=tuple(named.values()))
@@ -88,15 +109,19 @@ def _special_columns(
     return found
 
 
-def _check_ids(qid: NDArray[Any], where: str) -> None:
-    """Refuse ids that are no text or empty."""
+def _as_ids(qid: NDArray[Any], where: str) -> NDArray[Any]:
+    """Turn texts into whole numbers if all are written as such; refuse what is no id."""
     if qid.dtype.kind not in "OUT":
-        return
-    for row, value in enumerate(qid.tolist(), start=1):
+        return qid
+    ids = qid.tolist()
+    for row, value in enumerate(ids, start=1):
         if value == "":
             raise ValueError(f"{where} has no query id in row {row}. Give every row its query.")
         if isinstance(value, bytes):
             raise ValueError(f"{where} is not UTF-8 text in row {row}")
+    if all(isinstance(value, str) and _WHOLE.fullmatch(value) for value in set(ids)):
+        return np.array(ids).astype(np.int64)
+    return qid
 
 
 def _as_labels(y: Any, where: str) -> Array:
@@ -119,24 +144,34 @@ def _import_pyarrow() -> Any:
     return pyarrow
 
 
-def _read_table(path: str, form: Format) -> Any:
+def _read_table(source: Any, form: Format, options: DataOptions) -> Any:
     import pyarrow
     from pyarrow import csv, parquet
 
+    name = source if isinstance(source, str) else "standard input"
+    if source == "-":
+        source = sys.stdin.buffer
     try:
         if form is Format.parquet:
             # A Parquet file is read from its end, so a stream is read as a whole first.
-            source: Any = pyarrow.BufferReader(sys.stdin.buffer.read()) if path == "-" else path
-            return parquet.ParquetFile(source).read()
-        separator = "\t" if form is Format.tsv else ","
-        source = sys.stdin.buffer if path == "-" else pyarrow.input_stream(path)
-        table = csv.read_csv(source, parse_options=csv.ParseOptions(delimiter=separator))
+            whole = source if isinstance(source, str) else pyarrow.BufferReader(source.read())
+            return parquet.ParquetFile(whole).read()
+        # Ids stay as they are: 007 is not 7.
+        text = pyarrow.string()
+        ids = (options.qid_column or "qid", options.docid_column or "docid")
+        table = csv.read_csv(
+            pyarrow.input_stream(source) if isinstance(source, str) else source,
+            parse_options=csv.ParseOptions(delimiter="\t" if form is Format.tsv else ","),
+            convert_options=csv.ConvertOptions(column_types=dict.fromkeys(ids, text)),
+        )
         table.column_names  # noqa: B018 (names are decoded when they are asked for)
         return table
     except UnicodeDecodeError:
-        raise ValueError(f"{path} is not UTF-8 text") from None
+        raise ValueError(f"{name} is not UTF-8 text") from None
     except (pyarrow.ArrowInvalid, pyarrow.ArrowKeyError) as error:
-        raise ValueError(f"{path} cannot be read as {form.value}: {error}") from None
+        if "UTF8" in str(error):
+            raise ValueError(f"{name}: ids are not UTF-8 text ({error})") from None
+        raise ValueError(f"{name} cannot be read as {form.value}: {error}") from None
 
 
 def _matrix(features: Any, missing: Missing) -> Array:

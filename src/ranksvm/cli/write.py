@@ -58,7 +58,7 @@ def open_output(path: str) -> Iterator[BinaryIO]:
 def write_record(path: str, record: ModelRecord) -> None:
     """Write a model: SVM^rank's format when the name ends in ``.dat``, else ours."""
     with _named_errors(path):
-        if path.endswith(".dat"):
+        if path.lower().endswith(".dat"):
             from ranksvm.export.svmrank import write_svmrank
 
             write_svmrank(path, record)

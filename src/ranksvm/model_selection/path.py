@@ -165,7 +165,12 @@ class _Forecast:
                 if len(known) <= degree:
                     continue
                 used = known[-degree - 1 :]
-                weights = _lagrange([x(one.C) for one in used], x(C))
+                nodes = [x(one.C) for one in used]
+                if len(set(nodes)) < len(nodes):  # values of C that differ in their last bits
+                    continue
+                weights = _lagrange(nodes, x(C))
+                if not all(map(math.isfinite, weights)):  # of a C that is nearly zero
+                    continue
                 kinds[f"{variable}, degree {degree}"] = [
                     (weight, one.point) for weight, one in zip(weights, used, strict=True)
                 ]

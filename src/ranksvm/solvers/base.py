@@ -261,7 +261,7 @@ class Monitor:
 
     @property
     def converged(self) -> bool:
-        return self.gap <= self._tol * abs(self.upper)
+        return bool(np.isfinite(self.gap)) and self.gap <= self._tol * abs(self.upper)
 
     def offer(self, point: Point, upper: float, lower: float) -> None:
         """Take in a new point with its objective value, and a new lower bound."""
