@@ -909,3 +909,41 @@ def test_warnings_are_notes(run, folder, monkeypatch):
 
 def test_demo(good):
     assert "LinearRankSVM, squared hinge" in good("demo", "--queries", 30)
+
+
+# --- On a terminal -------------------------------------------------------------------------------
+
+
+def on_a_terminal(*arguments) -> tuple[int, str]:
+    """Run a command with stdout and stderr on a terminal; gives exit code and what it showed."""
+    pty = pytest.importorskip("pty", reason="terminals of a POSIX system")
+    master, slave = pty.openpty()
+    command = [str(PROGRAM), *map(str, arguments)]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    with subprocess.Popen(command, stdout=slave, stderr=slave, env=environment) as process:
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                part = os.read(master, 65536)
+            except OSError:  # how Linux tells that the other side is closed
+                break
+            if not part:
+                break
+            shown += part
+    os.close(master)
+    return process.returncode, shown.decode()
+
+
+def test_progress_and_tables_on_a_terminal(folder, tmp_path):
+    model = tmp_path / "m"
+    code, shown = on_a_terminal("train", folder / "train.txt", "-o", model)
+    assert (code, "certified relative gap" in shown) == (0, True)
+    assert "reading" in shown
+    assert "training" in shown
+    code, shown = on_a_terminal("tune", folder / "train.txt", "--C-grid", "0.1,1,10,100")
+    assert (code, "tuning" in shown, "┃" in shown) == (0, True, True)
+    code, shown = on_a_terminal("evaluate", folder / "test.txt", "--model", model, "--per-query")
+    assert (code, "ndcg@10" in shown, "┃" in shown) == (0, True, True)
+    code, shown = on_a_terminal("info", model)
+    assert (code, "largest weights" in shown) == (0, True)
