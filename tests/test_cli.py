@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -344,21 +345,26 @@ def test_pipes(folder, tmp_path):
     assert json.loads(shown.stdout)["kind"] == "linear model"
     subprocess.run([PROGRAM, "convert", "-", tmp_path / "m.dat"], input=model.stdout, check=True)
     assert (tmp_path / "m.dat").read_bytes().startswith(b"SVM-light")
-    # Pipes with names, and pipes that bring a model in small pieces.
-    (tmp_path / "m1").write_bytes(model.stdout)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_pipes_with_names_and_pipes_that_bring_little_at_a_time(good, folder, tmp_path):
+    model, text = folder / "model.safetensors", folder / "test.txt"
+    good("convert", model, tmp_path / "m.dat")
+    scores = good("predict", model, text)
     for command in (
-        f"{PROGRAM} predict <(cat m1) {folder}/test.txt",
-        f"(head -c 5 m1; sleep 0.3; tail -c +6 m1) | {PROGRAM} predict - {folder}/test.txt",
-        f"(head -c 5 m.dat; sleep 0.3; tail -c +6 m.dat) | {PROGRAM} predict - {folder}/test.txt",
+        f"{PROGRAM} predict <(cat {model}) {text}",
+        f"(head -c 5 {model}; sleep 0.3; tail -c +6 {model}) | {PROGRAM} predict - {text}",
+        f"(head -c 5 m.dat; sleep 0.3; tail -c +6 m.dat) | {PROGRAM} predict - {text}",
     ):
-        piped = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True)
-        assert (piped.returncode, piped.stderr) == (0, b"")
-        assert piped.stdout == scored.stdout
-    text = subprocess.run(
-        ["bash", "-c", f"(head -c 5 {folder}/test.txt; sleep 0.3; tail -c +6 {folder}/test.txt) | "
-         f"{PROGRAM} info - --json"], capture_output=True, check=True,
-    )  # fmt: skip
-    assert json.loads(text.stdout)["queries"] == 20
+        piped = subprocess.run(
+            ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert (piped.returncode, piped.stderr) == (0, "")
+        assert piped.stdout == scores
+    command = f"(head -c 5 {text}; sleep 0.3; tail -c +6 {text}) | {PROGRAM} info - --json"
+    shown = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
+    assert json.loads(shown.stdout)["queries"] == 20
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="redirections of a POSIX shell")
