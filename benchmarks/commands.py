@@ -38,14 +38,16 @@ def run(config: Config, report: Report) -> None:
             "ranksvm evaluate": ["evaluate", *files, "--scores", scores],
         }
         seconds: dict[str, list[float]] = {name: [] for name in commands}
-        floor: list[float] = []
+        imports = ("import numpy, scipy.sparse", "import sklearn.base")
+        floor: dict[str, list[float]] = {f"python -c {what!r}": [] for what in imports}
         for _ in range(rounds):
-            floor.append(_seconds([sys.executable, "-c", "import numpy, scipy.sparse"]))
+            for times, what in zip(floor.values(), imports, strict=True):
+                times.append(_seconds([sys.executable, "-c", what]))
             for name, arguments in commands.items():
                 seconds[name].append(_seconds([str(program), *arguments]))
     rows = [
         {"command": name, "median, s": statistics.median(times), "slowest, s": max(times)}
-        for name, times in {"python -c 'import numpy, scipy.sparse'": floor, **seconds}.items()
+        for name, times in {**floor, **seconds}.items()
     ]
     report.table(f"{what}, {rounds} runs each", rows)
     for key, name in {"help_seconds": "ranksvm --help", "train_seconds": "ranksvm train"}.items():

@@ -564,6 +564,8 @@ def test_indices_from_zero_are_remembered(run, good, tmp_path):
     assert good("predict", tmp_path / "m", one, "--one-based") == good(
         "predict", tmp_path / "m", data
     )
+    said = run("predict", tmp_path / "m", one, "--zero-based")
+    assert (said[0], "3 features, the model 2" in said[2]) == (0, True)
     good("train", one, "-o", tmp_path / "m1")
     code, _, err = run("compare", one, tmp_path / "m", tmp_path / "m1")
     assert (code, "others at 1" in err) == (2, True)

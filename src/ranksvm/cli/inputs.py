@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -60,6 +60,8 @@ class Items:
         Name of the file or files, for messages.
     zero_based : bool or None
         Whether the indices in the file begin at 0; None for tables.
+    base_guessed : bool
+        Whether nobody said so.
     others : tuple of str
         Columns of a table that are no features.
     """
@@ -72,6 +74,7 @@ class Items:
     feature_names: tuple[str, ...] | None
     source: str
     zero_based: bool | None = None
+    base_guessed: bool = False
     others: tuple[str, ...] = ()
 
     @property
@@ -129,8 +132,10 @@ def read_items(
     source = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     content = list(paths) if file is None else [file]
     if formats == {Format.letor}:
-        based = options.zero_based if options.zero_based is not None else bool(zero_based)
-        return _read_letor(content, options, source, comments=comments, zero_based=based)
+        guessed = options.zero_based is None
+        based = bool(zero_based if guessed else options.zero_based)
+        items = _read_letor(content, options, source, comments=comments, zero_based=based)
+        return replace(items, base_guessed=guessed)
     from ranksvm.cli.tables import read_tables
 
     form = formats.pop()
@@ -259,7 +264,8 @@ def read_any_model(path: str | Opened) -> ModelRecord:
 
 def base_of(*records: ModelRecord) -> bool | None:
     """Whether models count features from 0; None if none of them says."""
-    bases = {record.facts.get("zero_based") for record in records} & {True, False}
+    told = (record.facts.get("zero_based") for record in records)
+    bases = {base for base in told if isinstance(base, bool)}
     if len(bases) > 1:
         raise UsageProblem(
             "some of the models were trained on indices that begin at 0, others at 1: say what "
@@ -335,7 +341,8 @@ def _matched(
             f"the {whose} has {n_features} features with names, {names[0]!r} for example, and "
             f"{items.source} has {items.X.shape[1]} without. Use a table with these columns."
         )
-    if items.zero_based and items.X.shape[1] == n_features + 1 and not _uses_first(items.X):
+    one_more = items.X.shape[1] == n_features + 1
+    if items.zero_based and items.base_guessed and one_more and not _uses_first(items.X):
         raise ValueError(
             f"{items.source} seems to count features from 1, and the {whose} counts from 0. Say "
             "what holds for the data: --one-based or --zero-based."
@@ -366,7 +373,8 @@ def check_finite(items: Items) -> None:
     else:
         row, column = (int(k) for k in np.unravel_index(int(np.argmax(bad)), values.shape))
         row += 1
-    name = items.feature_names[column] if items.feature_names else str(column + 1)
+    number = column if items.zero_based else column + 1
+    name = items.feature_names[column] if items.feature_names else str(number)
     raise ValueError(
         f"{items.source} has {counted(int(bad.sum()), 'value')} that are missing or infinite, the "
         f"first in item {row}, feature {name}. Fill them in; --missing zero does so for missing "

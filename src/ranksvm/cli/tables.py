@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -15,11 +14,9 @@ from ranksvm.cli.inputs import Items
 from ranksvm.cli.options import DataOptions, Format, Missing
 from ranksvm.cli.output import UsageProblem, counted, note, progress
 from ranksvm.cli.write import open_output
+from ranksvm.data.queries import ids_from_text
 
 __all__ = ["read_tables", "write_table"]
-
-# Whole numbers in their usual form, of a size that int64 surely holds.
-_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
 def read_tables(
@@ -119,9 +116,7 @@ def _as_ids(qid: NDArray[Any], where: str) -> NDArray[Any]:
             raise ValueError(f"{where} has no query id in row {row}. Give every row its query.")
         if isinstance(value, bytes):
             raise ValueError(f"{where} is not UTF-8 text in row {row}")
-    if all(isinstance(value, str) and _WHOLE.fullmatch(value) for value in set(ids)):
-        return np.array(ids).astype(np.int64)
-    return qid
+    return ids_from_text(ids) if all(isinstance(value, str) for value in ids) else qid
 
 
 def _as_labels(y: Any, where: str) -> Array:

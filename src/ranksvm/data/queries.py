@@ -17,6 +17,8 @@ is one comparison per row.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,10 +26,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["QueryGroups"]
+__all__ = ["QueryGroups", "ids_from_text"]
 
 # Doubles hold every integer up to here; beyond it neighbouring ids would fall together.
 _LARGEST_EXACT_FLOAT = 2.0**53
+# Whole numbers in their usual form.
+_WHOLE = re.compile(r"0|-?[1-9][0-9]*")
+_LARGEST_INT64 = 2**63 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +150,22 @@ class QueryGroups:
         index = np.empty_like(grouped)
         index[self.rows] = grouped
         return index
+
+
+def ids_from_text(ids: Sequence[str]) -> NDArray[Any]:
+    """Ids of a file: int64 if all are whole numbers in their usual form, else strings as they are.
+
+    Parameters
+    ----------
+    ids : sequence of str, one per row
+
+    Returns
+    -------
+    ndarray of shape (n_items,)
+    """
+    if all(_WHOLE.fullmatch(i) and abs(int(i)) <= _LARGEST_INT64 for i in set(ids)):
+        return np.array(ids, dtype=np.int64)
+    return np.array(ids)
 
 
 def _as_array(qid: ArrayLike, name: str) -> NDArray[Any]:

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ranksvm import _core
+from ranksvm._checks import check_choice
 from ranksvm._threads import resolve_n_jobs
 from ranksvm.data.ranking_data import Comments, RankingData
 from ranksvm.data.sources import (
@@ -181,10 +182,10 @@ def load_letor(
     >>> data.y, data.qid, list(data.comments)
     (array([2., 0.]), array([7, 7]), [' first', None])
     """
-    _check_choice("missing", missing, ("error", "nan", "zero"))
-    _check_choice("unsorted", unsorted, ("sort", "error"))
-    _check_choice("duplicates", duplicates, ("error", "last", "sum"))
-    _check_choice("qid", qid, ("auto", "required", "ignore"))
+    check_choice("missing", missing, ("error", "nan", "zero"))
+    check_choice("unsorted", unsorted, ("sort", "error"))
+    check_choice("duplicates", duplicates, ("error", "last", "sum"))
+    check_choice("qid", qid, ("auto", "required", "ignore"))
     if dense != "auto" and not isinstance(dense, bool | np.bool_):
         raise ValueError(f"dense must be True, False or 'auto'; got {dense!r}")
     kind = np.dtype(dtype)
@@ -227,11 +228,6 @@ def load_letor(
         if not complete:
             _warn_if_cut(item, reader.widths)
     return _assemble(reader, kind, dense, n_features, threads)
-
-
-def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}")
 
 
 def _letor_error(

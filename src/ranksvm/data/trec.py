@@ -20,14 +20,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ranksvm.data.queries import QueryGroups
+from ranksvm.data.queries import QueryGroups, ids_from_text
 from ranksvm.data.sources import FileFormatError, Source, Target, name_of, open_target, text_blocks
 
 __all__ = ["JoinedRun", "Qrels", "Run", "TrecError", "join", "read_qrels", "read_run", "write_run"]
 
-_WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 _GRADE = re.compile(rb"[+-]?[0-9]{1,18}")
-_LARGEST_INT64 = 2**63 - 1
 _SHOWN = 60
 # Lines that are put together before they are written.
 _LINES = 20_000
@@ -219,7 +217,7 @@ def _read(
         raise TrecError(str(unfit), file, number) from None
     if not ids:
         raise TrecError(f"holds no lines of {n_columns} columns ({names})", file)
-    return _Columns(_as_qid(ids), _as_objects(documents), values, first)
+    return _Columns(ids_from_text(ids), _as_objects(documents), values, first)
 
 
 def _text(field: bytes) -> str:
@@ -230,14 +228,6 @@ def _text(field: bytes) -> str:
     if "\0" in text:
         raise _Unfit(field, "expected text. Is this another kind of file?")
     return text
-
-
-def _as_qid(ids: list[str]) -> NDArray[Any]:
-    """Return whole numbers if all ids are written as such, else strings."""
-    distinct = dict.fromkeys(ids)
-    if all(_WHOLE.fullmatch(i) and abs(int(i)) <= _LARGEST_INT64 for i in distinct):
-        return np.array(ids, dtype=np.int64)
-    return np.array(ids)
 
 
 def _as_objects(texts: list[str]) -> NDArray[np.object_]:
@@ -404,7 +394,7 @@ def join(
     return JoinedRun(
         np.array(y, dtype=np.float64),
         np.array(scores, dtype=np.float64),
-        _as_qid(ids),
+        ids_from_text(ids),
         _as_objects(documents),
     )
 

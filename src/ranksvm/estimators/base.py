@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -65,6 +65,7 @@ class BaseRanker(BaseEstimator):
 
     n_jobs: int | None
     predict: Callable[[Any], Array]
+    _record: Callable[[], ModelRecord]  # what is saved
     # Columns of the training frame that are no features.
     _frame_columns: frozenset[str] = frozenset()
 
@@ -149,13 +150,6 @@ class BaseRanker(BaseEstimator):
         """
         check_is_fitted(self)
         write_model(path, self._record())
-
-    def _record(self) -> ModelRecord:
-        raise NotImplementedError
-
-    @classmethod
-    def _from_record(cls, record: ModelRecord) -> Self:
-        raise NotImplementedError
 
     @classmethod
     def _known_params(cls, record: ModelRecord) -> dict[str, Any]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import BinaryIO
 
 from ranksvm.estimators.base import BaseRanker
 from ranksvm.estimators.linear import LinearRankSVM
-from ranksvm.model_io import ModelFileError, read_model
+from ranksvm.model_io import ModelFileError, ModelRecord, read_model
 
 __all__ = ["load"]
 
-KINDS: dict[str, type[BaseRanker]] = {"linear": LinearRankSVM}
+KINDS: dict[str, Callable[[ModelRecord], BaseRanker]] = {"linear": LinearRankSVM._from_record}
 
 
 def load(path: str | os.PathLike[str] | BinaryIO) -> BaseRanker:
@@ -35,6 +36,6 @@ def load(path: str | os.PathLike[str] | BinaryIO) -> BaseRanker:
     """
     record = read_model(path)
     try:
-        return KINDS[record.kind]._from_record(record)
+        return KINDS[record.kind](record)
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"{path}: the model does not fit this version: {error}") from error
