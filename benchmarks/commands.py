@@ -39,10 +39,10 @@ def run(config: Config, report: Report) -> None:
         }
         seconds: dict[str, list[float]] = {name: [] for name in commands}
         imports = ("import numpy, scipy.sparse", "import sklearn.base")
-        floor: dict[str, list[float]] = {f"python -c {what!r}": [] for what in imports}
+        floor: dict[str, list[float]] = {f"python -c {one!r}": [] for one in imports}
         for _ in range(rounds):
-            for times, what in zip(floor.values(), imports, strict=True):
-                times.append(_seconds([sys.executable, "-c", what]))
+            for times, one in zip(floor.values(), imports, strict=True):
+                times.append(_seconds([sys.executable, "-c", one]))
             for name, arguments in commands.items():
                 seconds[name].append(_seconds([str(program), *arguments]))
     rows = [
