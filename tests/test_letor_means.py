@@ -37,5 +37,6 @@ def test_letor_means(
         model = LinearRankSVM(C, reduction="sum").fit(X, y, qid=qid)
         X, y, qid = parts[test]
         found.append(evaluate(y, model.predict(X), qid, expected, conventions="letor"))
-    for metric, value in expected.items():
-        assert np.mean([fold[metric] for fold in found]) == pytest.approx(value, abs=tolerance)
+    means = {metric: float(np.mean([fold[metric] for fold in found])) for metric in expected}
+    print(name, {metric: round(mean, 4) for metric, mean in means.items()})  # shown by pytest -s
+    assert means == pytest.approx(expected, abs=tolerance)
