@@ -147,6 +147,8 @@ class PlainObjective:
     ``stated`` is the loss whose optimum is certified, if it is not ``loss`` itself.
     """
 
+    euclidean = True
+
     def __init__(self, linear_map: CountingMap, loss: Loss, stated: Loss | None = None) -> None:
         self.map = linear_map
         self.loss = loss
@@ -194,6 +196,7 @@ class PlainEval:
     point: Point
     slopes: Array
     risk_grad: Array
+    risk_scores = None
 
     @property
     def _half_square(self) -> float:

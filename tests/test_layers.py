@@ -24,7 +24,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "data": frozenset({"_core"}),
     "pairs": frozenset({"data"}),  # what is compared and what it costs, on any device
     "backends": frozenset({"data", "pairs", "_core"}),
-    "maps": frozenset({"data", "_core"}),
+    "maps": frozenset({"data", "_core", "solvers.base"}),
     "solvers": frozenset(),  # convex minimisation, ignorant of ranking
     "objective": frozenset({"data", "pairs", "maps", "solvers.base"}),
     # Arrays to a solved problem, without scikit-learn: what estimators and commands share.

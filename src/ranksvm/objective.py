@@ -15,6 +15,10 @@ queries.  For few features this matrix is cheap, and so close to the truth that 
 suffice.  For many features only its diagonal is at hand, and the features are far from independent;
 its square root needs fewer products than the diagonal itself or nothing, unless there are more
 features than items to tell them apart: then nothing is best.
+
+Kernels have as many features as there are items, and most of what they say lies in a few hundred
+of them.  Their maps give the scatter of such a subspace, and ``lift`` its inverse to the whole
+space, with the identity on the rest.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from scipy.linalg import cho_factor, cho_solve
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.matrix import ScoreMap
 from ranksvm.pairs.oracle import LossEval, PairLoss
-from ranksvm.solvers.base import Array, Point, Trial, dot
+from ranksvm.solvers.base import Array, Point, Preconditioner, Trial, dot
 
 __all__ = ["RankEval", "RankObjective"]
 
@@ -64,6 +68,10 @@ class RankObjective:
         return self.loss.capabilities | ({"preconditioner"} if ready else set())
 
     @property
+    def euclidean(self) -> bool:
+        return self.score_map.euclidean
+
+    @property
     def n_products(self) -> int:
         return self.score_map.n_products
 
@@ -79,7 +87,8 @@ class RankObjective:
         return self.score_map.inner(u, v.w, v.scores)
 
     def at(self, point: Point) -> RankEval:
-        return self._finish(point, self.loss.at(point.scores), self.inner(point.w, point))
+        norm2 = self.score_map.norm2(point.w, point.scores)
+        return self._finish(point, self.loss.at(point.scores), norm2)
 
     def smoothed(self, mu: float) -> RankObjective:
         """Return the same objective with its loss smoothed; capability "smoothing"."""
@@ -89,9 +98,12 @@ class RankObjective:
     def _finish(self, point: Point, loss: LossEval, norm2: float) -> RankEval:
         C = self.C
         risk_grad = self.score_map.pullback(loss.grad)
+        risk_scores = None
         with np.errstate(over="ignore", invalid="ignore"):
             risk_grad *= C
-            u2 = dot(risk_grad, risk_grad)
+            if not self.euclidean:
+                risk_scores = self.score_map.scores(risk_grad)
+            u2 = self.score_map.norm2(risk_grad, risk_scores)
         if not np.isfinite(u2 + norm2 + loss.value):
             raise OverflowError(
                 "numbers too large for float64: the scores reach "
@@ -115,6 +127,7 @@ class RankObjective:
             grad=point.w + risk_grad,
             risk=C * loss.value,
             risk_grad=risk_grad,
+            risk_scores=risk_scores,
             primal=half + C * loss.stated,
             dual=max(0.0, dual),  # the objective is never negative
             rounding=C * loss.rounding,
@@ -133,6 +146,7 @@ class RankEval:
     grad: Array
     risk: float
     risk_grad: Array
+    risk_scores: Array | None
     primal: float
     dual: float
     rounding: float
@@ -157,9 +171,10 @@ class RankEval:
         factor = objective.C / self.objective.C
         risk, rounding = factor * self.risk, factor * self.rounding
         risk_grad = factor * self.risk_grad
+        risk_scores = None if self.risk_scores is None else factor * self.risk_scores
         value = 0.5 * self.norm2 + risk
         dual = objective.C * (loss.dual_linear - loss.dual_quadratic)
-        dual -= 0.5 * dot(risk_grad, risk_grad)
+        dual -= 0.5 * objective.score_map.norm2(risk_grad, risk_scores)
         return replace(
             self,
             objective=objective,
@@ -167,12 +182,13 @@ class RankEval:
             grad=self.point.w + risk_grad,
             risk=risk,
             risk_grad=risk_grad,
+            risk_scores=risk_scores,
             primal=value,
             dual=max(0.0, dual - 2.0 * rounding),
             rounding=rounding,
         )
 
-    def preconditioner(self, *, diagonal: bool = False) -> Callable[[Array], Array] | None:
+    def preconditioner(self, *, diagonal: bool = False) -> Preconditioner | None:
         """Return an approximate inverse of the Hessian; see the module's text."""
         objective = self.objective
         assert self.loss.degree is not None
@@ -185,14 +201,14 @@ class RankEval:
             inverse = 1.0 / (1.0 + (matrix if matrix.ndim == 1 else matrix.diagonal()))
             if not diagonal:
                 inverse = np.sqrt(inverse)
-            return lambda r: inverse * r
+            return objective.score_map.lift(lambda r: inverse * r)
         # The identity, and enough on top to factorise a matrix that rounding made indefinite.
         matrix[np.diag_indices_from(matrix)] += 1.0 + 1e-13 * np.trace(matrix)
         try:
             factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
         except np.linalg.LinAlgError:  # hopelessly scaled features: go without
             return None
-        return lambda r: cho_solve(factor, r, check_finite=False)
+        return objective.score_map.lift(lambda r: cho_solve(factor, r, check_finite=False))
 
     def line(self, direction: Point) -> Callable[[float], Trial]:
         objective, point = self.objective, self.point

@@ -38,7 +38,7 @@ from ranksvm.cli.output import (
 from ranksvm.cli.write import check_output, is_stdout, write_record
 from ranksvm.data.queries import QueryGroups
 from ranksvm.model_io import ModelRecord
-from ranksvm.training import LinearFit, LinearProblem, LinearSettings, linear_facts
+from ranksvm.training import Fit, LinearProblem, LinearSettings, fit_facts
 
 if TYPE_CHECKING:
     from ranksvm.model_selection.search import PathSearch
@@ -319,7 +319,7 @@ def fit_items(
     jobs: int | None,
     *,
     start: Array | None = None,
-) -> LinearFit:
+) -> Fit:
     """Solve the problem of a set, with a bar that shows the gap."""
     check_finite(items)
     problem = LinearProblem(items.X, items.labels, groups, settings, n_threads=resolve_n_jobs(jobs))
@@ -336,11 +336,11 @@ def make_record(
     items: Items,
     groups: QueryGroups,
     settings: LinearSettings,
-    fit: LinearFit,
+    fit: Fit,
     facts: Mapping[str, Any] | None = None,
 ) -> ModelRecord:
     """Put together what is saved."""
-    found = {**linear_facts(fit, groups), **(facts or {})}
+    found = {**fit_facts(fit, groups), **(facts or {})}
     if items.zero_based is not None:
         found["zero_based"] = items.zero_based
     if items.others:
@@ -393,7 +393,7 @@ def show_training(report: Mapping[str, Any], *, to_stderr: bool) -> None:
             print(line)
 
 
-def finish(fit: LinearFit) -> int | None:
+def finish(fit: Fit) -> int | None:
     """Warn about a fit that ended early, and say so with the exit code."""
     if fit.shortfall is None:
         return None

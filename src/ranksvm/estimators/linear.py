@@ -33,10 +33,10 @@ from ranksvm.maps.matrix import MatrixMap
 from ranksvm.model_io import ModelRecord
 from ranksvm.solvers.base import Array, TraceRow
 from ranksvm.training import (
-    LinearFit,
+    Fit,
     LinearProblem,
     LinearSettings,
-    linear_facts,
+    fit_facts,
 )
 
 __all__ = ["LinearRankSVM"]
@@ -206,7 +206,7 @@ class LinearRankSVM(BaseRanker):
                 )  # fmt: skip
                 return callback is not None and callback(row, coef.copy())
 
-            fit = problem.solve(start=self._start(problem.n_features), callback=report)
+            fit = problem.solve(start=self._start(problem.n_coefficients), callback=report)
         self._keep(fit, data.groups)
         if fit.shortfall is not None:
             warnings.warn(f"LinearRankSVM: {fit.shortfall}", ConvergenceWarning, stacklevel=3)
@@ -246,7 +246,7 @@ class LinearRankSVM(BaseRanker):
             return self.coef_.copy()
         return None
 
-    def _keep(self, fit: LinearFit, groups: QueryGroups) -> None:
+    def _keep(self, fit: Fit, groups: QueryGroups) -> None:
         self.coef_ = fit.coef
         self.objective_ = fit.objective
         self.gap_ = fit.gap
@@ -255,7 +255,7 @@ class LinearRankSVM(BaseRanker):
         self.n_pairs_ = fit.n_pairs
         self.status_ = fit.status.name.lower()
         self.history_ = list(fit.history)
-        self._facts = linear_facts(fit, groups)
+        self._facts = fit_facts(fit, groups)
 
     def _record(self) -> ModelRecord:
         return ModelRecord(

@@ -9,6 +9,7 @@ result has the same bits for every number of threads.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ import scipy.sparse as sp
 from ranksvm import _core
 from ranksvm._vectors import Array, dot
 from ranksvm.data.queries import QueryGroups
+from ranksvm.solvers.base import Preconditioner
 
 __all__ = ["MatrixMap", "ScoreMap"]
 
@@ -34,11 +36,25 @@ class ScoreMap(Protocol):
     def dim(self) -> int: ...
     @property
     def n_products(self) -> int: ...
+    @property
+    def euclidean(self) -> bool:
+        """Whether the inner product is the plain one, which needs no scores."""
+        ...
 
     def scores(self, w: Array) -> Array: ...
     def pullback(self, g: Array) -> Array: ...
     def inner(self, u: Array, v: Array, v_scores: Array) -> float: ...
-    def scatter(self, weight: Array, groups: QueryGroups) -> Array | None: ...
+    def norm2(self, v: Array, v_scores: Array | None) -> float:
+        """Squared norm; ``v_scores`` may be None if the space is euclidean."""
+        ...
+
+    def scatter(self, weight: Array, groups: QueryGroups) -> Array | None:
+        """Weighted scatter of the items inside their queries, in the space or a subspace."""
+        ...
+
+    def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
+        """Turn an inverse on the space of ``scatter`` into one on the whole space."""
+        ...
 
 
 class MatrixMap:
@@ -50,6 +66,8 @@ class MatrixMap:
         Used as it is when its layout allows; other layouts are converted once.
     n_threads : int
     """
+
+    euclidean = True
 
     def __init__(self, X: Any, *, n_threads: int = 1) -> None:
         self._shape: tuple[int, int] = X.shape
@@ -99,6 +117,13 @@ class MatrixMap:
     def inner(self, u: Array, v: Array, v_scores: Array) -> float:
         del v_scores
         return dot(u, v)
+
+    def norm2(self, v: Array, v_scores: Array | None) -> float:
+        del v_scores
+        return dot(v, v)
+
+    def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
+        return Preconditioner(on_vector=inverse)
 
     def scatter(self, weight: Array, groups: QueryGroups) -> Array | None:
         """Weighted scatter of the items inside their queries: a matrix, or roughly its diagonal.

@@ -30,6 +30,9 @@ class SteadyScatter:
         self.scores = score_map.scores
         self.pullback = score_map.pullback
         self.inner = score_map.inner
+        self.norm2 = score_map.norm2
+        self.lift = score_map.lift
+        self.euclidean = score_map.euclidean
 
     @property
     def n_products(self) -> int:

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._checks import check_positive
-from ranksvm.training import LinearFit, LinearProblem, Point
+from ranksvm.training import Fit, LinearProblem, Point
 
 __all__ = ["Guide", "check_Cs", "fit_path"]
 
@@ -69,8 +69,8 @@ def fit_path(
     *,
     guide: Guide | None = None,
     callback: Callable[..., Any] | None = None,
-    finished: Callable[[int, LinearFit], Any] | None = None,
-) -> list[LinearFit]:
+    finished: Callable[[int, Fit], Any] | None = None,
+) -> list[Fit]:
     """Solve a problem for every C.
 
     Parameters
@@ -90,14 +90,14 @@ def fit_path(
 
     Returns
     -------
-    list of LinearFit
+    list of Fit
         In the order of Cs.  Each is certified at the tolerance of the problem, like a fit on its
         own.
     """
     grid = check_Cs(Cs)
-    fits: dict[int, LinearFit] = {}
+    fits: dict[int, Fit] = {}
     forecast = _Forecast(guide)
-    last: LinearFit | None = None
+    last: Fit | None = None
     for k in np.argsort(grid).tolist():
         C = float(grid[k])
         start = forecast.at(k, C)

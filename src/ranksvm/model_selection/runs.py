@@ -23,7 +23,7 @@ from ranksvm.maps.matrix import MatrixMap
 from ranksvm.metrics import evaluate
 from ranksvm.model_selection.path import Guide, fit_path
 from ranksvm.model_selection.splitters import Rows
-from ranksvm.training import LinearFit, LinearProblem, LinearSettings, Point
+from ranksvm.training import Fit, LinearProblem, LinearSettings, Point
 
 __all__ = [
     "HeldOut",
@@ -109,7 +109,7 @@ class SplitResult(NamedTuple):
     says why the scores are NaN, if they are.
     """
 
-    fits: list[LinearFit]
+    fits: list[Fit]
     scores: list[float]
     seconds: list[float]
     guide: list[Point] | None
@@ -151,7 +151,7 @@ class SplitTask:
             if stop is not None and stop.is_set():
                 raise _Stopped
 
-        def finished(k: int, fit: LinearFit) -> None:
+        def finished(k: int, fit: Fit) -> None:
             nonlocal clock
             now = time.perf_counter()
             seconds[k], clock = now - clock, now
@@ -185,7 +185,7 @@ class SplitTask:
         return SplitResult(short, scores, seconds, kept, undefined)
 
     def _for_others(
-        self, split: Split, fits: list[LinearFit], found: list[Array], n_threads: int
+        self, split: Split, fits: list[Fit], found: list[Array], n_threads: int
     ) -> list[Point]:
         assert split.test is not None
         n_items = len(self.items.utility)
@@ -315,5 +315,5 @@ def _rows_of(X: Any, rows: Rows) -> Any:
     return X[rows] if hasattr(X, "tocsr") else np.take(X, rows, axis=0)
 
 
-def _without_scores(fit: LinearFit) -> LinearFit:
+def _without_scores(fit: Fit) -> Fit:
     return replace(fit, point=Point(fit.coef, np.empty(0)))

@@ -35,7 +35,7 @@ from ranksvm.model_selection.runs import (
     run_in_parallel,
     take_metric,
 )
-from ranksvm.training import REDUCTIONS, LinearFit, LinearSettings
+from ranksvm.training import REDUCTIONS, Fit, LinearSettings
 
 __all__ = ["HeldOut", "PathSearch", "Progress", "default_Cs", "search_path"]
 
@@ -233,7 +233,7 @@ class _Tally:
 
 
 def _gather(results: Sequence[SplitResult], Cs: Array, metric: str, conventions: str) -> PathSearch:
-    def table(quantity: Callable[[LinearFit], Any], dtype: Any = np.float64) -> Any:
+    def table(quantity: Callable[[Fit], Any], dtype: Any = np.float64) -> Any:
         return np.array([[quantity(fit) for fit in one.fits] for one in results], dtype=dtype)
 
     undefined = [one.undefined for one in results if one.undefined is not None]

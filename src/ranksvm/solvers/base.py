@@ -33,6 +33,7 @@ __all__ = [
     "Monitor",
     "Objective",
     "Point",
+    "Preconditioner",
     "Resuming",
     "Solver",
     "SolverResult",
@@ -40,6 +41,7 @@ __all__ = [
     "TraceRow",
     "Trial",
     "dot",
+    "gradient_norm2",
     "missing_capabilities",
 ]
 
@@ -57,6 +59,17 @@ class Point(NamedTuple):
     def times(self, factor: float) -> Point:
         """Return ``factor * self``."""
         return Point(factor * self.w, factor * self.scores)
+
+
+class Preconditioner(NamedTuple):
+    """An approximate inverse P of a Hessian, in one of two shapes.
+
+    ``on_vector(r)`` is P r, before its scores are known.  ``on_point(p)`` is P p with its scores,
+    for an inner product that needs the scores of r itself.
+    """
+
+    on_vector: Callable[[Array], Array] | None = None
+    on_point: Callable[[Point], Point] | None = None
 
 
 class Trial(NamedTuple):
@@ -83,6 +96,8 @@ class Eval(Protocol):
         Its gradient (a subgradient where F has a kink): ``w + risk_grad``.
     risk, risk_grad : float, ndarray
         R(w) and its (sub)gradient.
+    risk_scores : ndarray or None
+        Scores of ``risk_grad``, known where the inner product needs them (not ``euclidean``).
     primal : float
         Value of the *stated* objective at w: an upper bound of its optimum.  Equal to ``value``
         unless F is a smoothed stand-in for the stated objective.
@@ -103,6 +118,8 @@ class Eval(Protocol):
     @property
     def risk_grad(self) -> Array: ...
     @property
+    def risk_scores(self) -> Array | None: ...
+    @property
     def primal(self) -> float: ...
     @property
     def dual(self) -> float: ...
@@ -113,7 +130,7 @@ class Eval(Protocol):
         """Hessian of F times ``direction.w``.  One product with X'."""
         ...
 
-    def preconditioner(self, *, diagonal: bool = False) -> Callable[[Array], Array] | None:
+    def preconditioner(self, *, diagonal: bool = False) -> Preconditioner | None:
         """Approximate inverse of the Hessian of F, or None; capability "preconditioner"."""
         ...
 
@@ -138,6 +155,11 @@ class Objective(Protocol):
     @property
     def capabilities(self) -> frozenset[str]: ...
     @property
+    def euclidean(self) -> bool:
+        """Whether <u, v> is the plain one.  If not, it is u . scores(v), as with a kernel."""
+        ...
+
+    @property
     def n_products(self) -> int:
         """Products with X or X' made so far."""
         ...
@@ -153,6 +175,14 @@ class Objective(Protocol):
     def inner(self, u: Array, v: Point) -> float:
         """Inner product of the space of w."""
         ...
+
+
+def gradient_norm2(objective: Objective, evaluation: Eval) -> float:
+    """Squared norm of the gradient in the inner product of the objective; no product with X."""
+    grad = evaluation.grad
+    if evaluation.risk_scores is None:
+        return objective.inner(grad, Point(grad, evaluation.point.scores))
+    return objective.inner(grad, Point(grad, evaluation.point.scores + evaluation.risk_scores))
 
 
 class Status(enum.Enum):

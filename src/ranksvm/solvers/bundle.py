@@ -22,7 +22,9 @@ This module follows it, with differences that measurements on ranking problems s
 - The new plane is taken *at* the minimiser of the line and not, as in the original, a tenth of
   the way further to w_t.  With many terms in the risk F is nearly smooth, and planes near the
   best point describe it where it matters.  The same evaluation is where the next line starts, so
-  an iteration costs one product with X (the scores of w_t) and one with X' (the plane).
+  an iteration costs one product with X (the scores of w_t) and one with X' (the plane).  With the
+  inner product of a kernel the planes carry their scores, and w_t, a combination of them, comes
+  with its own: one product with K an iteration.
 - If the line ends in a kink, a plane on this side of it does not cut w_t off.  A second plane is
   taken beyond, for one more product.  Where not even a lower point exists on the line, it is the
   only one.
@@ -143,9 +145,9 @@ class Bundle:
 
     def _solve(self, objective: Objective, center: Eval, monitor: Monitor) -> SolverResult:
         origin = np.zeros_like(center.point.w)
-        model = _Model(origin.size, self.patience)
+        model = _Model(origin.size, self.patience, euclidean=objective.euclidean)
         if self.risk_lower is not None:
-            model.add(origin, self.risk_lower)
+            model.add(origin, origin, self.risk_lower)
         stall = _Stall()
         new = [center]
         step, trials = 1.0, 0
@@ -155,9 +157,10 @@ class Bundle:
             for at in new:
                 # Twice: for the plane, and for the value that the bound will be taken from.
                 offset = at.risk - 2.0 * at.rounding - objective.inner(at.risk_grad, at.point)
-                model.add(at.risk_grad, offset, center=at is center)
+                dual = at.risk_grad if at.risk_scores is None else at.risk_scores
+                model.add(at.risk_grad, dual, offset, center=at is center)
                 monitor.offer(at.point, at.primal, at.dual)
-            w, lower = model.minimise(_MODEL_TOL * min(monitor.gap, abs(monitor.upper)))
+            w, dual, lower = model.minimise(_MODEL_TOL * min(monitor.gap, abs(monitor.upper)))
             monitor.offer(center.point, center.primal, lower)
             status = monitor.record(iteration, trials)
             if status is None and stall.reached(monitor.upper, lower):
@@ -167,7 +170,7 @@ class Bundle:
             if status is not None:
                 return monitor.result(status, iteration, center)
 
-            target = objective.point(w)
+            target = objective.point(w) if objective.euclidean else Point(w, dual)
             if self.line_search:
                 center, new, step, trials = _step_towards(
                     objective, center, target, min(step, 1.0), _NEGLIGIBLE * monitor.gap
@@ -178,19 +181,25 @@ class Bundle:
 
 
 class _Model:
-    """The cutting planes, stacked, with their Gram matrix and the last weights."""
+    """The cutting planes, stacked, with their Gram matrix and the last weights.
 
-    def __init__(self, n_features: int, patience: int) -> None:
+    Beside every slope stands its ``dual``, what an inner product with it is taken against: the
+    slope itself, kept once, or with the inner product of a kernel its scores.
+    """
+
+    def __init__(self, n_features: int, patience: int, *, euclidean: bool) -> None:
         self._patience = patience
+        self._euclidean = euclidean
         self._n_planes = 0
         self._slopes = np.empty((_FIRST_CAPACITY, n_features))
+        self._duals = self._slopes if euclidean else np.empty_like(self._slopes)
         self._gram = np.empty((_FIRST_CAPACITY, _FIRST_CAPACITY))
         self._offsets = np.empty(_FIRST_CAPACITY)
         self._weights = np.zeros(_FIRST_CAPACITY)
         self._idle = np.zeros(_FIRST_CAPACITY, dtype=np.intp)  # iterations since last active
         self._center: int | None = None
 
-    def add(self, slope: Array, offset: float, *, center: bool = False) -> None:
+    def add(self, slope: Array, dual: Array, offset: float, *, center: bool = False) -> None:
         """Take in the plane ``R(w) >= offset + <slope, w>``.
 
         The plane at the ``center`` stays until the center moves: it is what makes F fall from
@@ -199,15 +208,16 @@ class _Model:
         place = self._free_place()
         kept = slice(0, self._n_planes)
         self._slopes[place] = slope
+        self._duals[place] = dual
         self._offsets[place] = offset
-        self._gram[place, kept] = self._gram[kept, place] = _inner(self._slopes[kept], slope)
+        self._gram[place, kept] = self._gram[kept, place] = _inner(self._slopes[kept], dual)
         self._weights[place] = 0.0
         self._idle[place] = 0
         if center:
             self._center = place
 
-    def minimise(self, tol: float) -> tuple[Array, float]:
-        """Return the minimiser of the model, up to ``tol``, and a lower bound of its minimum."""
+    def minimise(self, tol: float) -> tuple[Array, Array, float]:
+        """Return the minimiser of the model up to ``tol``, its dual, a bound of its minimum."""
         kept = slice(0, self._n_planes)
         solution = solve_simplex_qp(
             self._gram[kept, kept], self._offsets[kept], self._weights[kept], tol=tol
@@ -219,9 +229,16 @@ class _Model:
         self._idle[active] = 0
         if self._center is not None:
             self._idle[self._center] = 0
-        w: Array = -np.einsum("k,kj->j", weights[active], self._slopes[active])
+        w = dual = self._combined(self._slopes, weights, active)
+        if not self._euclidean:
+            dual = self._combined(self._duals, weights, active)
         # From w and not from the Gram matrix, whose rounding errors would enter the bound.
-        return w, float(weights @ self._offsets[kept] - 0.5 * _inner(w, w))
+        return w, dual, float(weights @ self._offsets[kept] - 0.5 * _inner(w, dual))
+
+    @staticmethod
+    def _combined(vectors: Array, weights: Array, active: NDArray[np.intp]) -> Array:
+        combined: Array = -np.einsum("k,kj->j", weights[active], vectors[active])
+        return combined
 
     def _free_place(self) -> int:
         """Return the place of the plane longest inactive, or a new one at the end."""
@@ -231,7 +248,9 @@ class _Model:
                 return oldest
         capacity = self._offsets.size
         if self._n_planes == capacity:
-            self._slopes = _enlarged(self._slopes, (2 * capacity, self._slopes.shape[1]))
+            shape = 2 * capacity, self._slopes.shape[1]
+            self._slopes = _enlarged(self._slopes, shape)
+            self._duals = self._slopes if self._euclidean else _enlarged(self._duals, shape)
             self._gram = _enlarged(self._gram, (2 * capacity, 2 * capacity))
             self._offsets = _enlarged(self._offsets, (2 * capacity,))
             self._weights = _enlarged(self._weights, (2 * capacity,))
@@ -241,7 +260,7 @@ class _Model:
 
 
 def _inner(u: Array, v: Array) -> Any:
-    """Inner products in the space of w, of one vector or of stacked ones with ``v``."""
+    """Inner products of one vector or of stacked ones with ``v``, whose dual is given."""
     return np.einsum("...j,j->...", u, v)  # no BLAS: see ranksvm._vectors
 
 

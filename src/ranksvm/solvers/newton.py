@@ -9,6 +9,10 @@ follows the decrease of the gradient (Eisenstat & Walker 1996).  The certified g
 squared norm of the gradient, so CG also stops when the residual is as small as the gap that is
 asked for: solving the last system further would be wasted.
 
+With the inner product of a kernel a CG step costs one product with K, and so does the norm of the
+residual, which would be a product for nothing in the last step.  There CG stops when step j brought
+less than ``_LITTLE / j`` of what the quadratic model has gained in all (Nash & Sofer 1990).
+
 Two ways of making sure of progress:
 
 ``"line_search"``
@@ -21,18 +25,17 @@ Two ways of making sure of progress:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ranksvm.solvers.base import (
-    Array,
     Callback,
     Eval,
     Monitor,
     Objective,
     Point,
+    Preconditioner,
     SolverResult,
     Status,
     Trial,
@@ -45,6 +48,7 @@ GLOBALIZATIONS = ("line_search", "trust_region")
 PRECONDITIONERS = ("auto", "diagonal", "none")
 # Largest ``eta`` of a resumed solve.
 _FORCING_NEAR = 0.3
+_LITTLE = 0.3
 
 
 @dataclass(frozen=True)
@@ -136,15 +140,15 @@ class Stepper:
         if self._settings.globalization == "trust_region":
             return self._trusted(evaluation, gap_goal)
         newton = self._conjugate_gradients(evaluation, gap_goal, np.inf)
-        trial = search(evaluation, newton.step)
+        trial = search(self._objective, evaluation, newton.step)
         return None if trial is None else (trial.accept(), newton.steps)
 
-    def _preconditioner(self, evaluation: Eval) -> Callable[[Array], Array] | None:
-        if self._settings.preconditioner == "none":
-            return None
-        if "preconditioner" not in self._objective.capabilities:
-            return None
-        return evaluation.preconditioner(diagonal=self._settings.preconditioner == "diagonal")
+    def _preconditioner(self, evaluation: Eval) -> Preconditioner:
+        found = None
+        wanted = self._settings.preconditioner
+        if wanted != "none" and "preconditioner" in self._objective.capabilities:
+            found = evaluation.preconditioner(diagonal=wanted == "diagonal")
+        return Preconditioner() if found is None else found
 
     def _forcing(self, norm2: float) -> float:
         """How far to reduce the residual of the Newton system, relative to the gradient."""
@@ -175,16 +179,24 @@ class Stepper:
     def _conjugate_gradients(self, evaluation: Eval, gap_goal: float, radius: float) -> _Step:
         """Approximate minimiser of the quadratic model, inside a ball."""
         objective, settings = self._objective, self._settings
-        apply = self._preconditioner(evaluation)
+        on_vector, on_point = self._preconditioner(evaluation)
         residual = -evaluation.grad
-        descent = residual if apply is None else apply(residual)
+        descent = residual if on_vector is None else on_vector(residual)
         solution: Point | None = None
         direction: Point | None = None
         model = 0.0
         rho = 0.0
         first = 0.0
         for step in range(1, settings.max_cg + 1):
-            image = objective.point(descent)
+            if direction is None and evaluation.risk_scores is not None and on_vector is None:
+                image = Point(descent, -(evaluation.point.scores + evaluation.risk_scores))
+            else:
+                image = objective.point(descent)
+            settled = not objective.euclidean and direction is not None
+            if settled and objective.inner(residual, image) <= gap_goal:
+                break
+            if on_point is not None:
+                image = on_point(image)
             rho_new = objective.inner(residual, image)
             if direction is None:
                 first = rho_new
@@ -206,10 +218,14 @@ class Stepper:
                     model += inside * rho - 0.5 * inside * inside * curvature
                     return _Step(solution.plus(inside, direction), step, model, True)
             solution = solution.plus(length, direction)
-            model += 0.5 * length * rho
+            gain = 0.5 * length * rho
+            model += gain
             residual = residual - length * product
-            descent = residual if apply is None else apply(residual)
-            if dot(residual, residual) <= gap_goal or dot(residual, descent) <= eta2 * first:
+            descent = residual if on_vector is None else on_vector(residual)
+            if not objective.euclidean:
+                if step * gain <= _LITTLE * model:
+                    break
+            elif dot(residual, residual) <= gap_goal or dot(residual, descent) <= eta2 * first:
                 break
         assert solution is not None
         return _Step(solution, step, model, False)
@@ -225,13 +241,13 @@ class _Step:
     at_boundary: bool
 
 
-def search(evaluation: Eval, step: Point, *, most: int = 25) -> Trial | None:
+def search(objective: Objective, evaluation: Eval, step: Point, *, most: int = 25) -> Trial | None:
     """Try the full step; if it does not decrease F enough, find a point near the minimum.
 
     None when no point along the step is better than where we are.
     """
     line = evaluation.line(step)
-    slope = dot(evaluation.grad, step.w)
+    slope = objective.inner(evaluation.grad, step)
     if not slope < 0.0:
         return None
     low, low_value, low_slope = 0.0, evaluation.value, slope

@@ -12,7 +12,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ranksvm.solvers.base import Callback, Monitor, Objective, Point, SolverResult, Status, dot
+from ranksvm.solvers.base import (
+    Callback,
+    Monitor,
+    Objective,
+    Point,
+    SolverResult,
+    Status,
+    gradient_norm2,
+)
 from ranksvm.solvers.newton import Newton, Stepper
 
 __all__ = ["SmoothedNewton"]
@@ -67,7 +75,7 @@ class SmoothedNewton:
             before = monitor.gap
             while status is None:
                 # What the width leaves of the gap even at the minimum of F_mu, and the rest.
-                rest = 0.5 * dot(evaluation.grad, evaluation.grad)
+                rest = 0.5 * gradient_norm2(smooth, evaluation)
                 width_part = max(0.0, evaluation.primal - evaluation.dual - rest)
                 goal = self.tol * abs(monitor.upper)
                 if rest <= 0.25 * goal or rest <= 0.5 * width_part:

@@ -1,0 +1,31 @@
+"""From arrays to a certified minimiser, without scikit-learn.
+
+    F(w) = 1/2 |w|^2 + C * sum over comparable pairs of  weight * loss(1 - s_better + s_worse)
+
+with scores s that are linear in w: w.x, or w.phi(x) for the features of a kernel.  Estimators,
+model selection and commands meet here.  Settings say what is minimised and how; a problem is what
+does not depend on C (the sorted utilities, the map from w to scores), so that a path over C prepares
+it once; a :class:`Fit` is the answer with its certificate.
+"""
+
+from __future__ import annotations
+
+from ranksvm.solvers.base import Point
+from ranksvm.training.problem import Fit, LinearProblem, RankProblem, fit_facts
+from ranksvm.training.settings import AUTO_SOLVER, REDUCTIONS, SOLVERS, LinearSettings, Settings
+from ranksvm.training.weights import check_query_weight, total_pair_weight
+
+__all__ = [
+    "AUTO_SOLVER",
+    "REDUCTIONS",
+    "SOLVERS",
+    "Fit",
+    "LinearProblem",
+    "LinearSettings",
+    "Point",
+    "RankProblem",
+    "Settings",
+    "check_query_weight",
+    "fit_facts",
+    "total_pair_weight",
+]
