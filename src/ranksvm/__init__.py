@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ranksvm.estimators.kernel import KernelRankSVM
     from ranksvm.estimators.linear import LinearRankSVM
     from ranksvm.estimators.loading import load
     from ranksvm.model_selection.linear_cv import LinearRankSVMCV
@@ -16,12 +17,13 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOME = {
+    "KernelRankSVM": "ranksvm.estimators.kernel",
     "LinearRankSVM": "ranksvm.estimators.linear",
     "LinearRankSVMCV": "ranksvm.model_selection.linear_cv",
     "load": "ranksvm.estimators.loading",
 }
 
-__all__ = ["LinearRankSVM", "LinearRankSVMCV", "__version__", "load"]
+__all__ = ["KernelRankSVM", "LinearRankSVM", "LinearRankSVMCV", "__version__", "load"]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,32 +17,24 @@ right for lambda / 2 |w|^2.)
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ranksvm._threads import resolve_n_jobs
-from ranksvm.data.queries import QueryGroups
-from ranksvm.estimators.base import BaseRanker, TrainingData, logged, plain_params
+from ranksvm._vectors import Array
+from ranksvm.estimators.base import TrainingData, plain_params
+from ranksvm.estimators.certified import CertifiedRanker
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.model_io import ModelRecord
-from ranksvm.solvers.base import Array, TraceRow
-from ranksvm.training import (
-    Fit,
-    LinearProblem,
-    LinearSettings,
-    fit_facts,
-)
+from ranksvm.training import Fit, LinearProblem, LinearSettings
 
 __all__ = ["LinearRankSVM"]
 
 
-class LinearRankSVM(BaseRanker):
+class LinearRankSVM(CertifiedRanker):
     """Linear ranking SVM with an optimality certificate.
 
     Parameters
@@ -103,16 +95,6 @@ class LinearRankSVM(BaseRanker):
     """
 
     coef_: Array
-    objective_: float
-    gap_: float
-    n_iter_: int
-    n_products_: int
-    n_pairs_: int
-    status_: str
-    history_: list[TraceRow]
-    n_features_in_: int
-    feature_names_in_: NDArray[np.object_]
-    _facts: dict[str, Any]
 
     def __init__(
         self,
@@ -138,78 +120,6 @@ class LinearRankSVM(BaseRanker):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.verbose = verbose
-
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        qid: ArrayLike | None = None,
-        *,
-        group: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        query_weight: Any = None,
-        callback: Callable[[TraceRow, Array], Any] | None = None,
-    ) -> LinearRankSVM:
-        """Learn to rank the items of every query by their utility.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
-            Dense (C or Fortran order), CSR or CSC, float32 or float64: used as it is.  A frame
-            (pandas, polars, Arrow) may hold the next four arguments too: a string names a column,
-            which is then no feature.
-        y : array-like of shape (n_items,) or str
-            Utilities: any real numbers, larger is better.
-        qid : array-like of shape (n_items,), str or None, default=None
-            Query of each item: integers or strings, in any row order.  None: one global ranking.
-        group : array-like of shape (n_items,), str or None, default=None
-            Another name for ``qid``.
-        sample_weight : array-like of shape (n_items,), str or None, default=None
-            Weight of each item; a pair weighs the product of both times its query's weight.
-        query_weight : array-like of shape (n_queries,), mapping or None, default=None
-            Weight of each query, in the order in which the queries first appear, or by query id.
-        callback : callable or None, default=None
-            Called as ``callback(row, coef)`` after every iteration with a ``TraceRow`` and the best
-            coefficients so far; a true result stops the fit there.
-
-        Returns
-        -------
-        self : LinearRankSVM
-        """
-        with self._fitting():
-            settings = self._settings()
-            data = self._check_training(X, y, qid, group, sample_weight, query_weight)
-            self._solve(data, settings, callback)
-        return self
-
-    def _solve(
-        self,
-        data: TrainingData,
-        settings: LinearSettings,
-        callback: Callable[[TraceRow, Array], Any] | None,
-    ) -> None:
-        problem = LinearProblem(
-            data.X,
-            data.utility,
-            data.groups,
-            settings,
-            item_weight=data.item_weight,
-            query_weight=data.query_weight,
-            n_threads=resolve_n_jobs(self.n_jobs),
-        )
-        with logged(self.verbose) as logger:
-
-            def report(row: TraceRow, coef: Array) -> Any:
-                logger.info(
-                    "%s %d: objective %.8g, gap %.2e, %d products, %.2f s", problem.solver.name,
-                    row.iteration, row.objective, row.gap, row.n_products, row.seconds,
-                )  # fmt: skip
-                return callback is not None and callback(row, coef.copy())
-
-            fit = problem.solve(start=self._start(problem.n_coefficients), callback=report)
-        self._keep(fit, data.groups)
-        if fit.shortfall is not None:
-            warnings.warn(f"LinearRankSVM: {fit.shortfall}", ConvergenceWarning, stacklevel=3)
 
     def predict(self, X: Any) -> Array:
         """Score items; larger is ranked higher.
@@ -241,21 +151,24 @@ class LinearRankSVM(BaseRanker):
             max_iter=self.max_iter,
         )
 
-    def _start(self, n_features: int) -> Array | None:
-        if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (n_features,):
-            return self.coef_.copy()
-        return None
+    def _problem(self, data: TrainingData, settings: LinearSettings) -> LinearProblem:
+        return LinearProblem(
+            data.X,
+            data.utility,
+            data.groups,
+            settings,
+            item_weight=data.item_weight,
+            query_weight=data.query_weight,
+            n_threads=resolve_n_jobs(self.n_jobs),
+        )
 
-    def _keep(self, fit: Fit, groups: QueryGroups) -> None:
+    def _start(self, problem: LinearProblem) -> Array | None:
+        fitting = getattr(self, "coef_", np.empty(0)).shape == (problem.n_coefficients,)
+        return self.coef_.copy() if self.warm_start and fitting else None
+
+    def _keep_model(self, problem: LinearProblem, fit: Fit) -> None:
+        del problem
         self.coef_ = fit.coef
-        self.objective_ = fit.objective
-        self.gap_ = fit.gap
-        self.n_iter_ = fit.n_iter
-        self.n_products_ = fit.n_products
-        self.n_pairs_ = fit.n_pairs
-        self.status_ = fit.status.name.lower()
-        self.history_ = list(fit.history)
-        self._facts = fit_facts(fit, groups)
 
     def _record(self) -> ModelRecord:
         return ModelRecord(
@@ -270,16 +183,4 @@ class LinearRankSVM(BaseRanker):
     def _from_record(cls, record: ModelRecord) -> LinearRankSVM:
         model = cls(**cls._known_params(record))
         model.coef_ = np.array(record.arrays["coef"], dtype=np.float64)
-        model.n_features_in_ = len(model.coef_)
-        if record.feature_names is not None:
-            model.feature_names_in_ = np.asarray(record.feature_names, dtype=object)
-        facts = model._facts = dict(record.facts)
-        model._frame_columns = frozenset(map(str, facts.pop("frame_columns", ())))
-        model.objective_ = float(facts.get("objective", np.nan))
-        model.gap_ = float(facts.get("gap", np.nan))
-        model.n_iter_ = int(facts.get("n_iter", 0))
-        model.n_products_ = int(facts.get("n_products", 0))
-        model.n_pairs_ = int(facts.get("n_pairs", 0))
-        model.status_ = str(facts.get("status", "unknown"))
-        model.history_ = []
-        return model
+        return model._restore(record, len(model.coef_))

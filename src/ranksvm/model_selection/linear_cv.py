@@ -219,7 +219,7 @@ class LinearRankSVMCV(BaseRanker):
             fit = problem.solve(start=search.mean_coef[search.best_index])
             model = self._unfitted(search.best_C)
             model.__dict__.update({k: v for k, v in self.__dict__.items() if k in FEATURE_FACTS})
-            model._keep(fit, groups)
+            model._keep(problem, fit, groups)
             short += [] if fit.shortfall is None else [fit.shortfall]
         else:
             model = None

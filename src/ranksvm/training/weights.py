@@ -13,7 +13,7 @@ from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.order import PairOrder
 
-__all__ = ["check_query_weight", "reduce_weights", "total_pair_weight"]
+__all__ = ["check_query_weight", "no_pairs", "reduce_weights", "total_pair_weight"]
 
 
 def reduce_weights(
@@ -30,17 +30,7 @@ def reduce_weights(
             "sample_weight of both items. Scale the weights down."
         )
     if not total > 0.0:
-        pairs = sum(backend.pairs)
-        why = (
-            "every query has only one distinct utility in y"
-            if pairs == 0
-            else f"all {pairs} comparable pairs have weight zero"
-        )
-        raise ValueError(
-            f"no comparable pair to learn from (n_samples={n_items}, queries={len(mass)}): {why}. "
-            "A pair needs two items of one query with different utilities and positive weights; "
-            "check qid and y."
-        )
+        raise _no_pairs(sum(backend.pairs), n_items, len(mass))
     if reduction == "query_mean":
         there = mass > 0.0
         scaled = np.zeros(len(mass))
@@ -50,6 +40,25 @@ def reduce_weights(
     if query_weight is not None:
         backend.set_query_weight(weight)
     return 1.0 / total if reduction == "mean" else 1.0
+
+
+def no_pairs(utility: Array, groups: QueryGroups, item_weight: Array | None = None) -> ValueError:
+    """Return the error for a set without a pair of positive weight."""
+    backend = NativeBackend(PairOrder(utility, groups, item_weight))
+    return _no_pairs(sum(backend.pairs), len(utility), groups.n_queries)
+
+
+def _no_pairs(n_pairs: int, n_items: int, n_queries: int) -> ValueError:
+    why = (
+        "every query has only one distinct utility in y"
+        if n_pairs == 0
+        else f"all {n_pairs} comparable pairs have weight zero"
+    )
+    return ValueError(
+        f"no comparable pair to learn from (n_samples={n_items}, queries={n_queries}): {why}. "
+        "A pair needs two items of one query with different utilities and positive weights; "
+        "check qid and y."
+    )
 
 
 def total_pair_weight(

@@ -1,0 +1,372 @@
+"""Explicit features whose inner products are nearly a kernel: phi(x).phi(z) ~ k(x, z).
+
+Both kinds are a matrix of kernel type, the *raw* features, and at most a small matrix behind it:
+
+    Nystrom    phi(x) = M' k(Z, x)                   landmarks Z, k(Z, Z) = U S U', M = U S^-1/2
+    Fourier    phi(x) = sqrt(2/m) cos(Omega x + b)   no matrix
+
+A linear model v on the features is a model M v on the raw ones, so that whoever trains needs the
+n x m raw features and the m x r matrix, and never their product; whoever predicts needs M v alone.
+
+Nystrom.  W = k(Z, Z) may be singular (an item that is a landmark twice) or nearly so, and M divides
+by the roots of its eigenvalues s.  Only those with s > t s_1 are kept, s_1 the largest.  What that
+costs and what it saves, with kernel values of about 1 that carry errors of about u:
+
+    dropped     an eigenvalue t s_1 <= t m adds at most t m to a kernel value
+    kept        errors of k(Z, x) come back as u sqrt(m / s) <= u / sqrt(t) when s_1 is about m
+
+so t has to be far above u^2 and far below 1 / m.  Values in float32 (u = 6e-8) take t = 1e-7, where
+both are 2e-4 for m = 2,000; float64 (u = 1e-16 and some rounding before) takes t = 1e-12, and
+never less than m times the precision of float64, below which eigenvalues of W are noise.  Errors
+of W itself show as negative eigenvalues: what is not larger than twice the most negative one is
+dropped too, which serves kernels with few digits as well.
+
+Fourier.  For kernels of x - z (Rahimi & Recht 2007), with frequencies from the kernel's spectrum:
+
+    rbf         exp(-gamma |x - z|^2)     normal with variance 2 gamma
+    laplacian   exp(-gamma |x - z|_1)     Cauchy with scale gamma, in each coordinate
+
+Frequencies come in pairs with phases 0 and -pi/2, a cosine and a sine: for both kernels that has
+less variance than as many cosines with frequencies and phases of their own (Sutherland & Schneider
+2015), and phi(x).phi(x) = 1.  Normal frequencies may be drawn orthogonal in groups of n_features,
+their lengths as before, for less variance again (Yu et al. 2016).  The Cauchy distribution looks
+different from every direction, so its frequencies are independent in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm._checks import check_positive
+from ranksvm._vectors import Array
+from ranksvm.maps.kernels import Kernel, kernel_matrix
+from ranksvm.maps.landmarks import MEMORY, Seed, as_generator, choose_landmarks
+
+__all__ = [
+    "FeatureBasis",
+    "FourierBasis",
+    "NystroemBasis",
+    "fourier_basis",
+    "make_fourier",
+    "make_nystroem",
+    "whitening",
+]
+
+# Relative eigenvalue below which nothing is kept, by the type of the raw features.
+THRESHOLD = {"float64": 1e-12, "float32": 1e-7}
+# What rounding explains: of negative eigenvalues, and of asymmetry, against the largest value.
+ROUNDING = 1e-6
+# Rows of raw features that are turned into features at a time.
+BLOCK_ROWS = 4_096
+
+
+class FeatureBasis(Protocol):
+    """Features of any items, once made."""
+
+    @property
+    def fold(self) -> Array | None:
+        """Matrix of shape (n_raw, n_features) after the raw features; None: they are the same."""
+        ...
+
+    @property
+    def n_raw(self) -> int: ...
+    @property
+    def n_features(self) -> int: ...
+
+    def raw(self, X: Any, dtype: Any = np.float64, n_threads: int = 1) -> NDArray[Any]:
+        """Raw features of items, shape (n_items, n_raw)."""
+        ...
+
+    def features(self, X: Any, dtype: Any = np.float64, n_threads: int = 1) -> NDArray[Any]:
+        """Features of items, shape (n_items, n_features)."""
+        ...
+
+    def coef_of(self, weights: Array) -> Array:
+        """Weights of the raw features (n_raw,) for a linear model (n_features,)."""
+        ...
+
+
+@dataclass(frozen=True)
+class NystroemBasis:
+    """Kernel values at landmarks, whitened.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    landmarks : ndarray or CSR of shape (n_raw, d), d the number of features of an item
+    whitening : ndarray of shape (n_raw, n_features)
+    """
+
+    kernel: Kernel
+    landmarks: Any
+    whitening: Array
+
+    @property
+    def fold(self) -> Array:
+        return self.whitening
+
+    @property
+    def n_raw(self) -> int:
+        return int(self.whitening.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.whitening.shape[1])
+
+    def raw(self, X: Any, dtype: Any = np.float64, n_threads: int = 1) -> NDArray[Any]:
+        return kernel_matrix(self.kernel, X, self.landmarks, dtype=dtype, n_threads=n_threads)
+
+    def features(self, X: Any, dtype: Any = np.float64, n_threads: int = 1) -> NDArray[Any]:
+        out = np.empty((X.shape[0], self.n_features), dtype=dtype)
+        fold = self.whitening.astype(dtype, copy=False)
+        for part in _row_blocks(X.shape[0]):
+            np.matmul(self.raw(X[part], dtype, n_threads), fold, out=out[part])
+        return out
+
+    def coef_of(self, weights: Array) -> Array:
+        coef: Array = np.einsum("ij,j->i", self.whitening, weights)
+        return coef
+
+
+@dataclass(frozen=True)
+class FourierBasis:
+    """Cosines of random projections.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        "cosine", with scale sqrt(2 / n_features).
+    frequencies : ndarray of shape (n_features, d), d the number of features of an item
+    shifts : ndarray of shape (n_features,)
+    """
+
+    kernel: Kernel
+    frequencies: Array
+    shifts: Array
+
+    @property
+    def fold(self) -> None:
+        return None
+
+    @property
+    def n_raw(self) -> int:
+        return len(self.shifts)
+
+    @property
+    def n_features(self) -> int:
+        return len(self.shifts)
+
+    def raw(self, X: Any, dtype: Any = np.float64, n_threads: int = 1) -> NDArray[Any]:
+        return kernel_matrix(
+            self.kernel, X, self.frequencies, dtype=dtype, n_threads=n_threads, shift=self.shifts
+        )
+
+    def features(self, X: Any, dtype: Any = np.float64, n_threads: int = 1) -> NDArray[Any]:
+        return self.raw(X, dtype, n_threads)
+
+    def coef_of(self, weights: Array) -> Array:
+        return weights
+
+
+def make_nystroem(
+    X: Any,
+    kernel: Kernel,
+    n_components: int,
+    landmarks: str = "uniform",
+    *,
+    seed: Seed = None,
+    dtype: Any = np.float64,
+    threshold: float | None = None,
+    rank: int | None = None,
+    n_threads: int = 1,
+    memory: int = MEMORY,
+) -> NystroemBasis:
+    """Choose landmarks among items and whiten the kernel there.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_items, n_features)
+    kernel : Kernel
+        Positive semi-definite.
+    n_components : int
+        Number of landmarks, at most n_items; there are fewer features when W is nearly singular.
+    landmarks : {"uniform", "kmeans", "leverage"}, default="uniform"
+    seed : int, Generator, RandomState or None, default=None
+    dtype : float64 or float32
+        What the raw features will be held in; float32 needs a larger threshold.
+    threshold : float or None, default=None
+        See :func:`whitening`; None is the one for ``dtype``.
+    rank : int or None, default=None
+        Keep at most this many features.
+    n_threads : int, default=1
+    memory : int
+        See :func:`~ranksvm.maps.landmarks.choose_landmarks`.
+
+    Returns
+    -------
+    NystroemBasis
+    """
+    if threshold is None:
+        threshold = THRESHOLD[np.dtype(dtype).name]
+    chosen = choose_landmarks(
+        X, kernel, n_components, landmarks, seed=seed, n_threads=n_threads, memory=memory
+    )
+    W = kernel_matrix(kernel, chosen, chosen, n_threads=n_threads)
+    return NystroemBasis(kernel, chosen, whitening(W, threshold=threshold, rank=rank))
+
+
+def make_fourier(
+    kernel: Kernel,
+    n_features: int,
+    n_components: int,
+    *,
+    orthogonal: bool = True,
+    seed: Seed = None,
+) -> FourierBasis:
+    """Draw random Fourier features; see :func:`fourier_basis` for the parameters."""
+    frequencies, shifts = fourier_basis(
+        kernel, n_features, n_components, orthogonal=orthogonal, seed=seed
+    )
+    cosine = Kernel("cosine", scale=float(np.sqrt(2.0 / n_components)))
+    return FourierBasis(cosine, frequencies, shifts)
+
+
+def whitening(
+    W: Array, *, threshold: float = THRESHOLD["float64"], rank: int | None = None
+) -> Array:
+    """Return M with M' W M = I, over the eigenvectors of W with a large enough eigenvalue.
+
+    Parameters
+    ----------
+    W : ndarray of shape (m, m)
+        Kernel matrix: symmetric and positive semi-definite up to rounding.
+    threshold : float, default=1e-12
+        Eigenvalues up to this part of the largest are dropped, and those that rounding of W
+        explains; see the module's text.
+    rank : int or None, default=None
+        Keep at most this many.
+
+    Returns
+    -------
+    ndarray of shape (m, r)
+        Columns by descending eigenvalue.
+    """
+    if not 0.0 <= threshold < 1.0:
+        raise ValueError(f"threshold must be a number in [0, 1); got {threshold!r}")
+    if rank is not None:
+        check_positive("rank", rank, integer=True)
+    _check_kernel_values(W)
+    eigenvalues, vectors = np.linalg.eigh(W)
+    smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
+    if not largest > 0.0:
+        raise ValueError(
+            "the kernel has no positive eigenvalue at the landmarks (largest "
+            f"{largest:.2g}, of {len(W)}): items are not told apart. Check the items and the "
+            "parameters of the kernel."
+        )
+    if smallest < -ROUNDING * largest:
+        raise ValueError(
+            "the kernel is not positive semi-definite: at the landmarks its smallest eigenvalue is "
+            f"{smallest:.2g}, its largest {largest:.2g}. Use another kernel or other parameters "
+            "(the sigmoid kernel is indefinite for most)."
+        )
+    unresolved = len(W) * np.finfo(np.float64).eps
+    floor = max(max(threshold, unresolved) * largest, -2.0 * smallest)
+    first = int(np.searchsorted(eigenvalues, floor, side="right"))
+    matrix = vectors[:, first:] / np.sqrt(eigenvalues[first:])
+    return np.ascontiguousarray(matrix[:, ::-1][:, :rank])
+
+
+def fourier_basis(
+    kernel: Kernel,
+    n_features: int,
+    n_components: int,
+    *,
+    orthogonal: bool = True,
+    seed: Seed = None,
+) -> tuple[Array, Array]:
+    """Draw frequencies and phases of random Fourier features.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        "rbf" or "laplacian".
+    n_features : int
+        Features of the items.
+    n_components : int
+        Features to draw.
+    orthogonal : bool, default=True
+        For "rbf": frequencies orthogonal in groups of n_features.  Those of "laplacian" are
+        independent whatever this says.
+    seed : int, Generator, RandomState or None, default=None
+
+    Returns
+    -------
+    frequencies : ndarray of shape (n_components, n_features)
+    shifts : ndarray of shape (n_components,)
+        0 and -pi/2 in turn, which makes pairs of equal frequency a cosine and a sine; a last one
+        without partner is uniform.
+    """
+    check_positive("n_components", n_components, integer=True)
+    rng = as_generator(seed)
+    n_different = (n_components + 1) // 2
+    if kernel.function == "rbf":
+        draw = _orthogonal_normal if orthogonal else _independent_normal
+        different = np.sqrt(2.0 * kernel.gamma) * draw(n_different, n_features, rng)
+    elif kernel.function == "laplacian":
+        different = kernel.gamma * rng.standard_cauchy((n_different, n_features))
+    else:
+        raise ValueError(
+            "random Fourier features exist for the kernels 'rbf' and 'laplacian'; got "
+            f"{kernel.name!r}. Use approximation='nystroem' (Nystroem), which takes any kernel."
+        )
+    frequencies = np.repeat(different, 2, axis=0)[:n_components]
+    shifts = np.where(np.arange(n_components) % 2 == 0, 0.0, -0.5 * np.pi)
+    if n_components % 2:
+        shifts[-1] = rng.uniform(0.0, 2.0 * np.pi)
+    return frequencies, shifts
+
+
+def _independent_normal(n_rows: int, n_columns: int, rng: np.random.Generator) -> Array:
+    return rng.standard_normal((n_rows, n_columns))
+
+
+def _orthogonal_normal(n_rows: int, n_columns: int, rng: np.random.Generator) -> Array:
+    """Rows that are standard normal each, and orthogonal in groups of n_columns."""
+    rows = np.empty((n_rows, n_columns))
+    for first in range(0, n_rows, n_columns):
+        group = rows[first : first + n_columns]
+        normal = rng.standard_normal((n_columns, len(group)))
+        basis, triangle = np.linalg.qr(normal)
+        basis *= np.sign(np.diagonal(triangle))  # or the frame would not be uniform
+        length = np.sqrt(rng.chisquare(n_columns, len(group)))
+        np.multiply(basis.T, length[:, None], out=group)
+    return rows
+
+
+def _check_kernel_values(W: Array) -> None:
+    wrong = ~np.isfinite(W)
+    if wrong.any():
+        i, j = (int(k) for k in np.argwhere(wrong)[0])
+        raise ValueError(
+            f"the kernel is not finite at the landmarks: {W[i, j]} for landmarks {i} and {j} "
+            f"({int(wrong.sum())} of {W.size} values). Scale the items or lower the parameters of "
+            "the kernel."
+        )
+    asymmetry = float(np.abs(W - W.T).max())
+    if asymmetry > ROUNDING * float(np.abs(W).max()):
+        i, j = (int(k) for k in np.argwhere(np.abs(W - W.T) == asymmetry)[0])
+        raise ValueError(
+            f"the kernel is not symmetric: k(x, z) = {W[i, j]:.6g} but k(z, x) = {W[j, i]:.6g} for "
+            f"landmarks {i} and {j}"
+        )
+
+
+def _row_blocks(n: int) -> Iterator[slice]:
+    for first in range(0, n, BLOCK_ROWS):
+        yield slice(first, min(first + BLOCK_ROWS, n))

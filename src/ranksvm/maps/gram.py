@@ -1,0 +1,198 @@
+"""The matrix K of all kernel values between the items of a set, for products K x.
+
+K is symmetric, so only the strips
+
+    K[a : b, a :]       of a few hundred rows a..b each
+
+exist, together a little more than one half of it.  A strip adds to K x once as it stands and once
+transposed.  As many strips as fit the memory are kept, in float64 or float32; the others are
+computed anew for every product, tile by tile, used and forgotten.  Both ways take the same values
+in the same order: a product has the same bits whatever the memory and the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm import _core
+from ranksvm._memory import told
+from ranksvm._vectors import Array
+from ranksvm.maps.kernels import (
+    Kernel,
+    called,
+    centre_of,
+    is_sparse,
+    kernel_diagonal,
+    kernel_matrix,
+    kernel_rows,
+)
+from ranksvm.maps.matrix import MatrixMap
+
+__all__ = ["GivenGram", "Gram", "TiledGram"]
+
+STRIP_ROWS = _core.kernel_strip_rows
+# Values of a tile of the native code, for each thread.
+TILE_VALUES = STRIP_ROWS * STRIP_ROWS
+
+
+class Gram(Protocol):
+    """A symmetric positive semi-definite matrix.
+
+    ``noise`` is how far below zero its eigenvalues may fall through rounding.
+    """
+
+    @property
+    def n_items(self) -> int: ...
+    @property
+    def noise(self) -> float: ...
+
+    def product(self, x: Array) -> Array:
+        """K x."""
+        ...
+
+    def columns(self, items: NDArray[np.int64]) -> NDArray[Any]:
+        """K[:, items], in the precision of K."""
+        ...
+
+
+class TiledGram:
+    """K of a kernel, held as far as ``memory`` allows.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_items, n_features)
+    kernel : Kernel
+    dtype : float64 or float32
+        Values are rounded to it.
+    memory : int
+        Bytes for the strips that are kept and the tiles that are not.
+    n_threads : int
+    """
+
+    def __init__(
+        self, X: Any, kernel: Kernel, *, dtype: Any, memory: int, n_threads: int = 1
+    ) -> None:
+        self._X = X
+        self._kernel = kernel
+        self._dtype = np.dtype(dtype)
+        self._threads = n_threads
+        self.n_items: int = X.shape[0]
+        largest = float(np.max(np.abs(kernel_diagonal(kernel, X)), initial=0.0))
+        self.noise = float(np.finfo(self._dtype).eps) * self.n_items * largest
+        self._native: Any = None
+        self._compute = self._called_strip
+        if not callable(kernel.function):
+            self._native = kernel.native
+            self._rows = kernel_rows(X, centre_of(kernel, X, X))
+            self._compute = self._native_strip
+        free = memory - self._least(memory)
+        self._strips: list[Callable[[Array, Array], None]] = []
+        self.held = 0
+        for first in range(0, self.n_items, STRIP_ROWS):
+            last = min(first + STRIP_ROWS, self.n_items)
+            size = (last - first) * (self.n_items - first) * self._dtype.itemsize
+            if size <= free:
+                free -= size
+                self.held += size
+                self._strips.append(self._held_strip(first, last))
+            else:
+                self._strips.append(self._compute(first, last))
+
+    @property
+    def share_held(self) -> float:
+        """Part of the values that is kept."""
+        n = self.n_items
+        strips = -(-n // STRIP_ROWS)
+        total = sum(
+            (min(k * STRIP_ROWS + STRIP_ROWS, n) - k * STRIP_ROWS) * (n - k * STRIP_ROWS)
+            for k in range(strips)
+        )
+        return self.held / (total * self._dtype.itemsize) if total else 1.0
+
+    def product(self, x: Array) -> Array:
+        x = np.ascontiguousarray(x, dtype=np.float64)
+        y = np.zeros(self.n_items)
+        for add in self._strips:
+            add(x, y)
+        return y
+
+    def columns(self, items: NDArray[np.int64]) -> NDArray[Any]:
+        return kernel_matrix(
+            self._kernel, self._X, self._X[items], dtype=self._dtype, n_threads=self._threads
+        )
+
+    def _least(self, memory: int) -> int:
+        """Return what is needed even if no strip is kept; raise if there is less."""
+        tile = 8 * TILE_VALUES * self._threads
+        what = f"one tile of the kernel matrix for each of {self._threads} threads"
+        if self._native is None:
+            tile = 2 * 8 * STRIP_ROWS * self.n_items
+            what = f"{STRIP_ROWS} rows of the kernel matrix, which the callable is asked for"
+        elif not is_sparse(self._X):
+            tile += 8 * self._X.shape[0] * self._X.shape[1]
+            what += " and the items in float64"
+        if memory < tile:
+            raise ValueError(
+                f"memory_budget leaves {told(memory)}, and {what} take {told(tile)}: give a larger "
+                "memory_budget, fewer items, or an approximation"
+            )
+        return tile
+
+    def _held_strip(self, first: int, last: int) -> Callable[[Array, Array], None]:
+        values = np.empty((last - first, self.n_items - first), dtype=self._dtype)
+        if self._native is None:
+            values[...] = called(self._kernel, self._X[first:last], self._X[first:])
+        else:
+            _core.kernel_block(
+                self._native, self._rows, first, last, self._rows, first, self.n_items, values,
+                self._threads,
+            )  # fmt: skip
+        return lambda x, y: _core.symmetric_strip(values, first, x, y, self._threads)
+
+    def _native_strip(self, first: int, last: int) -> Callable[[Array, Array], None]:
+        single = self._dtype == np.float32
+        return lambda x, y: _core.kernel_strip(
+            self._native, self._rows, first, last, single, x, y, self._threads
+        )
+
+    def _called_strip(self, first: int, last: int) -> Callable[[Array, Array], None]:
+        def add(x: Array, y: Array) -> None:
+            values = called(self._kernel, self._X[first:last], self._X[first:])
+            values = np.ascontiguousarray(values, dtype=self._dtype)
+            _core.symmetric_strip(values, first, x, y, self._threads)
+
+        return add
+
+
+class GivenGram:
+    """K as it was computed by somebody else; some of its items.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Used as it is.
+    items : ndarray of int64, shape (n_items,)
+        The rows and columns that take part.
+    n_threads : int
+    """
+
+    def __init__(self, K: NDArray[Any], items: NDArray[np.int64], *, n_threads: int = 1) -> None:
+        self._K = K
+        self._items = items
+        self._map = MatrixMap(K, n_threads=n_threads)
+        self.n_items = len(items)
+        largest = float(np.max(np.abs(K.diagonal()), initial=0.0))
+        self.noise = float(np.finfo(K.dtype).eps) * self.n_items * largest
+
+    def product(self, x: Array) -> Array:
+        full = np.zeros(self._K.shape[0])
+        full[self._items] = x
+        return self._map.scores(full)[self._items]
+
+    def columns(self, items: NDArray[np.int64]) -> NDArray[Any]:
+        columns: NDArray[Any] = self._K[np.ix_(self._items, self._items[items])]
+        return columns

@@ -1,0 +1,99 @@
+"""Checks of a kernel matrix that somebody else computed: square, finite, symmetric, semi-definite.
+
+The smallest eigenvalue of a large matrix comes from some steps of the Lanczos method, which bounds
+it from above: what it finds negative is negative.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm._vectors import Array, dot
+from ranksvm.maps.matrix import MatrixMap
+
+__all__ = ["check_gram", "smallest_eigenvalue"]
+
+# Up to this size all eigenvalues are computed.
+DENSE = 1_000
+LANCZOS_STEPS = 40
+# Part of the largest eigenvalue that counts as rounding, in units of the precision of K.
+SLACK = 1e3
+BLOCK = 1_024
+
+
+def check_gram(given: Any, *, n_threads: int = 1) -> NDArray[Any]:
+    """Raise unless the matrix is that of a kernel; return it dense.
+
+    Parameters
+    ----------
+    given : ndarray or sparse matrix of shape (n_items, n_items), float32 or float64, finite
+    n_threads : int
+    """
+    if given.shape[0] != given.shape[1]:
+        raise ValueError(
+            "a precomputed kernel matrix must be square, one row and one column an item; got shape "
+            f"{given.shape}"
+        )
+    K: NDArray[Any] = given.toarray() if hasattr(given, "toarray") else np.asarray(given)
+    precision = float(np.finfo(K.dtype).eps)
+    _check_symmetric(K, SLACK * precision)
+    lowest, highest = smallest_eigenvalue(K, n_threads=n_threads)
+    if lowest < -SLACK * precision * max(highest, 0.0) or highest < 0.0:
+        raise ValueError(
+            "a precomputed kernel matrix must be positive semi-definite; this one has an "
+            f"eigenvalue of {lowest:.3g}, {abs(lowest) / max(highest, 1e-300):.2g} times its "
+            f"largest ({highest:.3g}). Use a positive definite kernel, or add {abs(lowest):.3g} to "
+            "the diagonal."
+        )
+    return K
+
+
+def smallest_eigenvalue(K: NDArray[Any], *, n_threads: int = 1) -> tuple[float, float]:
+    """Return the smallest and the largest eigenvalue, or bounds between them for a large matrix."""
+    n = K.shape[0]
+    if n <= DENSE:
+        values = np.linalg.eigvalsh(K.astype(np.float64, copy=False))
+        return float(values[0]), float(values[-1])
+    product = MatrixMap(K, n_threads=n_threads).scores
+    rng = np.random.default_rng(0)
+    basis = np.empty((LANCZOS_STEPS, n))
+    images = np.empty((LANCZOS_STEPS, n))
+    vector: Array = rng.standard_normal(n)
+    for step in range(LANCZOS_STEPS):
+        for _ in range(2):  # twice: the first pass leaves rounding errors of what it removed
+            known = basis[:step]
+            vector = vector - np.einsum("k,kj->j", np.einsum("kj,j->k", known, vector), known)
+        vector = vector / np.sqrt(dot(vector, vector))
+        basis[step] = vector
+        images[step] = vector = product(vector)
+    small = np.einsum("kj,lj->kl", basis, images)
+    values = np.linalg.eigvalsh(0.5 * (small + small.T))
+    return float(values[0]), float(values[-1])
+
+
+def _check_symmetric(K: NDArray[Any], slack: float) -> None:
+    worst, where = 0.0, (0, 0)
+    scale = 0.0
+    n = K.shape[0]
+    for first in range(0, n, BLOCK):
+        rows = slice(first, first + BLOCK)
+        for begin in range(first, n, BLOCK):
+            columns = slice(begin, begin + BLOCK)
+            block = K[rows, columns]
+            scale = max(scale, float(np.max(np.abs(block), initial=0.0)))
+            difference = np.abs(block - K[columns, rows].T)
+            largest = float(difference.max(initial=0.0))
+            if largest > worst:
+                worst = largest
+                at = np.unravel_index(int(np.argmax(difference)), difference.shape)
+                where = first + int(at[0]), begin + int(at[1])
+    if worst > slack * scale:
+        i, j = where
+        raise ValueError(
+            f"a precomputed kernel matrix must be symmetric; K[{i}, {j}] = {K[i, j]:.6g} and "
+            f"K[{j}, {i}] = {K[j, i]:.6g} differ by {worst:.3g}. If that is rounding, use "
+            "(K + K.T) / 2."
+        )

@@ -1,0 +1,280 @@
+"""Kernels: k(x, z) for many x and z at once, as a matrix or summed up against coefficients.
+
+    linear      <x, z>
+    rbf         exp(-gamma |x - z|^2)
+    laplacian   exp(-gamma |x - z|_1)
+    poly        (gamma <x, z> + coef0)^degree
+    sigmoid     tanh(gamma <x, z> + coef0)          not positive semi-definite for most parameters
+    cosine      scale cos(<x, z> + shift_z)         no kernel: the random Fourier features of x
+    a callable  f(X, Z) of shape (n_X, n_Z)
+
+The native ones are computed in float64 whatever X is, in tiles that never leave the cache, from
+dense and sparse items in any combination.  The squared distance is |x|^2 + |z|^2 - 2 <x, z>; dense
+items are moved to the mean of Z first, so that an offset which all items share costs no digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm import _core
+from ranksvm._vectors import Array
+
+__all__ = [
+    "KERNELS",
+    "Kernel",
+    "called",
+    "centre_of",
+    "check_gamma",
+    "is_sparse",
+    "kernel_diagonal",
+    "kernel_matrix",
+    "kernel_rows",
+    "kernel_scores",
+    "resolve_gamma",
+]
+
+KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian")
+# Items that are made float64 at a time.
+BLOCK_ROWS = 4_096
+# Values that a callable is asked for at a time, about.
+CALLED_VALUES = 1 << 22
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel with all its numbers.
+
+    Attributes
+    ----------
+    function : str or callable
+        One of ``KERNELS``, "cosine", or ``f(X, Z)`` that returns an array of shape (n_X, n_Z).
+    gamma, coef0, scale : float
+    degree : int
+    """
+
+    function: str | Callable[[Any, Any], Any]
+    gamma: float = 1.0
+    coef0: float = 0.0
+    degree: int = 3
+    scale: float = 1.0
+
+    @property
+    def native(self) -> Any:
+        """The function as the native code takes it."""
+        return _core.KernelFunction(
+            str(self.function), self.gamma, self.coef0, self.degree, self.scale
+        )
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        if isinstance(self.function, str):
+            return self.function
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+
+# Kernels of the inner product alone.
+OF_PRODUCT: dict[Any, Callable[[Kernel, Array], Array]] = {
+    "linear": lambda kernel, product: product,
+    "poly": lambda kernel, product: (kernel.gamma * product + kernel.coef0) ** kernel.degree,
+    "sigmoid": lambda kernel, product: np.tanh(kernel.gamma * product + kernel.coef0),
+}
+
+
+def check_gamma(gamma: Any) -> None:
+    """Raise unless gamma is "scale", "auto" or a positive number."""
+    if isinstance(gamma, str) and gamma in ("scale", "auto"):
+        return
+    fine = isinstance(gamma, Real) and not isinstance(gamma, bool)
+    if not fine or not 0.0 < gamma < np.inf:
+        raise ValueError(
+            f"gamma must be a positive finite number, 'scale' or 'auto'; got {gamma!r}"
+        )
+
+
+def resolve_gamma(gamma: Any, X: Any) -> float:
+    """Return gamma as a number.
+
+    Parameters
+    ----------
+    gamma : float, "scale" or "auto"
+        "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
+    X : ndarray or CSR of shape (n_items, n_features)
+    """
+    check_gamma(gamma)
+    if gamma == "auto":
+        return 1.0 / int(X.shape[1])
+    if gamma == "scale":
+        variance = _variance(X)
+        return 1.0 / (int(X.shape[1]) * variance) if variance > 0.0 else 1.0
+    return float(gamma)
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a SciPy sparse matrix or array."""
+    return hasattr(X, "tocsr")
+
+
+def kernel_matrix(
+    kernel: Kernel,
+    X: Any,
+    Z: Any,
+    *,
+    dtype: Any = np.float64,
+    n_threads: int = 1,
+    shift: Array | None = None,
+) -> NDArray[Any]:
+    """All values k(x, z).
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X, Z : ndarray or CSR of shape (n_X, n_features) and (n_Z, n_features)
+    dtype : float64 or float32
+        Of the result; values are computed in float64.
+    n_threads : int
+    shift : ndarray of shape (n_Z,) or None
+        For "cosine".
+
+    Returns
+    -------
+    ndarray of shape (n_X, n_Z)
+        The same bits for every number of threads.
+    """
+    out = np.empty((X.shape[0], Z.shape[0]), dtype=dtype)
+    if callable(kernel.function):
+        for part in _row_blocks(X.shape[0], max(1, CALLED_VALUES // max(1, Z.shape[0]))):
+            out[part] = called(kernel, X[part], Z)
+        return out
+    centre = centre_of(kernel, X, Z)
+    columns = kernel_rows(Z, centre, shift)
+    function = kernel.native
+    for part in _row_blocks(X.shape[0], BLOCK_ROWS):
+        rows = kernel_rows(X[part], centre)
+        _core.kernel_block(
+            function, rows, 0, rows.shape[0], columns, 0, columns.shape[0], out[part], n_threads
+        )
+    return out
+
+
+def kernel_scores(
+    kernel: Kernel,
+    X: Any,
+    Z: Any,
+    coef: Array,
+    *,
+    n_threads: int = 1,
+    shift: Array | None = None,
+) -> Array:
+    """Sum over z of coef_z k(x, z) for every x; at no time more than a few tiles of values.
+
+    Parameters
+    ----------
+    kernel, X, Z, n_threads, shift
+        As for :func:`kernel_matrix`.
+    coef : ndarray of shape (n_Z,)
+
+    Returns
+    -------
+    ndarray of shape (n_X,)
+    """
+    scores = np.zeros(X.shape[0])
+    if callable(kernel.function):
+        for part in _row_blocks(X.shape[0], max(1, CALLED_VALUES // max(1, Z.shape[0]))):
+            scores[part] = np.einsum("ij,j->i", called(kernel, X[part], Z), coef)
+        return scores
+    centre = centre_of(kernel, X, Z)
+    columns = kernel_rows(Z, centre, shift)
+    coef = np.ascontiguousarray(coef, dtype=np.float64)
+    function = kernel.native
+    for part in _row_blocks(X.shape[0], BLOCK_ROWS):
+        rows = kernel_rows(X[part], centre)
+        scores[part] = _core.kernel_cross(function, rows, columns, coef, n_threads)
+    return scores
+
+
+def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
+    """k(x, x) for every x, shape (n_X,)."""
+    n = X.shape[0]
+    if kernel.function in ("rbf", "laplacian"):
+        return np.full(n, kernel.scale)
+    if callable(kernel.function):
+        values = np.array([called(kernel, X[i : i + 1], X[i : i + 1])[0, 0] for i in range(n)])
+        return values.astype(np.float64)
+    squares = np.empty(n)
+    for part in _row_blocks(n, BLOCK_ROWS):
+        rows = X[part]
+        if is_sparse(rows):
+            squares[part] = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+        else:
+            squares[part] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    return kernel.scale * OF_PRODUCT[kernel.function](kernel, squares)
+
+
+def kernel_rows(
+    X: Any, centre: Array | None = None, shift: Array | None = None
+) -> _core.KernelRows:
+    """Items as the native code takes them: float64, dense or CSR, moved by ``-centre``."""
+    if is_sparse(X):
+        X = X.tocsr()
+        wide = max(X.indices.dtype.itemsize, X.indptr.dtype.itemsize) > 4
+        index = np.int64 if wide else np.int32
+        return _core.KernelRows.sparse(
+            np.ascontiguousarray(X.data, dtype=np.float64),
+            np.ascontiguousarray(X.indices, dtype=index),
+            np.ascontiguousarray(X.indptr, dtype=index),
+            X.shape[1],
+            shift,
+        )
+    moved = np.asarray(X, dtype=np.float64) if centre is None else X - centre
+    return _core.KernelRows.dense(np.ascontiguousarray(moved), shift)
+
+
+def called(kernel: Kernel, X: Any, Z: Any) -> Array:
+    """Values of a callable kernel, checked."""
+    function: Any = kernel.function
+    values = np.asarray(function(X, Z))
+    if values.shape != (X.shape[0], Z.shape[0]):
+        raise ValueError(
+            f"the kernel {kernel.name} must return an array of shape (n_X, n_Z) = "
+            f"({X.shape[0]}, {Z.shape[0]}); got {values.shape}"
+        )
+    values = values.astype(np.float64, copy=False)
+    wrong = ~np.isfinite(values)
+    if wrong.any():
+        i, j = (int(k) for k in np.argwhere(wrong)[0])
+        raise ValueError(
+            f"the kernel {kernel.name} returned {values[i, j]} for a pair of items "
+            f"({int(wrong.sum())} of {values.size} values are not finite); it must return finite "
+            "numbers for all pairs"
+        )
+    return values
+
+
+def _row_blocks(n: int, size: int) -> Iterator[slice]:
+    for first in range(0, n, size):
+        yield slice(first, min(first + size, n))
+
+
+def centre_of(kernel: Kernel, X: Any, Z: Any) -> Array | None:
+    """Return what to move dense items by before their distances are taken."""
+    if kernel.function != "rbf" or is_sparse(X) or is_sparse(Z) or not Z.shape[0]:
+        return None
+    centre: Array = Z.mean(axis=0, dtype=np.float64)
+    return centre
+
+
+def _variance(X: Any) -> float:
+    if is_sparse(X):
+        size = int(X.shape[0]) * int(X.shape[1])
+        mean = float(X.sum(dtype=np.float64)) / size
+        square = float(X.multiply(X).sum(dtype=np.float64)) / size
+        return square - mean * mean
+    return float(X.var(dtype=np.float64))

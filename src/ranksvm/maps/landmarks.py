@@ -1,0 +1,271 @@
+"""Landmarks: the few items z_1..z_m through which the Nystrom method sees a kernel.
+
+With W = k(Z, Z) the kernel matrix is replaced by k(X, Z) W^+ k(Z, X), which is exact at the
+landmarks and poor where none is near.  Three ways to choose them:
+
+    uniform     rows drawn without replacement
+    kmeans      centroids of Lloyd's algorithm (Zhang, Tsang & Kwok 2008): the error of the
+                approximation is bounded by the squared distances to the nearest landmark
+    leverage    rows drawn by their ridge leverage l_i = (K (K + lambda I)^-1)_ii, the weight of an
+                item in its own fit: items unlike most others come in (Musco & Musco 2017)
+
+K is never formed.  The leverages are estimated as in one level of the recursion of Musco & Musco,
+from a uniform pilot sample S of p of the n items, with mu = lambda p / n:
+
+    l_i  ~  (k_ii - k_iS (K_SS + mu I)^-1 k_Si) / lambda
+
+where mu is the sum of all but the p / 8 largest eigenvalues of K_SS over p / 8: the ridge for an
+approximation of that rank.  Centroids and leverages look at a random part of large sets
+(``MOST_ROWS``), in blocks of rows: the time to choose does not grow with n from there on.
+
+The choice depends on the seed, the items and the kernel alone.  Distances come from the native
+kernels, which give the same bits for every number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm._checks import check_choice, check_positive
+from ranksvm._vectors import Array
+from ranksvm.maps.kernels import Kernel, is_sparse, kernel_diagonal, kernel_matrix
+
+__all__ = ["LANDMARKS", "Seed", "as_generator", "choose_landmarks"]
+
+Rows = NDArray[np.int64]
+Seed = int | np.random.Generator | np.random.RandomState | None
+
+# Centroids and leverages are computed from at most this many items, or ten a landmark.
+MOST_ROWS = 20_000
+ROWS_PER_LANDMARK = 10
+# Lloyd's algorithm: steps at most, and the relative gain of a step that is worth another one.
+LLOYD_STEPS = 6
+LLOYD_GAIN = 1e-3
+# Items in the pilot sample of the leverages at most.
+MOST_PILOTS = 1_000
+PILOTS_PER_RANK = 8
+# Of an eigenvalue or a leverage, against the largest: what is smaller is rounding.
+NOISE = 1e-8
+# Bytes of kernel values held at a time.
+MEMORY = 1 << 24
+
+LINEAR = Kernel("linear")
+
+
+def choose_landmarks(
+    X: Any,
+    kernel: Kernel,
+    n_landmarks: int,
+    how: str = "uniform",
+    *,
+    seed: Seed = None,
+    n_threads: int = 1,
+    memory: int = MEMORY,
+) -> Any:
+    """Choose landmarks for a set of items.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_items, n_features)
+    kernel : Kernel
+        Plays a part in "leverage" alone.
+    n_landmarks : int
+        At most n_items.
+    how : {"uniform", "kmeans", "leverage"}, default="uniform"
+    seed : int, Generator, RandomState or None, default=None
+    n_threads : int, default=1
+    memory : int
+        Bytes of kernel values held at a time; more of it is not faster from some megabytes on.
+
+    Returns
+    -------
+    ndarray or CSR of shape (n_landmarks, n_features), as X is
+        Rows of X in their order, or centroids in float64.  The centroids of sparse items are
+        sparse: together they have no more entries than the items that they are the means of.
+    """
+    check_choice("landmarks", how, LANDMARKS)
+    check_positive("n_components", n_landmarks, integer=True)
+    n_items = int(X.shape[0])
+    if n_landmarks > n_items:
+        raise ValueError(
+            f"n_components={n_landmarks} is larger than the {n_items} items (n_samples={n_items}): "
+            f"use n_components of at most {n_items}, or the exact kernel (approximation=None)"
+        )
+    rng = as_generator(seed)
+    return LANDMARKS[how](X, kernel, int(n_landmarks), rng, n_threads, memory)
+
+
+def as_generator(seed: Seed) -> np.random.Generator:
+    """Return NumPy's newer generator for any kind of seed; one that is given moves on."""
+    if isinstance(seed, np.random.RandomState):
+        return np.random.default_rng(seed.randint(0, 2**32, size=4, dtype=np.uint32))
+    return np.random.default_rng(seed)
+
+
+def _uniform(
+    X: Any, kernel: Kernel, n_landmarks: int, rng: np.random.Generator, n_threads: int, memory: int
+) -> Any:
+    del kernel, n_threads, memory
+    return X[_draw(X.shape[0], n_landmarks, rng)]
+
+
+def _kmeans(
+    X: Any, kernel: Kernel, n_landmarks: int, rng: np.random.Generator, n_threads: int, memory: int
+) -> Any:
+    """Centroids of part of the items; those of dense ones are computed about their mean."""
+    del kernel
+    items = X[_part(X.shape[0], n_landmarks, rng)].astype(np.float64)
+    middle = 0.0
+    if not is_sparse(items):
+        middle = items.mean(axis=0)
+        items -= middle
+    squares = kernel_diagonal(LINEAR, items)
+
+    def nearest(centres: Any) -> tuple[Rows, Array]:
+        return _nearest(items, squares, centres, n_threads, memory)
+
+    centres = items[_spread_rows(items, n_landmarks, rng, nearest)]
+    last = np.inf
+    for _ in range(LLOYD_STEPS):
+        label, distance = nearest(centres)
+        inertia = float(distance.sum())
+        if not inertia < (1.0 - LLOYD_GAIN) * last:
+            break
+        last = inertia
+        centres = _means(items, _fill_empty(label, distance, n_landmarks), n_landmarks)
+    if is_sparse(centres):
+        centres.sort_indices()
+        return centres
+    return centres + middle
+
+
+def _leverage(
+    X: Any, kernel: Kernel, n_landmarks: int, rng: np.random.Generator, n_threads: int, memory: int
+) -> Any:
+    """Rows drawn one after the other, each with a chance that is proportional to its leverage."""
+    part = _part(X.shape[0], n_landmarks, rng)
+    items = X if len(part) == X.shape[0] else X[part]
+    pilots = items[_draw(len(part), min(n_landmarks, MOST_PILOTS), rng)]
+    leverage = _leverages(items, kernel, pilots, n_threads, memory)
+    return X[part[_draw_weighted(leverage, n_landmarks, rng)]]
+
+
+LANDMARKS: dict[str, Callable[[Any, Kernel, int, np.random.Generator, int, int], Any]] = {
+    "uniform": _uniform,
+    "kmeans": _kmeans,
+    "leverage": _leverage,
+}
+
+
+def _draw(n: int, size: int, rng: np.random.Generator) -> Rows:
+    """Draw numbers below n without replacement, in ascending order."""
+    rows: Rows = np.sort(rng.choice(n, size, replace=False, shuffle=False))
+    return rows
+
+
+def _draw_weighted(weight: Array, size: int, rng: np.random.Generator) -> Rows:
+    """Draw without replacement, one after the other, with chances in proportion to the weights.
+
+    An exponential time with rate w for each: the first to come are such a draw (Efraimidis &
+    Spirakis 2006).  Items without weight come last, in random order.
+    """
+    time = rng.standard_exponential(len(weight))
+    some = weight > 0.0
+    order = np.lexsort((np.divide(time, weight, out=time, where=some), ~some))
+    rows: Rows = np.sort(order[:size])
+    return rows
+
+
+def _part(n_items: int, n_landmarks: int, rng: np.random.Generator) -> Rows:
+    """Draw the items that centroids and leverages are computed from."""
+    size = min(n_items, max(MOST_ROWS, ROWS_PER_LANDMARK * n_landmarks))
+    return np.arange(n_items) if size == n_items else _draw(n_items, size, rng)
+
+
+def _blocks(n_items: int, n_columns: int, memory: int) -> Iterator[slice]:
+    step = max(1, memory // (8 * max(1, n_columns)))
+    for first in range(0, n_items, step):
+        yield slice(first, min(first + step, n_items))
+
+
+def _nearest(
+    items: Any, squares: Array, centres: Any, n_threads: int, memory: int
+) -> tuple[Rows, Array]:
+    """Return the nearest centre of every item (the first of equals) and its squared distance."""
+    n_items = items.shape[0]
+    half = 0.5 * kernel_diagonal(LINEAR, centres)
+    label = np.empty(n_items, dtype=np.int64)
+    distance = np.empty(n_items)
+    for part in _blocks(n_items, len(half), memory):
+        likeness = kernel_matrix(LINEAR, items[part], centres, n_threads=n_threads)
+        likeness -= half
+        best = label[part] = likeness.argmax(axis=1)
+        distance[part] = squares[part] - 2.0 * likeness[np.arange(len(best)), best]
+    return label, np.maximum(0.0, distance, out=distance)
+
+
+def _spread_rows(
+    items: Any,
+    n_centres: int,
+    rng: np.random.Generator,
+    nearest: Callable[[Any], tuple[Rows, Array]],
+) -> Rows:
+    """Draw rows to start from, far from each other.
+
+    As in k-means++ the chance of an item is its squared distance to the nearest row drawn so far,
+    but a round draws a quarter as many as there are: few rounds, and all distances together cost
+    one step of Lloyd's.
+    """
+    rows = new = rng.integers(items.shape[0], size=1)
+    distance = np.full(items.shape[0], np.inf)
+    while len(rows) < n_centres:
+        np.minimum(distance, nearest(items[new])[1], out=distance)
+        left = np.delete(np.arange(len(distance)), rows)
+        size = min(max(1, len(rows) // 4), n_centres - len(rows))
+        new = left[_draw_weighted(distance[left], size, rng)]
+        rows = np.concatenate([rows, new])
+    return rows
+
+
+def _fill_empty(label: Rows, distance: Array, n_centres: int) -> Rows:
+    """Give every centre without items the item that is farthest from its own."""
+    empty = np.flatnonzero(np.bincount(label, minlength=n_centres) == 0)
+    if len(empty):
+        label = label.copy()
+        far = np.argsort(-distance, kind="stable")[: len(empty)]
+        label[far] = empty
+    return label
+
+
+def _means(items: Any, label: Rows, n_centres: int) -> Any:
+    """Means of the items with the same label, dense or sparse as the items are."""
+    import scipy.sparse as sp
+
+    n_items = len(label)
+    count = np.bincount(label, minlength=n_centres)
+    share = 1.0 / np.maximum(1, count)
+    member = sp.csr_array((share[label], label, np.arange(n_items + 1)), (n_items, n_centres))
+    return member.T.tocsr() @ items
+
+
+def _leverages(items: Any, kernel: Kernel, pilots: Any, n_threads: int, memory: int) -> Array:
+    """Estimate the ridge leverage of every item, up to a common factor."""
+    diagonal = kernel_diagonal(kernel, items)
+    eigenvalues, vectors = np.linalg.eigh(
+        kernel_matrix(kernel, pilots, pilots, n_threads=n_threads)
+    )
+    n_pilots = len(eigenvalues)
+    rank = max(1, n_pilots // PILOTS_PER_RANK)
+    tail = float(eigenvalues[: n_pilots - rank].sum()) / rank
+    ridge = max(tail, NOISE * float(eigenvalues[-1]), np.finfo(np.float64).tiny)
+    root = vectors / np.sqrt(np.maximum(eigenvalues, 0.0) + ridge)
+    leverage = np.empty(items.shape[0])
+    for part in _blocks(items.shape[0], 2 * n_pilots, memory):
+        seen = kernel_matrix(kernel, items[part], pilots, n_threads=n_threads) @ root
+        leverage[part] = diagonal[part] - np.einsum("ij,ij->i", seen, seen)
+    leverage[leverage < NOISE * diagonal.max()] = 0.0
+    return leverage
