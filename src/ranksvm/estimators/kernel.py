@@ -60,7 +60,7 @@ default="rbf"
         ``fit`` and (n, n_items) in ``predict``.  A callable gets two arrays of items and returns
         the values of all pairs.
     gamma : float, "scale" or "auto", default="scale"
-        "scale" is 1 / (n_features * X.var()), "auto" 1 / n_features.
+        "scale" is 1 / (n_features * X.var()), where sample weights count, "auto" 1 / n_features.
     degree : int, default=3
     coef0 : float, default=1.0
     approximation : {None, "nystroem", "fourier"}, default=None

@@ -7,12 +7,17 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from ranksvm.estimators.base import BaseRanker
+from ranksvm.estimators.kernel import KernelRankSVM
 from ranksvm.estimators.linear import LinearRankSVM
 from ranksvm.model_io import ModelFileError, ModelRecord, read_model
+from ranksvm.training.kernel_record import KERNEL_KINDS
 
 __all__ = ["load"]
 
-KINDS: dict[str, Callable[[ModelRecord], BaseRanker]] = {"linear": LinearRankSVM._from_record}
+KINDS: dict[str, Callable[[ModelRecord], BaseRanker]] = {
+    "linear": LinearRankSVM._from_record,
+    **dict.fromkeys(KERNEL_KINDS, KernelRankSVM._from_record),
+}
 
 
 def load(path: str | os.PathLike[str] | BinaryIO) -> BaseRanker:
@@ -26,7 +31,7 @@ def load(path: str | os.PathLike[str] | BinaryIO) -> BaseRanker:
 
     Returns
     -------
-    LinearRankSVM
+    LinearRankSVM or KernelRankSVM
         Fitted, with the parameters and training facts of the file; ``history_`` is empty.
 
     Raises
@@ -37,5 +42,5 @@ def load(path: str | os.PathLike[str] | BinaryIO) -> BaseRanker:
     record = read_model(path)
     try:
         return KINDS[record.kind](record)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ModelFileError(f"{path}: the model does not fit this version: {error}") from error

@@ -35,7 +35,6 @@ different from every direction, so its frequencies are independent in any case.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -45,7 +44,7 @@ from numpy.typing import NDArray
 from ranksvm._checks import check_positive
 from ranksvm._vectors import Array
 from ranksvm.maps.kernels import Kernel, kernel_matrix
-from ranksvm.maps.landmarks import MEMORY, Seed, as_generator, choose_landmarks
+from ranksvm.maps.landmarks import LINEAR, MEMORY, Seed, as_generator, choose_landmarks
 
 __all__ = [
     "FeatureBasis",
@@ -83,7 +82,7 @@ class FeatureBasis(Protocol):
         ...
 
     def features(self, X: Any, dtype: Any = np.float64, n_threads: int = 1) -> NDArray[Any]:
-        """Features of items, shape (n_items, n_features)."""
+        """Features of items, shape (n_items, n_features); rounded to ``dtype`` at the end alone."""
         ...
 
     def coef_of(self, weights: Array) -> Array:
@@ -123,9 +122,11 @@ class NystroemBasis:
 
     def features(self, X: Any, dtype: Any = np.float64, n_threads: int = 1) -> NDArray[Any]:
         out = np.empty((X.shape[0], self.n_features), dtype=dtype)
-        fold = self.whitening.astype(dtype, copy=False)
-        for part in _row_blocks(X.shape[0]):
-            np.matmul(self.raw(X[part], dtype, n_threads), fold, out=out[part])
+        columns = np.ascontiguousarray(self.whitening.T)
+        for first in range(0, len(out), BLOCK_ROWS):
+            part = slice(first, first + BLOCK_ROWS)
+            raw = self.raw(X[part], np.float64, n_threads)
+            out[part] = kernel_matrix(LINEAR, raw, columns, dtype=dtype, n_threads=n_threads)
         return out
 
     def coef_of(self, weights: Array) -> Array:
@@ -198,7 +199,7 @@ def make_nystroem(
     landmarks : {"uniform", "kmeans", "leverage"}, default="uniform"
     seed : int, Generator, RandomState or None, default=None
     dtype : float64 or float32
-        What the raw features will be held in; float32 needs a larger threshold.
+        What the raw features will be held in, if they will be; float32 needs a larger threshold.
     threshold : float or None, default=None
         See :func:`whitening`; None is the one for ``dtype``.
     rank : int or None, default=None
@@ -365,8 +366,3 @@ def _check_kernel_values(W: Array) -> None:
             f"the kernel is not symmetric: k(x, z) = {W[i, j]:.6g} but k(z, x) = {W[j, i]:.6g} for "
             f"landmarks {i} and {j}"
         )
-
-
-def _row_blocks(n: int) -> Iterator[slice]:
-    for first in range(0, n, BLOCK_ROWS):
-        yield slice(first, min(first + BLOCK_ROWS, n))

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ranksvm import _core
 from ranksvm._memory import told
 from ranksvm._vectors import Array
+from ranksvm.maps.gram_checks import ROUNDING
 from ranksvm.maps.kernels import (
     Kernel,
     called,
@@ -186,7 +187,7 @@ class GivenGram:
         self._map = MatrixMap(K, n_threads=n_threads)
         self.n_items = len(items)
         largest = float(np.max(np.abs(K.diagonal()), initial=0.0))
-        self.noise = float(np.finfo(K.dtype).eps) * self.n_items * largest
+        self.noise = ROUNDING[K.dtype.name] * self.n_items * largest
 
     def product(self, x: Array) -> Array:
         full = np.zeros(self._K.shape[0])

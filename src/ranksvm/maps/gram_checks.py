@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._vectors import Array, dot
+from ranksvm._vectors import dot
 from ranksvm.maps.matrix import MatrixMap
 
-__all__ = ["check_gram", "smallest_eigenvalue"]
+__all__ = ["ROUNDING", "check_gram", "smallest_eigenvalue"]
 
 # Up to this size all eigenvalues are computed.
 DENSE = 1_000
 LANCZOS_STEPS = 40
-# Part of the largest eigenvalue that counts as rounding, in units of the precision of K.
-SLACK = 1e3
+# Part of the largest value, or eigenvalue, that counts as rounding.
+ROUNDING = {"float64": 1e-7, "float32": 1e-4}
 BLOCK = 1_024
 
 
@@ -38,10 +38,10 @@ def check_gram(given: Any, *, n_threads: int = 1) -> NDArray[Any]:
             f"{given.shape}"
         )
     K: NDArray[Any] = given.toarray() if hasattr(given, "toarray") else np.asarray(given)
-    precision = float(np.finfo(K.dtype).eps)
-    _check_symmetric(K, SLACK * precision)
+    rounding = ROUNDING[K.dtype.name]
+    _check_symmetric(K, rounding)
     lowest, highest = smallest_eigenvalue(K, n_threads=n_threads)
-    if lowest < -SLACK * precision * max(highest, 0.0) or highest < 0.0:
+    if lowest < -rounding * max(highest, 0.0):
         raise ValueError(
             "a precomputed kernel matrix must be positive semi-definite; this one has an "
             f"eigenvalue of {lowest:.3g}, {abs(lowest) / max(highest, 1e-300):.2g} times its "
@@ -57,18 +57,19 @@ def smallest_eigenvalue(K: NDArray[Any], *, n_threads: int = 1) -> tuple[float, 
     if n <= DENSE:
         values = np.linalg.eigvalsh(K.astype(np.float64, copy=False))
         return float(values[0]), float(values[-1])
-    product = MatrixMap(K, n_threads=n_threads).scores
+    score_map = MatrixMap(K, n_threads=n_threads)
     rng = np.random.default_rng(0)
     basis = np.empty((LANCZOS_STEPS, n))
     images = np.empty((LANCZOS_STEPS, n))
-    vector: Array = rng.standard_normal(n)
+    vector: Any = rng.standard_normal(n)
     for step in range(LANCZOS_STEPS):
         for _ in range(2):  # twice: the first pass leaves rounding errors of what it removed
             known = basis[:step]
             vector = vector - np.einsum("k,kj->j", np.einsum("kj,j->k", known, vector), known)
         vector = vector / np.sqrt(dot(vector, vector))
         basis[step] = vector
-        images[step] = vector = product(vector)
+        images[step] = score_map.scores(vector)
+        vector = images[step]
     small = np.einsum("kj,lj->kl", basis, images)
     values = np.linalg.eigvalsh(0.5 * (small + small.T))
     return float(values[0]), float(values[-1])

@@ -99,7 +99,7 @@ def check_gamma(gamma: Any) -> None:
         )
 
 
-def resolve_gamma(gamma: Any, X: Any) -> float:
+def resolve_gamma(gamma: Any, X: Any, weight: Array | None = None) -> float:
     """Return gamma as a number.
 
     Parameters
@@ -107,12 +107,14 @@ def resolve_gamma(gamma: Any, X: Any) -> float:
     gamma : float, "scale" or "auto"
         "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
     X : ndarray or CSR of shape (n_items, n_features)
+    weight : ndarray of shape (n_items,) or None
+        Weights of the items in the variance.
     """
     check_gamma(gamma)
     if gamma == "auto":
         return 1.0 / int(X.shape[1])
     if gamma == "scale":
-        variance = _variance(X)
+        variance = _variance(X, weight)
         return 1.0 / (int(X.shape[1]) * variance) if variance > 0.0 else 1.0
     return float(gamma)
 
@@ -271,10 +273,14 @@ def centre_of(kernel: Kernel, X: Any, Z: Any) -> Array | None:
     return centre
 
 
-def _variance(X: Any) -> float:
+def _variance(X: Any, weight: Array | None) -> float:
+    """Variance of all values of X, which is dense or CSR."""
+    if weight is None and not is_sparse(X):
+        return float(X.var(dtype=np.float64))
+    share = np.full(X.shape[0], 1.0) if weight is None else weight
+    share = share / (share.sum() * X.shape[1])
     if is_sparse(X):
-        size = int(X.shape[0]) * int(X.shape[1])
-        mean = float(X.sum(dtype=np.float64)) / size
-        square = float(X.multiply(X).sum(dtype=np.float64)) / size
-        return square - mean * mean
-    return float(X.var(dtype=np.float64))
+        mean = float((X.T @ share).sum())
+        return float((X.multiply(X).T @ share).sum()) - mean * mean
+    mean = float(np.einsum("i,ij->", share, X))
+    return float(np.einsum("i,ij->", share, (X - mean) ** 2))

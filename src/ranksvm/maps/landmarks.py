@@ -18,8 +18,8 @@ where mu is the sum of all but the p / 8 largest eigenvalues of K_SS over p / 8:
 approximation of that rank.  Centroids and leverages look at a random part of large sets
 (``MOST_ROWS``), in blocks of rows: the time to choose does not grow with n from there on.
 
-The choice depends on the seed, the items and the kernel alone.  Distances come from the native
-kernels, which give the same bits for every number of threads.
+The choice depends on the seed, the items and the kernel alone: all long products are made by the
+native kernels, which give the same bits for every number of threads.
 """
 
 from __future__ import annotations
@@ -136,11 +136,8 @@ def _kmeans(
         if not inertia < (1.0 - LLOYD_GAIN) * last:
             break
         last = inertia
-        centres = _means(items, _fill_empty(label, distance, n_landmarks), n_landmarks)
-    if is_sparse(centres):
-        centres.sort_indices()
-        return centres
-    return centres + middle
+        centres = _means(items, _fill_empty(label, distance, n_landmarks), centres)
+    return centres if is_sparse(centres) else centres + middle
 
 
 def _leverage(
@@ -175,7 +172,9 @@ def _draw_weighted(weight: Array, size: int, rng: np.random.Generator) -> Rows:
     """
     time = rng.standard_exponential(len(weight))
     some = weight > 0.0
-    order = np.lexsort((np.divide(time, weight, out=time, where=some), ~some))
+    with np.errstate(over="ignore"):
+        np.divide(time, weight, out=time, where=some)
+    order = np.lexsort((time, ~some))
     rows: Rows = np.sort(order[:size])
     return rows
 
@@ -241,15 +240,19 @@ def _fill_empty(label: Rows, distance: Array, n_centres: int) -> Rows:
     return label
 
 
-def _means(items: Any, label: Rows, n_centres: int) -> Any:
-    """Means of the items with the same label, dense or sparse as the items are."""
+def _means(items: Any, label: Rows, centres: Any) -> Any:
+    """Means of the items with the same label; a centre without items stays where it is."""
     import scipy.sparse as sp
 
-    n_items = len(label)
+    n_items, n_centres = len(label), centres.shape[0]
     count = np.bincount(label, minlength=n_centres)
     share = 1.0 / np.maximum(1, count)
     member = sp.csr_array((share[label], label, np.arange(n_items + 1)), (n_items, n_centres))
-    return member.T.tocsr() @ items
+    stays = sp.diags_array((count == 0).astype(np.float64), format="csr")
+    means = member.T.tocsr() @ items + stays @ centres
+    if is_sparse(means):
+        means.sort_indices()
+    return means
 
 
 def _leverages(items: Any, kernel: Kernel, pilots: Any, n_threads: int, memory: int) -> Array:
@@ -262,10 +265,11 @@ def _leverages(items: Any, kernel: Kernel, pilots: Any, n_threads: int, memory: 
     rank = max(1, n_pilots // PILOTS_PER_RANK)
     tail = float(eigenvalues[: n_pilots - rank].sum()) / rank
     ridge = max(tail, NOISE * float(eigenvalues[-1]), np.finfo(np.float64).tiny)
-    root = vectors / np.sqrt(np.maximum(eigenvalues, 0.0) + ridge)
+    root = (vectors / np.sqrt(np.maximum(eigenvalues, 0.0) + ridge)).T
     leverage = np.empty(items.shape[0])
     for part in _blocks(items.shape[0], 2 * n_pilots, memory):
-        seen = kernel_matrix(kernel, items[part], pilots, n_threads=n_threads) @ root
+        values = kernel_matrix(kernel, items[part], pilots, n_threads=n_threads)
+        seen = kernel_matrix(LINEAR, values, root, n_threads=n_threads)
         leverage[part] = diagonal[part] - np.einsum("ij,ij->i", seen, seen)
     leverage[leverage < NOISE * diagonal.max()] = 0.0
     return leverage

@@ -49,6 +49,9 @@ PRECONDITIONERS = ("auto", "diagonal", "none")
 # Largest ``eta`` of a resumed solve.
 _FORCING_NEAR = 0.3
 _LITTLE = 0.3
+# So many steps that gain less than this part of F, and no better bound, are rounding errors.
+_PATIENCE = 20
+_STILL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,7 @@ class Newton:
         status = monitor.record(0)
         stepper = Stepper(self, objective)
         iteration = 0
+        mark = (0, monitor.upper, monitor.gap)
         while status is None:
             if iteration == self.max_iter:
                 status = Status.MAX_ITER
@@ -123,6 +127,11 @@ class Newton:
             evaluation, cg_steps = moved
             monitor.offer(evaluation.point, evaluation.primal, evaluation.dual)
             status = monitor.record(iteration, cg_steps)
+            since, upper, gap = mark
+            if monitor.upper < upper - _STILL * abs(upper) or monitor.gap < 0.9 * gap:
+                mark = (iteration, monitor.upper, monitor.gap)
+            elif status is None and iteration - since >= _PATIENCE:
+                status = Status.STALLED
         return monitor.result(status, iteration, evaluation)
 
 
@@ -198,6 +207,8 @@ class Stepper:
             if on_point is not None:
                 image = on_point(image)
             rho_new = objective.inner(residual, image)
+            if not rho_new > 0.0:  # nothing left, or nothing that rounding can tell from it
+                break
             if direction is None:
                 first = rho_new
                 eta2 = self._forcing(first) ** 2
@@ -227,7 +238,8 @@ class Stepper:
                     break
             elif dot(residual, residual) <= gap_goal or dot(residual, descent) <= eta2 * first:
                 break
-        assert solution is not None
+        if solution is None:
+            solution = Point(np.zeros_like(residual), np.zeros_like(evaluation.point.scores))
         return _Step(solution, step, model, False)
 
 

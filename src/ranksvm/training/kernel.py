@@ -77,6 +77,10 @@ class KernelSettings(Settings):
             )
 
     @property
+    def is_pairwise(self) -> bool:
+        return self.kernel == "precomputed"
+
+    @property
     def memory(self) -> int:
         """Bytes."""
         return parse_memory("memory_budget", self.memory_budget)
@@ -115,7 +119,7 @@ class KernelProblem(RankProblem):
             raise no_pairs(utility, groups, item_weight)
         part = self.items
         everything = part.size == len(utility)
-        self._space = _make_space(X, part, settings, n_threads)
+        self._space = _make_space(X, part, settings, item_weight, n_threads)
         kept = groups if everything else QueryGroups.from_qid(groups.index[part], part.size)
         if query_weight is not None and not everything:
             query_weight = query_weight[kept.ids]
@@ -188,13 +192,17 @@ class _Space(NamedTuple):
 
 
 def _make_space(
-    X: Any, items: NDArray[np.int64], settings: KernelSettings, n_threads: int
+    X: Any,
+    items: NDArray[np.int64],
+    settings: KernelSettings,
+    item_weight: Array | None,
+    n_threads: int,
 ) -> _Space:
     if settings.kernel == "precomputed":
         return _given_space(X, items, settings, n_threads)
     kernel = Kernel(
         settings.kernel,
-        gamma=resolve_gamma(settings.gamma, X),
+        gamma=resolve_gamma(settings.gamma, X, item_weight),
         coef0=float(settings.coef0),
         degree=int(settings.degree),
     )

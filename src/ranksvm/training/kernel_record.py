@@ -135,7 +135,7 @@ def _read_csr(arrays: Mapping[str, NDArray[Any]], shape: tuple[int, int]) -> Any
         len(indptr) == shape[0] + 1
         and indptr[0] == 0
         and indptr[-1] == len(data) == len(indices)
-        and bool((np.diff(indptr) >= 0).all())
+        and bool((indptr[1:] >= indptr[:-1]).all())
         and (not indices.size or (int(indices.min()) >= 0 and int(indices.max()) < shape[1]))
     )
     if not fine:

@@ -62,6 +62,16 @@ class Settings:
                 f"{REMEDY[capability]}"
             )
 
+    @property
+    def shares_coefficients(self) -> bool:
+        """Whether coefficients mean the same on every set, as those of features do."""
+        return False
+
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether X has a column for every training item."""
+        return False
+
     def make_solver(self) -> Solver:
         """Return the solver; "auto" is the fastest one for the loss."""
         name = AUTO_SOLVER[self.loss] if self.solver == "auto" else self.solver
@@ -71,3 +81,7 @@ class Settings:
 @dataclass(frozen=True)
 class LinearSettings(Settings):
     """The parameters of ``LinearRankSVM`` that shape the model."""
+
+    @property
+    def shares_coefficients(self) -> bool:
+        return True
