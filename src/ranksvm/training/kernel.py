@@ -19,13 +19,13 @@ from ranksvm._memory import parse_memory, told
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.expansion import Expansion, GivenExpansion
+from ranksvm.maps.feature_map import FeatureMap
 from ranksvm.maps.features import make_fourier, make_nystroem
-from ranksvm.maps.folded import FoldedMap
 from ranksvm.maps.gram import GivenGram, TiledGram
 from ranksvm.maps.kernel import KernelMap, preconditioner_rank
 from ranksvm.maps.kernels import KERNELS, Kernel, check_gamma, resolve_gamma
 from ranksvm.maps.landmarks import LANDMARKS
-from ranksvm.maps.matrix import MatrixMap, ScoreMap
+from ranksvm.maps.matrix import ScoreMap
 from ranksvm.training.problem import Fit, RankProblem
 from ranksvm.training.settings import Settings
 from ranksvm.training.weights import no_pairs
@@ -251,7 +251,7 @@ def _nystroem_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads:
         n_threads=n_threads,
     )
     values = basis.raw(X, dtype=settings.dtype, n_threads=n_threads)
-    score_map = FoldedMap(values, basis.fold, n_threads=n_threads)
+    score_map = FeatureMap(values, basis.fold, n_threads=n_threads)
     return _Space(score_map, Expansion(kernel, basis.landmarks, np.empty(0)), kernel, basis.coef_of)
 
 
@@ -260,7 +260,7 @@ def _fourier_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: 
     basis = make_fourier(kernel, X.shape[1], settings.n_components, seed=settings.random_state)
     values = basis.raw(X, dtype=settings.dtype, n_threads=n_threads)
     expansion = Expansion(basis.kernel, basis.frequencies, np.empty(0), basis.shifts)
-    return _Space(MatrixMap(values, n_threads=n_threads), expansion, kernel, np.copy)
+    return _Space(FeatureMap(values, n_threads=n_threads), expansion, kernel, np.copy)
 
 
 SPACES: dict[str | None, Callable[[Any, Kernel, KernelSettings, int], _Space]] = {

@@ -1,0 +1,149 @@
+"""Scores from explicit features of a kernel: A v, or A (M v) where the features are a product.
+
+For Nystrom features A holds the kernel values with m landmarks and M whitens them (m x r):
+
+    scores(v) = A (M v)        pullback(g) = M' (A' g)
+
+Forming A M would cost m products with A and as much memory again; a fit needs some dozens.
+
+Preconditioner.  Kernels say most of what they say in a few hundred directions of the features.  For
+Nystrom features these are the first columns of M, which come in order of importance; for others
+the principal directions of the features of some items.  The scatter (:mod:`ranksvm.objective`) is
+that of some thousand items in this subspace V, with orthonormal columns, and its inverse P acts as
+r + V (P - I) V' r.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm import _core
+from ranksvm._vectors import Array
+from ranksvm.data.queries import QueryGroups
+from ranksvm.maps.features import whitening
+from ranksvm.maps.matrix import MatrixMap
+from ranksvm.solvers.base import Preconditioner
+
+__all__ = ["FeatureMap"]
+
+# Directions that the scatter looks at, at most; items that they come from; items of the scatter.
+MOST_DIRECTIONS = 256
+MOST_LANDMARKS = 512
+MOST_ITEMS = 8_192
+# Fewer features than this need no preconditioner of their own kind.
+FEWEST_FEATURES = 64
+LEAST_EIGENVALUE = 1e-6
+
+
+class FeatureMap(MatrixMap):
+    """``scores(v) = A (M v)`` with the plain inner product.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_items, m), float32 or float64
+        A.
+    fold : ndarray of shape (m, r) or None
+        M, the most important columns first; None if the features are A itself.
+    n_threads : int
+    """
+
+    def __init__(
+        self, values: NDArray[Any], fold: Array | None = None, *, n_threads: int = 1
+    ) -> None:
+        super().__init__(values, n_threads=n_threads)
+        self._values = values
+        self._fold = None if fold is None else MatrixMap(fold, n_threads=n_threads)
+        self._directions = None if fold is None else fold[:, :MOST_DIRECTIONS]
+        self._subspace: _Subspace | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_items, n_features)."""
+        return self._shape[0], self.dim
+
+    @property
+    def dim(self) -> int:
+        """Number of features."""
+        return self._shape[1] if self._fold is None else self._fold.dim
+
+    def scores(self, w: Array) -> Array:
+        return super().scores(w if self._fold is None else self._fold.scores(w))
+
+    def pullback(self, g: Array) -> Array:
+        back = super().pullback(g)
+        return back if self._fold is None else self._fold.pullback(back)
+
+    def scatter(self, weight: Array, groups: QueryGroups) -> Array | None:
+        """Scatter of a sample of the items in the subspace."""
+        if self.dim < FEWEST_FEATURES and self._fold is None:
+            return super().scatter(weight, groups)
+        if self._subspace is None:
+            self._subspace = _Subspace(self._values, self._directions, groups)
+        return self._subspace.scatter(weight, self._threads)
+
+    def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
+        return super().lift(inverse if self._subspace is None else self._subspace.lift(inverse))
+
+
+class _Subspace:
+    """Some directions of the features, and some items in it: of whole queries if there are many."""
+
+    def __init__(self, values: NDArray[Any], directions: Array | None, groups: QueryGroups) -> None:
+        n_items = values.shape[0]
+        step = max(1, n_items // MOST_ITEMS)
+        if groups.n_queries >= 64 * step:
+            rows = np.flatnonzero(groups.index % step == 0)
+        else:
+            rows = np.arange(0, n_items, step)
+        # With a fold, the subspace is the first features: their directions are unit vectors.
+        self._basis: Array | None = None
+        if directions is None:
+            directions = self._basis = _principal(values)
+        self._rows = rows
+        self._share = len(rows) / n_items
+        self._coordinates = values[rows].astype(np.float64, copy=False) @ directions
+        self._groups = QueryGroups.from_qid(groups.index[rows], len(rows))
+
+    def scatter(self, weight: Array, n_threads: int) -> Array:
+        flat: Array = _core.scatter(
+            self._coordinates,
+            weight[self._rows],
+            self._groups.rows,
+            self._groups.offsets,
+            1,
+            True,
+            n_threads,
+        )
+        n_directions = self._coordinates.shape[1]
+        scatter: Array = flat.reshape(n_directions, n_directions) / self._share
+        return scatter
+
+    def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        n_directions = self._coordinates.shape[1]
+        basis = self._basis
+
+        def lifted(r: Array) -> Array:
+            if basis is None:
+                out = r.copy()
+                out[:n_directions] = inverse(r[:n_directions])
+                return out
+            inside = basis.T @ r
+            out = r + basis @ (inverse(inside) - inside)
+            return out
+
+        return lifted
+
+
+def _principal(values: NDArray[Any]) -> Array:
+    """Orthonormal directions (dim, k) that say most about some of the items."""
+    n_items = values.shape[0]
+    rng = np.random.default_rng(0)
+    rows = np.sort(rng.permutation(n_items)[:MOST_LANDMARKS])
+    some = values[rows].astype(np.float64, copy=False)
+    fold = whitening(some @ some.T, threshold=LEAST_EIGENVALUE)[:, :MOST_DIRECTIONS]
+    directions: Array = some.T @ fold
+    return directions
