@@ -282,6 +282,23 @@ def test_the_model_does_not_depend_on_memory_or_threads(
         np.testing.assert_array_equal(model.predict(given), first.predict(given))
 
 
+@pytest.mark.parametrize("approximation", [None, "nystroem", "fourier"])
+def test_sparse_items_in_any_order_are_the_dense_ones(data, approximation: str | None) -> None:
+    X, y, qid = data
+    dense = np.where(X > 0.3, X, 0.0)
+    csr = sp.csr_matrix(dense)
+    rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+    order = np.lexsort((-csr.indices, rows))
+    untidy = sp.csr_matrix((csr.data[order], csr.indices[order], csr.indptr), shape=csr.shape)
+    settings: dict[str, Any] = {"gamma": GAMMA, "approximation": approximation, "tol": 1e-8}
+    settings |= {"n_components": 40, "random_state": 0}
+    expected = KernelRankSVM(30.0, **settings).fit(dense, y, qid).predict(dense)
+    for given in (csr, csr.tocsc(), untidy, sp.csr_array(csr)):
+        model = KernelRankSVM(30.0, **settings).fit(given, y, qid)
+        np.testing.assert_allclose(model.predict(given), expected, atol=1e-4)
+        np.testing.assert_allclose(model.predict(dense), expected, atol=1e-4)
+
+
 def test_float32_is_near(data) -> None:
     X, y, qid = data
     double = KernelRankSVM(30.0, gamma=GAMMA, tol=1e-6).fit(X, y, qid)

@@ -226,6 +226,9 @@ def kernel_rows(
     """Items as the native code takes them: float64, dense or CSR, moved by ``-centre``."""
     if is_sparse(X):
         X = X.tocsr()
+        if not X.has_canonical_format:  # columns in disorder, or twice
+            X = X.copy()
+            X.sum_duplicates()
         wide = max(X.indices.dtype.itemsize, X.indptr.dtype.itemsize) > 4
         index = np.int64 if wide else np.int32
         return _core.KernelRows.sparse(

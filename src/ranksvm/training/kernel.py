@@ -248,6 +248,7 @@ def _nystroem_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads:
         min(settings.n_components, X.shape[0]),  # items without a pair are left out
         settings.landmarks,
         seed=settings.random_state,
+        dtype=settings.dtype,
         n_threads=n_threads,
     )
     values = basis.raw(X, dtype=settings.dtype, n_threads=n_threads)

@@ -1,0 +1,286 @@
+"""Kernel features as scikit-learn transformers: a linear model behind them is a kernel model.
+
+>>> from sklearn.pipeline import make_pipeline
+>>> from ranksvm import LinearRankSVM
+>>> from ranksvm.kernel_approximation import Nystroem
+>>> model = make_pipeline(Nystroem(n_components=200), LinearRankSVM())
+
+scikit-learn has a ``Nystroem`` and an ``RBFSampler``.  These here add what decides how good the
+features are: landmarks by k-means or leverage, which need fewer components for the same error;
+truncation, so that repeated items among the landmarks cost nothing and blow nothing up; orthogonal
+frequencies; and Fourier features of the laplacian kernel.  Values are computed by the library's
+own threaded kernels, from dense or sparse items, into float64 or float32.  ``gamma`` has the one
+meaning that it has everywhere in this library, exp(-gamma |x - z|^2), and the default value of
+scikit-learn's SVMs.
+"""
+
+from __future__ import annotations
+
+# mypy: allow-subclassing-any
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ranksvm._checks import check_choice
+from ranksvm._threads import resolve_n_jobs
+from ranksvm._vectors import Array
+from ranksvm.estimators.base import check_finite_columns
+from ranksvm.maps.features import FeatureBasis, make_fourier, make_nystroem
+from ranksvm.maps.kernels import KERNELS, Kernel, is_sparse, resolve_gamma
+from ranksvm.maps.landmarks import Seed
+
+__all__ = ["Nystroem", "RandomFourier"]
+
+DTYPES = ("float64", "float32")
+
+
+class _KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What both transformers share: checking, ``transform``, names of the output."""
+
+    dtype: str
+    n_jobs: int | None
+    n_features_in_: int
+    basis_: FeatureBasis
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Compute the features of items.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_items, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_items, n_features_out), of type ``dtype``
+        """
+        check_is_fitted(self)
+        X = self._check_items(X, reset=False)
+        return self.basis_.features(X, np.dtype(self.dtype), resolve_n_jobs(self.n_jobs))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.basis_.n_features
+
+    def _check_items(self, X: Any, *, reset: bool) -> Any:
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            dtype=(np.float64, np.float32),
+            ensure_all_finite=False,
+        )
+        check_finite_columns(X, getattr(self, "feature_names_in_", None))
+        if is_sparse(X) and not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        return X
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = [str(self.dtype)]
+        return tags
+
+
+class Nystroem(_KernelFeatures):
+    """Features of any kernel from its values at some items, the landmarks.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "laplacian", "poly", "linear", "sigmoid"} or callable, default="rbf"
+        A callable ``f(X, Z)`` returns the values of all pairs, shape (n_X, n_Z).  The kernel has to
+        be positive semi-definite, which "sigmoid" is not for most parameters.
+    gamma : float, "scale" or "auto", default="scale"
+        "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
+    degree : int, default=3
+        Of "poly".
+    coef0 : float, default=1.0
+        Of "poly" and "sigmoid".
+    n_components : int, default=500
+        Landmarks, at most the number of items.
+    landmarks : {"uniform", "kmeans", "leverage"}, default="uniform"
+        Items drawn at random, centroids, or items drawn by their leverage; see
+        :mod:`ranksvm.maps.landmarks`.
+    dtype : {"float64", "float32"}, default="float64"
+        Of the features.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None or -1 for all cores.
+
+    Attributes
+    ----------
+    components_ : ndarray or CSR of shape (n_components, n_features)
+        The landmarks.
+    normalization_ : ndarray of shape (n_components, n_features_out)
+        Features are kernel values at the landmarks times this matrix.  There are fewer features
+        than landmarks when some of these tell nothing new.
+    gamma_ : float
+    basis_ : NystroemBasis
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only when X had feature names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ranksvm.kernel_approximation import Nystroem
+    >>> X = np.random.default_rng(0).random((50, 3))
+    >>> Nystroem(n_components=10, random_state=0).fit_transform(X).shape
+    (50, 10)
+    """
+
+    components_: Any
+    normalization_: Array
+    gamma_: float
+
+    def __init__(
+        self,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        n_components: int = 500,
+        landmarks: str = "uniform",
+        dtype: str = "float64",
+        random_state: Seed = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_components = n_components
+        self.landmarks = landmarks
+        self.dtype = dtype
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> Nystroem:
+        """Choose the landmarks.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_items, n_features)
+        y : ignored
+
+        Returns
+        -------
+        self : Nystroem
+        """
+        del y
+        check_choice("dtype", self.dtype, DTYPES)
+        if not callable(self.kernel):
+            check_choice("kernel", self.kernel, KERNELS)
+        X = self._check_items(X, reset=True)
+        gamma = resolve_gamma(self.gamma, X)
+        self.basis_ = basis = make_nystroem(
+            X,
+            Kernel(self.kernel, gamma, self.coef0, self.degree),
+            self.n_components,
+            self.landmarks,
+            seed=self.random_state,
+            n_threads=resolve_n_jobs(self.n_jobs),
+        )
+        self.gamma_ = gamma
+        self.components_ = basis.landmarks
+        self.normalization_ = basis.whitening
+        return self
+
+
+class RandomFourier(_KernelFeatures):
+    """Random cosines and sines whose inner products approach a kernel of x - z.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "laplacian"}, default="rbf"
+    gamma : float, "scale" or "auto", default="scale"
+        "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
+    n_components : int, default=500
+        Features.
+    orthogonal : bool, default=True
+        For "rbf": frequencies orthogonal in groups of n_features, which lowers the error at no
+        cost.  "laplacian" has no such choice.
+    dtype : {"float64", "float32"}, default="float64"
+        Of the features.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None or -1 for all cores.
+
+    Attributes
+    ----------
+    frequencies_ : ndarray of shape (n_components, n_features)
+    shifts_ : ndarray of shape (n_components,)
+        Feature j is sqrt(2 / n_components) cos(x . frequencies_[j] + shifts_[j]).
+    gamma_ : float
+    basis_ : FourierBasis
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only when X had feature names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ranksvm.kernel_approximation import RandomFourier
+    >>> X = np.random.default_rng(0).random((50, 3))
+    >>> RandomFourier(n_components=10, random_state=0).fit_transform(X).shape
+    (50, 10)
+    """
+
+    frequencies_: Array
+    shifts_: Array
+    gamma_: float
+
+    def __init__(
+        self,
+        kernel: str = "rbf",
+        *,
+        gamma: float | str = "scale",
+        n_components: int = 500,
+        orthogonal: bool = True,
+        dtype: str = "float64",
+        random_state: Seed = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.orthogonal = orthogonal
+        self.dtype = dtype
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> RandomFourier:
+        """Draw the frequencies.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_items, n_features)
+            Only its number of features, and its variance for gamma="scale", play a part.
+        y : ignored
+
+        Returns
+        -------
+        self : RandomFourier
+        """
+        del y
+        check_choice("dtype", self.dtype, DTYPES)
+        X = self._check_items(X, reset=True)
+        gamma = resolve_gamma(self.gamma, X)
+        self.basis_ = basis = make_fourier(
+            Kernel(self.kernel, gamma),
+            X.shape[1],
+            self.n_components,
+            orthogonal=self.orthogonal,
+            seed=self.random_state,
+        )
+        self.gamma_ = gamma
+        self.frequencies_ = basis.frequencies
+        self.shifts_ = basis.shifts
+        return self
