@@ -293,9 +293,9 @@ def test_sparse_items_in_any_order_are_the_dense_ones(data, approximation: str |
     settings: dict[str, Any] = {"gamma": GAMMA, "approximation": approximation, "tol": 1e-8}
     settings |= {"n_components": 40, "random_state": 0}
     expected = KernelRankSVM(30.0, **settings).fit(dense, y, qid).predict(dense)
-    for given in (csr, csr.tocsc(), untidy, sp.csr_array(csr)):
-        model = KernelRankSVM(30.0, **settings).fit(given, y, qid)
-        np.testing.assert_allclose(model.predict(given), expected, atol=1e-4)
+    for items in (csr, csr.tocsc(), untidy, sp.csr_array(csr)):
+        model = KernelRankSVM(30.0, **settings).fit(items, y, qid)
+        np.testing.assert_allclose(model.predict(items), expected, atol=1e-4)
         np.testing.assert_allclose(model.predict(dense), expected, atol=1e-4)
 
 

@@ -2,8 +2,8 @@
 
 The sets are real measurements that ship inside scikit-learn (diabetes: real-valued utilities,
 one global ranking) and a LETOR-like set from :func:`ranksvm.datasets.make_letor_like` (queries,
-graded labels, a signal that is half linear).  Every ranking is judged on held-out data, next to
-a random one and to the best single feature.
+graded labels, a signal that is half linear).  Linear and kernel models learn both; every ranking
+is judged on held-out data, next to a random one and to the best single feature.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 
-from ranksvm import LinearRankSVM
+from ranksvm import KernelRankSVM, LinearRankSVM
 from ranksvm.datasets import make_letor_like
 from ranksvm.metrics import ndcg, pairwise_accuracy
 
@@ -26,7 +27,10 @@ __all__ = ["main"]
 
 _N_RANDOM = 20
 _N_SPLITS = 10
-_LOSSES = {"squared_hinge": "squared hinge", "hinge": "hinge"}
+_LINEAR = {
+    "linear, squared hinge": LinearRankSVM(),
+    "linear, hinge": LinearRankSVM(loss="hinge"),
+}
 
 Array = NDArray[np.float64]
 
@@ -40,12 +44,13 @@ class Part(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A set to learn, split in two once or more often, and how its NDCG is to be read."""
+    """A set to learn, split in two once or more often, who learns it, and how NDCG is read."""
 
     title: str
     notes: tuple[str, ...]
     splits: Sequence[tuple[Part, Part]]
     gain: Literal["exp2", "linear"]
+    models: Mapping[str, Any]
 
 
 # Cells of the table right of the ranking's name; NaN where a column does not apply.
@@ -57,7 +62,7 @@ _COLUMNS = {
     "objective": "{:.6g}",
     "rel gap": "{:.1e}",
     "iter": "{:.0f}",
-    "X products": "{:.0f}",
+    "products": "{:.0f}",
     "seconds": "{:.3f}",
 }
 
@@ -82,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.queries < 30:
         parser.error(f"--queries must be at least 30, a third for testing; got {arguments.queries}")
 
-    print("ranksvm: linear ranking SVMs on two small sets, all settings at their defaults")
+    print("ranksvm: ranking SVMs on two small sets, settings at their defaults where none are told")
     for problem in (diabetes(arguments.seed), letor_like(arguments.queries, arguments.seed)):
         table = format_table(compare(problem, _stream(arguments.seed, 0)))
         print(f"\n{problem.title}\n{'-' * len(problem.title)}")
@@ -91,9 +96,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(
         f"""
 Pair accuracy and NDCG@10 are held-out means over queries; the random ranking is a mean of
-{_N_RANDOM} draws. The two losses have objectives of their own, not to be compared. The relative gap
-is certified: the objective is at most that share of itself above the optimum. X products counts
-the products with X and its transpose, the bulk of the work on large sets."""
+{_N_RANDOM} draws. Every loss and kernel has an objective of its own, not to be compared. The gap is
+certified: the objective is at most that share of itself above the optimum. Products are those
+with X and its transpose, with the kernel matrix, or with the Nystrom features: the bulk of the
+work on large sets."""
     )
     return 0
 
@@ -121,6 +127,7 @@ def diabetes(seed: int) -> Problem:
         ),
         splits,
         "linear",
+        {**_LINEAR, "kernel rbf, C = 5": KernelRankSVM(5.0)},
     )
 
 
@@ -140,12 +147,19 @@ def letor_like(n_queries: int, seed: int) -> Problem:
         ),
         [(Part(X[~test], y[~test], qid[~test]), Part(X[test], y[test], qid[test]))],
         "exp2",
+        {
+            **_LINEAR,
+            "kernel rbf, C = 5,000": KernelRankSVM(5000.0),
+            "Nystrom rbf, 500, C = 5,000": KernelRankSVM(
+                5000.0, approximation="nystroem", random_state=0
+            ),
+        },
     )
 
 
 def compare(problem: Problem, rng: np.random.Generator) -> dict[str, Numbers]:
     """Judge all rankings on the held-out items: means over the splits."""
-    results = [compare_once(*split, problem.gain, rng) for split in problem.splits]
+    results = [compare_once(*split, problem, rng) for split in problem.splits]
     return {
         ranking: tuple(np.mean([result[ranking] for result in results], axis=0))
         for ranking in results[0]
@@ -153,14 +167,14 @@ def compare(problem: Problem, rng: np.random.Generator) -> dict[str, Numbers]:
 
 
 def compare_once(
-    train: Part, test: Part, gain: Literal["exp2", "linear"], rng: np.random.Generator
+    train: Part, test: Part, problem: Problem, rng: np.random.Generator
 ) -> dict[str, Numbers]:
     """Train on one part, judge all rankings on the other."""
 
     def judge(scores: Array) -> Numbers:
         return (
             pairwise_accuracy(test.y, scores, test.qid),
-            ndcg(test.y, scores, test.qid, k=10, gain=gain),
+            ndcg(test.y, scores, test.qid, k=10, gain=problem.gain),
         )
 
     untrained = (np.nan,) * 5
@@ -170,11 +184,11 @@ def compare_once(
         "random": (*np.mean(random, axis=0), *untrained),
         "best single feature": (*judge(sign * test.X[:, column]), *untrained),
     }
-    for loss, label in _LOSSES.items():
+    for label, settings in problem.models.items():
         start = time.perf_counter()
-        model = LinearRankSVM(loss=loss).fit(train.X, train.y, qid=train.qid)
+        model = clone(settings).fit(train.X, train.y, qid=train.qid)
         seconds = time.perf_counter() - start
-        results[f"LinearRankSVM, {label}"] = (
+        results[label] = (
             *judge(model.predict(test.X)),
             model.objective_,
             model.gap_ / model.objective_,
