@@ -10,9 +10,12 @@ from pathlib import Path
 from types import ModuleType
 
 from benchmarks import (
+    approximations,
     commands,
     fits,
     interrupt,
+    kernel_peers,
+    kernels,
     letor,
     memory,
     metrics,
@@ -20,6 +23,7 @@ from benchmarks import (
     path,
     peers,
     products,
+    quality,
     real,
     scaling,
     variants,
@@ -43,6 +47,10 @@ PARTS: dict[str, ModuleType] = {
     "letor": letor,
     "metrics": metrics,
     "path": path,
+    "kernel": kernels,
+    "approximation": approximations,
+    "kernel_peers": kernel_peers,
+    "quality": quality,
     "commands": commands,
     "real": real,
 }

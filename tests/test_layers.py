@@ -44,7 +44,9 @@ ALLOWED: dict[str, frozenset[str]] = {
 }
 
 # What a user surely has. Everything else is imported where it is used.
-RUN_TIME_DEPENDENCIES = {"numpy", "scipy", "sklearn", "narwhals", "safetensors"}
+RUN_TIME_DEPENDENCIES = {
+    "numpy", "scipy", "sklearn", "narwhals", "safetensors", "threadpoolctl",
+}  # fmt: skip
 # Layers that are entered only when an extra is there.
 BEHIND_EXTRAS = {"cli": {"typer"}}
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from numbers import Integral
+
+from threadpoolctl import ThreadpoolController
 
 from ranksvm import _core
 
-__all__ = ["resolve_n_jobs"]
+__all__ = ["one_blas_thread", "resolve_n_jobs"]
 
 MOST_THREADS = 1024
 
@@ -24,3 +29,21 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
     if n_jobs < 0:
         return max(1, _core.available_threads() + 1 + n_jobs)
     return min(n_jobs, MOST_THREADS)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold NumPy's and SciPy's BLAS to one thread meanwhile.
+
+    For work that goes to and fro between our threads and small factorisations: the threads of a
+    BLAS go on waiting actively for some time after each call, on the cores that ours need.
+    """
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _controller() -> ThreadpoolController:
+    import scipy.linalg  # noqa: F401  # its BLAS has to be there to be found
+
+    return ThreadpoolController()

@@ -25,6 +25,7 @@ from ranksvm import _core
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.features import whitening
+from ranksvm.maps.kernels import Kernel, kernel_matrix
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.solvers.base import Preconditioner
 
@@ -37,6 +38,8 @@ MOST_ITEMS = 8_192
 # Fewer features than this need no preconditioner of their own kind.
 FEWEST_FEATURES = 64
 LEAST_EIGENVALUE = 1e-6
+# Products of two matrices, threaded: kernel_matrix(LINEAR, A, B) = A B'.
+LINEAR = Kernel("linear")
 
 
 class FeatureMap(MatrixMap):
@@ -82,7 +85,7 @@ class FeatureMap(MatrixMap):
         if self.dim < FEWEST_FEATURES and self._fold is None:
             return super().scatter(weight, groups)
         if self._subspace is None:
-            self._subspace = _Subspace(self._values, self._directions, groups)
+            self._subspace = _Subspace(self._values, self._directions, groups, self._threads)
         return self._subspace.scatter(weight, self._threads)
 
     def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
@@ -92,7 +95,13 @@ class FeatureMap(MatrixMap):
 class _Subspace:
     """Some directions of the features, and some items in it: of whole queries if there are many."""
 
-    def __init__(self, values: NDArray[Any], directions: Array | None, groups: QueryGroups) -> None:
+    def __init__(
+        self,
+        values: NDArray[Any],
+        directions: Array | None,
+        groups: QueryGroups,
+        n_threads: int,
+    ) -> None:
         n_items = values.shape[0]
         step = max(1, n_items // MOST_ITEMS)
         if groups.n_queries >= 64 * step:
@@ -102,10 +111,10 @@ class _Subspace:
         # With a fold, the subspace is the first features: their directions are unit vectors.
         self._basis: Array | None = None
         if directions is None:
-            directions = self._basis = _principal(values)
+            directions = self._basis = _principal(values, n_threads)
         self._rows = rows
         self._share = len(rows) / n_items
-        self._coordinates = values[rows].astype(np.float64, copy=False) @ directions
+        self._coordinates = kernel_matrix(LINEAR, values[rows], directions.T, n_threads=n_threads)
         self._groups = QueryGroups.from_qid(groups.index[rows], len(rows))
 
     def scatter(self, weight: Array, n_threads: int) -> Array:
@@ -138,12 +147,13 @@ class _Subspace:
         return lifted
 
 
-def _principal(values: NDArray[Any]) -> Array:
+def _principal(values: NDArray[Any], n_threads: int) -> Array:
     """Orthonormal directions (dim, k) that say most about some of the items."""
     n_items = values.shape[0]
     rng = np.random.default_rng(0)
     rows = np.sort(rng.permutation(n_items)[:MOST_LANDMARKS])
-    some = values[rows].astype(np.float64, copy=False)
-    fold = whitening(some @ some.T, threshold=LEAST_EIGENVALUE)[:, :MOST_DIRECTIONS]
-    directions: Array = some.T @ fold
+    some = values[rows]
+    products = kernel_matrix(LINEAR, some, some, n_threads=n_threads)
+    fold = whitening(products, threshold=LEAST_EIGENVALUE)[:, :MOST_DIRECTIONS]
+    directions: Array = kernel_matrix(LINEAR, some.T, fold.T, n_threads=n_threads)
     return directions

@@ -35,6 +35,7 @@ different from every direction, so its frequencies are independent in any case.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -42,6 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._checks import check_positive
+from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
 from ranksvm.maps.kernels import Kernel, kernel_matrix
 from ranksvm.maps.landmarks import LINEAR, MEMORY, Seed, as_generator, choose_landmarks
@@ -60,6 +62,8 @@ __all__ = [
 THRESHOLD = {"float64": 1e-12, "float32": 1e-7}
 # What rounding explains: of negative eigenvalues, and of asymmetry, against the largest value.
 ROUNDING = 1e-6
+# Matrices up to this size gain nothing from more threads.
+SMALL = 1_000
 # Rows of raw features that are turned into features at a time.
 BLOCK_ROWS = 4_096
 
@@ -262,7 +266,8 @@ def whitening(
     if rank is not None:
         check_positive("rank", rank, integer=True)
     _check_kernel_values(W)
-    eigenvalues, vectors = np.linalg.eigh(W)
+    with one_blas_thread() if len(W) <= SMALL else nullcontext():
+        eigenvalues, vectors = np.linalg.eigh(W)
     smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
     if not largest > 0.0:
         raise ValueError(

@@ -13,6 +13,7 @@ in the same order: a product has the same bits whatever the memory and the numbe
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -85,11 +86,9 @@ class TiledGram:
         largest = float(np.max(np.abs(kernel_diagonal(kernel, X)), initial=0.0))
         self.noise = float(np.finfo(self._dtype).eps) * self.n_items * largest
         self._native: Any = None
-        self._compute = self._called_strip
         if not callable(kernel.function):
             self._native = kernel.native
             self._rows = kernel_rows(X, centre_of(kernel, X, X))
-            self._compute = self._native_strip
         free = memory - self._least(memory)
         self._strips: list[Callable[[Array, Array], None]] = []
         self.held = 0
@@ -100,8 +99,10 @@ class TiledGram:
                 free -= size
                 self.held += size
                 self._strips.append(self._held_strip(first, last))
+            elif self._native is None:
+                self._strips.append(self._called_strip(first, last))
             else:
-                self._strips.append(self._compute(first, last))
+                self._strips.append(self._native_strip(first, last))
 
     @property
     def share_held(self) -> float:
@@ -143,6 +144,9 @@ class TiledGram:
             )
         return tile
 
+    # A strip is a function that adds its part of K x to y.  It must not hold on to this object: in
+    # such a circle K would outlive the fit.
+
     def _held_strip(self, first: int, last: int) -> Callable[[Array, Array], None]:
         values = np.empty((last - first, self.n_items - first), dtype=self._dtype)
         if self._native is None:
@@ -152,21 +156,25 @@ class TiledGram:
                 self._native, self._rows, first, last, self._rows, first, self.n_items, values,
                 self._threads,
             )  # fmt: skip
-        return lambda x, y: _core.symmetric_strip(values, first, x, y, self._threads)
+        return partial(_add_strip, values, first, self._threads)
 
     def _native_strip(self, first: int, last: int) -> Callable[[Array, Array], None]:
+        native, rows, threads = self._native, self._rows, self._threads
         single = self._dtype == np.float32
-        return lambda x, y: _core.kernel_strip(
-            self._native, self._rows, first, last, single, x, y, self._threads
-        )
+        return lambda x, y: _core.kernel_strip(native, rows, first, last, single, x, y, threads)
 
     def _called_strip(self, first: int, last: int) -> Callable[[Array, Array], None]:
+        kernel, X, dtype, threads = self._kernel, self._X, self._dtype, self._threads
+
         def add(x: Array, y: Array) -> None:
-            values = called(self._kernel, self._X[first:last], self._X[first:])
-            values = np.ascontiguousarray(values, dtype=self._dtype)
-            _core.symmetric_strip(values, first, x, y, self._threads)
+            values = called(kernel, X[first:last], X[first:])
+            _add_strip(np.ascontiguousarray(values, dtype=dtype), first, threads, x, y)
 
         return add
+
+
+def _add_strip(values: NDArray[Any], first: int, n_threads: int, x: Array, y: Array) -> None:
+    _core.symmetric_strip(values, first, x, y, n_threads)
 
 
 class GivenGram:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ranksvm._checks import check_choice, check_positive
 from ranksvm._memory import parse_memory, told
+from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.expansion import Expansion, GivenExpansion
@@ -142,6 +143,11 @@ class KernelProblem(RankProblem):
     def is_exact(self) -> bool:
         """Whether every item has a coefficient of its own."""
         return self._space.to_points is None
+
+    def solve(self, C: float | None = None, **options: Any) -> Fit:
+        """Minimise F; as for :class:`ranksvm.training.RankProblem`."""
+        with one_blas_thread():
+            return super().solve(C, **options)
 
     def expansion(self, fit: Fit) -> Expansion | GivenExpansion:
         """Return the model of a fit, without points whose coefficient is zero if it is exact."""
