@@ -55,7 +55,8 @@ void run(int threads, Body&& body) {
 }
 
 // One function a file; module.cpp calls them all.
-void bind_text(nb::module_& m);     // text.cpp
-void bind_ranking(nb::module_& m);  // ranking.cpp
+void bind_text(nb::module_& m);           // text.cpp
+void bind_ranking(nb::module_& m);        // ranking.cpp
+void bind_kernel_matrix(nb::module_& m);  // kernel_matrix.cpp
 
 }  // namespace ranksvm::bindings

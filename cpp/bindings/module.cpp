@@ -297,4 +297,5 @@ NB_MODULE(_core, m) {
 
   bind_text(m);
   bind_ranking(m);
+  bind_kernel_matrix(m);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernel_vector_avx512.hpp"
 #include "ranksvm/kernels.hpp"
 
 namespace ranksvm {

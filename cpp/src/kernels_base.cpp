@@ -1,6 +1,7 @@
 // Kernels in plain C++, for any processor.
 #include <cstdint>
 
+#include "kernel_vector_base.hpp"
 #include "ranksvm/kernels.hpp"
 
 namespace ranksvm {

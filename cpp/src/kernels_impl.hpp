@@ -1,6 +1,6 @@
 // Body of kernels_base.cpp, kernels_avx2.cpp and kernels_avx512.cpp: the sweeps over the primitives
-// that each of them defines first (namespace simd: SumRow, CountRow, below_margin_bits,
-// add_masked).
+// that each of them defines first (namespace simd: SumRow, CountRow, below_margin_bits, add_masked,
+// and the vectors of kernel_vector_*.hpp).
 //
 // These files are compiled for different instruction sets, so nothing here may have external
 // linkage or instantiate anything shared with the rest of the library (no standard containers or
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernel_tiles_impl.hpp"
 #include "ranksvm/kernels.hpp"
 
 namespace ranksvm {
@@ -262,7 +263,8 @@ constexpr Kernels kTable = {RANKSVM_KERNELS_NAME,
                             dot_rows<double>,
                             dot_rows<float>,
                             add_rows<double>,
-                            add_rows<float>};
+                            add_rows<float>,
+                            kTiles};
 
 }  // namespace
 }  // namespace ranksvm

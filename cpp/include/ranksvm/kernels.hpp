@@ -16,6 +16,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ranksvm/kernel_tiles.hpp"
+
 namespace ranksvm {
 
 constexpr unsigned kFan = 15;         // children of a node; lane 15 of a row stays zero
@@ -104,6 +106,7 @@ struct Kernels {
                           const double* g, double* sum);
   void (*add_rows_float)(const float* a, int64_t rows, int64_t cols, int64_t stride,
                          const double* g, double* sum);
+  TileKernels tiles;  // of kernel matrices
 };
 
 // The best table that this processor can run.

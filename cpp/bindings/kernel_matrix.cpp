@@ -1,0 +1,181 @@
+// Products with kernel matrices.
+#include "ranksvm/kernel_matrix.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common.hpp"
+
+namespace ranksvm::bindings {
+namespace {
+
+using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Updated = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// Items, and the arrays that they are read from.
+struct PyRows {
+  std::unique_ptr<KernelRows> rows;
+  std::vector<nb::ndarray<>> arrays;
+};
+
+PyRows make_rows(const KernelRows::Data& data, std::size_t n, const std::optional<Vector>& shift,
+                 std::vector<nb::ndarray<>> arrays) {
+  if (shift) {
+    need_size(shift->size(), n, "shift");
+    arrays.emplace_back(*shift);
+  }
+  PyRows result{nullptr, std::move(arrays)};
+  run(1, [&](const Context&) {
+    result.rows = std::make_unique<KernelRows>(data, shift ? shift->data() : nullptr);
+  });
+  return result;
+}
+
+template <class I>
+void bind_sparse_rows(nb::class_<PyRows>& rows) {
+  using Indices = nb::ndarray<const I, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  rows.def_static(
+      "sparse",
+      [](Vector value, Indices column, Indices start, int64_t cols, std::optional<Vector> shift) {
+        need_size(column.size(), value.size(), "indices");
+        const auto wrong = [](const char* why) {
+          throw std::invalid_argument(std::string("indptr ") + why);
+        };
+        if (start.size() == 0 || start(0) != 0) wrong("does not start at 0");
+        const std::size_t n = start.size() - 1;
+        for (std::size_t r = 0; r < n; ++r) {
+          if (start(r + 1) < start(r)) wrong("does not ascend");
+        }
+        if (static_cast<std::size_t>(start(n)) > value.size()) wrong("ends behind the nonzeros");
+        if (cols < 0) throw std::invalid_argument("n_cols is negative");
+        const SparseRows<double, I> data{start.data(), column.data(), value.data(),
+                                         static_cast<int64_t>(n), cols};
+        return make_rows(data, n, shift,
+                         {nb::ndarray<>(value), nb::ndarray<>(column), nb::ndarray<>(start)});
+      },
+      nb::arg("data").noconvert(), nb::arg("indices").noconvert(), nb::arg("indptr").noconvert(),
+      nb::arg("n_cols"), nb::arg("shift").noconvert().none() = nb::none(),
+      "The rows of a sparse matrix in compressed rows, columns ascending in each; nothing is "
+      "copied.");
+}
+
+// Of a range that may be empty, or upside down, which is found later.
+std::size_t length(int64_t first, int64_t last) {
+  return static_cast<std::size_t>(std::max<int64_t>(0, last - first));
+}
+
+void need_apart(const Vector& x, const Updated& y) {
+  if (x.size() > 0 && x.data() == y.data()) {
+    throw std::invalid_argument("x and y are the same array, but y is changed while x is read");
+  }
+}
+
+// Functions with an array of kernel values.
+template <class T>
+void bind_values(nb::module_& m) {
+  using Block = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
+  using Strip = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+  m.def(
+      "kernel_block",
+      [](const KernelFunction& f, const PyRows& a, int64_t a0, int64_t a1, const PyRows& b,
+         int64_t b0, int64_t b1, Block out, int threads) {
+        need_size(out.shape(0), length(a0, a1), "the first axis of out");
+        need_size(out.shape(1), length(b0, b1), "the second axis of out");
+        if (out.size() > 0 && out.shape(1) > 1 && out.stride(1) != 1) {
+          throw std::invalid_argument("the rows of out are not contiguous");
+        }
+        run(threads, [&](const Context& context) {
+          kernel_block(f, *a.rows, {a0, a1}, *b.rows, {b0, b1}, out.data(), out.stride(0), context);
+        });
+      },
+      nb::arg("f"), nb::arg("A"), nb::arg("a0"), nb::arg("a1"), nb::arg("B"), nb::arg("b0"),
+      nb::arg("b1"), nb::arg("out").noconvert(), nb::arg("threads"),
+      "out = k(a_i, b_j) for rows a0 .. a1 of A and b0 .. b1 of B.");
+  m.def(
+      "symmetric_strip",
+      [](Strip s, int64_t a0, Vector x, Updated y, int threads) {
+        const auto rows = static_cast<int64_t>(s.shape(0)), cols = static_cast<int64_t>(s.shape(1));
+        need_size(x.size(), length(-a0, cols), "x");
+        need_size(y.size(), x.size(), "y");
+        need_apart(x, y);
+        run(threads, [&](const Context& context) {
+          symmetric_strip(s.data(), cols, {a0, a0 + rows}, a0 + cols, x.data(), y.data(), context);
+        });
+      },
+      nb::arg("strip").noconvert(), nb::arg("a0"), nb::arg("x").noconvert(),
+      nb::arg("y").noconvert(), nb::arg("threads"),
+      "kernel_strip, to the last bit, for S = K[a0:a1, a0:n] given as an array.");
+}
+
+}  // namespace
+
+void bind_kernel_matrix(nb::module_& m) {
+  m.attr("kernel_strip_rows") = kStripRows;
+
+  nb::class_<KernelFunction>(m, "KernelFunction", "scale * k(x, z).")
+      .def(
+          "__init__",
+          [](KernelFunction* self, const std::string& name, double gamma, double coef0,
+             int64_t degree, double scale) {
+            new (self) KernelFunction(kernel_function(name, gamma, coef0, degree, scale));
+          },
+          nb::arg("name"), nb::arg("gamma") = 1.0, nb::arg("coef0") = 0.0, nb::arg("degree") = 1,
+          nb::arg("scale") = 1.0);
+
+  auto rows = nb::class_<PyRows>(m, "KernelRows", "Items of a kernel matrix: rows of a matrix.")
+                  .def_prop_ro("shape", [](const PyRows& r) {
+                    return std::make_pair(r.rows->rows(), r.rows->cols());
+                  });
+  rows.def_static(
+      "dense",
+      [](Matrix x, std::optional<Vector> shift) {
+        const auto n = static_cast<int64_t>(x.shape(0)), cols = static_cast<int64_t>(x.shape(1));
+        return make_rows(DenseRows<double>{x.data(), n, cols, cols}, x.shape(0), shift,
+                         {nb::ndarray<>(x)});
+      },
+      nb::arg("X").noconvert(), nb::arg("shift").noconvert().none() = nb::none(),
+      "The rows of a matrix in C order; nothing is copied.");
+  bind_sparse_rows<int32_t>(rows);
+  bind_sparse_rows<int64_t>(rows);
+
+  bind_values<double>(m);
+  bind_values<float>(m);
+  m.def(
+      "kernel_cross",
+      [](const KernelFunction& f, const PyRows& a, const PyRows& b, Vector coef, int threads) {
+        need_size(coef.size(), static_cast<std::size_t>(b.rows->rows()), "coef");
+        Out out = make_out(static_cast<std::size_t>(a.rows->rows()));
+        run(threads, [&](const Context& context) {
+          kernel_cross(f, *a.rows, *b.rows, coef.data(), out.data(), context);
+        });
+        return out;
+      },
+      nb::arg("f"), nb::arg("A"), nb::arg("B"), nb::arg("coef").noconvert(), nb::arg("threads"),
+      "By row of A: sum over j of k(a_i, b_j) coef_j.");
+  m.def(
+      "kernel_strip",
+      [](const KernelFunction& f, const PyRows& a, int64_t a0, int64_t a1, bool single, Vector x,
+         Updated y, int threads) {
+        const auto n = static_cast<std::size_t>(a.rows->rows());
+        need_size(x.size(), n, "x");
+        need_size(y.size(), n, "y");
+        need_apart(x, y);
+        run(threads, [&](const Context& context) {
+          kernel_strip(f, *a.rows, {a0, a1}, single, x.data(), y.data(), context);
+        });
+      },
+      nb::arg("f"), nb::arg("A"), nb::arg("a0"), nb::arg("a1"), nb::arg("single"),
+      nb::arg("x").noconvert(), nb::arg("y").noconvert(), nb::arg("threads"),
+      "With S = K[a0:a1, a0:n]: y[a0:a1] += S x[a0:n] and y[a1:n] += S[:, a1-a0:]' x[a0:a1]. The "
+      "strips of all rows give K x. With `single` the values are rounded to float32.");
+}
+
+}  // namespace ranksvm::bindings

@@ -1,0 +1,103 @@
+// Products with kernel matrices K[i, j] = k(x_i, z_j) that are never held as a whole.
+//
+//   linear     <x, z>                             rbf        exp(-gamma |x - z|^2)
+//   poly       (gamma <x, z> + coef0)^degree      laplacian  exp(-gamma |x - z|_1)
+//   sigmoid    tanh(gamma <x, z> + coef0)         cosine     cos(gamma <x, z> + shift of z)
+//
+// each times `scale`. Squared distances are max(0, |x|^2 + |z|^2 - 2 <x, z>), so rbf wants data
+// that are centred as far as they can be. Values of exp below e^-708 are 0.
+//
+// Items are rows of a dense or a sparse matrix, on either side. The matrix is computed in tiles
+// (kernel_tiles.hpp) that are used at once and forgotten; computation is in double throughout. The
+// tiles and the order of all sums depend on the shapes alone: every number of threads gives the
+// same bits. Instruction sets may differ in the last ones.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ranksvm/kernel_tiles.hpp"
+#include "ranksvm/kernels.hpp"
+#include "ranksvm/parallel.hpp"
+#include "ranksvm/products.hpp"
+
+namespace ranksvm {
+
+// A good height for the strips below: the columns are packed anew for every strip, and every strip
+// ends with a wait for the last thread.
+constexpr int64_t kStripRows = 512;
+
+// Throws std::invalid_argument for an unknown name or parameters that have no meaning.
+KernelFunction kernel_function(const std::string& name, double gamma, double coef0, int64_t degree,
+                               double scale);
+
+class TileWork;
+
+// Items, with what the kernel functions need to know of each. The arrays are the caller's and have
+// to outlive this object.
+class KernelRows {
+ public:
+  using Data =
+      std::variant<DenseRows<double>, SparseRows<double, int32_t>, SparseRows<double, int64_t>>;
+
+  // `shift` has one element a row, or is null for zeros. Throws std::invalid_argument unless the
+  // columns of every sparse row ascend and lie inside the matrix.
+  explicit KernelRows(Data data, const double* shift = nullptr,
+                      const Kernels& table = ranksvm::kernels());
+  ~KernelRows();
+  KernelRows(const KernelRows&) = delete;
+  KernelRows& operator=(const KernelRows&) = delete;
+
+  int64_t rows() const { return rows_; }
+  int64_t cols() const { return cols_; }
+  const Data& data() const { return data_; }
+  bool sparse() const { return data_.index() != 0; }
+  const double* shift() const { return shift_; }
+  const std::vector<double>& squares() const { return squares_; }  // |x|^2
+  double size_of(int64_t row) const;                               // |x|_1
+  const Kernels& kernels() const { return kernels_; }
+  // Memory of threads that have tiles of these rows to compute, kept for the next call.
+  TileWork& work() const { return *work_; }
+
+ private:
+  Data data_;
+  const double* shift_;
+  const Kernels& kernels_;
+  int64_t rows_, cols_;
+  std::vector<double> squares_;
+  std::unique_ptr<TileWork> work_;
+};
+
+struct Range {
+  int64_t first, last;
+  int64_t size() const { return last - first; }
+};
+
+// out[i][j] = k(a_i, b_j) for rows i of `ra` and j of `rb`; rows of out are `stride` apart. For
+// float the value is rounded.
+template <class T>
+void kernel_block(const KernelFunction& f, const KernelRows& a, Range ra, const KernelRows& b,
+                  Range rb, T* out, int64_t stride, const Context& context);
+
+// out[i] = sum over j of k(a_i, b_j) coef[j].
+void kernel_cross(const KernelFunction& f, const KernelRows& a, const KernelRows& b,
+                  const double* coef, double* out, const Context& context);
+
+// One strip of a symmetric product. With S = K[rows, rows.first : n]
+//   y[rows]          += S x[rows.first : n]
+//   y[rows.last : n] += S[:, rows.last - rows.first :]' x[rows]
+// so that strips which cover all rows add K x to y. If `single`, the values are rounded to float
+// before they are used.
+void kernel_strip(const KernelFunction& f, const KernelRows& a, Range rows, bool single,
+                  const double* x, double* y, const Context& context);
+
+// The same, to the last bit, for a strip that is given: S[i][j] = strip[i * stride + j], of type
+// double or (`single`) float.
+template <class T>
+void symmetric_strip(const T* strip, int64_t stride, Range rows, int64_t n, const double* x,
+                     double* y, const Context& context, const Kernels& table = kernels());
+
+}  // namespace ranksvm

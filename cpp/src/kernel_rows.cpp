@@ -1,0 +1,94 @@
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+#include "kernel_work.hpp"
+
+namespace ranksvm {
+namespace {
+
+template <class I>
+void need_ascending(const SparseRows<double, I>& a) {
+  bool fine = true;
+  for (int64_t r = 0; r < a.rows && fine; ++r) {
+    I before = -1;
+    for (I e = a.start[r]; e < a.start[r + 1]; ++e) {
+      fine &= a.column[e] > before;
+      before = a.column[e];
+    }
+    fine &= before < a.cols;
+  }
+  if (!fine) {
+    throw std::invalid_argument(
+        "the columns of a sparse row must ascend, be distinct and lie inside the matrix; call "
+        "sum_duplicates() on it first");
+  }
+}
+
+}  // namespace
+
+KernelFunction kernel_function(const std::string& name, double gamma, double coef0, int64_t degree,
+                               double scale) {
+  const std::pair<const char*, KernelKind> kinds[] = {
+      {"linear", KernelKind::linear},       {"poly", KernelKind::poly},
+      {"sigmoid", KernelKind::sigmoid},     {"rbf", KernelKind::rbf},
+      {"laplacian", KernelKind::laplacian}, {"cosine", KernelKind::cosine}};
+  const auto wrong = [&](const std::string& what, auto value, const char* wanted) {
+    throw std::invalid_argument("kernel '" + name + "' has " + what + " = " +
+                                std::to_string(value) + ", expected " + wanted);
+  };
+  for (const auto& [known, kind] : kinds) {
+    if (name != known) continue;
+    if (!std::isfinite(gamma)) wrong("gamma", gamma, "a finite number");
+    if (!std::isfinite(coef0)) wrong("coef0", coef0, "a finite number");
+    if (!std::isfinite(scale)) wrong("scale", scale, "a finite number");
+    const bool decays = kind == KernelKind::rbf || kind == KernelKind::laplacian;
+    if (decays && gamma < 0.0) wrong("gamma", gamma, "at least 0");
+    if (kind == KernelKind::poly && degree < 0) wrong("degree", degree, "at least 0");
+    return {kind, gamma, coef0, degree, scale};
+  }
+  std::string valid;
+  for (const auto& [known, kind] : kinds) valid += (valid.empty() ? "" : ", ") + std::string(known);
+  throw std::invalid_argument("unknown kernel '" + name + "'; valid: " + valid);
+}
+
+KernelRows::KernelRows(Data data, const double* shift, const Kernels& table)
+    : data_(std::move(data)),
+      shift_(shift),
+      kernels_(table),
+      rows_(std::visit([](const auto& d) { return d.rows; }, data_)),
+      cols_(std::visit([](const auto& d) { return d.cols; }, data_)),
+      squares_(rows_),
+      work_(std::make_unique<TileWork>()) {
+  const auto squares = kernels_.tiles.squares;
+  std::visit(
+      [&](const auto& d) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(d)>, DenseRows<double>>) {
+          for (int64_t r = 0; r < rows_; ++r) squares_[r] = squares(d.data + r * d.stride, cols_);
+        } else {
+          need_ascending(d);
+          for (int64_t r = 0; r < rows_; ++r) {
+            squares_[r] = squares(d.value + d.start[r], d.start[r + 1] - d.start[r]);
+          }
+        }
+      },
+      data_);
+}
+
+KernelRows::~KernelRows() = default;
+
+double KernelRows::size_of(int64_t row) const {
+  double sum = 0.0;
+  std::visit(
+      [&](const auto& d) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(d)>, DenseRows<double>>) {
+          for (int64_t k = 0; k < cols_; ++k) sum += std::fabs(d.data[row * d.stride + k]);
+        } else {
+          for (auto e = d.start[row]; e < d.start[row + 1]; ++e) sum += std::fabs(d.value[e]);
+        }
+      },
+      data_);
+  return sum;
+}
+
+}  // namespace ranksvm

@@ -1,0 +1,363 @@
+// Kernel matrices in tiles, against plain loops in long double, on every instruction set that this
+// machine has.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+#include "check.hpp"
+#include "ranksvm/kernel_matrix.hpp"
+
+namespace {
+
+using namespace ranksvm;  // NOLINT: the whole file is about this namespace
+using Vector = std::vector<double>;
+
+std::vector<const Kernels*> tables() {
+  std::vector<const Kernels*> all;
+  for (const char* name : {"base", "avx2", "avx512"}) {
+    if (const Kernels* table = kernels_named(name)) all.push_back(table);
+  }
+  return all;
+}
+
+enum class Storage { dense, sparse32, sparse64 };
+constexpr Storage kStorages[] = {Storage::dense, Storage::sparse32, Storage::sparse64};
+
+// Random items in all storages. Dense ones have room behind every row; about half of the features
+// are zero, and some rows are empty.
+struct Items {
+  int64_t rows, cols, stride;
+  Vector dense, value, shift;
+  std::vector<int32_t> start32{0}, column32;
+  std::vector<int64_t> start64{0}, column64;
+
+  Items(int64_t n, int64_t d, unsigned seed) : rows(n), cols(d), stride(d + 3) {
+    std::mt19937_64 random(seed);
+    std::normal_distribution<double> normal;
+    dense.assign(n * stride, std::nan(""));
+    for (int64_t r = 0; r < n; ++r) {
+      const bool empty = random() % 7 == 0;
+      shift.push_back(normal(random));
+      for (int64_t c = 0; c < d; ++c) {
+        const double x = normal(random) / std::sqrt(static_cast<double>(d));
+        const bool zero = empty || random() % 2 == 0;
+        dense[r * stride + c] = zero ? 0.0 : x;
+        if (zero) continue;
+        value.push_back(x);
+        column32.push_back(static_cast<int32_t>(c));
+        column64.push_back(c);
+      }
+      start32.push_back(static_cast<int32_t>(value.size()));
+      start64.push_back(static_cast<int64_t>(value.size()));
+    }
+  }
+
+  double at(int64_t r, int64_t c) const { return dense[r * stride + c]; }
+  std::unique_ptr<KernelRows> in(Storage storage, const Kernels& table = kernels()) const {
+    KernelRows::Data data = DenseRows<double>{dense.data(), rows, cols, stride};
+    if (storage == Storage::sparse32) {
+      data = SparseRows<double, int32_t>{start32.data(), column32.data(), value.data(), rows, cols};
+    } else if (storage == Storage::sparse64) {
+      data = SparseRows<double, int64_t>{start64.data(), column64.data(), value.data(), rows, cols};
+    }
+    return std::make_unique<KernelRows>(data, shift.data(), table);
+  }
+};
+
+std::vector<KernelFunction> functions() {
+  return {
+      kernel_function("linear", 1.0, 0.0, 1, 1.0),  kernel_function("poly", 0.7, 0.3, 0, 2.0),
+      kernel_function("poly", 0.7, 0.3, 1, 1.0),    kernel_function("poly", 0.7, -0.3, 5, 1.0),
+      kernel_function("sigmoid", 0.8, 0.1, 1, 1.0), kernel_function("rbf", 0.9, 0.0, 1, 1.0),
+      kernel_function("rbf", 40.0, 0.0, 1, 0.5),    kernel_function("laplacian", 0.4, 0.0, 1, 3.0),
+      kernel_function("cosine", 1.3, 0.0, 1, 0.25)};
+}
+
+long double truth(const KernelFunction& f, const Items& a, int64_t i, const Items& b, int64_t j) {
+  long double dot = 0, square = 0, size = 0;
+  for (int64_t c = 0; c < a.cols; ++c) {
+    const long double x = a.at(i, c), z = b.at(j, c);
+    dot += x * z;
+    square += (x - z) * (x - z);
+    size += std::abs(x - z);
+  }
+  switch (f.kind) {
+    case KernelKind::linear:
+      return f.scale * dot;
+    case KernelKind::poly:
+      return f.scale * std::pow(f.gamma * dot + f.coef0, static_cast<long double>(f.degree));
+    case KernelKind::sigmoid:
+      return f.scale * std::tanh(f.gamma * dot + f.coef0);
+    case KernelKind::rbf:
+      return f.scale * std::exp(-f.gamma * square);
+    case KernelKind::laplacian:
+      return f.scale * std::exp(-f.gamma * size);
+    case KernelKind::cosine:
+      return f.scale * std::cos(f.gamma * dot + b.shift[j]);
+  }
+  return 0;
+}
+
+// Items are of length about one, so no value is much larger than `scale`, and no error than this.
+constexpr double kTolerance = 2e-13;
+
+Vector block(const KernelFunction& f, const KernelRows& a, const KernelRows& b, int threads = 1) {
+  Vector out(a.rows() * b.rows(), std::nan(""));
+  kernel_block(f, a, {0, a.rows()}, b, {0, b.rows()}, out.data(), b.rows(), Context(threads));
+  return out;
+}
+
+Vector random_vector(int64_t n, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  Vector x(n);
+  for (double& v : x) v = normal(random);
+  return x;
+}
+
+// y = K x by strips of `height` rows.
+Vector strips(const KernelFunction& f, const KernelRows& a, int64_t height, bool single,
+              const Vector& x, int threads) {
+  Vector y(x.size(), 0.0);
+  for (int64_t first = 0; first < a.rows(); first += height) {
+    kernel_strip(f, a, {first, std::min(first + height, a.rows())}, single, x.data(), y.data(),
+                 Context(threads));
+  }
+  return y;
+}
+
+// The same from values that are held.
+template <class T>
+Vector held_strips(const KernelFunction& f, const KernelRows& a, int64_t height, const Vector& x,
+                   int threads) {
+  const int64_t n = a.rows();
+  Vector y(x.size(), 0.0);
+  for (int64_t first = 0; first < n; first += height) {
+    const Range rows{first, std::min(first + height, n)};
+    std::vector<T> strip(rows.size() * (n - first));
+    kernel_block(f, a, rows, a, {first, n}, strip.data(), n - first, Context(1));
+    symmetric_strip(strip.data(), n - first, rows, n, x.data(), y.data(), Context(threads),
+                    a.kernels());
+  }
+  return y;
+}
+
+}  // namespace
+
+TEST(kernel_blocks_of_all_functions_and_storages) {
+  // Around the sizes of panels, blocks, tiles (384 columns) and ranges of features (256).
+  const int64_t shapes[][3] = {{1, 1, 1},   {3, 25, 0},   {8, 24, 7},   {9, 385, 13},
+                               {17, 6, 46}, {2, 13, 257}, {20, 31, 513}};
+  unsigned seed = 0;
+  for (const auto& [n, m, d] : shapes) {
+    const Items left(n, d, ++seed), right(m, d, ++seed);
+    for (const KernelFunction& f : functions()) {
+      Vector expected(n * m);
+      for (int64_t i = 0; i < n * m; ++i) {
+        expected[i] = static_cast<double>(truth(f, left, i / m, right, i % m));
+      }
+      for (const Kernels* table : tables()) {
+        for (const Storage one : kStorages) {
+          for (const Storage other : kStorages) {
+            const auto a = left.in(one, *table), b = right.in(other, *table);
+            const Vector got = block(f, *a, *b);
+            bool near = true;
+            for (int64_t i = 0; i < n * m; ++i) {
+              near &= std::abs(got[i] - expected[i]) <= kTolerance * f.scale;
+            }
+            CHECK(near);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(kernel_blocks_of_a_part_touch_nothing_else) {
+  const Items left(1100, 5, 1), right(900, 5, 2);  // several tasks
+  const KernelFunction f = kernel_function("rbf", 0.9, 0.0, 1, 1.0);
+  for (const Storage storage : kStorages) {
+    const auto a = left.in(storage), b = right.in(Storage::dense);
+    const Vector all = block(f, *a, *b);
+    const Range rows{3, 1096}, columns{7, 881};
+    const int64_t stride = columns.size() + 2;
+    for (const int threads : {1, 2, 5}) {
+      Vector got(rows.size() * stride, -1.0);
+      std::vector<float> rounded(got.size(), -1.0F);
+      kernel_block(f, *a, rows, *b, columns, got.data(), stride, Context(threads));
+      kernel_block(f, *a, rows, *b, columns, rounded.data(), stride, Context(threads));
+      bool same = true, same_rounded = true;
+      for (int64_t i = 0; i < rows.size(); ++i) {
+        for (int64_t j = 0; j < stride; ++j) {
+          const double expected =
+              j < columns.size() ? all[(rows.first + i) * 900 + columns.first + j] : -1.0;
+          same &= got[i * stride + j] == expected;
+          same_rounded &= rounded[i * stride + j] == static_cast<float>(expected);
+        }
+      }
+      CHECK(same);
+      CHECK(same_rounded);
+    }
+  }
+}
+
+TEST(kernel_of_an_item_with_itself_is_exact) {
+  const Items items(40, 300, 5);
+  for (const char* name : {"rbf", "laplacian"}) {
+    const KernelFunction f = kernel_function(name, 1e6, 0.0, 1, 1.5);
+    for (const Kernels* table : tables()) {
+      for (const Storage storage : kStorages) {
+        const auto a = items.in(storage, *table);
+        const Vector got = block(f, *a, *a);
+        for (int64_t i = 0; i < 40; ++i) CHECK_EQ(got[i * 41], 1.5);
+      }
+    }
+  }
+}
+
+TEST(kernel_sums_equal_sums_over_blocks) {
+  unsigned seed = 100;
+  for (const int64_t n : {0, 1, 7, 530}) {
+    for (const int64_t m : {0, 1, 384, 1000}) {
+      const Items left(n, 11, ++seed), right(m, 11, ++seed);
+      const Vector coef = random_vector(m, ++seed);
+      for (const KernelFunction& f : functions()) {
+        const auto a = left.in(kStorages[seed % 3]), b = right.in(kStorages[seed / 3 % 3]);
+        const Vector values = block(f, *a, *b);
+        Vector got(n, std::nan(""));
+        kernel_cross(f, *a, *b, coef.data(), got.data(), Context(1));
+        bool near = true;
+        for (int64_t i = 0; i < n; ++i) {
+          long double sum = 0;
+          for (int64_t j = 0; j < m; ++j)
+            sum += values[i * m + j] * static_cast<long double>(coef[j]);
+          near &= std::abs(got[i] - sum) <= 1e-12L;
+        }
+        CHECK(near);
+        for (const int threads : {2, 5}) {
+          Vector again(n);
+          kernel_cross(f, *a, *b, coef.data(), again.data(), Context(threads));
+          CHECK(again == got);
+        }
+      }
+    }
+  }
+}
+
+// Many tiles, so that sums are made in several rounds; and the sum of an item does not depend on
+// the items that it is computed with.
+TEST(kernel_sums_of_one_item_are_those_of_many) {
+  const Items left(9000, 2, 1), right(26000, 2, 2);
+  const Vector coef = random_vector(26000, 3);
+  const KernelFunction f = kernel_function("linear", 1.0, 0.0, 1, 1.0);
+  const auto a = left.in(Storage::dense), b = right.in(Storage::dense);
+  Vector all(9000), expected(2, 0.0);
+  kernel_cross(f, *a, *b, coef.data(), all.data(), Context(2));
+  for (int64_t j = 0; j < 26000; ++j) {
+    for (int c = 0; c < 2; ++c) expected[c] += coef[j] * right.at(j, c);
+  }
+  bool near = true;
+  for (int64_t i = 0; i < 9000; ++i) {
+    near &= std::abs(all[i] - left.at(i, 0) * expected[0] - left.at(i, 1) * expected[1]) <= 1e-9;
+  }
+  CHECK(near);
+  for (const int64_t i : {0, 1, 511, 512, 8999}) {
+    const KernelRows one(DenseRows<double>{left.dense.data() + i * left.stride, 1, 2, 2});
+    double sum = 0.0;
+    kernel_cross(f, one, *b, coef.data(), &sum, Context(2));
+    CHECK_EQ(sum, all[i]);
+  }
+}
+
+TEST(kernel_strips_add_up_to_the_symmetric_product) {
+  unsigned seed = 200;
+  for (const int64_t n : {1, 8, 50, 403, 801}) {
+    const int64_t d = n == 403 ? 300 : 9;
+    const Items items(n, d, ++seed);
+    const Vector x = random_vector(n, ++seed);
+    for (const KernelFunction& f : functions()) {
+      if (f.kind == KernelKind::cosine) continue;
+      const Kernels& table = *tables()[seed % tables().size()];
+      const auto a = items.in(kStorages[++seed % 3], table);
+      const Vector values = block(f, *a, *a);
+      for (const int64_t height : {int64_t{1}, int64_t{7}, int64_t{64}, int64_t{390}, n}) {
+        if (height == 1 && n > 50) continue;
+        for (const bool single : {false, true}) {
+          const Vector got = strips(f, *a, height, single, x, 1);
+          bool near = true;
+          for (int64_t i = 0; i < n; ++i) {
+            long double sum = 0;
+            for (int64_t j = 0; j < n; ++j) {
+              const double k = values[i * n + j];
+              sum += static_cast<long double>(single ? static_cast<float>(k) : k) * x[j];
+            }
+            // The lower triangle is that of the upper one, which may round to another float.
+            near &= std::abs(got[i] - sum) <= (single && a->sparse() ? 1e-6L : 1e-12L);
+          }
+          CHECK(near);
+          CHECK(strips(f, *a, height, single, x, 2) == got);
+          CHECK(strips(f, *a, height, single, x, 5) == got);
+          CHECK((single ? held_strips<float>(f, *a, height, x, 2)
+                        : held_strips<double>(f, *a, height, x, 2)) == got);
+        }
+      }
+    }
+  }
+}
+
+TEST(kernel_matrices_refuse_what_does_not_fit) {
+  const Items items(10, 4, 1), wide(10, 5, 2);
+  const auto a = items.in(Storage::dense), b = wide.in(Storage::sparse32);
+  const KernelFunction f = kernel_function("rbf", 1.0, 0.0, 1, 1.0);
+  Vector x(10), y(10), out(100);
+  const Context one(1);
+  CHECK_THROWS(kernel_cross(f, *a, *b, x.data(), y.data(), one), std::invalid_argument);
+  CHECK_THROWS(kernel_block(f, *a, {0, 10}, *b, {0, 10}, out.data(), 10, one),
+               std::invalid_argument);
+  for (const Range wrong : {Range{-1, 5}, Range{6, 5}, Range{0, 11}}) {
+    CHECK_THROWS(kernel_block(f, *a, wrong, *a, {0, 10}, out.data(), 10, one),
+                 std::invalid_argument);
+    CHECK_THROWS(kernel_block(f, *a, {0, 10}, *a, wrong, out.data(), 10, one),
+                 std::invalid_argument);
+    CHECK_THROWS(kernel_strip(f, *a, wrong, false, x.data(), y.data(), one), std::invalid_argument);
+    CHECK_THROWS(symmetric_strip(out.data(), 10, wrong, 10, x.data(), y.data(), one),
+                 std::invalid_argument);
+  }
+  const KernelFunction cosine = kernel_function("cosine", 1.0, 0.0, 1, 1.0);
+  CHECK_THROWS(kernel_strip(cosine, *a, {0, 10}, false, x.data(), y.data(), one),
+               std::invalid_argument);
+  CHECK_THROWS(kernel_function("gauss", 1.0, 0.0, 1, 1.0), std::invalid_argument);
+  CHECK_THROWS(kernel_function("rbf", -1.0, 0.0, 1, 1.0), std::invalid_argument);
+  CHECK_THROWS(kernel_function("rbf", std::nan(""), 0.0, 1, 1.0), std::invalid_argument);
+  CHECK_THROWS(kernel_function("poly", 1.0, 0.0, -1, 1.0), std::invalid_argument);
+
+  const Vector value{1.0, 2.0};
+  const std::vector<int32_t> start{0, 2};
+  for (const std::vector<int32_t>& column : {std::vector<int32_t>{1, 0}, {1, 1}, {-1, 1}, {0, 3}}) {
+    const SparseRows<double, int32_t> broken{start.data(), column.data(), value.data(), 1, 3};
+    CHECK_THROWS(KernelRows(broken), std::invalid_argument);
+  }
+}
+
+TEST(kernel_products_can_be_interrupted_and_go_on) {
+  const Items items(3000, 300, 1);
+  const Vector x = random_vector(3000, 2);
+  const KernelFunction f = kernel_function("rbf", 1.0, 0.0, 1, 1.0);
+  for (const Storage storage : {Storage::dense, Storage::sparse32}) {
+    const auto a = items.in(storage);
+    const Vector before = strips(f, *a, 512, false, x, 2);
+    for (const int threads : {1, 2}) {
+      Vector y(3000);
+      const auto forever = [&] {
+        const Context context(threads, [] { return true; });
+        for (;;) kernel_strip(f, *a, {0, 3000}, false, x.data(), y.data(), context);
+      };
+      CHECK_THROWS(forever(), Interrupted);
+    }
+    CHECK(strips(f, *a, 512, false, x, 2) == before);
+  }
+}
