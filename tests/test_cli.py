@@ -916,7 +916,7 @@ def test_warnings_are_notes(run, folder, monkeypatch):
 
 
 def test_demo(good):
-    assert "LinearRankSVM, squared hinge" in good("demo", "--queries", 30)
+    assert "linear, squared hinge" in good("demo", "--queries", 30)
 
 
 # --- On a terminal -------------------------------------------------------------------------------

@@ -12,18 +12,27 @@ if TYPE_CHECKING:
     from ranksvm.estimators.kernel import KernelRankSVM
     from ranksvm.estimators.linear import LinearRankSVM
     from ranksvm.estimators.loading import load
+    from ranksvm.model_selection.kernel_cv import KernelRankSVMCV
     from ranksvm.model_selection.linear_cv import LinearRankSVMCV
 
     __version__: str
 
 _HOME = {
     "KernelRankSVM": "ranksvm.estimators.kernel",
+    "KernelRankSVMCV": "ranksvm.model_selection.kernel_cv",
     "LinearRankSVM": "ranksvm.estimators.linear",
     "LinearRankSVMCV": "ranksvm.model_selection.linear_cv",
     "load": "ranksvm.estimators.loading",
 }
 
-__all__ = ["KernelRankSVM", "LinearRankSVM", "LinearRankSVMCV", "__version__", "load"]
+__all__ = [
+    "KernelRankSVM",
+    "KernelRankSVMCV",
+    "LinearRankSVM",
+    "LinearRankSVMCV",
+    "__version__",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:

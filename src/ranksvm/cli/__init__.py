@@ -2,8 +2,10 @@
 
 app.py        the commands with their options; imports nothing heavy, so that help is there at once
 inputs.py     files to arrays: data in any format, scores, models
+scoring.py    scores of items under a model
 output.py     screen, progress, JSON, exit codes
-learn.py      train, tune
+learn.py      train
+tune.py       tune
 judge.py      predict, evaluate, compare
 files.py      info, convert
 """

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ranksvm.cli.kernel_options import KernelOptions, kernel_options
 from ranksvm.cli.options import (
     Conventions,
     DataOptions,
@@ -68,8 +69,11 @@ def _main(
 
 @command(
     app,
-    epilog="Example: [bold]ranksvm train S1.txt.gz S2.txt.gz --valid S4.txt.gz -o m.safetensors[/]",
+    epilog="Examples: "
+    "[bold]ranksvm train S1.txt.gz S2.txt.gz --valid S4.txt.gz -o m.safetensors[/], "
+    "[bold]ranksvm train train.txt --kernel rbf --gamma 2^-5 -o m.safetensors[/]",
     options=solver_options,
+    kernel=kernel_options,
     data=data_options,
 )
 def train(
@@ -121,22 +125,27 @@ def train(
     json: Json = False,
     *,
     options: SolverOptions,
+    kernel: KernelOptions,
     data: DataOptions,
 ) -> int | None:
-    """Learn a linear model and save it."""
+    """Learn a model, linear or with a kernel, and save it."""
     from ranksvm.cli import learn
 
     if svmrank_l is not None and svmrank_c is None:
         raise UsageProblem("--svmrank-l goes with --svmrank-c")
     svmrank = None if svmrank_c is None else (svmrank_c, svmrank_l or 1)
     rules = None if conventions is None else conventions.rules
-    return learn.train(files, valid, output, C, svmrank, metrics, rules, json, options, data)
+    return learn.train(
+        files, valid, output, C, svmrank, metrics, rules, json, options, kernel, data
+    )
 
 
 @command(
     app,
-    epilog="Example: [bold]ranksvm tune train.txt --folds 5 --metric ndcg@10 -o m.safetensors[/]",
+    epilog="Examples: [bold]ranksvm tune train.txt --folds 5 --metric ndcg@10 -o m.safetensors[/], "
+    "[bold]ranksvm tune train.txt --kernel rbf --gamma-grid 2^-7,2^-5 --resume search.jsonl[/]",
     options=solver_options,
+    kernel=kernel_options,
     data=data_options,
 )
 def tune(
@@ -156,7 +165,23 @@ def tune(
         typer.Option(
             "--C-grid",
             help="Values (0.1,1,10 or 2^-5,2^0) or a range from:to:how_many, evenly in log C; "
-            "19 powers of 2 around the default when left out.",
+            "19 powers of 2 around the default when left out, 10 powers of 4 with --kernel.",
+            show_default=False,
+        ),
+    ] = None,
+    gamma_grid: Annotated[
+        str | None,
+        typer.Option(
+            "--gamma-grid",
+            help="Likewise, of a kernel; 5 powers of 4 around scale when left out.",
+            show_default=False,
+        ),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keeps what is done; the same command goes on from there. With --kernel.",
             show_default=False,
         ),
     ] = None,
@@ -172,20 +197,23 @@ def tune(
         typer.Option(
             "--output",
             "-o",
-            help="Where the model goes, refitted at the best C on all of TRAIN.",
+            help="Where the model goes, refitted at the best values on all of TRAIN.",
             show_default=False,
         ),
     ] = None,
     json: Json = False,
     *,
     options: SolverOptions,
+    kernel: KernelOptions,
     data: DataOptions,
 ) -> int | None:
-    """Choose C on folds or on a validation file, and refit."""
-    from ranksvm.cli import learn
+    """Choose C, and gamma of a kernel, on folds or on a validation file, and refit."""
+    from ranksvm.cli import tune as tuning
 
-    return learn.tune(
-        files, valid, folds, grid, metric, conventions.rules, output, json, options, data
+    grids = tuning.Grids(grid, gamma_grid, resume)
+    rules = conventions.rules
+    return tuning.tune(
+        files, valid, folds, grids, metric, rules, output, json, options, kernel, data
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from ranksvm.cli.inputs import Items, Opened, look_at, read_any_model, read_item
 from ranksvm.cli.options import COMPRESSED, DataOptions, Format, Missing, format_named
 from ranksvm.cli.output import UsageProblem, note, number, show_json, show_table
 from ranksvm.cli.write import check_output, write_record
+from ranksvm.model_io import ModelRecord
+from ranksvm.training.kernel_record import KERNEL_KINDS
 
 __all__ = ["convert", "info"]
 
@@ -101,15 +104,11 @@ def _about_labels(items: Items) -> dict[str, Any]:
 
 def _about_model(opened: Opened, top: int) -> dict[str, Any]:
     record = read_any_model(opened)
-    coef = record.arrays["coef"]
-    first = 0 if record.facts.get("zero_based") is True else 1
-    names = record.feature_names or [str(j + first) for j in range(len(coef))]
-    largest = np.argsort(-np.abs(coef), kind="stable")[: max(0, top)]
     objective, gap = record.facts.get("objective"), record.facts.get("gap")
     about = {
         "kind": f"{record.kind} model",
-        "features": len(coef),
-        "features_used": int(np.count_nonzero(coef)),
+        "features": record.n_features,
+        **ABOUT[record.kind](record),
         "objective": objective,
         "gap": gap,
         "relative_gap": (
@@ -120,8 +119,43 @@ def _about_model(opened: Opened, top: int) -> dict[str, Any]:
     }
     return {
         **about,
-        **{name: value for name, value in record.facts.items() if name not in about},
+        **{
+            name: value
+            for name, value in record.facts.items()
+            if name not in about and name != "n_features"
+        },
         "parameters": dict(record.params),
+        **(_largest_weights(record, top) if record.kind == "linear" else {}),
+    }
+
+
+def _about_linear(record: ModelRecord) -> dict[str, Any]:
+    return {"features_used": int(np.count_nonzero(record.arrays["coef"]))}
+
+
+def _about_kernel(record: ModelRecord) -> dict[str, Any]:
+    kernel = record.params.get("kernel")
+    what = "support_items" if "support" in record.arrays else "components"
+    return {
+        "kernel": kernel,
+        "gamma": None if kernel == "linear" else record.facts.get("gamma"),
+        "approximation": record.params.get("approximation"),
+        what: int(record.arrays["coef"].size),
+    }
+
+
+ABOUT: dict[str, Callable[[ModelRecord], dict[str, Any]]] = {
+    "linear": _about_linear,
+    **dict.fromkeys(KERNEL_KINDS, _about_kernel),
+}
+
+
+def _largest_weights(record: ModelRecord, top: int) -> dict[str, Any]:
+    coef = record.arrays["coef"]
+    first = 0 if record.facts.get("zero_based") is True else 1
+    names = record.feature_names or [str(j + first) for j in range(len(coef))]
+    largest = np.argsort(-np.abs(coef), kind="stable")[: max(0, top)]
+    return {
         "largest_weights": {names[j]: float(coef[j]) for j in largest if coef[j] != 0.0},
     }
 

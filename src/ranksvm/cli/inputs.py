@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
 from ranksvm.cli.options import DataOptions, Format
-from ranksvm.cli.output import UsageProblem, counted, note, progress
+from ranksvm.cli.output import UsageProblem, counted, progress
 from ranksvm.data.queries import QueryGroups
 from ranksvm.model_io import ModelRecord
 
 __all__ = [
     "Items",
-    "aligned_columns",
     "base_of",
     "check_finite",
     "look_at",
@@ -35,7 +34,6 @@ __all__ = [
     "read_any_model",
     "read_items",
     "read_scores",
-    "score_items",
 ]
 
 
@@ -272,92 +270,6 @@ def base_of(*records: ModelRecord) -> bool | None:
             "holds for the data with --zero-based or --one-based"
         )
     return bases.pop() if bases else None
-
-
-def score_items(record: ModelRecord, items: Items, jobs: int | None) -> Array:
-    """Scores of items under a model.
-
-    With feature names on both sides, columns are matched by name.  Without, features that the
-    training set did not have weigh nothing.
-    """
-    from ranksvm._threads import resolve_n_jobs
-    from ranksvm.maps.matrix import MatrixMap
-
-    check_finite(items)
-    coef = record.arrays["coef"]
-    weights = np.zeros(items.X.shape[1])
-    here, there = _matched(items, record.feature_names, len(coef), "model")
-    weights[here] = coef[there]
-    return MatrixMap(items.X, n_threads=resolve_n_jobs(jobs)).scores(weights)
-
-
-def aligned_columns(train: Items, items: Items) -> Any:
-    """X of some items with the columns of the training set, in their order."""
-    here, there = _matched(items, train.feature_names, train.X.shape[1], "training set")
-    n_features = train.X.shape[1]
-    X = items.X
-    if X.shape[1] == n_features and np.array_equal(here, there):
-        return X
-    if hasattr(X, "indptr"):
-        from scipy.sparse import csr_array
-
-        ones = (np.ones(len(here)), (here, there))
-        return (X @ csr_array(ones, shape=(X.shape[1], n_features))).tocsr()
-    aligned = np.zeros((X.shape[0], n_features))
-    aligned[:, there] = X[:, here]
-    return aligned
-
-
-def _matched(
-    items: Items, names: Sequence[str] | None, n_features: int, whose: str
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Columns of the items that somebody else has too, and where they are there."""
-    mine = items.feature_names
-    if mine is not None and names is None:
-        names = tuple(f"f{j + 1}" for j in range(n_features))  # as `ranksvm convert` calls them
-        if len(mine) < n_features:
-            note(f"{items.source} lacks {n_features - len(mine)} of {n_features} features: zero")
-        if not set(mine) <= set(names):
-            strange = next(name for name in mine if name not in set(names))
-            raise ValueError(
-                f"the {whose} has {n_features} features without names, and {items.source} has "
-                f"named columns, {strange!r} for example. Columns f1 to f{n_features} would be "
-                "matched; `ranksvm convert` writes such tables."
-            )
-        here = np.arange(len(mine))
-        return here, np.array([int(name[1:]) - 1 for name in mine], dtype=np.int64)
-    if names is not None and mine is not None:
-        columns = {name: j for j, name in enumerate(mine)}
-        missing = [name for name in names if name not in columns]
-        if missing:
-            raise ValueError(
-                f"{items.source} lacks {len(missing)} of the {n_features} features of the {whose}, "
-                f"among them {missing[0]!r}."
-            )
-        here = np.array([columns[name] for name in names], dtype=np.int64)
-        return here, np.arange(n_features)
-    if names is not None and items.X.shape[1] != n_features:
-        raise ValueError(
-            f"the {whose} has {n_features} features with names, {names[0]!r} for example, and "
-            f"{items.source} has {items.X.shape[1]} without. Use a table with these columns."
-        )
-    one_more = items.X.shape[1] == n_features + 1
-    if items.zero_based and items.base_guessed and one_more and not _uses_first(items.X):
-        raise ValueError(
-            f"{items.source} seems to count features from 1, and the {whose} counts from 0. Say "
-            "what holds for the data: --one-based or --zero-based."
-        )
-    if items.X.shape[1] > n_features:
-        note(
-            f"{items.source} has {items.X.shape[1]} features, the {whose} {n_features}: the others "
-            "weigh nothing"
-        )
-    both = np.arange(min(items.X.shape[1], n_features))
-    return both, both
-
-
-def _uses_first(X: Any) -> bool:
-    return bool((X.indices == 0).any() if hasattr(X, "indptr") else X[:, 0].any())
 
 
 def check_finite(items: Items) -> None:

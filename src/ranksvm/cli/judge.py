@@ -17,10 +17,10 @@ from ranksvm.cli.inputs import (
     read_any_model,
     read_items,
     read_scores,
-    score_items,
 )
 from ranksvm.cli.options import DataOptions, Rules
 from ranksvm.cli.output import UsageProblem, as_usage, show_json, show_table
+from ranksvm.cli.scoring import score_items
 from ranksvm.cli.write import check_output, open_output
 
 __all__ = ["Judged", "check_metrics", "compare", "default_metrics", "evaluate", "judge", "predict"]

@@ -33,6 +33,7 @@ __all__ = [
     "data_options",
     "format_named",
     "solver_options",
+    "value_of",
 ]
 
 
@@ -237,12 +238,17 @@ def solver_options(
 ) -> SolverOptions:
     """Options of the commands that train."""
     return SolverOptions(
-        None if loss is None else loss.value,
-        None if reduction is None else reduction.value,
+        value_of(loss),
+        value_of(reduction),
         solver.value,
         tol,
         max_iter,
     )
+
+
+def value_of(choice: StrEnum | None) -> str | None:
+    """Return the name of a choice, if there is one."""
+    return None if choice is None else choice.value
 
 
 def _debug_option(

@@ -114,7 +114,13 @@ def _failed(message: str, code: int, *, debug: bool) -> int:
 _OPTIONS: dict[str, str | Callable[[re.Match[str]], str]] = {
     r"\bzero_based=True": "--zero-based",
     r"\bqid='ignore'": "--ignore-qid",
-    r"\b(missing|duplicates)='(\w+)'": r"--\1 \2",
+    r"\b(missing|duplicates|approximation|dtype)='(\w+)'": r"--\1 \2",
+    r"\bapproximation=None": "no --approximation",
+    r"\bn_components=": "--components ",
+    r"\bn_components\b": "--components",
+    r"\bmemory_budget='([^']*)'": r"--memory \1",
+    r"\bmemory_budget\b": "--memory",
+    r"\bn_samples=": "",
     r"\bqid=, y= and sample_weight=": "--qid-column, --label-column and --docid-column",
     r"\b([Pp])ass (?=--)": lambda found: "Use " if found[1] == "P" else "use ",
 }

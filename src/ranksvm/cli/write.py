@@ -14,7 +14,7 @@ from ranksvm.cli.options import SUFFIXES
 from ranksvm.cli.output import UsageProblem
 from ranksvm.model_io import ModelRecord, write_model
 
-__all__ = ["check_output", "is_stdout", "open_output", "write_record"]
+__all__ = ["check_output", "is_stdout", "is_svmrank", "open_output", "write_record"]
 
 
 def is_stdout(path: str | None) -> bool:
@@ -55,10 +55,15 @@ def open_output(path: str) -> Iterator[BinaryIO]:
             yield file
 
 
+def is_svmrank(path: str) -> bool:
+    """Whether a name asks for SVM^rank's format."""
+    return path.lower().endswith(".dat")
+
+
 def write_record(path: str, record: ModelRecord) -> None:
     """Write a model: SVM^rank's format when the name ends in ``.dat``, else ours."""
     with _named_errors(path):
-        if path.lower().endswith(".dat"):
+        if is_svmrank(path):
             from ranksvm.export.svmrank import write_svmrank
 
             write_svmrank(path, record)

@@ -10,7 +10,8 @@ All that is not an array is one JSON text, its description, "ranksvm" in "__meta
 
     schema         1; a change of what the entries mean takes the next number
     written_by     version of the library
-    kind           what the arrays are; "linear": one weight per feature, "coef"
+    kind           what the arrays are, see :mod:`ranksvm.model_io.record`; "linear": one weight
+                   per feature, "coef"
     params         parameters of the estimator
     feature_names  one text per feature, or null
     facts          what is known of the training: objective, gap, number of pairs, ...

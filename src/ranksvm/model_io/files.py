@@ -144,7 +144,7 @@ def _to_bytes(record: ModelRecord) -> bytes:
         "feature_names": plain(names, "feature_names", depth=1),
         "facts": plain(dict(record.facts), "facts", depth=1),
     }
-    check_model(record.kind, arrays, entries["feature_names"])
+    check_model(record.kind, arrays, entries["feature_names"], record.facts)
     entries["sha256"] = checksum(entries, arrays)
     # One text only: older versions of safetensors write several in no fixed order.
     content = safetensors.save(arrays, metadata={TEXT: to_json(entries)})
@@ -189,7 +189,7 @@ class _Reader:
             self._refuse("damaged or edited: its checksum does not fit its content", COPY_AGAIN)
         names = values["feature_names"]
         try:
-            check_model(values["kind"], arrays, names)
+            check_model(values["kind"], arrays, names, values["facts"])
         except ValueError as error:
             self._refuse(f"not a model that can be used ({error})", GIVE_ANOTHER)
         return ModelRecord(

@@ -1,13 +1,24 @@
 """What a saved model is, whatever holds it: a kind, arrays, names, parameters and facts.
 
-A kind says which arrays there are, of which type and shape, and what their last axis runs over.  A
-new kind of model is one entry in ``KINDS``.
+A kind says which arrays there are, of which type, and what their axes run over: axes of one name
+have one length.  A new kind of model is one entry in ``KINDS``.
+
+    linear             coef (features)
+    kernel             coef (points), support (points), points (points, features)
+    kernel_sparse      coef (points), support (points), and the points as CSR
+    nystroem           coef (points), points (points, features)
+    nystroem_sparse    coef (points), and the points as CSR
+    fourier            coef (points), shift (points), points (points, features)
+    precomputed        coef (points), support (points)
+
+CSR is data (values), indices (values) and indptr (one more than points), columns ascending in every
+row.  Kinds without an axis of features have their number among the facts, "n_features".
 """
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,11 +39,11 @@ class ModelRecord:
     Attributes
     ----------
     kind : str
-        "linear".
+        One of ``KINDS``.
     params : mapping
         Parameters of the estimator by name.
     arrays : mapping of str to ndarray
-        For "linear": "coef", float64 of shape (n_features,).
+        Those of the kind, for "linear": "coef", float64 of shape (n_features,).
     feature_names : tuple of str or None
         As many as there are features.
     facts : mapping
@@ -51,27 +62,118 @@ class ModelRecord:
     feature_names: tuple[str, ...] | None
     facts: Mapping[str, Any]
 
+    @property
+    def n_features(self) -> int:
+        """Number of features of an item."""
+        return KINDS[self.kind].n_features(self.arrays, self.facts)
+
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """Type and number of dimensions of an array; all its values must be finite."""
+    """Type of an array and what its axes run over; all its values must be finite."""
 
     dtype: np.dtype[Any]
-    ndim: int
+    axes: tuple[str, ...]
+
+
+Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Arrays of a kind of model, and the one whose last axis runs over the features."""
+    """Arrays of a kind of model, and what else must hold of them given the number of features."""
 
     arrays: Mapping[str, ArraySpec]
-    features: str
+    check: Callable[[Arrays, int], None] | None = None
+
+    def n_features(self, arrays: Arrays, facts: Mapping[str, Any]) -> int:
+        """Return the length of the axis of features, or what the facts tell; ValueError if none."""
+        told = facts.get("n_features")
+        for name, spec in self.arrays.items():
+            if FEATURES in spec.axes:
+                found = int(arrays[name].shape[spec.axes.index(FEATURES)])
+                if told is not None and told != found:
+                    raise ValueError(
+                        f"n_features among the facts is {reprlib.repr(told)}, and array {name!r} "
+                        f"has {found}"
+                    )
+                return found
+        if type(told) is not int or not 0 <= told < 2**63:
+            raise ValueError(
+                f"n_features among the facts must be a number of features; got {reprlib.repr(told)}"
+            )
+        return told
 
 
-KINDS = {"linear": Kind({"coef": ArraySpec(np.dtype(np.float64), 1)}, features="coef")}
+def _check_csr(arrays: Arrays, n_features: int) -> None:
+    """Raise unless indices and indptr are those of a sparse matrix in compressed rows."""
+    indices, indptr = arrays["indices"], arrays["indptr"]
+    n_points, n_values = arrays["coef"].size, indices.size
+    if indptr.size != n_points + 1:
+        raise ValueError(f"array 'indptr' must have {n_points + 1} values; got {indptr.size}")
+    if indptr[0] != 0 or indptr[-1] != n_values or (indptr[1:] < indptr[:-1]).any():
+        raise ValueError(f"array 'indptr' must ascend from 0 to {n_values}, the number of values")
+    if n_values and not (indices.min() >= 0 and indices.max() < n_features):
+        raise ValueError(
+            f"array 'indices' must lie in 0 to {n_features - 1}; got {int(indices.min())} to "
+            f"{int(indices.max())}"
+        )
+    ascends = indices[1:] > indices[:-1]
+    ascends[indptr[(indptr > 0) & (indptr < n_values)] - 1] = True  # from one row to the next
+    if not ascends.all():
+        raise ValueError(
+            f"array 'indices' must ascend in every row; it does not after place "
+            f"{int(np.argmin(ascends))}"
+        )
 
 
-def check_model(kind: str, arrays: Mapping[str, NDArray[Any]], feature_names: Any) -> None:
+def _check_support(arrays: Arrays, n_items: int | None = None) -> None:
+    """Raise unless the rows of the training set are such."""
+    support = arrays["support"]
+    if not support.size:
+        return
+    low, high = int(support.min()), int(support.max())
+    if low < 0 or (n_items is not None and high >= n_items):
+        most = "" if n_items is None else f" and at most {n_items - 1}"
+        raise ValueError(
+            f"array 'support' must be row numbers, at least 0{most}; got {low} to {high}"
+        )
+
+
+def _check_dense_support(arrays: Arrays, n_features: int) -> None:
+    del n_features
+    _check_support(arrays)
+
+
+def _check_sparse_support(arrays: Arrays, n_features: int) -> None:
+    _check_csr(arrays, n_features)
+    _check_support(arrays)
+
+
+FEATURES, POINTS, VALUES = "features", "points", "values"
+_FLOAT, _INTEGER = np.dtype(np.float64), np.dtype(np.int64)
+_COEF = {"coef": ArraySpec(_FLOAT, (POINTS,))}
+_SUPPORT = {"support": ArraySpec(_INTEGER, (POINTS,))}
+_SHIFT = {"shift": ArraySpec(_FLOAT, (POINTS,))}
+_DENSE = {"points": ArraySpec(_FLOAT, (POINTS, FEATURES))}
+_SPARSE = {
+    "data": ArraySpec(_FLOAT, (VALUES,)),
+    "indices": ArraySpec(_INTEGER, (VALUES,)),
+    "indptr": ArraySpec(_INTEGER, ("row bounds",)),
+}
+
+KINDS = {
+    "linear": Kind({"coef": ArraySpec(_FLOAT, (FEATURES,))}),
+    "kernel": Kind({**_COEF, **_SUPPORT, **_DENSE}, _check_dense_support),
+    "kernel_sparse": Kind({**_COEF, **_SUPPORT, **_SPARSE}, _check_sparse_support),
+    "nystroem": Kind({**_COEF, **_DENSE}),
+    "nystroem_sparse": Kind({**_COEF, **_SPARSE}, _check_csr),
+    "fourier": Kind({**_COEF, **_SHIFT, **_DENSE}),
+    "precomputed": Kind({**_COEF, **_SUPPORT}, _check_support),
+}
+
+
+def check_model(kind: str, arrays: Arrays, feature_names: Any, facts: Mapping[str, Any]) -> None:
     """Check that arrays and names make a model of a kind.
 
     Parameters
@@ -80,6 +182,7 @@ def check_model(kind: str, arrays: Mapping[str, NDArray[Any]], feature_names: An
     arrays : mapping of str to ndarray
         In any byte order.
     feature_names : list of str or None
+    facts : mapping
 
     Raises
     ------
@@ -93,11 +196,21 @@ def check_model(kind: str, arrays: Mapping[str, NDArray[Any]], feature_names: An
         raise ValueError(
             f"a {kind} model has the arrays {listed(specs)}; got {listed(arrays) or 'none'}"
         )
+    lengths: dict[str, tuple[int, str]] = {}
     for name, spec in specs.items():
         _check_array(name, spec, arrays[name])
-    n_features = arrays[KINDS[kind].features].shape[-1]
+        for axis, length in zip(spec.axes, arrays[name].shape, strict=True):
+            expected, other = lengths.setdefault(axis, (length, name))
+            if length != expected:
+                raise ValueError(
+                    f"array {name!r} has {length} {axis}, and array {other!r} has {expected}"
+                )
+    n_features = KINDS[kind].n_features(arrays, facts)
     if n_features == 0:
         raise ValueError("the model has no features")
+    further = KINDS[kind].check
+    if further is not None:
+        further(arrays, n_features)
     if feature_names is None:
         return
     if not all(isinstance(name, str) for name in feature_names):
@@ -107,10 +220,10 @@ def check_model(kind: str, arrays: Mapping[str, NDArray[Any]], feature_names: An
 
 
 def _check_array(name: str, spec: ArraySpec, array: NDArray[Any]) -> None:
-    if array.dtype.newbyteorder("=") != spec.dtype or array.ndim != spec.ndim:
+    if array.dtype.newbyteorder("=") != spec.dtype or array.ndim != len(spec.axes):
         raise ValueError(
-            f"array {name!r} must be {spec.dtype} with {spec.ndim} dimension(s); got {array.dtype} "
-            f"of shape {array.shape}"
+            f"array {name!r} must be {spec.dtype} with {len(spec.axes)} dimension(s); got "
+            f"{array.dtype} of shape {array.shape}"
         )
     wrong = ~np.isfinite(array)
     if wrong.any():

@@ -1,8 +1,8 @@
 """One split at a time, or several at once: fit the path, score what was held out.
 
-A path that is done can guide the others (see :mod:`ranksvm.model_selection.path`): its coefficients
-are kept with their scores for *all* items of the set, which are known already, on one side from the
-fit and on the other from the metric.
+A path that is done can guide the others (see :mod:`ranksvm.model_selection.path`) if coefficients
+mean the same on every training part: it is kept with the scores for *all* items of the set, which
+are known already, on one side from the fit and on the other from the metric.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -19,11 +19,10 @@ import numpy as np
 
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
-from ranksvm.maps.matrix import MatrixMap
 from ranksvm.metrics import evaluate
 from ranksvm.model_selection.path import Guide, fit_path
 from ranksvm.model_selection.splitters import Rows
-from ranksvm.training import Fit, LinearProblem, LinearSettings, Point
+from ranksvm.training import Fit, KernelProblem, LinearProblem, Point, Settings, make_problem
 
 __all__ = [
     "HeldOut",
@@ -31,7 +30,7 @@ __all__ = [
     "SplitResult",
     "SplitTask",
     "TrainingSet",
-    "fold_split",
+    "make_splits",
     "run_in_parallel",
     "take_metric",
 ]
@@ -69,7 +68,7 @@ class TrainingSet(NamedTuple):
     X: Any
     utility: Array
     groups: QueryGroups
-    settings: LinearSettings
+    settings: Settings
     item_weight: Array | None = None
     query_weight: Array | None = None
 
@@ -78,15 +77,15 @@ class TrainingSet(NamedTuple):
         """Query number of every item; None when there is one global ranking."""
         return None if self.groups.n_queries == 1 else self.groups.index
 
-    def problem(self, rows: Rows, n_threads: int) -> LinearProblem:
-        everything = rows.size == len(self.utility) and bool((np.diff(rows) == 1).all())
-        if everything:
+    def problem(self, rows: Rows, n_threads: int) -> LinearProblem | KernelProblem:
+        """Make the problem of some items."""
+        if self._is_all(rows):
             groups, query_weight = self.groups, self.query_weight
         else:
             groups = QueryGroups.from_qid(self.groups.index[rows], rows.size)
             query_weight = None if self.query_weight is None else self.query_weight[groups.ids]
-        return LinearProblem(
-            self.X if everything else _rows_of(self.X, rows),
+        return make_problem(
+            self.features(rows, rows),
             self.utility[rows],
             groups,
             self.settings,
@@ -95,16 +94,27 @@ class TrainingSet(NamedTuple):
             n_threads=n_threads,
         )
 
-    def held_out(self, rows: Rows) -> HeldOut:
+    def held_out(self, rows: Rows, train: Rows) -> HeldOut:
+        """Items to take the metric on, for a model of others."""
         ids = self.ids
         return HeldOut(
-            _rows_of(self.X, rows), self.utility[rows], None if ids is None else ids[rows]
+            self.features(rows, train), self.utility[rows], None if ids is None else ids[rows]
         )
+
+    def features(self, rows: Rows, train: Rows) -> Any:
+        """X of some items, as a model of the items ``train`` takes it."""
+        if self.settings.is_pairwise and not self._is_all(train):
+            return self.X[np.ix_(rows, train)]
+        return self.X if self._is_all(rows) else _rows_of(self.X, rows)
+
+    def _is_all(self, rows: Rows) -> bool:
+        return rows.size == len(self.utility) and bool((np.diff(rows) == 1).all())
 
 
 class SplitResult(NamedTuple):
     """Of one split: fits and scores by C, seconds of each fit, and the path for others to follow.
 
+    Making the problem ready counts as part of the fit for the smallest C.
     ``guide`` has by C the coefficients and their scores for all items of the set; ``undefined``
     says why the scores are NaN, if they are.
     """
@@ -139,13 +149,16 @@ class SplitTask:
         keep: bool = False,
         stop: threading.Event | None = None,
     ) -> SplitResult:
-        """Fit the path of a split and score it; ``keep`` what can guide other splits."""
+        """Fit the path of a split and score it; ``keep`` what can guide other splits.
+
+        That takes settings whose coefficients mean the same on every set.
+        """
+        seconds = [0.0] * self.Cs.size
+        clock = time.perf_counter()
         try:
             problem = self.items.problem(split.train, n_threads)
         except ValueError as error:
             raise ValueError(f"{split.name}: {error}") from error
-        seconds = [0.0] * self.Cs.size
-        clock = time.perf_counter()
 
         def look(*_: Any) -> None:
             if stop is not None and stop.is_set():
@@ -166,9 +179,8 @@ class SplitTask:
         held_out = split.held_out
         if held_out is None:
             assert split.test is not None
-            held_out = self.items.held_out(split.test)
-        score_map = MatrixMap(held_out.X, n_threads=n_threads)
-        found = [score_map.scores(fit.coef) for fit in fits]
+            held_out = self.items.held_out(split.test, split.train)
+        found = problem.score(held_out.X, fits)
         undefined = None
         try:
             scores = [
@@ -179,29 +191,34 @@ class SplitTask:
             # The name is known and the utilities of the set will do: it is for want of queries.
             undefined = f"{split.name}, held-out part: {error}"
             scores = [np.nan] * len(fits)
-        kept = self._for_others(split, fits, found, n_threads) if keep else None
+        kept = self._for_others(problem, split, fits, found) if keep else None
         # The scores of the training items have served.
         short = [_without_scores(fit) for fit in fits]
         return SplitResult(short, scores, seconds, kept, undefined)
 
     def _for_others(
-        self, split: Split, fits: list[Fit], found: list[Array], n_threads: int
+        self,
+        problem: LinearProblem | KernelProblem,
+        split: Split,
+        fits: list[Fit],
+        found: list[Array],
     ) -> list[Point]:
         assert split.test is not None
         n_items = len(self.items.utility)
         left = np.ones(n_items, dtype=np.bool_)
         left[split.train] = left[split.test] = False
         rest = np.flatnonzero(left)  # nothing, unless the folds leave items out
-        rest_map = (
-            MatrixMap(_rows_of(self.items.X, rest), n_threads=n_threads) if rest.size else None
+        left_out = (
+            problem.score(_rows_of(self.items.X, rest), fits)
+            if rest.size
+            else [np.empty(0)] * len(fits)
         )
         points = []
-        for fit, scores in zip(fits, found, strict=True):
+        for fit, scores, others in zip(fits, found, left_out, strict=True):
             full = np.empty(n_items)
             full[split.test] = scores
             full[split.train] = fit.point.scores
-            if rest_map is not None:
-                full[rest] = rest_map.scores(fit.coef)
+            full[rest] = others
             points.append(Point(fit.coef, full))
         return points
 
@@ -253,6 +270,22 @@ def run_in_parallel(
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     return [future.result() for future in futures]
+
+
+def make_splits(
+    items: TrainingSet,
+    folds: Iterable[tuple[Any, Any]] | None,
+    validation: HeldOut | None,
+) -> list[Split]:
+    """Check folds, or make one split of a validation set."""
+    if (folds is None) == (validation is None):
+        raise ValueError("give either folds or a validation set")
+    if validation is not None:
+        return [Split("validation set", np.arange(len(items.utility)), None, validation)]
+    parts = list(folds or ())
+    if not parts:
+        raise ValueError("there is no fold: give at least one pair of (train, test)")
+    return [fold_split(items, k, *pair) for k, pair in enumerate(parts, start=1)]
 
 
 def fold_split(items: TrainingSet, number: int, train: Any, test: Any) -> Split:

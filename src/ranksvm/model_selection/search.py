@@ -2,7 +2,9 @@
 
 Every split is a training part and a held-out part.  The path over all C is fitted on the first
 (:mod:`ranksvm.model_selection.path`), the metric taken on the second.  The first split is solved by
-itself, with all threads; its path then guides those of the others, which run in parallel.  Neither
+itself, with all threads; its path then guides those of the others, which run in parallel.  Of
+models whose coefficients belong to items, kernel models, one path cannot guide another, and there
+is memory for one at a time: their splits run one after the other, each with all threads.  Neither
 the number of threads nor the order in which splits end changes a bit of the result.
 
 The useful C.  Over the *mean* of the pairs C = 50 is a fair start on sets of very different kinds,
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,17 +29,26 @@ from ranksvm.data.queries import QueryGroups
 from ranksvm.model_selection.path import check_Cs
 from ranksvm.model_selection.runs import (
     HeldOut,
-    Split,
     SplitResult,
     SplitTask,
     TrainingSet,
-    fold_split,
+    make_splits,
     run_in_parallel,
     take_metric,
 )
-from ranksvm.training import REDUCTIONS, Fit, LinearSettings
+from ranksvm.training import REDUCTIONS, Fit, Settings
 
-__all__ = ["HeldOut", "PathSearch", "Progress", "default_Cs", "search_path"]
+__all__ = [
+    "DIGITS",
+    "HeldOut",
+    "PathSearch",
+    "Progress",
+    "Search",
+    "Tally",
+    "default_Cs",
+    "edge_of",
+    "search_path",
+]
 
 # Called with what is done, what there is to do, and a line about what was done last.
 Progress = Callable[[int, int, str], Any]
@@ -45,7 +56,7 @@ Progress = Callable[[int, int, str], Any]
 _MIDDLE_C = 50.0
 _SMALLEST, _LARGEST = -3.0, 6.0  # powers of 4 away from it
 # Means that agree to so many digits count as equal.
-_DIGITS = 12
+DIGITS = 12
 
 
 def default_Cs(n: int, reduction: str, pair_weight: float) -> Array:
@@ -71,6 +82,43 @@ def default_Cs(n: int, reduction: str, pair_weight: float) -> Array:
     return Cs / pair_weight if reduction == "sum" else Cs
 
 
+class Search(Protocol):
+    """What every search can tell; candidates stand in one row, whatever the grid is."""
+
+    @property
+    def metric(self) -> str: ...
+    @property
+    def shortfalls(self) -> tuple[str, ...]: ...
+    @property
+    def undefined(self) -> tuple[str, ...]: ...
+    @property
+    def edges(self) -> tuple[str, ...]: ...
+    @property
+    def Cs(self) -> Array: ...
+    @property
+    def best_C(self) -> float: ...
+    @property
+    def best_score(self) -> float: ...
+
+    @property
+    def params(self) -> dict[str, Array]:
+        """Parameters of the candidates by name, each of shape (n_candidates,)."""
+        ...
+
+    @property
+    def best_index(self) -> int:
+        """Place of the best candidate."""
+        ...
+
+    def flat(self, name: str) -> Array:
+        """Values of an attribute by split and candidate, shape (n_splits, n_candidates)."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """Return how the choice was made, as the file of a model tells it."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class PathSearch:
     """What every C is worth.
@@ -85,8 +133,8 @@ class PathSearch:
     objectives, gaps, seconds : ndarray of shape (n_splits, n_C)
         Of the fits on the training parts; the certified gap is that of each fit on its own.
     n_iter, n_products : ndarray of int64, shape (n_splits, n_C)
-    mean_coef : ndarray of shape (n_C, n_features)
-        Mean over the splits: a good start for a fit on everything.
+    mean_coef : ndarray of shape (n_C, n_features) or None
+        Mean over the splits, a good start for a fit on everything; None of kernel models.
     shortfalls : tuple of str
         What to say about fits that ended before their tolerance.
     undefined : tuple of str
@@ -102,7 +150,7 @@ class PathSearch:
     seconds: Array
     n_iter: NDArray[np.int64]
     n_products: NDArray[np.int64]
-    mean_coef: Array
+    mean_coef: Array | None
     shortfalls: tuple[str, ...]
     undefined: tuple[str, ...]
 
@@ -115,7 +163,7 @@ class PathSearch:
     @property
     def best_index(self) -> int:
         """Place of the best C: the highest mean score, and of equal ones the smallest C."""
-        mean = np.round(self.mean_scores, _DIGITS)
+        mean = np.round(self.mean_scores, DIGITS)
         best = np.flatnonzero(mean == mean.max())
         return int(best[np.argmin(self.Cs[best])])
 
@@ -130,23 +178,48 @@ class PathSearch:
         return float(self.mean_scores[self.best_index])
 
     @property
-    def edge(self) -> str | None:
-        """A sentence when the best C is the smallest or the largest one; or None."""
-        if self.Cs.size < 2 or self.best_C not in (self.Cs.min(), self.Cs.max()):
-            return None
-        smallest = self.best_C == self.Cs.min()
-        return (
-            f"the best C, {self.best_C:g}, is the {'smallest' if smallest else 'largest'} of the "
-            f"grid, and a {'smaller' if smallest else 'larger'} one may be better. Give Cs that "
-            "reach further."
-        )
+    def edges(self) -> tuple[str, ...]:
+        """A sentence when the best C is the smallest or the largest one."""
+        edge = edge_of("C", self.best_C, self.Cs)
+        return () if edge is None else (edge,)
+
+    @property
+    def params(self) -> dict[str, Array]:
+        """What was tried."""
+        return {"C": self.Cs}
+
+    def flat(self, name: str) -> Array:
+        """Values of an attribute by split and candidate, shape (n_splits, n_C)."""
+        values: Array = getattr(self, name)
+        return values
+
+    def facts(self) -> dict[str, Any]:
+        """Return how C was chosen, as the file of a model tells it."""
+        return {
+            "metric": self.metric,
+            "conventions": self.conventions,
+            "Cs": self.Cs.tolist(),
+            "mean_scores": self.mean_scores.tolist(),
+        }
+
+
+def edge_of(name: str, best: float, grid: Array) -> str | None:
+    """Return a sentence when the best of a grid is its smallest or largest value; or None."""
+    if grid.size < 2 or best not in (grid.min(), grid.max()):
+        return None
+    smallest = best == grid.min()
+    return (
+        f"the best {name}, {best:g}, is the {'smallest' if smallest else 'largest'} of the grid, "
+        f"and a {'smaller' if smallest else 'larger'} one may be better. Give {name}s that reach "
+        "further."
+    )
 
 
 def search_path(
     X: Any,
     utility: Array,
     groups: QueryGroups,
-    settings: LinearSettings,
+    settings: Settings,
     Cs: Sequence[float] | Array,
     *,
     folds: Iterable[tuple[Any, Any]] | None = None,
@@ -165,7 +238,7 @@ def search_path(
     X : ndarray, CSR or CSC of shape (n_items, n_features), float32 or float64, finite
     utility : ndarray of float64, shape (n_items,), finite
     groups : QueryGroups
-    settings : LinearSettings
+    settings : LinearSettings or KernelSettings
         Its C plays no part.
     Cs : sequence of float
         Positive and different.
@@ -180,7 +253,8 @@ def search_path(
     query_weight : ndarray of shape (n_queries,) or None
         Likewise.
     n_threads : int
-        In all: as many splits at a time, and what is left over inside them.
+        In all: as many splits at a time, and what is left over inside them; all of them inside
+        the fits of kernel models.
     progress : callable or None
         Called as ``progress(done, total, message)`` after every fit, from the calling thread.
 
@@ -194,31 +268,25 @@ def search_path(
         If a split cannot be used; the message says which one.
     """
     grid = check_Cs(Cs)
-    if (folds is None) == (validation is None):
-        raise ValueError("give either folds or a validation set")
     items = TrainingSet(X, utility, groups, settings, item_weight, query_weight)
+    splits = make_splits(items, folds, validation)
     take_metric(utility, utility, items.ids, metric, conventions)  # its errors before any work
-    if validation is not None:
-        splits = [Split("validation set", np.arange(len(utility)), None, validation)]
-    else:
-        parts = list(folds or ())
-        if not parts:
-            raise ValueError("there is no fold: give at least one pair of (train, test)")
-        splits = [fold_split(items, k, *pair) for k, pair in enumerate(parts, start=1)]
     task = SplitTask(items, grid, metric, conventions)
-    tally = _Tally(len(splits) * grid.size, progress)
+    tally = Tally(len(splits) * grid.size, progress)
     first, *others = splits
-    results = [task.run(first, n_threads, tally.add, keep=bool(others))]
+    together = settings.shares_coefficients
+    results = [task.run(first, n_threads, tally.add, keep=together and bool(others))]
     guide = results[0].guide
-    workers = min(n_threads, len(others))
+    workers = min(n_threads, len(others)) if together else 1
     if workers > 1:
         results += run_in_parallel(task, others, workers, n_threads // workers, guide, tally.add)
     else:
         results += [task.run(split, n_threads, tally.add, guide=guide) for split in others]
-    return _gather(results, grid, metric, conventions)
+    mean_coef = _mean_coef(results) if together else None
+    return _gather(results, grid, metric, conventions, mean_coef)
 
 
-class _Tally:
+class Tally:
     """Counts what is done and passes it on."""
 
     def __init__(self, total: int, progress: Progress | None) -> None:
@@ -232,17 +300,27 @@ class _Tally:
             self._progress(self._done, self._total, message)
 
 
-def _gather(results: Sequence[SplitResult], Cs: Array, metric: str, conventions: str) -> PathSearch:
+def _mean_coef(results: Sequence[SplitResult]) -> Array:
+    mean = np.zeros((len(results[0].fits), results[0].fits[0].coef.size))
+    for one in results:
+        for row, fit in zip(mean, one.fits, strict=True):
+            row += fit.coef / len(results)
+    return mean
+
+
+def _gather(
+    results: Sequence[SplitResult],
+    Cs: Array,
+    metric: str,
+    conventions: str,
+    mean_coef: Array | None,
+) -> PathSearch:
     def table(quantity: Callable[[Fit], Any], dtype: Any = np.float64) -> Any:
         return np.array([[quantity(fit) for fit in one.fits] for one in results], dtype=dtype)
 
     undefined = [one.undefined for one in results if one.undefined is not None]
     if len(undefined) == len(results):
         raise ValueError(f"there is no split to score C on. {undefined[0]}")
-    mean_coef = np.zeros((Cs.size, results[0].fits[0].coef.size))
-    for one in results:
-        for row, fit in zip(mean_coef, one.fits, strict=True):
-            row += fit.coef / len(results)
     shortfalls = [fit.shortfall for one in results for fit in one.fits]
     return PathSearch(
         Cs=Cs,

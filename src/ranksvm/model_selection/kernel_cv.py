@@ -1,0 +1,218 @@
+"""Kernel RankSVM that chooses its C and gamma.
+
+Of the pairs with the best mean score over the splits it is the one with the smallest C, and of
+those the smallest gamma: the most regular, then the smoothest.  :mod:`ranksvm.model_selection.grid`
+does the work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from ranksvm._vectors import Array
+from ranksvm.estimators.base import TrainingData
+from ranksvm.estimators.kernel import KernelRankSVM, as_rows
+from ranksvm.maps.gram_checks import check_gram
+from ranksvm.model_selection.grid import GridSearch, default_gammas, has_gamma, search_grid
+from ranksvm.model_selection.search_cv import SearchCV, is_count
+from ranksvm.training import KernelSettings
+
+__all__ = ["KernelRankSVMCV"]
+
+
+class KernelRankSVMCV(SearchCV):
+    """Ranking SVM with a kernel, C and gamma chosen by cross-validation or on a validation set.
+
+    Parameters
+    ----------
+    Cs : int or sequence of float, default=10
+        Values of C to try, or how many: log-spaced around what is right for most sets, with
+        ``reduction="sum"`` scaled by the number of pairs.
+    gammas : int or sequence of float, default=5
+        Values of gamma to try, or how many: powers of 4 around "scale".  A kernel without gamma
+        ("linear", "precomputed", a callable) has one row in the grid, whatever the number.
+    kernel, degree, coef0, approximation, n_components, landmarks, loss, reduction, solver, \
+counting, tol, max_iter, memory_budget, dtype
+        As for :class:`ranksvm.KernelRankSVM`.  Every fit is certified to ``tol``.
+    cv : int, splitter or iterable of (train, test), default=5
+        Number of folds, each of whole queries (without queries, of items dealt out in the order
+        of their utilities); a splitter such as :class:`QueryKFold`, which is given qid as
+        ``groups``; or row numbers.
+    metric : str, default="pairwise_accuracy"
+        What is to be as large as possible: any name that :func:`ranksvm.metrics.evaluate` knows,
+        for example "ndcg@10" or "map".
+    conventions : {"standard", "letor"}, default="standard"
+        Whose definition of the metric.
+    refit : bool, default=True
+        Fit on everything with the chosen pair.  Without, there is no model to predict with.
+    checkpoint : path-like or None, default=None
+        File to keep finished parts of the search in: a fit that was interrupted goes on from
+        there.  The file of another search is refused; it stays when the fit is done.
+    random_state : int, RandomState or None, default=None
+        For landmarks and random features, the same in all fits.
+    n_jobs : int or None, default=None
+        Threads; None or -1 for all cores.  They work inside the fits, one fit at a time.
+    verbose : int, default=0
+        1 shows a progress bar on a terminal (with rich installed), or else logs every fit (logger
+        "ranksvm").
+
+    Attributes
+    ----------
+    C_, gamma_ : float
+        The chosen pair; ``gamma_`` only if the kernel has one.
+    best_index_, best_score_ : int, float
+        Its place in the table, and its mean score.
+    Cs_ : ndarray of shape (n_C,)
+    gammas_ : ndarray of shape (n_gamma,)
+        The grid.
+    cv_results_ : dict of str to ndarray of shape (n_gamma * n_C,)
+        ``param_gamma`` and ``param_C``, C fastest; the rest as for
+        :class:`ranksvm.LinearRankSVMCV`.
+    n_splits_ : int
+    best_estimator_ : KernelRankSVM
+        Fitted on everything, with the random state of the search; like the rest below only with
+        ``refit``.
+    objective_, gap_ : float
+        Of ``best_estimator_``; ``objective_`` minus the optimum is at most ``gap_``.
+    n_iter_ : int
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only when X had feature names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ranksvm.model_selection import KernelRankSVMCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2.0, 2.0, (120, 1))
+    >>> y = np.cos(3.0 * X[:, 0]) + rng.normal(0.0, 0.5, 120)  # no linear function has this order
+    >>> model = KernelRankSVMCV([1.0, 100.0, 1e4], [0.01, 1.0, 100.0], cv=3).fit(X, y)
+    >>> model.gamma_
+    1.0
+    >>> model.cv_results_["mean_test_score"].shape
+    (9,)
+    """
+
+    gamma_: float
+    gammas_: Array
+    best_estimator_: KernelRankSVM
+    _by_hand: ClassVar[str] = "KernelRankSVM(model.C_, gamma=model.gamma_)"
+
+    def __init__(
+        self,
+        Cs: Any = 10,
+        gammas: Any = 5,
+        *,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        degree: int = 3,
+        coef0: float = 1.0,
+        approximation: str | None = None,
+        n_components: int = 500,
+        landmarks: str = "uniform",
+        loss: str = "squared_hinge",
+        reduction: str = "mean",
+        solver: str = "auto",
+        counting: str = "auto",
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        memory_budget: int | str = "4GB",
+        dtype: str = "float64",
+        cv: Any = 5,
+        metric: str = "pairwise_accuracy",
+        conventions: str = "standard",
+        refit: bool = True,
+        checkpoint: str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.Cs = Cs
+        self.gammas = gammas
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.approximation = approximation
+        self.n_components = n_components
+        self.landmarks = landmarks
+        self.loss = loss
+        self.reduction = reduction
+        self.solver = solver
+        self.counting = counting
+        self.tol = tol
+        self.max_iter = max_iter
+        self.memory_budget = memory_budget
+        self.dtype = dtype
+        self.cv = cv
+        self.metric = metric
+        self.conventions = conventions
+        self.refit = refit
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def _run(
+        self,
+        data: TrainingData,
+        settings: KernelSettings,
+        Cs: Any,
+        n_threads: int,
+        **options: Any,
+    ) -> GridSearch:
+        X = as_rows(data.X)
+        if settings.is_pairwise:
+            X = check_gram(X, n_threads=n_threads)
+        gammas = self.gammas
+        if is_count(gammas):
+            named = has_gamma(settings)
+            gammas = default_gammas(X, int(gammas), data.item_weight) if named else None
+        return search_grid(
+            X,
+            data.utility,
+            data.groups,
+            settings,
+            Cs,
+            gammas,
+            n_threads=n_threads,
+            checkpoint=self.checkpoint,
+            **options,
+        )
+
+    def _unfitted(self, search: GridSearch | None = None) -> KernelRankSVM:
+        chosen: dict[str, Any] = {"random_state": self.random_state}
+        if search is not None:
+            chosen = {"C": search.best_C, "random_state": search.random_state}
+            if search.has_gamma:
+                chosen["gamma"] = search.best_gamma
+        return KernelRankSVM(
+            **chosen,
+            kernel=self.kernel,
+            degree=self.degree,
+            coef0=self.coef0,
+            approximation=self.approximation,
+            n_components=self.n_components,
+            landmarks=self.landmarks,
+            loss=self.loss,
+            reduction=self.reduction,
+            solver=self.solver,
+            counting=self.counting,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            memory_budget=self.memory_budget,
+            dtype=self.dtype,
+            n_jobs=self.n_jobs,
+        )
+
+    def _keep(self, search: GridSearch, model: KernelRankSVM | None) -> None:
+        super()._keep(search, model)
+        self.gammas_ = search.gammas
+        self.__dict__.pop("gamma_", None)
+        if search.has_gamma:
+            self.gamma_ = search.best_gamma

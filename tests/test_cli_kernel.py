@@ -1,0 +1,456 @@
+"""The commands with kernel models: what they learn, tell, write and refuse."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ranksvm
+from ranksvm import KernelRankSVM, LinearRankSVM
+from ranksvm.cli import main
+from ranksvm.data import load_letor, save_letor
+from ranksvm.datasets import make_ranking
+from ranksvm.metrics import evaluate
+from ranksvm.model_io import ModelRecord, files, read_model
+
+NAMES = [f"n{j}" for j in range(5)]
+
+
+@pytest.fixture(scope="module")
+def samples():
+    return {
+        name: make_ranking(n, (3, 9), 5, random_state=seed)
+        for seed, (name, n) in enumerate({"train": 18, "valid": 10, "test": 10}.items())
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(samples, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    for name, (X, y, qid, _) in samples.items():
+        save_letor(folder / f"{name}.txt", X, y, qid)
+        frame = pd.DataFrame(X, columns=NAMES).assign(label=y, qid=qid)
+        frame.to_csv(folder / f"{name}.csv", index=False)
+        frame[["qid", *NAMES[::-1], "label"]].to_csv(folder / f"{name}-turned.csv", index=False)
+    return folder
+
+
+@pytest.fixture
+def run(capsysbinary, monkeypatch):
+    """Run a command in this process; gives exit code, stdout and stderr."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b""))))
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        out, err = capsysbinary.readouterr()
+        return ended.value.code or 0, out.decode(), err.decode()
+
+    return run
+
+
+@pytest.fixture
+def good(run):
+    """The same for commands that have to go well, and say nothing on stderr; gives stdout."""
+
+    def good(*arguments) -> str:
+        code, out, err = run(*arguments)
+        assert (code, err) == (0, "")
+        return out
+
+    return good
+
+
+def scores_of(text: str) -> np.ndarray:
+    return np.array([float(line) for line in text.splitlines()])
+
+
+# --- train ---------------------------------------------------------------------------------------
+
+WAYS = {
+    "exact": (["--kernel", "rbf"], {}),
+    "poly": (
+        ["--kernel", "poly", "--gamma", "2^-3", "--degree", "2", "--coef0", "0.5"],
+        {"kernel": "poly", "gamma": 0.125, "degree": 2, "coef0": 0.5},
+    ),
+    "nystroem": (
+        ["--kernel", "laplacian", "--approximation", "nystroem", "--components", "9",
+         "--landmarks", "leverage", "--seed", "7", "--dtype", "float32", "--memory", "1GB"],
+        {"kernel": "laplacian", "approximation": "nystroem", "n_components": 9,
+         "landmarks": "leverage", "random_state": 7, "dtype": "float32", "memory_budget": "1GB"},
+    ),
+    "fourier": (
+        ["--kernel", "rbf", "--gamma", "auto", "--approximation", "fourier", "--components", "20",
+         "--loss", "hinge", "--reduction", "query_mean"],
+        {"gamma": "auto", "approximation": "fourier", "n_components": 20, "random_state": 0,
+         "loss": "hinge", "reduction": "query_mean"},
+    ),
+    "linear": (["--kernel", "linear"], {"kernel": "linear"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_train_saves_the_model_that_the_estimator_finds(good, folder, samples, tmp_path, way):
+    options, params = WAYS[way]
+    path = tmp_path / "m.safetensors"
+    out = good("train", folder / "train.txt", "-C", 20, *options, "-o", path)
+    expected = KernelRankSVM(20.0, **params).fit(*samples["train"][:3])
+    saved = ranksvm.load(path)
+    assert type(saved) is KernelRankSVM
+    X = samples["test"].X
+    assert np.array_equal(saved.predict(X), expected.predict(X))
+    assert saved.get_params() == expected.get_params()
+    assert saved.gamma_ == expected.gamma_
+    # What is told.
+    assert f"{expected.kernel} kernel" in out
+    assert f"{expected.n_products_} products" in out
+    if way != "linear":
+        assert f"gamma = {expected.gamma_:.6g}" in out
+    n_points = len(saved.dual_coef_) if hasattr(saved, "dual_coef_") else len(saved.coef_)
+    what = {"nystroem": "Nystrom landmarks", "fourier": "random Fourier features"}
+    assert f"{n_points} {what.get(way, 'support items')}" in out
+    assert "certified relative gap" in out
+    # The model in the other commands.
+    scored = good("predict", path, folder / "test.txt")
+    assert np.array_equal(scores_of(scored), saved.predict(load_letor(folder / "test.txt").X))
+    judged = json.loads(
+        good("evaluate", folder / "test.txt", "--model", path, "--json", "-m", "map")
+    )
+    sample = samples["test"]
+    found = evaluate(sample.y, expected.predict(sample.X), sample.qid, ["map"])
+    assert judged["metrics"]["map"] == pytest.approx(found["map"])
+    about = json.loads(good("info", path, "--json"))
+    assert about["kind"] == f"{read_model(path).kind} model"
+    assert about["kernel"] == expected.kernel
+    assert about["gamma"] == (None if way == "linear" else expected.gamma_)
+    assert about["support_items" if "support_" in vars(saved) else "components"] == n_points
+    assert about["objective"] == expected.objective_
+    assert about["relative_gap"] == expected.gap_ / expected.objective_
+    assert about["features"] == 5
+    assert "largest_weights" not in about
+    assert "objective" in good("info", path)
+    copy = tmp_path / "copy.safetensors"
+    good("convert", path, copy)
+    assert copy.read_bytes() == path.read_bytes()
+
+
+def test_train_judges_and_tells_in_json(good, folder, samples):
+    report = json.loads(
+        good("train", folder / "train.txt", "--kernel", "rbf", "--gamma", "0.1", "--valid",
+             folder / "valid.txt", "-m", "ndcg@5", "--conventions", "letor", "--json")
+    )  # fmt: skip
+    expected = KernelRankSVM(gamma=0.1).fit(*samples["train"][:3])
+    X, y, qid, _ = samples["valid"]
+    found = evaluate(y, expected.predict(X), qid, ["ndcg@5"], conventions="letor")
+    assert report["valid"] == pytest.approx(found)
+    assert report["settings"]["kernel"] == "rbf"
+    assert report["gamma"] == 0.1
+    assert report["support_items"] == len(expected.support_)
+    assert report["products"] == expected.n_products_
+
+
+def test_without_a_kernel_nothing_has_changed(good, folder, samples, tmp_path):
+    out = good("train", folder / "train.txt", "-o", tmp_path / "m")
+    assert "kernel," not in out
+    report = json.loads(good("train", folder / "train.txt", "--json"))
+    assert "gamma" not in report
+    assert "kernel" not in report["settings"]
+    assert type(ranksvm.load(tmp_path / "m")) is LinearRankSVM
+
+
+def test_columns_are_matched_by_name(good, run, folder, samples, tmp_path):
+    path = tmp_path / "m"
+    good("train", folder / "train.csv", "--kernel", "rbf", "-o", path)
+    expected = KernelRankSVM().fit(*samples["train"][:3]).predict(samples["test"].X)
+    for name in ("test.csv", "test-turned.csv"):
+        assert np.allclose(scores_of(good("predict", path, folder / name)), expected, atol=1e-9)
+    frame = pd.read_csv(folder / "test.csv")
+    assert np.allclose(ranksvm.load(path).predict(frame[NAMES]), expected, atol=1e-9)
+    frame.drop(columns="n3").to_csv(tmp_path / "less.csv", index=False)
+    code, _, err = run("predict", path, tmp_path / "less.csv")
+    assert code == 3
+    assert "'n3'" in err
+
+
+def test_columns_that_one_side_lacks_are_zero(run, good, folder, samples, tmp_path):
+    X, y, qid, _ = samples["test"]
+    sparse = tmp_path / "sparse.txt"
+    wide = np.zeros((len(y), 300))  # so many zeros that it is read as CSR
+    wide[:, :3] = X[:, :3]
+    wide[0, 299] = 5.0
+    save_letor(sparse, wide, y, qid)
+    assert hasattr(load_letor(sparse).X, "indptr")
+    for kernel in ("rbf", "poly"):
+        path = tmp_path / kernel
+        good("train", folder / "train.txt", "--kernel", kernel, "-o", path)
+        code, out, err = run("predict", path, sparse)
+        assert code == 0
+        assert "300 features, the model 5: the others weigh nothing" in err
+        assert np.allclose(scores_of(out), ranksvm.load(path).predict(wide[:, :5]), atol=1e-9)
+        # A sparse model, and items with fewer columns than it has.
+        good("train", sparse, "--kernel", kernel, "-o", tmp_path / "sparse-model")
+        assert read_model(tmp_path / "sparse-model").kind == "kernel_sparse"
+        out = good("predict", tmp_path / "sparse-model", folder / "test.txt")
+        full = np.zeros_like(wide)
+        full[:, :5] = X
+        expected = ranksvm.load(tmp_path / "sparse-model").predict(full)
+        assert np.allclose(scores_of(out), expected, atol=1e-9)
+
+
+def test_kernel_and_linear_models_are_compared(good, folder, tmp_path):
+    good("train", folder / "train.txt", "-o", tmp_path / "linear")
+    good("train", folder / "train.txt", "--kernel", "rbf", "-o", tmp_path / "rbf")
+    out = good("compare", folder / "test.txt", tmp_path / "linear", tmp_path / "rbf")
+    assert "linear" in out
+    assert "rbf" in out
+
+
+def test_the_linear_kernel_with_svmrank_c(good, folder, tmp_path):
+    for name, options in (("linear", []), ("kernel", ["--kernel", "linear"])):
+        good("train", folder / "train.txt", "--svmrank-c", 3, *options, "-o", tmp_path / name)
+    scores = [
+        scores_of(good("predict", tmp_path / name, folder / "test.txt"))
+        for name in ("linear", "kernel")
+    ]
+    assert np.allclose(*scores, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--gamma", "1"], 2, "--gamma goes with --kernel"),
+        (["--degree", "2"], 2, "--degree goes with --kernel"),
+        (["--coef0", "2"], 2, "--coef0 goes with --kernel"),
+        (["--approximation", "nystroem"], 2, "--approximation goes with --kernel"),
+        (["--components", "9"], 2, "--components goes with --kernel"),
+        (["--landmarks", "uniform"], 2, "--landmarks goes with --kernel"),
+        (["--memory", "1GB"], 2, "--memory goes with --kernel"),
+        (["--dtype", "float32"], 2, "--dtype goes with --kernel"),
+        (["--seed", "1"], 2, "--seed goes with --kernel"),
+        (["--kernel", "rbf", "--gamma", "0"], 2, "gamma must be a positive"),
+        (["--kernel", "rbf", "--gamma=-1"], 2, "gamma must be a positive"),
+        (["--kernel", "rbf", "--gamma", "nan"], 2, "gamma must be a positive"),
+        (["--kernel", "rbf", "--gamma", "wide"], 2, "--gamma 'wide': expected"),
+        (["--kernel", "rbf", "--gamma", "9^999"], 2, "--gamma '9^999': expected"),
+        (["--kernel", "cubic"], 2, "cubic"),
+        (["--kernel", "precomputed"], 2, "precomputed"),
+        (["--kernel", "rbf", "--approximation", "taylor"], 2, "taylor"),
+        (["--kernel", "rbf", "--dtype", "float16"], 2, "float16"),
+        (["--kernel", "rbf", "--degree", "2"], 2, "--degree has no meaning for --kernel rbf"),
+        (["--kernel", "linear", "--gamma", "2"], 2, "--gamma has no meaning"),
+        (["--kernel", "poly", "--degree", "0"], 2, "degree must be a positive integer"),
+        (["--kernel", "poly", "--coef0", "inf"], 2, "coef0 must be a finite number"),
+        (["--kernel", "rbf", "--components", "5"], 2, "--components goes with --approximation"),
+        (["--kernel", "rbf", "--approximation", "fourier", "--landmarks", "uniform"], 2,
+         "--landmarks goes with --approximation nystroem"),
+        (["--kernel", "rbf", "--approximation", "fourier", "--components", "0"], 2,
+         "--components must be a positive integer"),
+        (["--kernel", "poly", "--approximation", "fourier"], 2, "Use --approximation nystroem"),
+        (["--kernel", "rbf", "--memory", "plenty"], 2, "--memory must be a positive number"),
+        (["--kernel", "rbf", "--svmrank-c", "1"], 2, "--svmrank-c is for linear models"),
+        (["--kernel", "rbf", "-o", "{t}/m.dat"], 2, "(.dat) is for linear models"),
+        (["--kernel", "rbf", "--approximation", "nystroem", "--components", "100000"], 3,
+         "--components 100000 is larger than the number of items"),
+        (["--kernel", "rbf", "--memory", "1KB"], 3, "give a larger --memory"),
+        (["--kernel", "rbf", "--approximation", "fourier", "--memory", "1KB"], 3,
+         "more than --memory 1KB: take fewer --components, --dtype float32"),
+    ],
+)  # fmt: skip
+def test_bad_values(run, folder, tmp_path, arguments, code, message):
+    arguments = [argument.format(t=tmp_path) for argument in arguments]
+    output = [] if "-o" in arguments else ["-o", tmp_path / "m"]
+    found, out, err = run("train", folder / "train.txt", *arguments, *output)
+    assert (found, out) == (code, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kernel_model_has_no_place_in_svmranks_format(good, run, folder, tmp_path):
+    good("train", folder / "train.txt", "--kernel", "rbf", "-o", tmp_path / "m")
+    code, _, err = run("convert", tmp_path / "m", tmp_path / "m.dat")
+    assert code == 3
+    assert "only a linear model has a weight vector to write; got 'kernel'" in err
+    assert not (tmp_path / "m.dat").exists()
+
+
+def test_a_model_that_cannot_be_used_is_told(good, run, folder, tmp_path):
+    path = tmp_path / "m"
+    good("train", folder / "train.txt", "--kernel", "rbf", "-o", path)
+    record = read_model(path)
+    facts = {**record.facts, "kernel": {**record.facts["kernel"], "function": "magic"}}
+    path.write_bytes(
+        files._to_bytes(ModelRecord(record.kind, record.params, record.arrays, None, facts))
+    )
+    code, out, err = run("predict", path, folder / "test.txt")
+    assert (code, out) == (3, "")
+    assert "the model cannot be used: unknown kernel 'magic'" in err
+
+
+def test_scikit_learn_stays_unimported(folder, tmp_path):
+    train, model = str(folder / "train.txt"), str(tmp_path / "m")
+    test = str(folder / "test.txt")
+    commands = [
+        ["train", train, "--kernel", "rbf", "--valid", test, "-o", model],
+        ["train", train, "--kernel", "rbf", "--approximation", "nystroem", "--components", "9",
+         "--landmarks", "kmeans"],
+        ["tune", train, "--kernel", "rbf", "--C-grid", "1,10", "--resume", model + ".jsonl"],
+        ["predict", model, test],
+        ["evaluate", test, "--model", model],
+        ["info", model],
+    ]  # fmt: skip
+    program = f"""
+import sys
+from ranksvm.cli import main
+for arguments in {commands!r}:
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        assert not ended.code, (arguments, ended.code)
+    assert "sklearn" not in sys.modules, arguments
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+# --- tune ----------------------------------------------------------------------------------------
+
+GRID = ["--kernel", "rbf", "--gamma-grid", "2^-7,2^-2", "--C-grid", "0.5,500,20"]
+
+
+def test_tune_on_folds(run, folder, samples, tmp_path):
+    code, out, _ = run("tune", folder / "train.txt", *GRID, "--folds", 3, "-o", tmp_path / "m")
+    assert code == 0
+    first, names, _, *rows, last = out.splitlines()
+    assert first.startswith("3 folds, pairwise_accuracy, 2 values of gamma times 3 values of C")
+    assert names.split() == ["gamma", "C", "pairwise_accuracy", "std"]
+    assert [row.split()[:2] for row in rows] == [
+        [gamma, C] for gamma in ("0.0078125", "0.25") for C in ("0.5", "500", "20")
+    ]
+    assert last == f"model written to {tmp_path / 'm'}"
+    (best,) = (row.split() for row in rows if row.endswith("best"))
+    saved = ranksvm.load(tmp_path / "m")
+    assert (saved.gamma, saved.C) == (float(best[0]), float(best[1]))
+    selection = saved._facts["selection"]
+    assert selection["gammas"] == [2**-7, 0.25]
+    assert selection["on"] == "3 folds"
+    expected = KernelRankSVM(saved.C, gamma=saved.gamma).fit(*samples["train"][:3])
+    X = samples["test"].X
+    assert np.array_equal(saved.predict(X), expected.predict(X))
+
+
+def test_tune_on_a_validation_file(run, folder, samples, tmp_path):
+    code, out, err = run(
+        "tune", folder / "train.txt", "--kernel", "rbf", "--C-grid", "1,10", "--gamma-grid",
+        "1e-3:10:3", "--valid", folder / "valid.txt", "-m", "ndcg@5", "--conventions", "letor",
+        "--approximation", "nystroem", "--components", 20, "--tol", "1e-8", "--json",
+    )  # fmt: skip
+    assert code == 0
+    found = json.loads(out)
+    X, y, qid, _ = samples["valid"]
+    assert [(row["gamma"], row["C"]) for row in found["table"]] == [
+        (gamma, C) for gamma in (1e-3, 0.1, 10.0) for C in (1.0, 10.0)
+    ]
+    for row in found["table"]:
+        one = KernelRankSVM(
+            row["C"], gamma=row["gamma"], approximation="nystroem", n_components=20,
+            random_state=0, tol=1e-8,
+        ).fit(*samples["train"][:3])  # fmt: skip
+        value = evaluate(y, one.predict(X), qid, ["ndcg@5"], conventions="letor")["ndcg@5"]
+        assert row["mean"] == pytest.approx(value, abs=1e-6)
+        assert row["splits"] == [row["mean"]]
+    best = max(found["table"], key=lambda row: row["mean"])
+    assert found["score"] == best["mean"]
+    at_edge = found["C"] in (1.0, 10.0), found["gamma"] in (1e-3, 10.0)
+    assert ("--C-grid that reaches further" in err) == at_edge[0]
+    assert ("--gamma-grid that reaches further" in err) == at_edge[1]
+
+
+def test_tune_by_default_and_with_one_gamma(run, folder):
+    fast = ["--folds", 2, "--approximation", "fourier", "--components", 10, "--json"]
+    _, out, _ = run("tune", folder / "train.txt", "--kernel", "laplacian", *fast)
+    table = json.loads(out)["table"]
+    assert len({row["gamma"] for row in table}) == 5
+    assert len({row["C"] for row in table}) == 10
+    _, out, _ = run("tune", folder / "train.txt", "--kernel", "rbf", "--gamma", "2^-3", *fast)
+    assert {row["gamma"] for row in json.loads(out)["table"]} == {0.125}
+    _, out, _ = run("tune", folder / "train.txt", "--kernel", "rbf", "--gamma", "scale", *fast)
+    assert len({row["gamma"] for row in json.loads(out)["table"]}) == 1
+    _, out, _ = run("tune", folder / "train.txt", "--kernel", "linear", "--folds", 2, "--json")
+    assert "gamma" not in json.loads(out)["table"][0]
+
+
+def test_an_interrupted_search_goes_on(run, folder, tmp_path, monkeypatch):
+    from ranksvm.model_selection.search import Tally
+
+    arguments = ["tune", folder / "train.txt", *GRID, "--folds", 3, "--json"]
+    whole = json.loads(run(*arguments)[1])
+    path = tmp_path / "search.jsonl"
+    add = Tally.add
+
+    def interrupted(self, message):
+        add(self, message)
+        if self._done == 8:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Tally, "add", interrupted)
+        code, out, err = run(*arguments, "--resume", path)
+    assert (code, out) == (130, "")
+    assert "interrupted" in err
+    assert len(path.read_text().splitlines()) == 3
+    code, out, _ = run(*arguments, "--resume", path)
+    found = json.loads(out)
+    assert code == 0
+    assert found["resumed"] == 2
+    assert found["table"] == whole["table"]
+    assert (found["C"], found["gamma"]) == (whole["C"], whole["gamma"])
+    code, out, _ = run(*arguments[:-1], "--resume", path)
+    assert "6 parts done before" in out
+    # Another search.
+    code, _, err = run(*arguments, "--resume", path, "-m", "map")
+    assert code == 3
+    assert "belongs to another search: not the same metric. Delete it or give another" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--gamma-grid", "1,2"], 2, "--gamma-grid goes with --kernel"),
+        (["--resume", "{t}/r"], 2, "--resume goes with --kernel"),
+        (["--kernel", "rbf", "--gamma-grid", "1,2", "--gamma", "1"], 2, "give only one"),
+        (["--kernel", "linear", "--gamma-grid", "1,2"], 2, "no meaning for --kernel linear"),
+        (["--kernel", "rbf", "--gamma-grid", "1,0"], 2, "--gamma-grid '1,0': expected positive"),
+        (["--kernel", "rbf", "--gamma-grid", "1,1"], 2, "--gamma-grid '1,1' has a value twice"),
+        (["--kernel", "rbf", "--resume", "-"], 2, "--resume needs a file"),
+        (["--kernel", "rbf", "--resume", "{t}/m", "-o", "{t}/m"], 2, "cannot be both"),
+        (["--kernel", "rbf", "--resume", "{f}/train.txt"], 2, "is the input"),
+        (["--kernel", "rbf", "--resume", "{f}/valid.txt"], 3, "not the checkpoint of a search"),
+        (["--kernel", "rbf", "--resume", "{t}/no/r"], 3, "there is no directory"),
+        (["--kernel", "rbf", "-o", "{t}/m.dat"], 2, "(.dat) is for linear models"),
+        (["--kernel", "rbf", "--memory", "1KB"], 3, "fold 1: "),
+        (["--kernel", "rbf", "--approximation", "nystroem", "--components", "99999"], 3, "fold 1"),
+    ],
+)
+def test_bad_values_for_tune(run, folder, tmp_path, arguments, code, message):
+    before = (folder / "valid.txt").read_bytes()
+    arguments = [argument.format(t=tmp_path, f=folder) for argument in arguments]
+    found, out, err = run("tune", folder / "train.txt", *arguments)
+    assert (found, out) == (code, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+    assert (folder / "valid.txt").read_bytes() == before
+
+
+def test_help_has_a_panel_of_kernels(good):
+    for command in ("train", "tune"):
+        text = good(command, "--help")
+        assert "--kernel" in text
+        assert "--approximation" in text
+    assert "--resume" in text
