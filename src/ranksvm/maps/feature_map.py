@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm import _core
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.features import whitening
 from ranksvm.maps.kernels import Kernel, kernel_matrix
 from ranksvm.maps.matrix import MatrixMap
+from ranksvm.maps.sample import SampledScatter, sample_rows
 from ranksvm.solvers.base import Preconditioner
 
 __all__ = ["FeatureMap"]
@@ -86,14 +86,14 @@ class FeatureMap(MatrixMap):
             return super().scatter(weight, groups)
         if self._subspace is None:
             self._subspace = _Subspace(self._values, self._directions, groups, self._threads)
-        return self._subspace.scatter(weight, self._threads)
+        return self._subspace.scatter.at(weight, self._threads)
 
     def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
         return super().lift(inverse if self._subspace is None else self._subspace.lift(inverse))
 
 
 class _Subspace:
-    """Some directions of the features, and some items in it: of whole queries if there are many."""
+    """Some directions of the features, and the scatter of some items in it."""
 
     def __init__(
         self,
@@ -102,38 +102,17 @@ class _Subspace:
         groups: QueryGroups,
         n_threads: int,
     ) -> None:
-        n_items = values.shape[0]
-        step = max(1, n_items // MOST_ITEMS)
-        if groups.n_queries >= 64 * step:
-            rows = np.flatnonzero(groups.index % step == 0)
-        else:
-            rows = np.arange(0, n_items, step)
         # With a fold, the subspace is the first features: their directions are unit vectors.
         self._basis: Array | None = None
         if directions is None:
             directions = self._basis = _principal(values, n_threads)
-        self._rows = rows
-        self._share = len(rows) / n_items
-        self._coordinates = kernel_matrix(LINEAR, values[rows], directions.T, n_threads=n_threads)
-        self._groups = QueryGroups.from_qid(groups.index[rows], len(rows))
-
-    def scatter(self, weight: Array, n_threads: int) -> Array:
-        flat: Array = _core.scatter(
-            self._coordinates,
-            weight[self._rows],
-            self._groups.rows,
-            self._groups.offsets,
-            1,
-            True,
-            n_threads,
-        )
-        n_directions = self._coordinates.shape[1]
-        scatter: Array = flat.reshape(n_directions, n_directions) / self._share
-        return scatter
+        rows = sample_rows(groups, MOST_ITEMS)
+        coordinates = kernel_matrix(LINEAR, values[rows], directions.T, n_threads=n_threads)
+        self._n_directions = directions.shape[1]
+        self.scatter = SampledScatter(coordinates, rows, groups)
 
     def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        n_directions = self._coordinates.shape[1]
-        basis = self._basis
+        n_directions, basis = self._n_directions, self._basis
 
         def lifted(r: Array) -> Array:
             if basis is None:

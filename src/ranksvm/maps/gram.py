@@ -56,8 +56,12 @@ class Gram(Protocol):
         """K x."""
         ...
 
-    def columns(self, items: NDArray[np.int64]) -> NDArray[Any]:
-        """K[:, items], in the precision of K."""
+    def block(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[Any]:
+        """K[rows][:, columns], in the precision of K."""
+        ...
+
+    def diagonal(self) -> Array:
+        """k(x, x) of every item."""
         ...
 
 
@@ -83,7 +87,8 @@ class TiledGram:
         self._dtype = np.dtype(dtype)
         self._threads = n_threads
         self.n_items: int = X.shape[0]
-        largest = float(np.max(np.abs(kernel_diagonal(kernel, X)), initial=0.0))
+        self._diagonal = kernel_diagonal(kernel, X)
+        largest = float(np.max(np.abs(self._diagonal), initial=0.0))
         self.noise = float(np.finfo(self._dtype).eps) * self.n_items * largest
         self._native: Any = None
         if not callable(kernel.function):
@@ -122,10 +127,14 @@ class TiledGram:
             add(x, y)
         return y
 
-    def columns(self, items: NDArray[np.int64]) -> NDArray[Any]:
+    def block(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[Any]:
+        X = self._X if len(rows) == self.n_items else self._X[rows]
         return kernel_matrix(
-            self._kernel, self._X, self._X[items], dtype=self._dtype, n_threads=self._threads
+            self._kernel, X, self._X[columns], dtype=self._dtype, n_threads=self._threads
         )
+
+    def diagonal(self) -> Array:
+        return self._diagonal
 
     def _least(self, memory: int) -> int:
         """Return what is needed even if no strip is kept; raise if there is less."""
@@ -202,6 +211,9 @@ class GivenGram:
         full[self._items] = x
         return self._map.scores(full)[self._items]
 
-    def columns(self, items: NDArray[np.int64]) -> NDArray[Any]:
-        columns: NDArray[Any] = self._K[np.ix_(self._items, self._items[items])]
-        return columns
+    def block(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[Any]:
+        block: NDArray[Any] = self._K[np.ix_(self._items[rows], self._items[columns])]
+        return block
+
+    def diagonal(self) -> Array:
+        return self._K.diagonal()[self._items].astype(np.float64)

@@ -7,12 +7,13 @@ For w = sum_i beta_i phi(x_i) the scores are K beta and <u, v> = u' K v, so that
 and the gradient of the risk is C g itself, without K in front of it: conjugate gradients in this
 inner product solve (I + C H K) d = -(beta + C g), for one product with K a step.
 
-Preconditioner.  The subspace of w that k landmarks span has the orthonormal basis V = E M, where E
-picks the landmarks and M whitens their part W of K (M' W M = I).  The coordinates of u in it are
-V' K u = M' (K u)[landmarks], known with the scores of u; the items have the features A M in it,
-with A = K[:, landmarks].  Their scatter (see :mod:`ranksvm.objective`) is M' S M with the scatter
-S of A.  A correction c in the subspace changes coefficients by V c and scores by A M c: beyond the
-one product of the step, none is needed.
+Preconditioner.  Some landmarks L span a subspace of w.  With K[L, L] = R R' its orthonormal basis
+is V = E R'^-1, where E picks the landmarks.  The coordinates of u in it are V' K u = R^-1 (K u)[L],
+known with the scores of u; the items have the features F = K[:, L] R'^-1 in it, whose scatter is
+that of :mod:`ranksvm.objective`.  A correction c in the subspace changes coefficients by V c and
+scores by K[:, L] R'^-1 c: beyond the one product of the step, none is needed.  The landmarks are
+drawn so that F F' is near K (:mod:`ranksvm.maps.cholesky`); where the eigenvalues of K fall slowly,
+that saves two thirds of the products against landmarks drawn uniformly.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
-from ranksvm import _core
+from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array, dot
 from ranksvm.data.queries import QueryGroups
-from ranksvm.maps.features import whitening
+from ranksvm.maps.cholesky import pivoted_cholesky
 from ranksvm.maps.gram import Gram
 from ranksvm.maps.matrix import MatrixMap
+from ranksvm.maps.sample import SampledScatter, sample_rows
 from ranksvm.solvers.base import Point, Preconditioner
 
 __all__ = ["KernelMap", "preconditioner_rank"]
@@ -36,11 +39,9 @@ FEWEST_LANDMARKS = 32
 # At most this part of the items, and of the memory.
 SHARE_OF_ITEMS = 0.1
 SHARE_OF_MEMORY = 0.25
-# The scatter looks at so many items for each landmark.
-ITEMS_PER_LANDMARK = 16
-# Directions with less than this part of the largest eigenvalue weigh nothing in the Hessian, and
-# the scatter would lose its digits over them.
-LEAST_EIGENVALUE = 1e-6
+# They are drawn from about so many items; the scatter looks at so many for each of them.
+POOL = 8_192
+ITEMS_PER_LANDMARK = 8
 
 
 def preconditioner_rank(n_items: int, itemsize: int, memory: int) -> int:
@@ -123,33 +124,41 @@ class _Subspace:
 
     def __init__(self, gram: Gram, rank: int, n_threads: int) -> None:
         self._threads = n_threads
-        self._items = np.sort(np.random.default_rng(0).permutation(gram.n_items)[:rank])
-        self._columns = gram.columns(self._items)
-        within = self._columns[self._items].astype(np.float64)
-        self._whiten = whitening(0.5 * (within + within.T), threshold=LEAST_EIGENVALUE)
+        self._scatter: SampledScatter | None = None
+        n_items = gram.n_items
+        pool = np.arange(0, n_items, max(1, n_items // POOL))
+        with one_blas_thread():
+            places, features = pivoted_cholesky(
+                gram.diagonal()[pool],
+                lambda drawn: gram.block(pool, pool[drawn]),
+                rank,
+                64.0 * gram.noise / n_items,
+            )
+        self._items = pool[places]
+        self._root = features[places]
+        self._columns = gram.block(np.arange(n_items), self._items)
         self._map = MatrixMap(self._columns, n_threads=n_threads)
 
     def scatter(self, weight: Array, groups: QueryGroups) -> Array:
-        n_items, rank = self._columns.shape
-        step = max(1, n_items // (ITEMS_PER_LANDMARK * rank))
-        flat = _core.scatter(
-            self._columns,
-            weight,
-            groups.rows,
-            groups.offsets,
-            step,
-            len(groups.offsets) - 1 >= 64 * step,
-            self._threads,
-        )
-        scatter: Array = self._whiten.T @ flat.reshape(rank, rank) @ self._whiten
-        return scatter
+        if self._scatter is None:
+            rows = sample_rows(groups, ITEMS_PER_LANDMARK * len(self._items))
+            some = self._columns[rows].astype(np.float64, copy=False)
+            features = solve_triangular(self._root, some.T, lower=True, check_finite=False).T
+            self._scatter = SampledScatter(features, rows, groups)
+        return self._scatter.at(weight, self._threads)
 
     def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
         def on_point(point: Point) -> Point:
-            inside = self._whiten.T @ point.scores[self._items]
-            change = self._whiten @ (inverse(inside) - inside)
+            inside = self._solve(point.scores[self._items])
+            change = self._solve(inverse(inside) - inside, trans="T")
             w = point.w.copy()
             w[self._items] += change
             return Point(w, point.scores + self._map.scores(change))
 
         return Preconditioner(on_point=on_point)
+
+    def _solve(self, vector: Array, trans: str = "N") -> Array:
+        solved: Array = solve_triangular(
+            self._root, vector, lower=True, trans=trans, check_finite=False
+        )
+        return solved

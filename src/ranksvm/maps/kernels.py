@@ -208,8 +208,8 @@ def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
     if kernel.function in ("rbf", "laplacian"):
         return np.full(n, kernel.scale)
     if callable(kernel.function):
-        values = np.array([called(kernel, X[i : i + 1], X[i : i + 1])[0, 0] for i in range(n)])
-        return values.astype(np.float64)
+        blocks = [called(kernel, X[part], X[part]).diagonal() for part in _row_blocks(n, 64)]
+        return np.concatenate(blocks) if blocks else np.empty(0)
     squares = np.empty(n)
     for part in _row_blocks(n, BLOCK_ROWS):
         rows = X[part]
