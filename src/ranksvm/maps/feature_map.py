@@ -35,6 +35,7 @@ __all__ = ["FeatureMap"]
 MOST_DIRECTIONS = 256
 MOST_LANDMARKS = 512
 MOST_ITEMS = 8_192
+BLOCK_ROWS = 1_024
 # Fewer features than this need no preconditioner of their own kind.
 FEWEST_FEATURES = 64
 LEAST_EIGENVALUE = 1e-6
@@ -107,7 +108,12 @@ class _Subspace:
         if directions is None:
             directions = self._basis = _principal(values, n_threads)
         rows = sample_rows(groups, MOST_ITEMS)
-        coordinates = kernel_matrix(LINEAR, values[rows], directions.T, n_threads=n_threads)
+        coordinates = np.empty((len(rows), directions.shape[1]))
+        for first in range(0, len(rows), BLOCK_ROWS):  # copies few values at a time
+            part = slice(first, first + BLOCK_ROWS)
+            coordinates[part] = kernel_matrix(
+                LINEAR, values[rows[part]], directions.T, n_threads=n_threads
+            )
         self._n_directions = directions.shape[1]
         self.scatter = SampledScatter(coordinates, rows, groups)
 
