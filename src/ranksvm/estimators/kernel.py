@@ -19,6 +19,7 @@ n^2.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -212,25 +213,8 @@ default="rbf"
         seed = self.random_state
         if seed is not None and not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
-        return KernelSettings(
-            C=self.C,
-            loss=self.loss,
-            reduction=self.reduction,
-            solver=self.solver,
-            counting=self.counting,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            kernel=self.kernel,
-            gamma=self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-            approximation=self.approximation,
-            n_components=self.n_components,
-            landmarks=self.landmarks,
-            memory_budget=self.memory_budget,
-            dtype=self.dtype,
-            random_state=None if seed is None else int(seed),
-        )
+        params = {field.name: getattr(self, field.name) for field in fields(KernelSettings)}
+        return KernelSettings(**{**params, "random_state": None if seed is None else int(seed)})
 
     def _problem(self, data: TrainingData, settings: KernelSettings) -> KernelProblem:
         X = as_rows(data.X)

@@ -17,6 +17,7 @@ right for lambda / 2 |w|^2.)
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -141,15 +142,7 @@ class LinearRankSVM(CertifiedRanker):
         return scores
 
     def _settings(self) -> LinearSettings:
-        return LinearSettings(
-            C=self.C,
-            loss=self.loss,
-            reduction=self.reduction,
-            solver=self.solver,
-            counting=self.counting,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
+        return LinearSettings(**{f.name: getattr(self, f.name) for f in fields(LinearSettings)})
 
     def _problem(self, data: TrainingData, settings: LinearSettings) -> LinearProblem:
         return LinearProblem(

@@ -16,7 +16,7 @@ from ranksvm.estimators.base import TrainingData
 from ranksvm.estimators.kernel import KernelRankSVM, as_rows
 from ranksvm.maps.gram_checks import check_gram
 from ranksvm.model_selection.grid import GridSearch, default_gammas, has_gamma, search_grid
-from ranksvm.model_selection.search_cv import SearchCV, is_count
+from ranksvm.model_selection.search_cv import SearchCV, is_count, shared_params
 from ranksvm.training import KernelSettings
 
 __all__ = ["KernelRankSVMCV"]
@@ -186,29 +186,12 @@ counting, tol, max_iter, memory_budget, dtype
         )
 
     def _unfitted(self, search: GridSearch | None = None) -> KernelRankSVM:
-        chosen: dict[str, Any] = {"random_state": self.random_state}
+        chosen: dict[str, Any] = {}
         if search is not None:
             chosen = {"C": search.best_C, "random_state": search.random_state}
             if search.has_gamma:
                 chosen["gamma"] = search.best_gamma
-        return KernelRankSVM(
-            **chosen,
-            kernel=self.kernel,
-            degree=self.degree,
-            coef0=self.coef0,
-            approximation=self.approximation,
-            n_components=self.n_components,
-            landmarks=self.landmarks,
-            loss=self.loss,
-            reduction=self.reduction,
-            solver=self.solver,
-            counting=self.counting,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            memory_budget=self.memory_budget,
-            dtype=self.dtype,
-            n_jobs=self.n_jobs,
-        )
+        return KernelRankSVM(**{**shared_params(self, KernelRankSVM), **chosen})
 
     def _keep(self, search: GridSearch, model: KernelRankSVM | None) -> None:
         super()._keep(search, model)

@@ -12,7 +12,7 @@ from ranksvm._vectors import Array
 from ranksvm.estimators.base import TrainingData
 from ranksvm.estimators.linear import LinearRankSVM
 from ranksvm.model_selection.search import PathSearch, search_path
-from ranksvm.model_selection.search_cv import SearchCV
+from ranksvm.model_selection.search_cv import SearchCV, shared_params
 from ranksvm.training import LinearSettings
 
 __all__ = ["LinearRankSVMCV"]
@@ -135,13 +135,4 @@ class LinearRankSVMCV(SearchCV):
 
     def _unfitted(self, search: PathSearch | None = None) -> LinearRankSVM:
         chosen: dict[str, Any] = {} if search is None else {"C": search.best_C}
-        return LinearRankSVM(
-            **chosen,
-            loss=self.loss,
-            reduction=self.reduction,
-            solver=self.solver,
-            counting=self.counting,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            n_jobs=self.n_jobs,
-        )
+        return LinearRankSVM(**{**shared_params(self, LinearRankSVM), **chosen})

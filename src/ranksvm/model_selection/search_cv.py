@@ -29,7 +29,7 @@ from ranksvm.model_selection.search import HeldOut, Progress, Search, default_Cs
 from ranksvm.model_selection.splitters import QueryKFold, item_folds
 from ranksvm.training import Settings, total_pair_weight
 
-__all__ = ["SearchCV", "is_count"]
+__all__ = ["SearchCV", "is_count", "shared_params"]
 
 
 class SearchCV(BaseRanker):
@@ -291,3 +291,10 @@ _QUANTITIES = {
     "n_iter": "n_iter",
     "n_products": "n_products",
 }
+
+
+def shared_params(search: BaseRanker, ranker: type[BaseRanker]) -> dict[str, Any]:
+    """Parameters of a search that are parameters of its ranker too, but for verbosity."""
+    names = set(ranker._get_param_names()) - {"verbose"}
+    params = search.get_params(deep=False)
+    return {name: value for name, value in params.items() if name in names}
