@@ -191,7 +191,14 @@ def ranking_objective(rank: int, C: float) -> tuple[RankObjective, Array]:
     return RankObjective(KernelMap(gram, rank=rank), loss, C, groups), rbf_kernel(X, gamma=0.05)
 
 
-def test_preconditioner_is_near_the_inverse_hessian() -> None:
+@pytest.fixture
+def for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the preconditioner at once."""
+    monkeypatch.setattr(kernel_module, "STEP_TIME", 0.0)
+    monkeypatch.setattr(kernel_module, "VALUE_TIME", 0.0)
+
+
+def test_preconditioner_is_near_the_inverse_hessian(for_nothing: None) -> None:
     """Self-adjoint and positive in the inner product of the kernel; eigenvalues near one."""
     objective, K = ranking_objective(60, 0.5)
     at = objective.at(objective.point(np.zeros(N)))
@@ -211,7 +218,7 @@ def test_preconditioner_is_near_the_inverse_hessian() -> None:
 
 
 @pytest.mark.parametrize("globalization", ["line_search", "trust_region"])
-def test_preconditioner_saves_products(globalization: str) -> None:
+def test_preconditioner_saves_products(for_nothing: None, globalization: str) -> None:
     results = []
     for rank in (0, 60):
         objective, _ = ranking_objective(rank, 0.5)

@@ -301,8 +301,8 @@ def test_sparse_items_in_any_order_are_the_dense_ones(data, approximation: str |
 
 def test_float32_is_near(data) -> None:
     X, y, qid = data
-    double = KernelRankSVM(30.0, gamma=GAMMA, tol=1e-6).fit(X, y, qid)
-    single = KernelRankSVM(30.0, gamma=GAMMA, tol=1e-6, dtype="float32").fit(X, y, qid)
+    double = KernelRankSVM(30.0, gamma=GAMMA, tol=1e-5).fit(X, y, qid)
+    single = KernelRankSVM(30.0, gamma=GAMMA, tol=1e-5, dtype="float32").fit(X, y, qid)
     assert single.status_ == "converged"
     assert single.objective_ == pytest.approx(double.objective_, rel=1e-5)
     np.testing.assert_allclose(single.predict(X), double.predict(X), atol=5e-3)
@@ -450,7 +450,7 @@ def test_a_step_costs_one_product(data) -> None:
         ({"dtype": "float16"}, "dtype must be one of 'float64', 'float32'"),
         ({"memory_budget": "much"}, "memory_budget must be a positive number of bytes"),
         ({"memory_budget": 0}, "memory_budget must be a positive number of bytes"),
-        ({"memory_budget": "1kB"}, "one tile of the kernel matrix.*larger memory_budget"),
+        ({"memory_budget": "1kB"}, "leaves 1 KB for the kernel matrix.*one tile.*larger memory_budget"),
         (
             {"memory_budget": "1kB", "approximation": "fourier"},
             "500 features of .* items take .* more than memory_budget='1kB'",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from numbers import Integral
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -31,15 +33,43 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
     return min(n_jobs, MOST_THREADS)
 
 
+class _OneBlasThread:
+    """Counts who wants one BLAS thread: the first sets the limit, the last one lifts it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wanted = 0
+        self._limit: Any = None
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._wanted == 0:
+                self._limit = _controller().limit(limits=1, user_api="blas")
+                self._limit.__enter__()
+            self._wanted += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._wanted -= 1
+            if self._wanted == 0:
+                self._limit.__exit__(None, None, None)
+
+
+_one_blas_thread = _OneBlasThread()
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold NumPy's and SciPy's BLAS to one thread meanwhile.
+    """Hold NumPy's and SciPy's BLAS to one thread meanwhile, in the whole process.
 
     For work that goes to and fro between our threads and small factorisations: the threads of a
     BLAS go on waiting actively for some time after each call, on the cores that ours need.
     """
-    with _controller().limit(limits=1, user_api="blas"):
+    _one_blas_thread.enter()
+    try:
         yield
+    finally:
+        _one_blas_thread.leave()
 
 
 @lru_cache(maxsize=1)

@@ -28,14 +28,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ranksvm._checks import check_choice
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.estimators.base import check_finite_columns
+from ranksvm.estimators.base import check_finite_columns, fitting
 from ranksvm.maps.features import FeatureBasis, make_fourier, make_nystroem
-from ranksvm.maps.kernels import KERNELS, Kernel, is_sparse, resolve_gamma
+from ranksvm.maps.kernels import DTYPES, KERNELS, Kernel, is_sparse, resolve_gamma
 from ranksvm.maps.landmarks import Seed
 
 __all__ = ["Nystroem", "RandomFourier"]
-
-DTYPES = ("float64", "float32")
 
 
 class _KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -178,16 +176,17 @@ class Nystroem(_KernelFeatures):
         check_choice("dtype", self.dtype, DTYPES)
         if not callable(self.kernel):
             check_choice("kernel", self.kernel, KERNELS)
-        X = self._check_items(X, reset=True)
-        gamma = resolve_gamma(self.gamma, X)
-        self.basis_ = basis = make_nystroem(
-            X,
-            Kernel(self.kernel, gamma, self.coef0, self.degree),
-            self.n_components,
-            self.landmarks,
-            seed=self.random_state,
-            n_threads=resolve_n_jobs(self.n_jobs),
-        )
+        with fitting(self):
+            X = self._check_items(X, reset=True)
+            gamma = resolve_gamma(self.gamma, X)
+            self.basis_ = basis = make_nystroem(
+                X,
+                Kernel(self.kernel, gamma, self.coef0, self.degree),
+                self.n_components,
+                self.landmarks,
+                seed=self.random_state,
+                n_threads=resolve_n_jobs(self.n_jobs),
+            )
         self.gamma_ = gamma
         self.components_ = basis.landmarks
         self.normalization_ = basis.whitening
@@ -271,15 +270,16 @@ class RandomFourier(_KernelFeatures):
         """
         del y
         check_choice("dtype", self.dtype, DTYPES)
-        X = self._check_items(X, reset=True)
-        gamma = resolve_gamma(self.gamma, X)
-        self.basis_ = basis = make_fourier(
-            Kernel(self.kernel, gamma),
-            X.shape[1],
-            self.n_components,
-            orthogonal=self.orthogonal,
-            seed=self.random_state,
-        )
+        with fitting(self):
+            X = self._check_items(X, reset=True)
+            gamma = resolve_gamma(self.gamma, X)
+            self.basis_ = basis = make_fourier(
+                Kernel(self.kernel, gamma),
+                X.shape[1],
+                self.n_components,
+                orthogonal=self.orthogonal,
+                seed=self.random_state,
+            )
         self.gamma_ = gamma
         self.frequencies_ = basis.frequencies
         self.shifts_ = basis.shifts

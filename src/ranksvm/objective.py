@@ -108,15 +108,16 @@ class RankObjective:
             raise OverflowError(
                 "numbers too large for float64: the scores reach "
                 f"{np.abs(point.scores).max():.3g} and the gradient {np.abs(risk_grad).max():.3g}. "
-                "Scale the features down (for example with sklearn.preprocessing.StandardScaler) "
-                "or choose a smaller C."
+                "Scale the features down (for example with sklearn.preprocessing.StandardScaler), "
+                "choose a smaller C, or smaller parameters of a kernel."
             )
         bend = 2.0 * C * loss.dual_quadratic + u2
         reward = C * loss.dual_linear
         theta = loss.dual_scale if bend <= 0.0 else min(loss.dual_scale, reward / bend)
         dual = theta * (reward - 0.5 * theta * bend) if np.isfinite(theta) else 0.0
+        rounding = C * loss.rounding + self._norm_rounding(point.w, risk_grad)
         # Once for the bound itself, once for the value that it will be taken from.
-        dual -= 2.0 * C * loss.rounding
+        dual -= 2.0 * rounding
         half = 0.5 * norm2
         return RankEval(
             objective=self,
@@ -130,8 +131,14 @@ class RankObjective:
             risk_scores=risk_scores,
             primal=half + C * loss.stated,
             dual=max(0.0, dual),  # the objective is never negative
-            rounding=C * loss.rounding,
+            rounding=rounding,
         )
+
+    def _norm_rounding(self, w: Array, u: Array) -> float:
+        """Return what rounding may have done to half the squared norms of w and u."""
+        if self.euclidean:
+            return 0.0
+        return 0.5 * (self.score_map.rounding(w) + self.score_map.rounding(u))
 
 
 @dataclass(frozen=True)
@@ -169,10 +176,11 @@ class RankEval:
         """
         loss = self.loss
         factor = objective.C / self.objective.C
-        risk, rounding = factor * self.risk, factor * self.rounding
+        risk = factor * self.risk
         risk_grad = factor * self.risk_grad
         risk_scores = None if self.risk_scores is None else factor * self.risk_scores
         value = 0.5 * self.norm2 + risk
+        rounding = objective.C * loss.rounding + objective._norm_rounding(self.point.w, risk_grad)
         dual = objective.C * (loss.dual_linear - loss.dual_quadratic)
         dual -= 0.5 * objective.score_map.norm2(risk_grad, risk_scores)
         return replace(
@@ -223,7 +231,9 @@ class RankEval:
             slope = cross + t * square + objective.C * dot(loss.grad, direction.scores)
 
             def accept() -> RankEval:
-                return objective._finish(Point(point.w + t * direction.w, moved), loss, norm2)
+                w = point.w + t * direction.w
+                square = norm2 if objective.euclidean else objective.score_map.norm2(w, moved)
+                return objective._finish(Point(w, moved), loss, square)
 
             return Trial(value, slope, 0.5 * norm2 + objective.C * loss.stated, accept)
 

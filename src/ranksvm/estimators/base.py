@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -36,6 +36,7 @@ __all__ = [
     "BaseRanker",
     "TrainingData",
     "check_utility",
+    "fitting",
     "logged",
     "plain_params",
 ]
@@ -165,17 +166,8 @@ class BaseRanker(BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(map(str, names))
 
-    @contextmanager
-    def _fitting(self) -> Iterator[None]:
-        """Forget what a fit has noted of X when it fails: an older model still predicts then."""
-        before = {name: self.__dict__[name] for name in FEATURE_FACTS if name in self.__dict__}
-        try:
-            yield
-        except BaseException:  # an interrupt too
-            for name in FEATURE_FACTS:
-                self.__dict__.pop(name, None)
-            self.__dict__.update(before)
-            raise
+    def _fitting(self) -> AbstractContextManager[None]:
+        return fitting(self)
 
     def _check_training(
         self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, query_weight: Any
@@ -228,6 +220,19 @@ class BaseRanker(BaseEstimator):
         )
         check_finite_columns(X, getattr(self, "feature_names_in_", None))
         return X
+
+
+@contextmanager
+def fitting(model: BaseEstimator) -> Iterator[None]:
+    """Forget what a fit has noted of X when it fails: an older model still works then."""
+    before = {name: model.__dict__[name] for name in FEATURE_FACTS if name in model.__dict__}
+    try:
+        yield
+    except BaseException:  # an interrupt too
+        for name in FEATURE_FACTS:
+            model.__dict__.pop(name, None)
+        model.__dict__.update(before)
+        raise
 
 
 def plain_params(model: BaseEstimator) -> dict[str, Any]:

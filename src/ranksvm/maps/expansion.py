@@ -8,7 +8,7 @@ whitening folded into coef), or the frequencies of random Fourier features (k is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
-from ranksvm.maps.kernels import Kernel, is_sparse, kernel_matrix, kernel_scores
+from ranksvm.maps.kernels import Kernel, is_sparse, kernel_matrix, kernel_scores, row_blocks
 from ranksvm.maps.matrix import MatrixMap
 
 __all__ = ["Expansion", "GivenExpansion"]
@@ -61,7 +61,7 @@ class Expansion:
     def scores_for(self, X: Any, coefs: Sequence[Array], *, n_threads: int = 1) -> list[Array]:
         """Scores under several coefficients; every kernel value is computed once."""
         scores = [np.empty(X.shape[0]) for _ in coefs]
-        for part in _blocks(X.shape[0], max(1, BLOCK_VALUES // max(1, self.points.shape[0]))):
+        for part in row_blocks(X.shape[0], max(1, BLOCK_VALUES // max(1, self.points.shape[0]))):
             values = kernel_matrix(
                 self.kernel, X[part], self.points, n_threads=n_threads, shift=self.shift
             )
@@ -109,8 +109,3 @@ class GivenExpansion:
             full[self.items] = coef
             scores.append(score_map.scores(full))
         return scores
-
-
-def _blocks(n: int, size: int) -> Iterator[slice]:
-    for first in range(0, n, size):
-        yield slice(first, min(first + size, n))

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.features import whitening
-from ranksvm.maps.kernels import Kernel, kernel_matrix
+from ranksvm.maps.kernels import LINEAR, kernel_matrix, row_blocks
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.maps.sample import SampledScatter, sample_rows
 from ranksvm.solvers.base import Preconditioner
@@ -39,8 +39,6 @@ BLOCK_ROWS = 1_024
 # Fewer features than this need no preconditioner of their own kind.
 FEWEST_FEATURES = 64
 LEAST_EIGENVALUE = 1e-6
-# Products of two matrices, threaded: kernel_matrix(LINEAR, A, B) = A B'.
-LINEAR = Kernel("linear")
 
 
 class FeatureMap(MatrixMap):
@@ -109,8 +107,7 @@ class _Subspace:
             directions = self._basis = _principal(values, n_threads)
         rows = sample_rows(groups, MOST_ITEMS)
         coordinates = np.empty((len(rows), directions.shape[1]))
-        for first in range(0, len(rows), BLOCK_ROWS):  # copies few values at a time
-            part = slice(first, first + BLOCK_ROWS)
+        for part in row_blocks(len(rows), BLOCK_ROWS):  # copies few values at a time
             coordinates[part] = kernel_matrix(
                 LINEAR, values[rows[part]], directions.T, n_threads=n_threads
             )

@@ -45,8 +45,8 @@ from numpy.typing import NDArray
 from ranksvm._checks import check_positive
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
-from ranksvm.maps.kernels import Kernel, kernel_matrix
-from ranksvm.maps.landmarks import LINEAR, MEMORY, Seed, as_generator, choose_landmarks
+from ranksvm.maps.kernels import LINEAR, Kernel, kernel_matrix
+from ranksvm.maps.landmarks import MEMORY, Seed, as_generator, choose_landmarks
 
 __all__ = [
     "FeatureBasis",

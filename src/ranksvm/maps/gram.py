@@ -34,23 +34,35 @@ from ranksvm.maps.kernels import (
 )
 from ranksvm.maps.matrix import MatrixMap
 
-__all__ = ["GivenGram", "Gram", "TiledGram"]
+__all__ = ["GivenGram", "Gram", "TiledGram", "least_memory"]
 
 STRIP_ROWS = _core.kernel_strip_rows
 # Values of a tile of the native code, for each thread.
 TILE_VALUES = STRIP_ROWS * STRIP_ROWS
+# Time of a value that is computed, against one that is kept.
+COMPUTED = 5.0
+# Kernels that do not change when all items move, up to what is the same for all of a query.
+MOVABLE = ("rbf", "linear")
 
 
 class Gram(Protocol):
     """A symmetric positive semi-definite matrix.
 
-    ``noise`` is how far below zero its eigenvalues may fall through rounding.
+    ``noise`` is how far below zero its eigenvalues may fall through rounding, ``scale`` its largest
+    value, ``precision`` that of its values; ``effort`` is the mean time of a value in a product,
+    against that of a value that is kept.
     """
 
     @property
     def n_items(self) -> int: ...
     @property
     def noise(self) -> float: ...
+    @property
+    def scale(self) -> float: ...
+    @property
+    def precision(self) -> float: ...
+    @property
+    def effort(self) -> float: ...
 
     def product(self, x: Array) -> Array:
         """K x."""
@@ -82,19 +94,30 @@ class TiledGram:
     def __init__(
         self, X: Any, kernel: Kernel, *, dtype: Any, memory: int, n_threads: int = 1
     ) -> None:
+        least = least_memory(X, kernel, n_threads)
+        if memory < least:
+            raise ValueError(
+                f"memory_budget leaves {told(memory)} for the kernel matrix, and what is needed "
+                f"even if none of it is kept takes {told(least)} (one tile of values for each of "
+                f"{n_threads} threads, or {STRIP_ROWS} rows that a callable is asked for, and the "
+                "items in float64): give a larger memory_budget, fewer items, or an approximation"
+            )
+        if kernel.function in MOVABLE and not is_sparse(X):
+            X = X - centre_of(Kernel("rbf"), X, X)
         self._X = X
         self._kernel = kernel
         self._dtype = np.dtype(dtype)
         self._threads = n_threads
         self.n_items: int = X.shape[0]
         self._diagonal = kernel_diagonal(kernel, X)
-        largest = float(np.max(np.abs(self._diagonal), initial=0.0))
-        self.noise = float(np.finfo(self._dtype).eps) * self.n_items * largest
+        self.scale = float(np.max(np.abs(self._diagonal), initial=0.0))
+        self.precision = float(np.finfo(self._dtype).eps)
+        self.noise = self.precision * self.n_items * self.scale
         self._native: Any = None
         if not callable(kernel.function):
             self._native = kernel.native
-            self._rows = kernel_rows(X, centre_of(kernel, X, X))
-        free = memory - self._least(memory)
+            self._rows = kernel_rows(X)
+        free = memory - least
         self._strips: list[Callable[[Array, Array], None]] = []
         self.held = 0
         for first in range(0, self.n_items, STRIP_ROWS):
@@ -120,6 +143,10 @@ class TiledGram:
         )
         return self.held / (total * self._dtype.itemsize) if total else 1.0
 
+    @property
+    def effort(self) -> float:
+        return self.share_held + COMPUTED * (1.0 - self.share_held)
+
     def product(self, x: Array) -> Array:
         x = np.ascontiguousarray(x, dtype=np.float64)
         y = np.zeros(self.n_items)
@@ -135,23 +162,6 @@ class TiledGram:
 
     def diagonal(self) -> Array:
         return self._diagonal
-
-    def _least(self, memory: int) -> int:
-        """Return what is needed even if no strip is kept; raise if there is less."""
-        tile = 8 * TILE_VALUES * self._threads
-        what = f"one tile of the kernel matrix for each of {self._threads} threads"
-        if self._native is None:
-            tile = 2 * 8 * STRIP_ROWS * self.n_items
-            what = f"{STRIP_ROWS} rows of the kernel matrix, which the callable is asked for"
-        elif not is_sparse(self._X):
-            tile += 8 * self._X.shape[0] * self._X.shape[1]
-            what += " and the items in float64"
-        if memory < tile:
-            raise ValueError(
-                f"memory_budget leaves {told(memory)}, and {what} take {told(tile)}: give a larger "
-                "memory_budget, fewer items, or an approximation"
-            )
-        return tile
 
     # A strip is a function that adds its part of K x to y.  It must not hold on to this object: in
     # such a circle K would outlive the fit.
@@ -186,6 +196,17 @@ def _add_strip(values: NDArray[Any], first: int, n_threads: int, x: Array, y: Ar
     _core.symmetric_strip(values, first, x, y, n_threads)
 
 
+def least_memory(X: Any, kernel: Kernel, n_threads: int) -> int:
+    """Bytes that products with K take even if none of it is kept."""
+    n_items, n_columns = X.shape
+    if callable(kernel.function):
+        return 2 * 8 * STRIP_ROWS * int(n_items)
+    tiles = 8 * TILE_VALUES * n_threads
+    if is_sparse(X):
+        return tiles + 4 * int(n_columns) * n_threads
+    return tiles + 8 * int(n_items) * int(n_columns)
+
+
 class GivenGram:
     """K as it was computed by somebody else; some of its items.
 
@@ -198,13 +219,16 @@ class GivenGram:
     n_threads : int
     """
 
+    effort = 2.0  # both halves are read
+
     def __init__(self, K: NDArray[Any], items: NDArray[np.int64], *, n_threads: int = 1) -> None:
         self._K = K
         self._items = items
         self._map = MatrixMap(K, n_threads=n_threads)
         self.n_items = len(items)
-        largest = float(np.max(np.abs(K.diagonal()), initial=0.0))
-        self.noise = ROUNDING[K.dtype.name] * self.n_items * largest
+        self.scale = float(np.max(np.abs(K.diagonal()), initial=0.0))
+        self.precision = float(np.finfo(K.dtype).eps)
+        self.noise = ROUNDING[K.dtype.name] * self.n_items * self.scale
 
     def product(self, x: Array) -> Array:
         full = np.zeros(self._K.shape[0])

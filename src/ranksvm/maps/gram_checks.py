@@ -1,7 +1,10 @@
-"""Checks of a kernel matrix that somebody else computed: square, finite, symmetric, semi-definite.
+"""Checks that a kernel is one: symmetric, positive semi-definite.
 
-The smallest eigenvalue of a large matrix comes from some steps of the Lanczos method, which bounds
-it from above: what it finds negative is negative.
+A matrix that somebody else computed is looked at whole; the smallest eigenvalue of a large one
+comes from some steps of the Lanczos method, which bounds it from above: what it finds negative is
+negative.  Of a kernel function that may be indefinite (sigmoid, a callable, poly with coef0 < 0)
+some items are looked at.  Scores matter inside a query only, and coefficients sum to zero there, so
+it is enough that v'Kv >= 0 for all v that sum to zero: tanh with a negative coef0 is such a kernel.
 """
 
 from __future__ import annotations
@@ -11,10 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import dot
+from ranksvm.maps.kernels import Kernel, kernel_matrix
 from ranksvm.maps.matrix import MatrixMap
 
-__all__ = ["ROUNDING", "check_gram", "smallest_eigenvalue"]
+__all__ = ["ADVICE", "ROUNDING", "check_gram", "check_kernel", "smallest_eigenvalue"]
 
 # Up to this size all eigenvalues are computed.
 DENSE = 1_000
@@ -22,6 +27,13 @@ LANCZOS_STEPS = 40
 # Part of the largest value, or eigenvalue, that counts as rounding.
 ROUNDING = {"float64": 1e-7, "float32": 1e-4}
 BLOCK = 1_024
+# Named kernels that are positive semi-definite; items that tell of the others.
+DEFINITE = ("linear", "rbf", "laplacian")
+SAMPLE = 400
+ADVICE = (
+    "Use rbf, laplacian or poly with coef0 >= 0; for sigmoid a smaller gamma and a negative coef0 "
+    "may do."
+)
 
 
 def check_gram(given: Any, *, n_threads: int = 1) -> NDArray[Any]:
@@ -39,7 +51,7 @@ def check_gram(given: Any, *, n_threads: int = 1) -> NDArray[Any]:
         )
     K: NDArray[Any] = given.toarray() if hasattr(given, "toarray") else np.asarray(given)
     rounding = ROUNDING[K.dtype.name]
-    _check_symmetric(K, rounding)
+    _check_symmetric(K, rounding, "a precomputed kernel matrix must be symmetric")
     lowest, highest = smallest_eigenvalue(K, n_threads=n_threads)
     if lowest < -rounding * max(highest, 0.0):
         raise ValueError(
@@ -49,6 +61,34 @@ def check_gram(given: Any, *, n_threads: int = 1) -> NDArray[Any]:
             "the diagonal."
         )
     return K
+
+
+def check_kernel(kernel: Kernel, X: Any, *, n_threads: int = 1) -> bool:
+    """Raise if a kernel function is seen not to be a kernel on these items.
+
+    Returns
+    -------
+    bool
+        Whether it is seen to be positive semi-definite for vectors of any sum.
+    """
+    if kernel.function in DEFINITE or (kernel.function == "poly" and kernel.coef0 >= 0.0):
+        return True
+    some = X[:: max(1, X.shape[0] // SAMPLE)]
+    K = kernel_matrix(kernel, some, some, n_threads=n_threads)
+    _check_symmetric(K, ROUNDING["float64"], f"the kernel {kernel.name} must be symmetric")
+    moved = K - K.mean(axis=0)
+    moved -= moved.mean(axis=1)[:, None]
+    with one_blas_thread():
+        centred = np.linalg.eigvalsh(moved)
+        values = np.linalg.eigvalsh(K)
+    highest = max(float(centred[-1]), 0.0)
+    if centred[0] < -ROUNDING["float64"] * highest:
+        raise ValueError(
+            f"the kernel {kernel.name} is not positive semi-definite on these items: "
+            f"{abs(float(centred[0])) / max(highest, 1e-300):.2g} of its largest eigenvalue "
+            f"({highest:.3g}) is below zero, and the objective has no minimum. {ADVICE}"
+        )
+    return bool(values[0] >= -ROUNDING["float64"] * max(float(values[-1]), 0.0))
 
 
 def smallest_eigenvalue(K: NDArray[Any], *, n_threads: int = 1) -> tuple[float, float]:
@@ -66,7 +106,11 @@ def smallest_eigenvalue(K: NDArray[Any], *, n_threads: int = 1) -> tuple[float, 
         for _ in range(2):  # twice: the first pass leaves rounding errors of what it removed
             known = basis[:step]
             vector = vector - np.einsum("k,kj->j", np.einsum("kj,j->k", known, vector), known)
-        vector = vector / np.sqrt(dot(vector, vector))
+        length = float(np.sqrt(dot(vector, vector)))
+        if length == 0.0:  # K maps what is left to nothing
+            basis, images = basis[:step], images[:step]
+            break
+        vector = vector / length
         basis[step] = vector
         images[step] = score_map.scores(vector)
         vector = images[step]
@@ -75,7 +119,7 @@ def smallest_eigenvalue(K: NDArray[Any], *, n_threads: int = 1) -> tuple[float, 
     return float(values[0]), float(values[-1])
 
 
-def _check_symmetric(K: NDArray[Any], slack: float) -> None:
+def _check_symmetric(K: NDArray[Any], slack: float, rule: str) -> None:
     worst, where = 0.0, (0, 0)
     scale = 0.0
     n = K.shape[0]
@@ -94,7 +138,7 @@ def _check_symmetric(K: NDArray[Any], slack: float) -> None:
     if worst > slack * scale:
         i, j = where
         raise ValueError(
-            f"a precomputed kernel matrix must be symmetric; K[{i}, {j}] = {K[i, j]:.6g} and "
+            f"{rule}; K[{i}, {j}] = {K[i, j]:.6g} and "
             f"K[{j}, {i}] = {K[j, i]:.6g} differ by {worst:.3g}. If that is rounding, use "
             "(K + K.T) / 2."
         )

@@ -28,25 +28,30 @@ from ranksvm._vectors import Array, dot
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.cholesky import pivoted_cholesky
 from ranksvm.maps.gram import Gram
+from ranksvm.maps.gram_checks import ADVICE
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.maps.sample import SampledScatter, sample_rows
 from ranksvm.solvers.base import Point, Preconditioner
 
 __all__ = ["KernelMap", "preconditioner_rank"]
 
+EPS = float(np.finfo(np.float64).eps)
+
 MOST_LANDMARKS = 500
 FEWEST_LANDMARKS = 32
-# At most this part of the items, and of the memory.
+# At most this part of the items.
 SHARE_OF_ITEMS = 0.1
-SHARE_OF_MEMORY = 0.25
 # They are drawn from about so many items; the scatter looks at so many for each of them.
 POOL = 8_192
 ITEMS_PER_LANDMARK = 8
+# Time of a step of the Cholesky decomposition and of a new kernel value, against that of a value in
+# a product.
+STEP_TIME, VALUE_TIME = 0.4, 5.0
 
 
 def preconditioner_rank(n_items: int, itemsize: int, memory: int) -> int:
-    """Return how many landmarks pay; 0 for none."""
-    fitting = int(SHARE_OF_MEMORY * memory) // (itemsize * max(1, n_items))
+    """Return how many landmarks fit into so many bytes; 0 for none."""
+    fitting = max(0, memory) // (itemsize * max(1, n_items))
     rank = min(MOST_LANDMARKS, int(SHARE_OF_ITEMS * n_items), fitting)
     return rank if rank >= FEWEST_LANDMARKS else 0
 
@@ -58,7 +63,8 @@ class KernelMap:
     ----------
     gram : Gram
     rank : int
-        Landmarks of the preconditioner; 0 for none.
+        Landmarks of the preconditioner; 0 for none.  It is made when so many products have been
+        made that it would have cost no more.
     n_threads : int
     """
 
@@ -66,9 +72,10 @@ class KernelMap:
 
     def __init__(self, gram: Gram, *, rank: int = 0, n_threads: int = 1) -> None:
         self.gram = gram
+        self._rank = rank
         self._threads = n_threads
         self._n_products = 0
-        self._subspace = _Subspace(gram, rank, n_threads) if rank else None
+        self._subspace: _Subspace | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -105,14 +112,29 @@ class KernelMap:
         if -square > self.gram.noise * length:
             raise ValueError(
                 "the kernel is not positive semi-definite on these items: there is a vector v "
-                f"with v'Kv = {square / length:.3g} |v|^2. Use a kernel that is (rbf, laplacian, "
-                "poly with coef0 >= 0), other parameters, or add a constant to the diagonal of a "
-                "precomputed K."
+                f"with v'Kv = {square / length:.3g} |v|^2, or values so far apart that float64 "
+                f"cannot tell. {ADVICE} Scale the features."
             )
         return 0.0
 
+    def rounding(self, v: Array) -> float:
+        """Bound what sums in float64, and values rounded to less, each on its own, may do."""
+        total = float(np.abs(v).sum())
+        arithmetic = 2.0 * EPS * total * total
+        kept = 2.0 * self.gram.precision * dot(v, v) if self.gram.precision > EPS else 0.0
+        return self.gram.scale * (arithmetic + kept)
+
     def scatter(self, weight: Array, groups: QueryGroups) -> Array | None:
+        if self._subspace is None and self._rank and self._n_products >= self._price:
+            self._subspace = _Subspace(self.gram, self._rank, self._threads)
         return None if self._subspace is None else self._subspace.scatter(weight, groups)
+
+    @property
+    def _price(self) -> float:
+        """What the preconditioner costs, in products with K."""
+        n, k = self.gram.n_items, self._rank
+        made = STEP_TIME * min(n, POOL) * k * k + VALUE_TIME * n * k
+        return made / (0.5 * n * n * self.gram.effort)
 
     def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
         assert self._subspace is not None

@@ -10,7 +10,7 @@
 
 The native ones are computed in float64 whatever X is, in tiles that never leave the cache, from
 dense and sparse items in any combination.  The squared distance is |x|^2 + |z|^2 - 2 <x, z>; dense
-items are moved to the mean of Z first, so that an offset which all items share costs no digits.
+items are moved to a middle of Z first, so that an offset which all items share costs no digits.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm import _core
-from ranksvm._vectors import Array
+from ranksvm._vectors import Array, dot
 
 __all__ = [
+    "DTYPES",
     "KERNELS",
+    "LINEAR",
     "Kernel",
     "called",
     "centre_of",
@@ -38,11 +40,16 @@ __all__ = [
     "kernel_rows",
     "kernel_scores",
     "resolve_gamma",
+    "row_blocks",
 ]
 
+DTYPES = ("float64", "float32")
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian")
 # Items that are made float64 at a time.
 BLOCK_ROWS = 4_096
+# A wide sparse matrix has more columns than this; items that tell where the middle is.
+FEW_COLUMNS = 4_096
+CENTRE_ROWS = 256
 # Values that a callable is asked for at a time, about.
 CALLED_VALUES = 1 << 22
 
@@ -80,6 +87,8 @@ class Kernel:
         return getattr(self.function, "__name__", type(self.function).__name__)
 
 
+# Products of two matrices, threaded: kernel_matrix(LINEAR, A, B) = A B'.
+LINEAR = Kernel("linear")
 # Kernels of the inner product alone.
 OF_PRODUCT: dict[Any, Callable[[Kernel, Array], Array]] = {
     "linear": lambda kernel, product: product,
@@ -115,7 +124,16 @@ def resolve_gamma(gamma: Any, X: Any, weight: Array | None = None) -> float:
         return 1.0 / int(X.shape[1])
     if gamma == "scale":
         variance = _variance(X, weight)
-        return 1.0 / (int(X.shape[1]) * variance) if variance > 0.0 else 1.0
+        if variance == 0.0 and X.min() == X.max():
+            return 1.0
+        with np.errstate(divide="ignore"):
+            scaled = float(1.0 / np.float64(X.shape[1] * variance))
+        if not 0.0 < scaled < np.inf:
+            raise ValueError(
+                f"gamma='scale' does not work here: the variance of X is {variance:.3g}. Scale the "
+                "features, or give a number."
+            )
+        return scaled
     return float(gamma)
 
 
@@ -152,14 +170,14 @@ def kernel_matrix(
     """
     out = np.empty((X.shape[0], Z.shape[0]), dtype=dtype)
     if callable(kernel.function):
-        for part in _row_blocks(X.shape[0], max(1, CALLED_VALUES // max(1, Z.shape[0]))):
+        for part in row_blocks(X.shape[0], max(1, CALLED_VALUES // max(1, Z.shape[0]))):
             out[part] = called(kernel, X[part], Z)
         return out
     centre = centre_of(kernel, X, Z)
     columns = kernel_rows(Z, centre, shift)
     function = kernel.native
-    for part in _row_blocks(X.shape[0], BLOCK_ROWS):
-        rows = kernel_rows(X[part], centre)
+    for part in row_blocks(X.shape[0], BLOCK_ROWS):
+        rows = _block_of(X, part, centre)
         _core.kernel_block(
             function, rows, 0, rows.shape[0], columns, 0, columns.shape[0], out[part], n_threads
         )
@@ -189,15 +207,15 @@ def kernel_scores(
     """
     scores = np.zeros(X.shape[0])
     if callable(kernel.function):
-        for part in _row_blocks(X.shape[0], max(1, CALLED_VALUES // max(1, Z.shape[0]))):
+        for part in row_blocks(X.shape[0], max(1, CALLED_VALUES // max(1, Z.shape[0]))):
             scores[part] = np.einsum("ij,j->i", called(kernel, X[part], Z), coef)
         return scores
     centre = centre_of(kernel, X, Z)
     columns = kernel_rows(Z, centre, shift)
     coef = np.ascontiguousarray(coef, dtype=np.float64)
     function = kernel.native
-    for part in _row_blocks(X.shape[0], BLOCK_ROWS):
-        rows = kernel_rows(X[part], centre)
+    for part in row_blocks(X.shape[0], BLOCK_ROWS):
+        rows = _block_of(X, part, centre)
         scores[part] = _core.kernel_cross(function, rows, columns, coef, n_threads)
     return scores
 
@@ -208,12 +226,13 @@ def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
     if kernel.function in ("rbf", "laplacian"):
         return np.full(n, kernel.scale)
     if callable(kernel.function):
-        blocks = [called(kernel, X[part], X[part]).diagonal() for part in _row_blocks(n, 64)]
+        blocks = [called(kernel, X[part], X[part]).diagonal() for part in row_blocks(n, 64)]
         return np.concatenate(blocks) if blocks else np.empty(0)
     squares = np.empty(n)
-    for part in _row_blocks(n, BLOCK_ROWS):
+    for part in row_blocks(n, BLOCK_ROWS):
         rows = X[part]
         if is_sparse(rows):
+            rows = rows.astype(np.float64)
             squares[part] = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
         else:
             squares[part] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
@@ -246,6 +265,10 @@ def called(kernel: Kernel, X: Any, Z: Any) -> Array:
     """Values of a callable kernel, checked."""
     function: Any = kernel.function
     values = np.asarray(function(X, Z))
+    if values.dtype.kind not in "biuf":
+        raise ValueError(
+            f"the kernel {kernel.name} must return real numbers; got values of type {values.dtype}"
+        )
     if values.shape != (X.shape[0], Z.shape[0]):
         raise ValueError(
             f"the kernel {kernel.name} must return an array of shape (n_X, n_Z) = "
@@ -263,27 +286,49 @@ def called(kernel: Kernel, X: Any, Z: Any) -> Array:
     return values
 
 
-def _row_blocks(n: int, size: int) -> Iterator[slice]:
+def row_blocks(n: int, size: int) -> Iterator[slice]:
+    """Cut n rows into blocks of at most ``size``."""
     for first in range(0, n, size):
         yield slice(first, min(first + size, n))
 
 
 def centre_of(kernel: Kernel, X: Any, Z: Any) -> Array | None:
-    """Return what to move dense items by before their distances are taken."""
-    if kernel.function != "rbf" or is_sparse(X) or is_sparse(Z) or not Z.shape[0]:
+    """Return what to move dense items by before their distances are taken.
+
+    A middle of some items, by column: unlike the mean it does not go after an item far away.
+    """
+    if kernel.function != "rbf" or is_sparse(Z) or not Z.shape[0] or not _dense_enough(X):
         return None
-    centre: Array = Z.mean(axis=0, dtype=np.float64)
+    some = Z[:: max(1, Z.shape[0] // CENTRE_ROWS)]
+    centre: Array = np.median(some, axis=0).astype(np.float64)
     return centre
+
+
+def _dense_enough(X: Any) -> bool:
+    """Whether the items are dense, or so few columns wide that blocks of them can be."""
+    return not is_sparse(X) or X.shape[1] <= FEW_COLUMNS
+
+
+def _block_of(X: Any, part: slice, centre: Array | None) -> _core.KernelRows:
+    rows = X[part]
+    if centre is not None and is_sparse(rows):
+        rows = rows.toarray()
+    return kernel_rows(rows, centre)
 
 
 def _variance(X: Any, weight: Array | None) -> float:
     """Variance of all values of X, which is dense or CSR."""
     if weight is None and not is_sparse(X):
         return float(X.var(dtype=np.float64))
-    share = np.full(X.shape[0], 1.0) if weight is None else weight
+    share = np.ones(X.shape[0]) if weight is None else weight
     share = share / (share.sum() * X.shape[1])
     if is_sparse(X):
-        mean = float((X.T @ share).sum())
-        return float((X.multiply(X).T @ share).sum()) - mean * mean
-    mean = float(np.einsum("i,ij->", share, X))
-    return float(np.einsum("i,ij->", share, (X - mean) ** 2))
+        values = X.data.astype(np.float64)
+        share = np.repeat(share, np.diff(X.indptr))
+        mean = dot(share, values)
+        return dot(share, (values - mean) ** 2) + (1.0 - float(share.sum())) * mean * mean
+    mean = float(np.einsum("i,ij->", share, X, dtype=np.float64))
+    squares = np.empty(X.shape[0])
+    for part in row_blocks(X.shape[0], BLOCK_ROWS):
+        squares[part] = ((X[part].astype(np.float64) - mean) ** 2).sum(axis=1)
+    return dot(share, squares)

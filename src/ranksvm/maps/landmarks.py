@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from ranksvm._checks import check_choice, check_positive
 from ranksvm._vectors import Array
-from ranksvm.maps.kernels import Kernel, is_sparse, kernel_diagonal, kernel_matrix
+from ranksvm.maps.kernels import LINEAR, Kernel, is_sparse, kernel_diagonal, kernel_matrix
 
 __all__ = ["LANDMARKS", "Seed", "as_generator", "choose_landmarks"]
 
@@ -52,8 +52,6 @@ PILOTS_PER_RANK = 8
 NOISE = 1e-8
 # Bytes of kernel values held at a time.
 MEMORY = 1 << 24
-
-LINEAR = Kernel("linear")
 
 
 def choose_landmarks(

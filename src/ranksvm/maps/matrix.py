@@ -48,6 +48,10 @@ class ScoreMap(Protocol):
         """Squared norm; ``v_scores`` may be None if the space is euclidean."""
         ...
 
+    def rounding(self, v: Array) -> float:
+        """Return what rounding may have done to the squared norm of v."""
+        ...
+
     def scatter(self, weight: Array, groups: QueryGroups) -> Array | None:
         """Weighted scatter of the items inside their queries, in the space or a subspace."""
         ...
@@ -121,6 +125,10 @@ class MatrixMap:
     def norm2(self, v: Array, v_scores: Array | None) -> float:
         del v_scores
         return dot(v, v)
+
+    def rounding(self, v: Array) -> float:
+        del v
+        return 0.0
 
     def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
         return Preconditioner(on_vector=inverse)

@@ -31,6 +31,7 @@ class SteadyScatter:
         self.pullback = score_map.pullback
         self.inner = score_map.inner
         self.norm2 = score_map.norm2
+        self.rounding = score_map.rounding
         self.lift = score_map.lift
         self.euclidean = score_map.euclidean
 

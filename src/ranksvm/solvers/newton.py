@@ -52,6 +52,8 @@ _LITTLE = 0.3
 # So many steps that gain less than this part of F, and no better bound, are rounding errors.
 _PATIENCE = 20
 _STILL = 1e-9
+# Steps of a system that are many, for a good preconditioner.
+_MANY_STEPS = 25
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ class Stepper:
         self._objective = objective
         self._radius = np.inf
         self._last: float | None = None
+        self._effort = _Effort()
 
     def step(self, evaluation: Eval, gap_goal: float) -> tuple[Eval, int] | None:
         """One Newton step; None when rounding leaves nothing to gain."""
@@ -155,8 +158,10 @@ class Stepper:
     def _preconditioner(self, evaluation: Eval) -> Preconditioner:
         found = None
         wanted = self._settings.preconditioner
-        if wanted != "none" and "preconditioner" in self._objective.capabilities:
+        able = wanted != "none" and "preconditioner" in self._objective.capabilities
+        if able and self._effort.wants_it:
             found = evaluation.preconditioner(diagonal=wanted == "diagonal")
+        self._effort.has_it = found is not None
         return Preconditioner() if found is None else found
 
     def _forcing(self, norm2: float) -> float:
@@ -196,7 +201,7 @@ class Stepper:
         model = 0.0
         rho = 0.0
         first = 0.0
-        for step in range(1, settings.max_cg + 1):
+        for step in range(1, self._effort.most(settings.max_cg) + 1):
             if direction is None and evaluation.risk_scores is not None and on_vector is None:
                 image = Point(descent, -(evaluation.point.scores + evaluation.risk_scores))
             else:
@@ -238,9 +243,40 @@ class Stepper:
                     break
             elif dot(residual, residual) <= gap_goal or dot(residual, descent) <= eta2 * first:
                 break
+        self._effort.note(step)
         if solution is None:
             solution = Point(np.zeros_like(residual), np.zeros_like(evaluation.point.scores))
         return _Step(solution, step, model, False)
+
+
+class _Effort:
+    """Whether the preconditioner pays: steps of the last systems with it and without.
+
+    It rests on an estimate of the Hessian, which fails where few pairs are violated.  After many
+    steps with it a system is tried without, for at most twice as many; from then on whoever needed
+    fewer steps last is taken.
+    """
+
+    def __init__(self) -> None:
+        self.has_it = False
+        self._steps: dict[bool, int] = {}
+
+    @property
+    def wants_it(self) -> bool:
+        with_it, without = self._steps.get(True), self._steps.get(False)
+        if with_it is None or with_it <= _MANY_STEPS:
+            return True
+        return without is not None and with_it <= without
+
+    def most(self, limit: int) -> int:
+        """Return how many steps to allow."""
+        with_it = self._steps.get(True)
+        trial = with_it is not None and not self.has_it and False not in self._steps
+        return min(limit, 2 * with_it) if trial and with_it is not None else limit
+
+    def note(self, steps: int) -> None:
+        if self.has_it or True in self._steps:
+            self._steps[self.has_it] = steps
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,20 +22,28 @@ from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.maps.feature_map import FeatureMap
 from ranksvm.maps.features import make_fourier, make_nystroem
-from ranksvm.maps.gram import GivenGram, TiledGram
+from ranksvm.maps.gram import GivenGram, TiledGram, least_memory
+from ranksvm.maps.gram_checks import check_kernel
 from ranksvm.maps.kernel import KernelMap, preconditioner_rank
-from ranksvm.maps.kernels import KERNELS, Kernel, check_gamma, resolve_gamma
+from ranksvm.maps.kernels import DTYPES, KERNELS, Kernel, check_gamma, resolve_gamma
 from ranksvm.maps.landmarks import LANDMARKS
 from ranksvm.maps.matrix import ScoreMap
-from ranksvm.training.problem import Fit, RankProblem
+from ranksvm.training.problem import Fit, RankProblem, check_room
 from ranksvm.training.settings import Settings
 from ranksvm.training.weights import no_pairs
 
-__all__ = ["APPROXIMATIONS", "FOURIER_KERNELS", "KernelProblem", "KernelSettings"]
+__all__ = [
+    "APPROXIMATIONS",
+    "FOURIER_KERNELS",
+    "KernelProblem",
+    "KernelSettings",
+    "check_feature_room",
+    "comparable_items",
+]
 
 APPROXIMATIONS = ("nystroem", "fourier")
 FOURIER_KERNELS = ("rbf", "laplacian")
-DTYPES = ("float64", "float32")
+MOST_DEGREE = 100
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,11 @@ class KernelSettings(Settings):
             check_choice("kernel", self.kernel, (*KERNELS, "precomputed"))
         check_gamma(self.gamma)
         check_positive("degree", self.degree, integer=True)
+        if self.degree > MOST_DEGREE:
+            raise ValueError(f"degree must be at most {MOST_DEGREE}; got {self.degree!r}")
+        seed = self.random_state
+        if seed is not None and (not isinstance(seed, Integral) or seed < 0):
+            raise ValueError(f"random_state must be None or an integer from 0 on; got {seed!r}")
         check_positive("n_components", self.n_components, integer=True)
         if not isinstance(self.coef0, Real) or not np.isfinite(self.coef0):
             raise ValueError(f"coef0 must be a finite number; got {self.coef0!r}")
@@ -115,6 +128,8 @@ class KernelProblem(RankProblem):
         query_weight: Array | None = None,
         n_threads: int = 1,
     ) -> None:
+        if not settings.is_pairwise:
+            check_room(X.shape[1])
         self.items = comparable_items(utility, groups, item_weight, query_weight)
         if not self.items.size:
             raise no_pairs(utility, groups, item_weight)
@@ -234,20 +249,19 @@ def _given_space(
 
 def _exact_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: int) -> _Space:
     itemsize = np.dtype(settings.dtype).itemsize
-    rank = preconditioner_rank(X.shape[0], itemsize, settings.memory)
-    gram = TiledGram(
-        X,
-        kernel,
-        dtype=settings.dtype,
-        memory=settings.memory - rank * X.shape[0] * itemsize,
-        n_threads=n_threads,
-    )
+    memory = settings.memory
+    rank = 0
+    if check_kernel(kernel, X, n_threads=n_threads):
+        free = memory - least_memory(X, kernel, n_threads)
+        rank = preconditioner_rank(X.shape[0], itemsize, free)
+        memory -= rank * X.shape[0] * itemsize
+    gram = TiledGram(X, kernel, dtype=settings.dtype, memory=memory, n_threads=n_threads)
     score_map = KernelMap(gram, rank=rank, n_threads=n_threads)
     return _Space(score_map, Expansion(kernel, X, np.empty(0)), kernel, None)
 
 
 def _nystroem_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: int) -> _Space:
-    _check_room(X.shape[0], settings)
+    check_feature_room(X.shape[0], settings)
     basis = make_nystroem(
         X,
         kernel,
@@ -263,7 +277,7 @@ def _nystroem_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads:
 
 
 def _fourier_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: int) -> _Space:
-    _check_room(X.shape[0], settings)
+    check_feature_room(X.shape[0], settings)
     basis = make_fourier(kernel, X.shape[1], settings.n_components, seed=settings.random_state)
     values = basis.raw(X, dtype=settings.dtype, n_threads=n_threads)
     expansion = Expansion(basis.kernel, basis.frequencies, np.empty(0), basis.shifts)
@@ -277,9 +291,12 @@ SPACES: dict[str | None, Callable[[Any, Kernel, KernelSettings, int], _Space]] =
 }
 
 
-def _check_room(n_items: int, settings: KernelSettings) -> None:
+def check_feature_room(n_items: int, settings: KernelSettings) -> None:
     """Raise when the one array of features does not fit the budget."""
+    n_components = min(settings.n_components, n_items)
     needed = n_items * settings.n_components * np.dtype(settings.dtype).itemsize
+    if settings.approximation == "nystroem":
+        needed += 4 * 8 * n_components**2  # the landmarks' own matrix, and what is made of it
     if needed > settings.memory:
         raise ValueError(
             f"{settings.n_components} features of {n_items:,} items take {told(needed)} in "

@@ -85,59 +85,23 @@ def kernel_arrays(
 def read_expansion(
     kind: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
 ) -> tuple[Expansion | GivenExpansion, NDArray[np.int64] | None]:
-    """Return the model of a file and its support; ValueError if the parts do not fit."""
-    coef = np.array(arrays["coef"], dtype=np.float64)
-    support = None
-    if "support" in arrays:
-        support = np.array(arrays["support"], dtype=np.int64)
-        if support.shape != coef.shape or (support.size and int(support.min()) < 0):
-            raise ValueError("support and coef do not fit together")
-    n_features = facts.get("n_features")
-    if not isinstance(n_features, int) or isinstance(n_features, bool) or n_features < 1:
-        raise ValueError(f"n_features must be a positive integer; got {n_features!r}")
+    """Return the model of a file and its support.
+
+    Parameters
+    ----------
+    kind, arrays, facts
+        Of a record that :func:`ranksvm.model_io.read_model` returned, which has checked them.
+    """
+    coef, support, n_features = arrays["coef"], arrays.get("support"), facts["n_features"]
     if kind == "precomputed":
         assert support is not None
-        if support.size and int(support.max()) >= n_features:
-            raise ValueError(f"support reaches beyond the {n_features} training items")
         return GivenExpansion(support, coef, n_features), support
     points: Any
-    if kind.endswith("_sparse"):
-        points = _read_csr(arrays, (coef.size, n_features))
+    if "points" in arrays:
+        points = arrays["points"]
     else:
-        points = np.array(arrays["points"], dtype=np.float64)
-    if points.shape != (coef.size, n_features):
-        raise ValueError(f"points must have shape ({coef.size}, {n_features}); got {points.shape}")
-    shift = None
-    if "shift" in arrays:
-        shift = np.array(arrays["shift"], dtype=np.float64)
-        if shift.shape != coef.shape:
-            raise ValueError("shift and coef do not fit together")
-    return Expansion(_read_kernel(facts), points, coef, shift), support
+        from scipy.sparse import csr_matrix
 
-
-def _read_kernel(facts: Mapping[str, Any]) -> Kernel:
-    told = facts.get("kernel")
-    names = {"function": str, "gamma": float, "coef0": float, "degree": int, "scale": float}
-    if not isinstance(told, Mapping) or not all(
-        isinstance(told.get(name), kind) for name, kind in names.items()
-    ):
-        raise ValueError(f"the kernel must be told as {', '.join(names)}; got {told!r}")
-    kernel = Kernel(**{name: told[name] for name in names})
-    _ = kernel.native  # knows the names and the range of the numbers
-    return kernel
-
-
-def _read_csr(arrays: Mapping[str, NDArray[Any]], shape: tuple[int, int]) -> Any:
-    from scipy.sparse import csr_matrix
-
-    data, indices, indptr = (np.array(arrays[name]) for name in ("data", "indices", "indptr"))
-    fine = (
-        len(indptr) == shape[0] + 1
-        and indptr[0] == 0
-        and indptr[-1] == len(data) == len(indices)
-        and bool((indptr[1:] >= indptr[:-1]).all())
-        and (not indices.size or (int(indices.min()) >= 0 and int(indices.max()) < shape[1]))
-    )
-    if not fine:
-        raise ValueError("the points are no sparse matrix: data, indices and indptr do not fit")
-    return csr_matrix((data, indices, indptr), shape=shape)
+        parts = arrays["data"], arrays["indices"], arrays["indptr"]
+        points = csr_matrix(parts, shape=(coef.size, n_features))
+    return Expansion(Kernel(**facts["kernel"]), points, coef, arrays.get("shift")), support

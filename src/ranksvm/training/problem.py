@@ -170,14 +170,17 @@ class RankProblem:
         else:
             result = self.solver.solve(objective, point, callback=callback)
         end = _settle_scores(result, objective, carried=known is not None)
+        gap, status = float(result.gap + end.drift), result.status
+        if status is Status.CONVERGED and gap > 1.01 * self.settings.tol * abs(end.value):
+            status = Status.STALLED  # the scores had drifted
         return Fit(
             point=end.point,
             objective=float(end.value),
-            gap=float(result.gap + end.drift),
+            gap=gap,
             n_iter=result.n_iter,
             n_products=self._map.n_products - before,
             n_pairs=self.n_pairs,
-            status=result.status,
+            status=status,
             history=tuple(result.trace),
             solver=self.solver.name,
             tol=self.settings.tol,
