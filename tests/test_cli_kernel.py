@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -17,7 +19,7 @@ from ranksvm.cli import main
 from ranksvm.data import load_letor, save_letor
 from ranksvm.datasets import make_ranking
 from ranksvm.metrics import evaluate
-from ranksvm.model_io import ModelRecord, files, read_model
+from ranksvm.model_io import ModelFileError, ModelRecord, files, read_model
 
 NAMES = [f"n{j}" for j in range(5)]
 
@@ -280,17 +282,100 @@ def test_a_kernel_model_has_no_place_in_svmranks_format(good, run, folder, tmp_p
     assert not (tmp_path / "m.dat").exists()
 
 
-def test_a_model_that_cannot_be_used_is_told(good, run, folder, tmp_path):
+def hostile(path, monkeypatch, **facts):
+    """Make a file with a right checksum and other facts."""
+    record = read_model(path)
+    changed = ModelRecord(
+        record.kind, record.params, record.arrays, None, {**record.facts, **facts}
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "check_model", lambda *_: None)
+        path.write_bytes(files._to_bytes(changed))
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"kernel": {"function": "magic"}}, "the kernel must be told as"),
+        ({"kernel": None}, "the kernel must be told as"),
+        ({"gamma": "wide"}, "gamma among the facts must be"),
+        ({"gamma": float("nan")}, "gamma among the facts must be"),
+        ({"objective": 10**400}, "objective among the facts must be"),
+        ({"n_features": 7}, "n_features among the facts is 7"),
+    ],
+)
+def test_all_commands_refuse_what_load_refuses(
+    good, run, folder, tmp_path, monkeypatch, facts, message
+):
     path = tmp_path / "m"
     good("train", folder / "train.txt", "--kernel", "rbf", "-o", path)
-    record = read_model(path)
-    facts = {**record.facts, "kernel": {**record.facts["kernel"], "function": "magic"}}
-    path.write_bytes(
-        files._to_bytes(ModelRecord(record.kind, record.params, record.arrays, None, facts))
-    )
-    code, out, err = run("predict", path, folder / "test.txt")
-    assert (code, out) == (3, "")
-    assert "the model cannot be used: unknown kernel 'magic'" in err
+    hostile(path, monkeypatch, **facts)
+    with pytest.raises(ModelFileError, match=message):
+        ranksvm.load(path)
+    test = folder / "test.txt"
+    for command in (
+        ["predict", path, test], ["evaluate", test, "--model", path], ["info", path],
+        ["info", path, "--json"], ["convert", path, tmp_path / "copy"],
+    ):  # fmt: skip
+        code, out, err = run(*command)
+        assert (code, out) == (3, "")
+        assert message in err
+    assert not (tmp_path / "copy").exists()
+
+
+def test_info_shows_facts_that_are_not_finite(good, folder, tmp_path, monkeypatch):
+    path = tmp_path / "m"
+    good("train", folder / "train.txt", "--kernel", "rbf", "-o", path)
+    inf = float("inf")
+    strange = {"some": [None, True, {"a": [1.5, float("nan"), -inf]}], "more": 10**300}
+    hostile(path, monkeypatch, objective=inf, gap=float("nan"), **strange)
+    assert "objective" in good("info", path)
+    assert json.loads(good("info", path, "--json"))["objective"] is None
+
+
+def test_scores_that_overflow_are_refused(good, run, folder, samples, tmp_path):
+    X, y, qid, _ = samples["test"]
+    path, large = tmp_path / "m", tmp_path / "large.txt"
+    good("train", folder / "train.txt", "--kernel", "poly", "-o", path)
+    X = X.copy()
+    X[2:4] *= 1e150
+    save_letor(large, X, y, qid)
+    output = ["-o", tmp_path / "scores"]
+    for command in (["predict", path, large], ["predict", path, large, *output],
+                    ["evaluate", large, "--model", path],
+                    ["compare", large, path, folder / "test.txt"]):  # fmt: skip
+        code, out, err = run(*command)
+        assert (code, out) == (3, "")
+        assert "2 items of" in err
+        assert "a score that is not finite, the first of them item 3 (" in err
+    assert not (tmp_path / "scores").exists()
+
+
+def test_columns_that_are_zero_take_no_room(good, run, folder, samples, tmp_path, monkeypatch):
+    """Dense items and a model, or a training set, of very many columns."""
+    wide = tmp_path / "wide.txt"
+    lines = (folder / "train.txt").read_text().splitlines()
+    wide.write_text("\n".join([lines[0] + " 2000000:1", *lines[1:]]) + "\n")
+    path = tmp_path / "m"
+    good("train", wide, "--kernel", "rbf", "--gamma", 0.1, "-o", path)
+    assert read_model(path).kind == "kernel_sparse"
+    zeros = np.zeros
+
+    def small(shape, *args, **kwargs):
+        assert np.prod(shape) < 1e7
+        return zeros(shape, *args, **kwargs)
+
+    monkeypatch.setattr(np, "zeros", small)
+    found = scores_of(good("predict", path, folder / "test.txt"))
+    model = ranksvm.load(path)
+    X, points = samples["test"].X, model.support_vectors_.tocsc()
+    near = ((X[:, None] - points[:, :5].toarray()[None]) ** 2).sum(axis=2)
+    distances = near + points[:, [1_999_999]].toarray().ravel() ** 2
+    assert np.allclose(found, np.exp(-0.1 * distances) @ model.dual_coef_, atol=1e-9)
+    code, out, _ = run("tune", wide, "--kernel", "rbf", "--gamma", 0.1, "--C-grid", "1,10",
+                       "--valid", folder / "valid.txt", "--json")  # fmt: skip
+    assert code == 0
+    assert len(json.loads(out)["table"]) == 2
 
 
 def test_scikit_learn_stays_unimported(folder, tmp_path):
@@ -428,12 +513,23 @@ def test_an_interrupted_search_goes_on(run, folder, tmp_path, monkeypatch):
         (["--kernel", "rbf", "--gamma-grid", "1,0"], 2, "--gamma-grid '1,0': expected positive"),
         (["--kernel", "rbf", "--gamma-grid", "1,1"], 2, "--gamma-grid '1,1' has a value twice"),
         (["--kernel", "rbf", "--resume", "-"], 2, "--resume needs a file"),
+        (["--kernel", "rbf", "--resume", "/dev/full"], 2, "needs a file, which the next run can r"),
+        (["--kernel", "rbf", "--resume", "/dev/zero"], 2, "got /dev/zero"),
+        (["--kernel", "rbf", "--resume", "/dev/null"], 2, "got /dev/null"),
+        (["--kernel", "rbf", "--resume", ""], 2, "is empty"),
+        (["--kernel", "rbf", "--resume", "{t}"], 3, "this is a directory"),
+        (["--kernel", "rbf", "--resume", "{t}/r", "--memory", "1KB"], 3, ", fold 1: "),
+        (["--kernel", "poly", "--degree", "1" + "0" * 23], 2, "degree must be at most"),
         (["--kernel", "rbf", "--resume", "{t}/m", "-o", "{t}/m"], 2, "cannot be both"),
         (["--kernel", "rbf", "--resume", "{f}/train.txt"], 2, "is the input"),
         (["--kernel", "rbf", "--resume", "{f}/valid.txt"], 3, "not the checkpoint of a search"),
         (["--kernel", "rbf", "--resume", "{t}/no/r"], 3, "there is no directory"),
         (["--kernel", "rbf", "-o", "{t}/m.dat"], 2, "(.dat) is for linear models"),
-        (["--kernel", "rbf", "--memory", "1KB"], 3, "fold 1: "),
+        (
+            ["--kernel", "rbf", "--gamma", "0.1", "--memory", "1KB"],
+            3,
+            "error: gamma = 0.1, fold 1: ",
+        ),
         (["--kernel", "rbf", "--approximation", "nystroem", "--components", "99999"], 3, "fold 1"),
     ],
 )
@@ -446,6 +542,143 @@ def test_bad_values_for_tune(run, folder, tmp_path, arguments, code, message):
     assert "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
     assert (folder / "valid.txt").read_bytes() == before
+
+
+def test_a_set_without_pairs_is_told_with_its_size(run, tmp_path):
+    save_letor(tmp_path / "flat.txt", np.eye(6), np.ones(6), np.repeat([1, 2], 3))
+    code, _, err = run("train", tmp_path / "flat.txt", "--kernel", "rbf")
+    assert code == 3
+    assert "no comparable pair to learn from (items=6, queries=2)" in err
+
+
+@pytest.mark.parametrize("way", [["--json"], []])
+@pytest.mark.parametrize("linear", [True, False])
+def test_a_model_that_fails_leaves_the_search(run, folder, tmp_path, monkeypatch, way, linear):
+    """What the search has found is shown even if the refit or its file come to nothing."""
+    from ranksvm.cli import tune
+
+    arguments = ["tune", folder / "train.txt", *(["--C-grid", "1,10"] if linear else GRID),
+                 "--folds", 3, "-o", tmp_path / "m", *way]  # fmt: skip
+    _, whole, _ = run(*arguments)
+    (tmp_path / "m").unlink()
+
+    def told(out):
+        if not way:
+            return [line for line in out.splitlines()[1:] if "model written" not in line]
+        return {key: value for key, value in json.loads(out).items()
+                if key not in ("seconds", "model")}  # fmt: skip
+
+    def full(*_):
+        raise OSError(28, "No space left on device", str(tmp_path / "m"))
+
+    def unfit(*_, **__):
+        raise MemoryError("not enough memory")
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    for name, failing, code, message in (
+        ("write_record", full, 3, "m: No space left on device"),
+        ("fit_items", unfit, 3, "not enough memory"),
+        ("fit_items", interrupted, 130, "interrupted"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(tune, name, failing)
+            found, out, err = run(*arguments)
+        assert found == code
+        assert message in err
+        assert told(out) == told(whole)
+        assert "model written" not in out
+        if way:
+            assert json.loads(out)["model"] is None
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_room_for_the_model_is_looked_for_before_the_search(run, folder, samples, tmp_path):
+    y, qid = samples["train"].y, samples["train"].qid
+    n_items = sum(np.unique(y[qid == q]).size > 1 for q in qid)
+    arguments = ["tune", folder / "train.txt", *GRID, "--approximation", "fourier", "--components",
+                 50, "--memory", f"{n_items * 50 * 8 - 1}B", "--folds", 3]  # fmt: skip
+    code, out, err = run(*arguments, "-o", tmp_path / "m", "--resume", tmp_path / "r")
+    assert (code, out) == (3, "")
+    assert f"50 features of {n_items} items take" in err
+    assert list(tmp_path.iterdir()) == []
+    assert run(*arguments)[0] == 0
+
+
+def test_a_gamma_that_overflows_is_told(run, folder, samples, tmp_path):
+    X, y, qid, _ = samples["valid"]
+    save_letor(tmp_path / "huge.txt", X * 1e120, y, qid)
+    code, out, err = run(
+        "tune", folder / "train.txt", "--kernel", "poly", "--gamma-grid", "1e-10,1e-60", "--C-grid",
+        "1,10", "--valid", tmp_path / "huge.txt", "--json",
+    )  # fmt: skip
+    assert code == 0
+    found = json.loads(out)
+    assert found["gamma"] == 1e-60
+    assert [row["mean"] is None for row in found["table"]] == [True, True, False, False]
+    assert "2 of 4 fits have no score, the first of them: gamma = 1e-10, validation set" in err
+
+
+# --- tune, and what happens to processes ---------------------------------------------------------
+
+LONG = ["--kernel", "rbf", "--gamma-grid", "0.001:10:40", "--C-grid", "1,10,100", "--folds", "5"]
+
+
+def started(*arguments):
+    program = [sys.executable, "-c", "from ranksvm.cli import main; main()"]
+    return subprocess.Popen(
+        [*program, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+
+def wait_for_lines(path, n, process):
+    """Wait until a file has n lines, while a process goes on writing it."""
+    while not path.exists() or path.read_bytes().count(b"\n") < n:
+        assert process.poll() is None, "the search was over too soon"
+        time.sleep(0.002)
+
+
+def test_a_killed_search_goes_on(run, folder, tmp_path):
+    path = tmp_path / "search.jsonl"
+    arguments = ["tune", folder / "train.txt", *LONG, "-j", 1, "--resume", path, "--json"]
+    for n in (3, 9):
+        process = started(*arguments)
+        wait_for_lines(path, n, process)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    n_lines = path.read_bytes().count(b"\n")
+    assert 9 <= n_lines < 200
+    code, out, _ = run(*arguments)
+    assert code == 0
+    found = json.loads(out)
+    assert found["resumed"] == n_lines - 1
+    assert len(path.read_text().splitlines()) == 1 + 40 * 5
+    whole = json.loads(run(*arguments[:-3], "--json")[1])
+    assert found["table"] == whole["table"]
+    assert [one.name for one in tmp_path.iterdir()] == ["search.jsonl"]
+
+
+def test_two_processes_on_one_file(run, folder, tmp_path):
+    path = tmp_path / "search.jsonl"
+    arguments = ["tune", folder / "train.txt", *LONG, "-j", 1, "--resume", path, "--json"]
+    process = started(*arguments)
+    try:
+        wait_for_lines(path, 2, process)
+        process.send_signal(signal.SIGSTOP)  # and it keeps the lock
+        content = path.read_bytes()
+        code, out, err = run(*arguments)
+        assert (code, out) == (3, "")
+        assert f"{path} is in use by another process" in err
+        assert path.read_bytes() == content
+        process.send_signal(signal.SIGCONT)
+        assert process.wait() == 0
+    finally:
+        process.kill()
+        process.wait()
+    cells = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    assert len({(cell["gamma"], cell["split"]) for cell in cells}) == len(cells) == 40 * 5
+    assert json.loads(run(*arguments)[1])["resumed"] == 200
 
 
 def test_help_has_a_panel_of_kernels(good):

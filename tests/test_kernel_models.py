@@ -11,11 +11,12 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 import ranksvm
 from ranksvm import KernelRankSVM
 from ranksvm.datasets import make_ranking
+from ranksvm.maps import kernels as maps_kernels
 from ranksvm.model_io import ModelFileError, ModelRecord, files, read_model, write_model
 from ranksvm.model_io.record import KINDS
 from ranksvm.training.kernel_record import KERNEL_KINDS, read_expansion
@@ -56,6 +57,7 @@ def fitted(kind: str, data: Any, given: Any = np.float64, **params: Any) -> Kern
 
 def test_every_kind_is_known_everywhere():
     assert set(MODELS) == set(KERNEL_KINDS) == KINDS.keys() - {"linear"}
+    assert {kind: set(KINDS[kind].functions) for kind in MODELS} == COMPUTED
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -167,6 +169,7 @@ def bounds(*values: int) -> Any:
 
 
 HUGE = 2**63 - 1
+POLY = {"function": "poly", "gamma": 1.0, "coef0": 0.0, "degree": 3, "scale": 1.0}
 KERNEL = {"function": "rbf", "gamma": 1.0, "coef0": 0.0, "degree": 3, "scale": 1.0}
 
 
@@ -208,14 +211,32 @@ KERNEL = {"function": "rbf", "gamma": 1.0, "coef0": 0.0, "degree": 3, "scale": 1
         ("precomputed", {"support": lambda s: s[:-1]}, {}, "array 'support' has"),
         # What only the kernel knows.
         ("kernel", {}, {"kernel": None}, "the kernel must be told"),
-        ("kernel", {}, {"kernel": {**KERNEL, "function": "os.system"}}, "unknown kernel"),
+        ("kernel", {}, {"kernel": {**KERNEL, "function": "os.system"}}, "function .* one of"),
+        ("kernel", {}, {"kernel": {**KERNEL, "function": ["rbf"]}}, "function .* one of linear"),
         ("kernel", {}, {"kernel": {**KERNEL, "gamma": np.nan}}, "gamma"),
         ("kernel", {}, {"kernel": {**KERNEL, "gamma": -1.0}}, "gamma"),
+        ("kernel", {}, {"kernel": {**KERNEL, "gamma": 0.0}}, "gamma among the facts must be pos"),
+        ("kernel", {}, {"kernel": {**KERNEL, "gamma": "1"}}, "gamma among the facts must be a fin"),
+        ("kernel", {}, {"kernel": {**POLY, "gamma": -1.0}}, "gamma among the facts must be pos"),
         ("kernel", {}, {"kernel": {**KERNEL, "scale": np.inf}}, "scale"),
-        ("kernel", {}, {"kernel": {**KERNEL, "degree": 2**90}}, "does not fit this version"),
+        ("kernel", {}, {"kernel": {**KERNEL, "coef0": np.nan}}, "coef0"),
+        ("kernel", {}, {"kernel": {**KERNEL, "degree": 2**90}}, "degree among the facts must be"),
+        ("kernel", {}, {"kernel": {**POLY, "degree": 0}}, "degree among the facts must be"),
+        ("kernel", {}, {"kernel": {**POLY, "degree": True}}, "degree among the facts must be"),
+        ("kernel", {}, {"kernel": {**KERNEL, "further": 1}}, "the kernel must be told as"),
         ("kernel", {}, {"kernel": "rbf"}, "the kernel must be told"),
-        ("kernel", {}, {"n_iter": 10**400, "objective": 10**400}, "does not fit this version"),
-        ("kernel", {}, {"gamma": {}}, "does not fit this version"),
+        ("kernel", {}, {"n_iter": 10**400}, "n_iter among the facts must be a whole number"),
+        ("kernel", {}, {"objective": 10**400}, "objective among the facts must be a number"),
+        ("kernel", {}, {"objective": None, "gap": "small"}, "gap among the facts must be a number"),
+        ("kernel", {}, {"frame_columns": 3}, "frame_columns among the facts must be a list"),
+        ("kernel", {}, {"gamma": {}}, "gamma among the facts must be a positive number or null"),
+        ("kernel", {}, {"gamma": "0.5"}, "gamma among the facts must be a positive number or null"),
+        ("kernel", {}, {"gamma": True}, "gamma among the facts must be a positive number or null"),
+        ("kernel", {"support": lambda s: s[::-1].copy()}, {}, "'support' must ascend"),
+        ("kernel_sparse", {"support": lambda s: s // 2}, {}, "'support' must ascend"),
+        ("precomputed", {"support": lambda s: s * 0}, {}, "'support' must ascend.* place 0"),
+        ("kernel_sparse", {}, {"n_features": 2**31}, "features, at most 2147483647; got"),
+        ("precomputed", {}, {"n_features": 2**62}, "features, at most 2147483647; got"),
     ],
 )  # fmt: skip
 def test_hostile_models_are_refused(tmp_path, data, kind, arrays, facts, message):
@@ -227,19 +248,60 @@ def test_hostile_models_are_refused(tmp_path, data, kind, arrays, facts, message
     assert len(str(caught.value)) < 1000
 
 
-@pytest.mark.parametrize("function", ["rbf", "laplacian", "poly", "sigmoid", "linear", "cosine"])
+COMPUTED = {
+    "kernel": set(maps_kernels.KERNELS),
+    "kernel_sparse": set(maps_kernels.KERNELS),
+    "nystroem": set(maps_kernels.KERNELS),
+    "nystroem_sparse": set(maps_kernels.KERNELS),
+    "fourier": {"cosine"},
+    "precomputed": set(),
+}
+
+
+@pytest.mark.parametrize("function", [*maps_kernels.KERNELS, "cosine"])
 @pytest.mark.parametrize("kind", MODELS)
-def test_other_functions_score_or_are_refused(tmp_path, data, kind, function):
-    """A function that another kind has: finite scores or an error, and the process lives on."""
-    (tmp_path / "m").write_bytes(
-        changed(data, kind, {}, {"kernel": {**KERNEL, "function": function}})
-    )
-    try:
-        model = ranksvm.load(tmp_path / "m")
-        scores = model.predict(items_of(kind, data[0], data[0]))
-    except ValueError:
+def test_the_file_says_which_function_is_computed(tmp_path, data, kind, function):
+    """Another kernel that the kind can compute is computed; any other is refused."""
+    path = tmp_path / "m"
+    told = {**KERNEL, "function": function, "gamma": 0.25, "coef0": 0.5, "degree": 2}
+    path.write_bytes(changed(data, kind, {}, {"kernel": told}))
+    if function not in COMPUTED[kind]:
+        message = "no kernel" if kind == "precomputed" else "function among the facts must be one"
+        with pytest.raises(ModelFileError, match=message):
+            ranksvm.load(path)
         return
-    assert np.isfinite(scores).all()
+    X, record = data[0], read_model(path)
+    points = (
+        sp.csr_matrix((*(record.arrays[k] for k in ("data", "indices", "indptr")),),
+                      shape=(len(record.arrays["coef"]), X.shape[1])).toarray()
+        if kind.endswith("_sparse") else record.arrays["points"]
+    )  # fmt: skip
+    product = X @ points.T
+    values = {
+        "linear": lambda: product,
+        "rbf": lambda: rbf_kernel(X, points, gamma=0.25),
+        "laplacian": lambda: laplacian_kernel(X, points, gamma=0.25),
+        "poly": lambda: (0.25 * product + 0.5) ** 2,
+        "sigmoid": lambda: np.tanh(0.25 * product + 0.5),
+        "cosine": lambda: np.cos(0.25 * product + record.arrays["shift"]),
+    }[function]()
+    expected = values @ record.arrays["coef"]
+    found = ranksvm.load(path).predict(items_of(kind, X, X))
+    assert np.allclose(found, expected, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_what_is_too_large_to_be_read_is_not_written(tmp_path, data, kind, monkeypatch):
+    model, path = fitted(kind, data), tmp_path / "m"
+    size = sum(array.nbytes for array in model._record().arrays.values())
+    monkeypatch.setattr(files, "LARGEST_BODY", size)
+    model.save(path)
+    before = path.read_bytes()
+    ranksvm.load(path)
+    monkeypatch.setattr(files, "LARGEST_BODY", size - 1)
+    with pytest.raises(ValueError, match=rf"arrays take {size} bytes, and .* has room for"):
+        model.save(path)
+    assert path.read_bytes() == before
 
 
 def test_a_model_without_points(data):

@@ -220,3 +220,15 @@ def test_the_threads_of_the_blas_come_back() -> None:
     with pytest.raises(KeyboardInterrupt), one_blas_thread():
         raise KeyboardInterrupt
     assert blas_threads() == before
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_half_as_many_digits_of_items_cost_no_bits_of_their_scores(data, sparse: bool) -> None:
+    """Scores of float32 items are those of the same numbers in float64."""
+    X, y = data
+    single = X.astype(np.float32)
+    given = sp.csr_matrix(single) if sparse else single
+    model = KernelRankSVM(30.0, gamma=0.2).fit(given, y)
+    np.testing.assert_array_equal(model.predict(given), model.predict(given.astype(np.float64)))
+    again = KernelRankSVM(30.0, gamma=0.2).fit(given.astype(np.float64), y)
+    np.testing.assert_array_equal(again.dual_coef_, model.dual_coef_)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
+import re
+import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -26,17 +30,18 @@ from ranksvm.model_selection import (
     GridSearch,
     QueryKFold,
     default_gammas,
-    runs,
     search_grid,
     search_path,
 )
 from ranksvm.model_selection.checkpoint import Cell
-from ranksvm.model_selection.search import HeldOut
-from ranksvm.training import KernelSettings
+from ranksvm.model_selection.splits import HeldOut, TrainingSet
+from ranksvm.training import KernelProblem, KernelSettings
+from ranksvm.training.kernel import comparable_items
 from ranksvm.training.problem import RankProblem
 
 CS = [0.5, 500.0, 20.0]
 GAMMAS = [0.3, 0.02]
+NAN = math.nan
 TIGHT = {"tol": 1e-10}
 quiet = pytest.mark.filterwarnings("ignore:KernelRankSVMCV. the best:UserWarning")
 
@@ -169,8 +174,9 @@ def test_a_precomputed_kernel_is_the_named_one(data):
 def by_hand(scores: Any, Cs: Any = (1.0, 0.1, 10.0), gammas: Any = (2.0, 0.5)) -> GridSearch:
     table = np.array(scores, dtype=float)[:, None, :]
     return GridSearch(
-        np.array(Cs), np.array(gammas), "map", "standard", table, table, table, table,
-        table.astype(int), table.astype(int), True, 0, None, (), (),
+        np.array(Cs), np.array(gammas), "map", "standard", table, np.ones(1, dtype=bool), table,
+        table, table, np.zeros(table.shape, int), np.zeros(table.shape, int), True, 0, None,
+        (), (), (),
     )  # fmt: skip
 
 
@@ -182,10 +188,13 @@ def by_hand(scores: Any, Cs: Any = (1.0, 0.1, 10.0), gammas: Any = (2.0, 0.5)) -
         ([[0.3, 0.2, 0.3], [0.3, 0.2, 0.3]], 1.0, 0.5),  # then the smallest gamma
         ([[0.3, 0.3, 0.3], [0.3, 0.2, 0.3]], 0.1, 2.0),
         ([[0.3, 0.1, 0.3 + 1e-15], [0.1, 0.1, 0.1]], 1.0, 2.0),  # equal but for rounding
+        ([[NAN, 0.1, 0.2], [NAN, NAN, NAN]], 10.0, 2.0),  # what has no score
+        ([[NAN, NAN, NAN], [0.1, 0.1, NAN]], 0.1, 0.5),
     ],
 )
 def test_ties_go_to_the_smallest(scores, C, gamma):
     search = by_hand(scores)
+    assert search.best_score == pytest.approx(np.nanmax(scores))
     assert (search.best_C, search.best_gamma) == (C, gamma)
 
 
@@ -233,22 +242,109 @@ def test_bad_grids(data, options, message):
         searched(data, **options)
 
 
-def test_splits_that_do_not_count(data):
+def test_splits_that_do_not_count(tmp_path, data, fits):
     X, y, qid = data
-    level = {q: (y[qid == q] > 0).any() for q in np.unique(qid)}
-    assert any(level.values())
-    queries = np.unique(qid)
-    flat = y.copy()
-    flat[qid == queries[0]] = 1.0  # no pair in it
-    test = np.flatnonzero(qid == queries[0])
-    train = np.flatnonzero(qid != queries[0])
-    folds = [(train, test), *QueryKFold(2).split(qid=qid)]
+    first = qid == np.unique(qid)[0]
+    flat = np.where(first, 1.0, y)  # no pair in this query
+    folds = [(~first, first), *QueryKFold(2).split(qid=qid)]
     search = searched((X, flat, qid), folds=folds)
+    assert search.counted.tolist() == [False, True, True]
     assert np.isnan(search.scores[:, 0]).all()
-    assert len(search.undefined) == 1
-    assert np.isfinite(search.mean_scores).all()
-    with pytest.raises(ValueError, match="no split to score C and gamma on"):
-        searched((X, flat, qid), folds=folds[:1])
+    assert np.array_equal(search.mean_scores, search.scores[:, 1:].mean(axis=1))
+    assert np.allclose(search.deviations, search.flat("scores")[1:].std(axis=0))
+    (text,) = search.undefined
+    assert text.startswith("fold 1, held-out part: pairwise_accuracy is not defined")
+    # Known from the labels alone: no fit, and no file.
+    fits.clear()
+    for held_out in ({"folds": folds[:1]}, {"validation": HeldOut(X, np.ones(len(y)), qid)}):
+        with pytest.raises(ValueError, match="no split to take pairwise_accuracy on"):
+            searched((X, flat, qid), checkpoint=tmp_path / "search.jsonl", **held_out)
+    assert fits == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def overflowing(data) -> dict[str, Any]:
+    """A search with gammas under which a cubic kernel of held-out items overflows."""
+    X, y, qid = data
+    huge = np.where((qid == qid[0])[:, None], 1e120 * X, X)
+    return {"settings": KernelSettings(kernel="poly"),
+            "validation": HeldOut(huge, y.astype(float), qid), "Cs": [1.0, 10.0]}  # fmt: skip
+
+
+@pytest.mark.parametrize("gammas", [[1e-60, 1e-10], [1e-10, 1e-60], [1e-10, 1e-60, 1.0]])
+def test_a_gamma_that_overflows_cannot_be_chosen(tmp_path, data, overflowing, gammas):
+    path = tmp_path / "search.jsonl"
+    search = searched(data, **overflowing, gammas=gammas, checkpoint=path)
+    bad = [gamma != 1e-60 for gamma in gammas]
+    assert np.isnan(search.mean_scores).all(axis=1).tolist() == bad
+    assert np.isfinite(search.mean_scores[gammas.index(1e-60)]).all()
+    assert search.best_gamma == 1e-60
+    assert np.isfinite(search.best_score)
+    assert search.undefined == ()
+    assert len(search.unscored) == 2 * sum(bad)
+    assert search.unscored[0].startswith("gamma = 1e-10, validation set, C = 1: the scores of held")
+    again = searched(data, **overflowing, gammas=gammas, checkpoint=path)
+    assert same(search, again)
+    assert (again.n_resumed, again.unscored) == (len(gammas), search.unscored)
+    with pytest.raises(ValueError, match=r"nothing to choose from.*gamma = 1e-10, validation set"):
+        searched(data, **overflowing, gammas=[1e-10])
+
+
+@quiet
+def test_overflow_in_the_table_of_the_estimator(data, overflowing):
+    X, y, qid = data
+    held_out = tuple(overflowing["validation"])
+    model = KernelRankSVMCV([1.0, 10.0], [1e-10, 1e-60], kernel="poly")
+    with pytest.warns(UserWarning, match="2 of 4 fits have no score, the first of them: gamma = 1"):
+        model.fit(X, y, qid, validation=held_out)
+    assert model.gamma_ == 1e-60
+    assert np.isnan(model.cv_results_["mean_test_score"]).tolist() == [True, True, False, False]
+    assert set(model.cv_results_["rank_test_score"][:2]) == {3}
+
+
+def test_errors_say_where(data, monkeypatch):
+    """Whatever part of the work they come from."""
+
+    def failing(self: Any, C: Any = None, **options: Any) -> Any:
+        raise kind("no good")
+
+    for kind in (ValueError, OverflowError):
+        with monkeypatch.context() as patch:
+            patch.setattr(RankProblem, "solve", failing)
+            with pytest.raises(kind, match=r"^gamma = 0.3, fold 1: no good$"):
+                searched(data)
+            with pytest.raises(kind, match=r"^fold 1: no good$"):
+                searched(data, KernelSettings(kernel="linear"), gammas=None)
+    X, y, qid = data
+    flat = np.where(qid == qid[0], y, 0.0)
+    folds = [(qid == qid[0], qid != qid[0]), (qid != qid[0], qid == qid[0])]
+    with pytest.raises(ValueError, match=r"^gamma = 0.3, fold 2: no comparable pair"):
+        searched((X, flat, qid), folds=folds[::-1][1:] + folds[1:], metric="map",
+                 conventions="letor")  # fmt: skip
+
+    class Enough(ValueError):
+        pass
+
+    def stop(*_: Any) -> None:
+        raise Enough
+
+    with pytest.raises(Enough):
+        searched(data, progress=stop)
+
+
+def test_room_for_the_last_fit_is_looked_for_first(data, fits):
+    X, y, qid = data
+    settings = {"approximation": "fourier", "n_components": 50, "random_state": 0}
+    groups = QueryGroups.from_qid(qid, len(y))
+    KernelProblem(X, y.astype(float), groups, KernelSettings(**settings))
+    n_items = len(comparable_items(y, groups, None, None))
+    short = {**settings, "memory_budget": n_items * 50 * 8 - 1}
+    model = KernelRankSVMCV([1.0, 10.0], [0.1], cv=3, **short)
+    with pytest.raises(ValueError, match=rf"50 features of {n_items} items take"):
+        model.fit(X, y, qid)
+    assert fits == []
+    searched(data, KernelSettings(**short))  # folds are smaller
 
 
 # --- Broken off and resumed -----------------------------------------------------------------------
@@ -311,7 +407,7 @@ def test_a_half_written_line_is_written_over(tmp_path, data, fits):
     whole = searched(data, checkpoint=path)
     content = path.read_bytes()
     last = content.rindex(b"\n", 0, -1) + 1
-    broken = [content[:last] + tail for tail in (b'{"gamma"', b"{}\n", b"\x00" * 9, b"[1]\n", b"7")]
+    broken = [content[:last] + tail for tail in (b'{"gamma"', b"{}", b"\x00" * 9, b"[1]", b"7\r")]
     cuts = (last, last + 1, (last + len(content)) // 2, len(content) - 1)
     broken += [content[:cut] for cut in cuts]
     for damaged in broken:
@@ -322,14 +418,62 @@ def test_a_half_written_line_is_written_over(tmp_path, data, fits):
         _, *cells = (json.loads(line) for line in path.read_text().splitlines())
         assert len(cells) == 6
         assert len({(cell["gamma"], cell["split"]) for cell in cells}) == 6
-    # Not the last one: something else has happened to the file.
-    lines = content.splitlines(keepends=True)
-    for wrong in (b"{}\n", lines[2][:-9] + b"\n", b"\n"):
-        damaged = b"".join([*lines[:2], wrong, *lines[3:]])
-        path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"search.jsonl, line 3: damaged. Delete"):
+    # The first line: nothing was done yet.
+    path.write_bytes(content[:60])
+    assert same(searched(data, checkpoint=path), whole)
+    assert len(path.read_text().splitlines()) == 7
+
+
+def edited(line: bytes, **entries: Any) -> bytes:
+    return json.dumps({**json.loads(line), **entries}).encode() + b"\n"
+
+
+def test_a_line_that_is_whole_and_not_ours_is_an_error(tmp_path, data):
+    path = tmp_path / "search.jsonl"
+    searched(data, checkpoint=path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    cell = lines[2]
+    wrong = [
+        b"{}\n", cell[:-9] + b"\n", b"\n", b"[1]\n", b"7\n", b"\xff\n", b"\r" + cell[9:],
+        b"[" * 100_000 + b"\n", b"1" * 5000 + b"\n", cell.replace(b'"gamma"', b'"gemma"'),
+        edited(cell, scores="123"), edited(cell, scores=[0.5, 0.5]),
+        edited(cell, scores=[None] * 3), edited(cell, scores=["0.5"] * 3),
+        edited(cell, scores=[True] * 3), edited(cell, scores=[10**400] * 3),
+        edited(cell, scores={"0.5": 1, "1": 2, "2": 3}),
+        edited(cell, n_iter=[1.5, 2, 3]), edited(cell, n_iter=[2**63, 2, 3]),
+        edited(cell, n_iter=[math.inf, 2, 3]), edited(cell, split=math.inf), edited(cell, split=-1),
+        edited(cell, split="0"), edited(cell, gamma="wide"), edited(cell, gamma=10**400),
+        edited(cell, shortfalls="none"), edited(cell, shortfalls=[1]),
+    ]  # fmt: skip
+    for line in wrong:
+        for damaged in ([*lines[:2], line, *lines[3:]], [*lines[:2], line]):
+            content = b"".join(damaged)
+            path.write_bytes(content)
+            with pytest.raises(ValueError, match=r"search.jsonl, line 3: damaged. Delete"):
+                searched(data, checkpoint=path)
+            assert path.read_bytes() == content
+    for head in (b"[" * 100_000 + b"\n", b"1" * 5000 + b"\n", edited(lines[0], search=3),
+                 edited(lines[0], random_state="7"), edited(lines[0], file="a list")):  # fmt: skip
+        path.write_bytes(head + cell)
+        with pytest.raises(ValueError, match="not the checkpoint of a search"):
             searched(data, checkpoint=path)
-        assert path.read_bytes() == damaged
+
+
+def test_scores_made_nan_by_hand_are_not_chosen(tmp_path, data):
+    path = tmp_path / "search.jsonl"
+    whole = searched(data, checkpoint=path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    row = GAMMAS.index(whole.best_gamma)
+    for k in range(1, 7):
+        if json.loads(lines[k])["gamma"] == whole.best_gamma:
+            lines[k] = edited(lines[k], scores=[NAN] * 3)
+            break
+    path.write_bytes(b"".join(lines))
+    search = searched(data, checkpoint=path)
+    assert search.n_resumed == 6
+    assert np.isnan(search.mean_scores[row]).all()
+    assert search.best_gamma == GAMMAS[1 - row]
+    assert len(search.unscored) == 3
 
 
 def test_the_file_of_another_search_is_refused(tmp_path, data):
@@ -402,6 +546,15 @@ def test_where_checkpoints_go(tmp_path, data):
         searched(data, checkpoint=tmp_path / "nowhere" / "file")
     with pytest.raises(IsADirectoryError):
         searched(data, checkpoint=tmp_path)
+    with pytest.raises(ValueError, match="name of the checkpoint is empty"):
+        searched(data, checkpoint="")
+    for path in (b"bytes", 3):
+        with pytest.raises(TypeError, match=f"must be a path as text; got {path!r}"):
+            searched(data, checkpoint=path)
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("/dev/full", "/dev/zero", "/dev/null", str(tmp_path / "pipe")):
+        with pytest.raises(ValueError, match=f"^{name} cannot be a checkpoint: it is a device or"):
+            searched(data, checkpoint=name)
     with pytest.raises(ValueError, match="callable kernel cannot be kept in a file"):
         searched(data, KernelSettings(kernel=rbf_kernel), gammas=None, checkpoint=tmp_path / "c")
     assert not (tmp_path / "c").exists()
@@ -409,11 +562,15 @@ def test_where_checkpoints_go(tmp_path, data):
     with pytest.raises(ValueError, match="gammas"):
         searched(data, gammas=[-1.0], checkpoint=tmp_path / "c")
     assert not (tmp_path / "c").exists()
+    # And those of the first cell leave none behind.
+    with pytest.raises(ValueError, match="larger than the number of items"):
+        searched(data, replace(SETTINGS, n_components=999), checkpoint=tmp_path / "c")
+    assert not (tmp_path / "c").exists()
 
 
 def test_cells_survive_text():
     values = (0.1, math.nan, math.inf, -math.inf, 5e-324, -0.0)
-    cell = Cell(values, values, values, values, (1,) * 6, (2**60,) * 6, ("“early”",), "no query")
+    cell = Cell(values, values, values, values, (1,) * 6, (2**60,) * 6, ("“early”",))
     again = Cell.from_entries(json.loads(json.dumps(cell.entries(), allow_nan=False)), 6)
     assert repr(again) == repr(cell)
     for entries, n_C in ((cell.entries(), 5), ({**cell.entries(), "scores": [None] * 6}, 6)):
@@ -422,28 +579,71 @@ def test_cells_survive_text():
 
 
 def test_a_full_disk_keeps_what_is_done(tmp_path, data, monkeypatch):
-    import os
-
     path = tmp_path / "search.jsonl"
     write = os.write
-    lines = 0
 
-    def full(descriptor: int, line: bytes) -> int:
-        nonlocal lines
-        lines += 1
-        if lines == 3:
-            return write(descriptor, line[:40])
-        if lines > 3:
-            raise OSError(28, "No space left on device")
-        return write(descriptor, line)
+    def stopping(full_at: int) -> Any:
+        lines = 0
 
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
-        with pytest.raises(OSError, match="No space left"):
-            searched(data, checkpoint=path)
-    search = searched(data, checkpoint=path)
-    assert search.n_resumed == 2
+        def full(descriptor: int, line: bytes) -> int:
+            nonlocal lines
+            lines += 1
+            if lines == full_at:
+                return write(descriptor, line[:40])
+            if lines > full_at:
+                raise OSError(28, "No space left on device")
+            return write(descriptor, line)
+
+        return full
+
+    for full_at in (4, 1):
+        path.unlink(missing_ok=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", stopping(full_at))
+            with pytest.raises(OSError, match="No space left") as caught:
+                searched(data, checkpoint=path)
+        assert caught.value.filename == str(path)
+        assert path.exists() == (full_at > 1)
+        if full_at > 1:
+            content = path.read_text()
+            assert content.endswith("}\n")
+            assert len(content.splitlines()) == full_at - 1
+            search = searched(data, checkpoint=path)
+            assert search.n_resumed == full_at - 2
+            assert same(search, searched(data))
+
+
+def test_one_search_at_a_time(tmp_path, data):
+    """A second search on the file, begun in the middle of the first, is refused."""
+    path = tmp_path / "search.jsonl"
+    refused = []
+
+    def meanwhile(done: int, total: int, message: str) -> None:
+        if done in (1, 10):
+            content = path.read_bytes()
+            with pytest.raises(ValueError, match=r"search.jsonl is in use by another process") as e:
+                searched(data, checkpoint=path, gammas=[0.7])
+            refused.append(e)
+            assert path.read_bytes() == content
+
+    search = searched(data, checkpoint=path, progress=meanwhile)
+    assert len(refused) == 2
     assert same(search, searched(data))
+    assert searched(data, checkpoint=path).n_resumed == 6
+
+
+def test_where_there_are_no_locks(tmp_path, data, monkeypatch):
+    path = tmp_path / "search.jsonl"
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "fcntl", None)
+        whole = searched(data, checkpoint=path)
+    assert searched(data, checkpoint=path).n_resumed == 6
+
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    assert same(searched(data, checkpoint=path), whole)
 
 
 # --- KernelRankSVMCV ------------------------------------------------------------------------------
@@ -535,6 +735,19 @@ def test_without_refit_there_is_no_model(data):
     assert not hasattr(model, "best_estimator_")
     with pytest.raises(NotFittedError, match=r"KernelRankSVM\(model.C_, gamma=model.gamma_\)"):
         model.predict(X)
+    for kernel, items, advice in (
+        ("precomputed", X @ X.T, "model.C_, kernel=model.kernel"),
+        ("linear", X, "model.C_, kernel=model.kernel"),
+        ("poly", X, "model.C_, kernel=model.kernel, gamma=model.gamma_"),
+    ):
+        model = KernelRankSVMCV([1.0, 10.0], 1, kernel=kernel, cv=2, refit=False)
+        with pytest.raises(NotFittedError, match=rf"KernelRankSVM\({advice}\)") as caught:
+            model.fit(items, y, qid).predict(items)
+        (call,) = re.findall(r"KernelRankSVM\(.*\)", str(caught.value))
+        by_hand = eval(call, {"KernelRankSVM": KernelRankSVM, "model": model})
+        by_hand.fit(items, y, qid)
+        refitted = clone(model).set_params(refit=True).fit(items, y, qid)
+        assert np.array_equal(by_hand.predict(items), refitted.predict(items))
 
 
 @quiet
@@ -582,7 +795,7 @@ def test_splits_are_handed_rows_of_both_axes(data):
     X, y, qid = data
     K = rbf_kernel(X)
     groups = QueryGroups.from_qid(qid, len(y))
-    items = runs.TrainingSet(K, y.astype(float), groups, KernelSettings(kernel="precomputed"))
+    items = TrainingSet(K, y.astype(float), groups, KernelSettings(kernel="precomputed"))
     train, test = next(iter(QueryKFold(3).split(qid=qid)))
     assert np.array_equal(items.held_out(test, train).X, K[test][:, train])
     assert np.array_equal(items.features(train, train), K[train][:, train])

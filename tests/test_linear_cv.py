@@ -328,7 +328,7 @@ def test_training_part_without_pairs_is_named():
         LinearRankSVMCV([1.0], cv=2).fit(X, y, qid=[1, 1, 1, 2, 2, 2])
 
 
-def test_held_out_part_without_pairs_does_not_count():
+def test_held_out_part_without_pairs_does_not_count(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 2))
     y = (X[:, 0] > 0).astype(float)
@@ -340,8 +340,39 @@ def test_held_out_part_without_pairs_does_not_count():
     scores = split_scores(model)
     assert np.isnan(scores[0]).all()
     assert model.best_score_ == pytest.approx(scores[1:].mean())
-    with pytest.raises(ValueError, match=r"no split to score C on\. validation set"):
+
+    def fitted(*_, **__):
+        raise AssertionError("known from the labels, before any fit")
+
+    monkeypatch.setattr(runs, "fit_path", fitted)
+    with pytest.raises(ValueError, match=r"no split to take pairwise_accuracy on\. validation set"):
         LinearRankSVMCV([1.0]).fit(X, y, qid, validation=(X, np.ones(40), qid))
+
+
+@pytest.mark.filterwarnings("ignore:LinearRankSVMCV. the best C:UserWarning")
+def test_scores_that_overflow_cannot_win(data):
+    """Held-out items so large that the larger coefficients score them by infinity."""
+    X, y, qid = data
+    X, Cs = 1e-3 * X, [1e12, 1e8]
+    high, low = (np.abs(LinearRankSVM(C).fit(X, y, qid).coef_) for C in Cs)
+    j = int(np.argmax(np.where(low > 10.0, high / low, 0.0)))
+    huge = np.zeros_like(X)
+    huge[:, j] = 1.7e308 / np.sqrt(low[j]) / np.sqrt(high[j])
+    with pytest.warns(UserWarning, match="1 of 2 fits have no score, .* C = 1e.12: .*not finite"):
+        model = LinearRankSVMCV(Cs).fit(X, y, qid, validation=(huge, y, qid))
+    assert np.isnan(model.cv_results_["mean_test_score"][0])
+    assert model.C_ == 1e8
+    assert model.cv_results_["rank_test_score"].tolist() == [2, 1]
+    # In one fold only: it counts, and what has no score in it is out, however good elsewhere.
+    first, second = qid == qid[0], qid == np.setdiff1d(qid, qid[:1])[0]
+    large = np.where(first[:, None], huge, X)
+    folds = [(~first, first), (~first & ~second, second)]
+    with pytest.warns(UserWarning, match="1 of 4 fits have no score, the first of them: fold 1"):
+        model = LinearRankSVMCV(Cs, cv=folds, refit=False).fit(large, y, qid)
+    assert np.isfinite(model.cv_results_["split1_test_score"]).all()
+    assert model.C_ == 1e8
+    with pytest.raises(ValueError, match=r"nothing to choose from.*validation set, C = 1e.12"):
+        LinearRankSVMCV(Cs[:1]).fit(X, y, qid, validation=(huge, y, qid))
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def _shown(value: Any) -> str | None:
         return ", ".join(f"{key}: {_shown(part)}" for key, part in value.items())
     if isinstance(value, list):
         return " ".join(str(_shown(part)) for part in value)
-    if isinstance(value, float) and value == round(value) and abs(value) < 1e15:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return f"{value:,.0f}"
     return None if value is None else number(value)
 

@@ -80,7 +80,8 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
         except ImportError as error:
             code = failed(str(error), MISSING_EXTRA)
         except MemoryError as error:
-            code = failed(str(error) or "not enough memory for this input", BAD_INPUT)
+            told = str(error) not in ("", "std::bad_alloc")
+            code = failed(str(error) if told else "not enough memory for this input", BAD_INPUT)
         except (ValueError, OverflowError) as error:
             code = failed(str(error), BAD_INPUT)
         except OSError as error:
@@ -120,6 +121,7 @@ _OPTIONS: dict[str, str | Callable[[re.Match[str]], str]] = {
     r"\bn_components\b": "--components",
     r"\bmemory_budget='([^']*)'": r"--memory \1",
     r"\bmemory_budget\b": "--memory",
+    r"\(n_samples=": "(items=",
     r"\bn_samples=": "",
     r"\bqid=, y= and sample_weight=": "--qid-column, --label-column and --docid-column",
     r"\b([Pp])ass (?=--)": lambda found: "Use " if found[1] == "P" else "use ",

@@ -18,11 +18,15 @@ from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
 from ranksvm.cli.inputs import Items, check_finite
-from ranksvm.cli.output import note
+from ranksvm.cli.output import counted, note
 from ranksvm.model_io import ModelRecord
 from ranksvm.training.kernel_record import KERNEL_KINDS
 
 __all__ = ["aligned_columns", "score_items"]
+
+# Columns of zeros are not stored when they make a matrix larger than this, in bytes, and so many
+# times as large as it was.
+_LARGE, _FACTOR = 64_000_000, 4
 
 
 def score_items(record: ModelRecord, items: Items, jobs: int | None) -> Array:
@@ -34,7 +38,16 @@ def score_items(record: ModelRecord, items: Items, jobs: int | None) -> Array:
     from ranksvm._threads import resolve_n_jobs
 
     check_finite(items)
-    return SCORES[record.kind](record, items, resolve_n_jobs(jobs))
+    scores = SCORES[record.kind](record, items, resolve_n_jobs(jobs))
+    wrong = ~np.isfinite(scores)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            f"the model gives {counted(int(wrong.sum()), 'item')} of {items.source} a score that "
+            f"is not finite, the first of them item {row + 1} ({scores[row]}): its features are "
+            "too large. Scale them like those of the training set."
+        )
+    return scores
 
 
 def _linear_scores(record: ModelRecord, items: Items, n_threads: int) -> Array:
@@ -50,11 +63,9 @@ def _linear_scores(record: ModelRecord, items: Items, n_threads: int) -> Array:
 def _kernel_scores(record: ModelRecord, items: Items, n_threads: int) -> Array:
     from ranksvm.training.kernel_record import read_expansion
 
-    try:
-        expansion, _ = read_expansion(record.kind, record.arrays, record.facts)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"the model cannot be used: {error}") from error
-    X = aligned_columns(items, record.feature_names, record.n_features, "model")
+    expansion, _ = read_expansion(record.kind, record.arrays, record.facts)
+    sparse = "indptr" in record.arrays
+    X = aligned_columns(items, record.feature_names, record.n_features, "model", sparse=sparse)
     return expansion.scores(X, n_threads=n_threads)
 
 
@@ -64,7 +75,9 @@ SCORES: dict[str, Callable[[ModelRecord, Items, int], Array]] = {
 }
 
 
-def aligned_columns(items: Items, names: Sequence[str] | None, n_features: int, whose: str) -> Any:
+def aligned_columns(
+    items: Items, names: Sequence[str] | None, n_features: int, whose: str, *, sparse: bool
+) -> Any:
     """X of some items with the columns of a model or another set, in their order.
 
     Parameters
@@ -76,20 +89,30 @@ def aligned_columns(items: Items, names: Sequence[str] | None, n_features: int, 
         Their number.
     whose : str
         Whose columns they are, for messages.
+    sparse : bool
+        Whether theirs is a sparse matrix.  Then the result is one, too, as it is when zeros would
+        make it far larger than the items are.
+
+    Returns
+    -------
+    ndarray or csr_array of shape (n_items, n_features)
+        X itself if its columns are those wanted.
     """
     here, there = _matched(items, names, n_features, whose)
     X = items.X
     if X.shape[1] == n_features and np.array_equal(here, there):
         return X
-    if hasattr(X, "indptr"):
-        from scipy.sparse import csr_array
-
-        ones = (np.ones(len(here)), (here, there))
-        aligned = (X @ csr_array(ones, shape=(X.shape[1], n_features))).tocsr()
-        aligned.sort_indices()
+    is_sparse = hasattr(X, "indptr")
+    size = X.shape[0] * n_features * 8
+    if not (is_sparse or sparse or size > max(_LARGE, _FACTOR * X.nbytes)):
+        aligned = np.zeros((X.shape[0], n_features))
+        aligned[:, there] = X[:, here]
         return aligned
-    aligned = np.zeros((X.shape[0], n_features))
-    aligned[:, there] = X[:, here]
+    from scipy.sparse import csr_array
+
+    chosen = csr_array((np.ones(len(here)), (here, there)), shape=(X.shape[1], n_features))
+    aligned = (csr_array(X) @ chosen).tocsr()
+    aligned.sort_indices()
     return aligned
 
 

@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.cli.grids import parse_grid
@@ -39,7 +37,7 @@ from ranksvm.cli.output import (
     show_table,
 )
 from ranksvm.cli.scoring import aligned_columns
-from ranksvm.cli.write import check_output, is_stdout, write_record
+from ranksvm.cli.write import check_output, is_regular, is_stdout, write_record
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.kernels import resolve_gamma
 from ranksvm.training import KernelSettings, LinearSettings, Settings, total_pair_weight
@@ -91,6 +89,10 @@ def tune(
     items = read_items(files, data)
     check_finite(items)
     groups = items.groups
+    if output is not None and isinstance(settings, KernelSettings):
+        from ranksvm.model_selection.grid import check_refit_room
+
+        check_refit_room(items.labels, groups, settings)
     if kernel.gamma is not None:
         gammas = [resolve_gamma(kernel.gamma, items.X)]
     folds = 5 if folds is None else folds
@@ -109,12 +111,6 @@ def tune(
     )
     search, seconds = chosen.search, time.perf_counter() - began
     where = valid if valid is not None else f"{folds} folds"
-    fit = None
-    if output is not None:
-        trained = fit_items(items, groups, chosen.settings, data.jobs, start=chosen.start)
-        fit, facts = trained.fit, {"selection": {**search.facts(), "on": where}}
-        write_record(output, make_record(items, trained, make_model(trained), facts))
-    warn_about(search)
     best = {name: float(values[search.best_index]) for name, values in search.params.items()}
     report = {
         **best,
@@ -125,12 +121,21 @@ def tune(
         "table": search_table(search),
         "seconds": seconds,
         "resumed": getattr(search, "n_resumed", 0),
-        "model": output,
+        "model": None,
     }
-    if json:
-        show_json(report)
-    else:
-        show_search(report, best, one_split=valid is not None, to_stderr=is_stdout(output))
+    fit = None
+    try:
+        if output is not None:
+            trained = fit_items(items, groups, chosen.settings, data.jobs, start=chosen.start)
+            facts = {"selection": {**search.facts(), "on": where}}
+            write_record(output, make_record(items, trained, make_model(trained), facts))
+            fit, report["model"] = trained.fit, output
+    finally:  # the search is done, whatever happens to the model
+        warn_about(search)
+        if json:
+            show_json(report)
+        else:
+            show_search(report, best, one_split=valid is not None, to_stderr=is_stdout(output))
     early = NOT_CONVERGED if search.shortfalls else None
     return early if fit is None else finish(fit) or early
 
@@ -148,8 +153,10 @@ def _check_grids(
         raise UsageProblem("--gamma-grid has no meaning for --kernel linear")
     if grids.resume is None:
         return
-    if is_stdout(grids.resume):
-        raise UsageProblem("--resume needs a file, which the next run can read")
+    if is_stdout(grids.resume) or not is_regular(grids.resume):
+        raise UsageProblem(
+            f"--resume needs a file, which the next run can read; got {grids.resume}"
+        )
     if output is not None and os.path.realpath(grids.resume) == os.path.realpath(output):
         raise UsageProblem(f"{output} cannot be both the model and the file of --resume")
     check_output(grids.resume, inputs)
@@ -167,7 +174,9 @@ def _split(items: Items, valid: str | None, folds: int, data: DataOptions) -> di
     held_out = read_items([valid], data, features=items.feature_names)
     check_finite(held_out)
     n_features = int(items.X.shape[1])
-    columns = aligned_columns(held_out, items.feature_names, n_features, "training set")
+    columns = aligned_columns(
+        held_out, items.feature_names, n_features, "training set", sparse=hasattr(items.X, "indptr")
+    )
     return {"validation": HeldOut(columns, held_out.labels, held_out.qid)}
 
 
@@ -238,14 +247,14 @@ SEARCHES: dict[type[Settings], Callable[..., Chosen]] = {
 
 def search_table(search: Search) -> list[dict[str, Any]]:
     """One row for every candidate."""
-    scores, params = search.flat("scores"), search.params
+    params = search.params
     return [
         {**dict(zip(params, values, strict=True)), "mean": mean, "std": std, "splits": by_split}
         for *values, mean, std, by_split in zip(
             *(column.tolist() for column in params.values()),
-            np.nanmean(scores, axis=0).tolist(),
-            np.nanstd(scores, axis=0).tolist(),
-            scores.T.tolist(),
+            search.means.tolist(),
+            search.deviations.tolist(),
+            search.flat("scores").T.tolist(),
             strict=True,
         )
     ]
@@ -254,9 +263,12 @@ def search_table(search: Search) -> list[dict[str, Any]]:
 def warn_about(search: Search) -> None:
     """Tell what is wrong with a search, if anything."""
     n_fits = search.flat("scores").size
-    for trouble, what in ((search.undefined, "splits do not count"), (search.shortfalls, "")):
+    for trouble, what in (
+        (search.undefined, "splits do not count"),
+        (search.unscored, f"of {n_fits} fits have no score"),
+        (search.shortfalls, f"of {n_fits} fits ended early"),
+    ):
         if trouble:
-            what = what or f"of {n_fits} fits ended early"
             note(f"warning: {len(trouble)} {what}, the first of them: {trouble[0]}")
     for edge in search.edges:
         for name in search.params:

@@ -14,12 +14,17 @@ from ranksvm.cli.options import SUFFIXES
 from ranksvm.cli.output import UsageProblem
 from ranksvm.model_io import ModelRecord, write_model
 
-__all__ = ["check_output", "is_stdout", "is_svmrank", "open_output", "write_record"]
+__all__ = ["check_output", "is_regular", "is_stdout", "is_svmrank", "open_output", "write_record"]
 
 
 def is_stdout(path: str | None) -> bool:
     """Whether output goes where results are printed."""
     return path in ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+
+
+def is_regular(path: str) -> bool:
+    """Whether a name is that of a file that keeps what is written, or of nothing yet."""
+    return os.path.isfile(path) or os.path.isdir(path) or not os.path.exists(path)
 
 
 def check_output(path: str | None, inputs: Sequence[str | None], *, model: bool = False) -> None:

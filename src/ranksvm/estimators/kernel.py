@@ -82,7 +82,7 @@ default="rbf"
         Iterations of the solver at most.
     memory_budget : int or str, default="4GB"
         Bytes for kernel values.  As much of the kernel matrix is kept as fits, the rest is computed
-        for every product; the model is the same.  Features of an approximation must fit.
+        for every product, to the same model.  Features of an approximation must fit.
     dtype : {"float64", "float32"}, default="float64"
         Of the kernel values or features that are kept.  Everything is computed in float64.
     random_state : int, RandomState or None, default=None

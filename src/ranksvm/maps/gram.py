@@ -39,8 +39,6 @@ __all__ = ["GivenGram", "Gram", "TiledGram", "least_memory"]
 STRIP_ROWS = _core.kernel_strip_rows
 # Values of a tile of the native code, for each thread.
 TILE_VALUES = STRIP_ROWS * STRIP_ROWS
-# Time of a value that is computed, against one that is kept.
-COMPUTED = 5.0
 # Kernels that do not change when all items move, up to what is the same for all of a query.
 MOVABLE = ("rbf", "linear")
 
@@ -49,8 +47,7 @@ class Gram(Protocol):
     """A symmetric positive semi-definite matrix.
 
     ``noise`` is how far below zero its eigenvalues may fall through rounding, ``scale`` its largest
-    value, ``precision`` that of its values; ``effort`` is the mean time of a value in a product,
-    against that of a value that is kept.
+    value, ``precision`` that of its values.
     """
 
     @property
@@ -61,8 +58,6 @@ class Gram(Protocol):
     def scale(self) -> float: ...
     @property
     def precision(self) -> float: ...
-    @property
-    def effort(self) -> float: ...
 
     def product(self, x: Array) -> Array:
         """K x."""
@@ -143,10 +138,6 @@ class TiledGram:
         )
         return self.held / (total * self._dtype.itemsize) if total else 1.0
 
-    @property
-    def effort(self) -> float:
-        return self.share_held + COMPUTED * (1.0 - self.share_held)
-
     def product(self, x: Array) -> Array:
         x = np.ascontiguousarray(x, dtype=np.float64)
         y = np.zeros(self.n_items)
@@ -218,8 +209,6 @@ class GivenGram:
         The rows and columns that take part.
     n_threads : int
     """
-
-    effort = 2.0  # both halves are read
 
     def __init__(self, K: NDArray[Any], items: NDArray[np.int64], *, n_threads: int = 1) -> None:
         self._K = K

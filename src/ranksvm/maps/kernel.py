@@ -131,10 +131,13 @@ class KernelMap:
 
     @property
     def _price(self) -> float:
-        """What the preconditioner costs, in products with K."""
+        """What the preconditioner costs, in products with K held in memory.
+
+        It must not depend on how much of K is: the model would.
+        """
         n, k = self.gram.n_items, self._rank
         made = STEP_TIME * min(n, POOL) * k * k + VALUE_TIME * n * k
-        return made / (0.5 * n * n * self.gram.effort)
+        return made / (0.5 * n * n)
 
     def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
         assert self._subspace is not None

@@ -5,7 +5,7 @@
     laplacian   exp(-gamma |x - z|_1)
     poly        (gamma <x, z> + coef0)^degree
     sigmoid     tanh(gamma <x, z> + coef0)          not positive semi-definite for most parameters
-    cosine      scale cos(<x, z> + shift_z)         no kernel: the random Fourier features of x
+    cosine      scale cos(gamma <x, z> + shift_z)   no kernel: the random Fourier features of x
     a callable  f(X, Z) of shape (n_X, n_Z)
 
 The native ones are computed in float64 whatever X is, in tiles that never leave the cache, from
@@ -300,7 +300,7 @@ def centre_of(kernel: Kernel, X: Any, Z: Any) -> Array | None:
     if kernel.function != "rbf" or is_sparse(Z) or not Z.shape[0] or not _dense_enough(X):
         return None
     some = Z[:: max(1, Z.shape[0] // CENTRE_ROWS)]
-    centre: Array = np.median(some, axis=0).astype(np.float64)
+    centre: Array = np.median(some.astype(np.float64), axis=0)
     return centre
 
 

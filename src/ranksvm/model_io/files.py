@@ -145,6 +145,12 @@ def _to_bytes(record: ModelRecord) -> bytes:
         "facts": plain(dict(record.facts), "facts", depth=1),
     }
     check_model(record.kind, arrays, entries["feature_names"], record.facts)
+    size = sum(array.nbytes for array in arrays.values())
+    if size > LARGEST_BODY:
+        raise ValueError(
+            f"its arrays take {size} bytes, and a model file has room for {LARGEST_BODY}; train on "
+            "fewer items or features, or use an approximation"
+        )
     entries["sha256"] = checksum(entries, arrays)
     # One text only: older versions of safetensors write several in no fixed order.
     content = safetensors.save(arrays, metadata={TEXT: to_json(entries)})

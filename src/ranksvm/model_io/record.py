@@ -12,7 +12,8 @@ have one length.  A new kind of model is one entry in ``KINDS``.
     precomputed        coef (points), support (points)
 
 CSR is data (values), indices (values) and indptr (one more than points), columns ascending in every
-row.  Kinds without an axis of features have their number among the facts, "n_features".
+row; support ascends.  Kinds without an axis of features have their number among the facts,
+"n_features"; :mod:`ranksvm.model_io.facts` has the other facts that must be right.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ranksvm.model_io.facts import COSINE, FUNCTIONS, check_facts
 
 __all__ = ["KINDS", "ArraySpec", "Kind", "ModelFileError", "ModelRecord", "check_model", "listed"]
 
@@ -77,14 +80,19 @@ class ArraySpec:
 
 
 Arrays = Mapping[str, NDArray[Any]]
+MOST_FEATURES = 2**31 - 1  # that no array has an axis of
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Arrays of a kind of model, and what else must hold of them given the number of features."""
+    """Arrays of a kind of model, and what else must hold of them given the number of features.
+
+    ``functions`` are the kernels that it can compute.
+    """
 
     arrays: Mapping[str, ArraySpec]
     check: Callable[[Arrays, int], None] | None = None
+    functions: tuple[str, ...] = ()
 
     def n_features(self, arrays: Arrays, facts: Mapping[str, Any]) -> int:
         """Return the length of the axis of features, or what the facts tell; ValueError if none."""
@@ -98,9 +106,10 @@ class Kind:
                         f"has {found}"
                     )
                 return found
-        if type(told) is not int or not 0 <= told < 2**63:
+        if type(told) is not int or not 0 <= told <= MOST_FEATURES:
             raise ValueError(
-                f"n_features among the facts must be a number of features; got {reprlib.repr(told)}"
+                "n_features among the facts must be a number of features, at most "
+                f"{MOST_FEATURES}; got {reprlib.repr(told)}"
             )
         return told
 
@@ -138,6 +147,11 @@ def _check_support(arrays: Arrays, n_items: int | None = None) -> None:
         raise ValueError(
             f"array 'support' must be row numbers, at least 0{most}; got {low} to {high}"
         )
+    ascends = support[1:] > support[:-1]
+    if not ascends.all():
+        raise ValueError(
+            f"array 'support' must ascend; it does not after place {int(np.argmin(ascends))}"
+        )
 
 
 def _check_dense_support(arrays: Arrays, n_features: int) -> None:
@@ -164,17 +178,17 @@ _SPARSE = {
 
 KINDS = {
     "linear": Kind({"coef": ArraySpec(_FLOAT, (FEATURES,))}),
-    "kernel": Kind({**_COEF, **_SUPPORT, **_DENSE}, _check_dense_support),
-    "kernel_sparse": Kind({**_COEF, **_SUPPORT, **_SPARSE}, _check_sparse_support),
-    "nystroem": Kind({**_COEF, **_DENSE}),
-    "nystroem_sparse": Kind({**_COEF, **_SPARSE}, _check_csr),
-    "fourier": Kind({**_COEF, **_SHIFT, **_DENSE}),
+    "kernel": Kind({**_COEF, **_SUPPORT, **_DENSE}, _check_dense_support, FUNCTIONS),
+    "kernel_sparse": Kind({**_COEF, **_SUPPORT, **_SPARSE}, _check_sparse_support, FUNCTIONS),
+    "nystroem": Kind({**_COEF, **_DENSE}, None, FUNCTIONS),
+    "nystroem_sparse": Kind({**_COEF, **_SPARSE}, _check_csr, FUNCTIONS),
+    "fourier": Kind({**_COEF, **_SHIFT, **_DENSE}, None, COSINE),
     "precomputed": Kind({**_COEF, **_SUPPORT}, _check_support),
 }
 
 
 def check_model(kind: str, arrays: Arrays, feature_names: Any, facts: Mapping[str, Any]) -> None:
-    """Check that arrays and names make a model of a kind.
+    """Check that arrays, names and facts make a model of a kind.
 
     Parameters
     ----------
@@ -211,6 +225,7 @@ def check_model(kind: str, arrays: Arrays, feature_names: Any, facts: Mapping[st
     further = KINDS[kind].check
     if further is not None:
         further(arrays, n_features)
+    check_facts(facts, KINDS[kind].functions)
     if feature_names is None:
         return
     if not all(isinstance(name, str) for name in feature_names):

@@ -6,10 +6,14 @@ What is finished stands in a text file, one JSON object a line:
     {"gamma": 0.5, "split": 0, "scores": [0.71, ...], "objectives": [...], ...}
     {"gamma": 0.5, "split": 1, ...}
 
-The first line says which search it is, part by part (SHA-256 of what is long); the file comes into
-being with it, in one step.  A further line is one gamma on one split with all C.  It is appended by
-one write and synced, so that at any moment every line but the last is whole; a last line that is
-not was left by a process that was killed, and is written over.
+The first line says which search it is, part by part (SHA-256 of what is long).  A further line is
+one gamma on one split with all C.  Every line is appended by one write and synced, so that at any
+moment all but the last are whole; a last line without its end was left by a process that was
+killed, and is dropped.
+
+One search at a time: the file is locked as long as it is open (where the system has locks), and the
+lock ends with the process, however it ends.  A file made for a search that failed before anything
+was finished is removed.
 
 Numbers are written with the digits that give the same bits back, what is not finite as a text.
 """
@@ -26,28 +30,26 @@ from typing import Any, Self
 
 import numpy as np
 
-from ranksvm._files import atomic_write
 from ranksvm._vectors import Array
 from ranksvm._version import library_version
 from ranksvm.data.queries import QueryGroups
-from ranksvm.model_selection.runs import Split, SplitResult, TrainingSet
+from ranksvm.model_selection.locked import LockedFile
+from ranksvm.model_selection.runs import SplitResult
+from ranksvm.model_selection.splits import Split, TrainingSet
 
 __all__ = ["Cell", "Checkpoint", "identity"]
 
 FILE = "ranksvm grid search"
+BEGINNING = b'{"file": "ranksvm grid search"'
 # Of the settings: what the cells stand for themselves, and what changes no model.  A search that
 # ran out of memory may go on with another budget.
 NOT_PART = ("C", "gamma", "memory_budget")
-# What a cell has for every C.
-NUMBERS: dict[str, type] = {
-    "scores": float,
-    "objectives": float,
-    "gaps": float,
-    "seconds": float,
-    "n_iter": int,
-    "n_products": int,
-}
+REALS = ("scores", "objectives", "gaps", "seconds")  # that a cell has for every C
+COUNTS = ("n_iter", "n_products")
+NOT_FINITE = ("nan", "inf", "-inf")
 HASHED_VALUES = 1 << 22  # at a time
+# What a text can raise that is no line of ours.
+UNREADABLE = (ValueError, KeyError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,6 @@ class Cell:
     n_iter: tuple[int, ...]
     n_products: tuple[int, ...]
     shortfalls: tuple[str, ...]
-    undefined: str | None
 
     @classmethod
     def of(cls, result: SplitResult) -> Cell:
@@ -75,7 +76,6 @@ class Cell:
             n_iter=tuple(fit.n_iter for fit in fits),
             n_products=tuple(fit.n_products for fit in fits),
             shortfalls=tuple(fit.shortfall for fit in fits if fit.shortfall is not None),
-            undefined=result.undefined,
         )
 
     def entries(self) -> dict[str, Any]:
@@ -84,17 +84,33 @@ class Cell:
 
     @classmethod
     def from_entries(cls, entries: Mapping[str, Any], n_C: int) -> Cell:
-        """Return the cell of a line; raise TypeError, ValueError or KeyError if it is none."""
-        undefined = entries["undefined"]
-        if undefined is not None and not isinstance(undefined, str):
-            raise TypeError
-        numbers: dict[str, Any] = {
-            name: tuple(map(number, entries[name])) for name, number in NUMBERS.items()
-        }
-        if any(len(values) != n_C for values in numbers.values()):
+        """Return the cell of a line; raise a ValueError or KeyError if it is none."""
+        shortfalls = entries["shortfalls"]
+        if not (isinstance(shortfalls, list) and all(isinstance(one, str) for one in shortfalls)):
             raise ValueError
-        shortfalls = tuple(map(str, entries["shortfalls"]))
-        return cls(**numbers, shortfalls=shortfalls, undefined=undefined)
+        numbers: dict[str, Any] = {
+            **{name: tuple(map(_real, _listed(entries[name], n_C))) for name in REALS},
+            **{name: tuple(map(_count, _listed(entries[name], n_C))) for name in COUNTS},
+        }
+        return cls(**numbers, shortfalls=tuple(shortfalls))
+
+
+def _listed(values: Any, n: int) -> list[Any]:
+    if not isinstance(values, list) or len(values) != n:
+        raise ValueError
+    return values
+
+
+def _real(value: Any) -> float:
+    if type(value) not in (float, int) and value not in NOT_FINITE:
+        raise ValueError
+    return float(value)
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError
+    return value
 
 
 def _plain(value: Any) -> Any:
@@ -106,12 +122,12 @@ def _plain(value: Any) -> Any:
 
 
 class Checkpoint:
-    """The file of a search.
+    """The file of a search, which nobody else may use meanwhile.
 
     Parameters
     ----------
     path : path-like
-        Read if it is there, and made if not.
+        Of a regular file; read if it is there, and made if not.
     search : mapping of str to str
         See :func:`identity`.
     n_C : int
@@ -127,7 +143,7 @@ class Checkpoint:
     Raises
     ------
     ValueError
-        If the file belongs to another search, or is none of ours, or is damaged.
+        If the file belongs to another search, or is in use, or is none of ours, or is damaged.
     OSError
         If it cannot be read or written.
     """
@@ -139,30 +155,31 @@ class Checkpoint:
         n_C: int,
         random_state: int | None,
     ) -> None:
-        self._path = os.fspath(path)
         self._cells: dict[tuple[float, int], Cell] = {}
         self.random_state = random_state
-        content = b""
-        if os.path.exists(self._path):
-            with open(self._path, "rb") as file:
-                content = file.read()
-        if content:
-            end = self._read(content, search, n_C)
-        else:
-            head = {"file": FILE, "search": dict(search), "random_state": random_state}
-            line = _line(head)
-            with atomic_write(self._path) as new:
-                new.write(line)
-            end = len(line)
-        self._descriptor = os.open(self._path, os.O_WRONLY | getattr(os, "O_BINARY", 0))
-        os.ftruncate(self._descriptor, end)
-        os.lseek(self._descriptor, end, os.SEEK_SET)
+        self._file = LockedFile(path)
+        self._path = self._file.path
+        self._is_new = False
+        try:
+            content = self._file.read()
+            # Of a first line that is half there, nothing has been done yet.
+            self._is_new = not content or (b"\n" not in content and content.startswith(BEGINNING))
+            self._file.truncate(0 if self._is_new else self._read(content, search, n_C))
+            if self._is_new:
+                head = {"file": FILE, "search": dict(search), "random_state": random_state}
+                self._file.append(_line(head))
+        except BaseException:
+            self._close(failed=True)
+            raise
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._close(failed=kind is not None and issubclass(kind, Exception))
+
+    def _close(self, *, failed: bool) -> None:
+        self._file.close(remove=failed and self._is_new and not self._cells)
 
     def get(self, gamma: float, split: int) -> Cell | None:
         """Return a finished cell; None if it is still to do."""
@@ -170,34 +187,26 @@ class Checkpoint:
 
     def add(self, gamma: float, split: int, cell: Cell) -> None:
         """Keep a finished cell."""
-        line = _line({"gamma": gamma, "split": split, **cell.entries()})
-        while line:  # in one piece, unless the disk is full
-            line = line[os.write(self._descriptor, line) :]
-        os.fsync(self._descriptor)
+        self._file.append(_line({"gamma": gamma, "split": split, **cell.entries()}))
         self._cells[gamma, split] = cell
 
     def _read(self, content: bytes, search: Mapping[str, str], n_C: int) -> int:
         """Take over what is finished; return where the next line belongs."""
-        head, newline, rest = content.partition(b"\n")
-        self._check_head(head if newline else b"", search)
-        end = len(head) + 1
-        lines = rest.splitlines(keepends=True)
+        head, *lines, rest = content.split(b"\n") if b"\n" in content else [b"", b""]
+        self._check_head(head, search)
         for number, line in enumerate(lines, start=2):
             try:
-                if not line.endswith(b"\n"):
-                    raise ValueError
                 entries = json.loads(line)
-                key = float(entries["gamma"]), int(entries["split"])
+                if not isinstance(entries, dict):
+                    raise ValueError
+                key = _real(entries["gamma"]), _count(entries["split"])
                 self._cells[key] = Cell.from_entries(entries, n_C)
-            except (ValueError, TypeError, KeyError):
-                if number == len(lines) + 1:
-                    break
+            except UNREADABLE:
                 raise ValueError(
                     f"{self._path}, line {number}: damaged. Delete the file to begin the search "
                     "anew, or this line to repeat its part."
                 ) from None
-            end += len(line)
-        return end
+        return len(content) - len(rest)
 
     def _check_head(self, line: bytes, search: Mapping[str, str]) -> None:
         try:
@@ -205,7 +214,7 @@ class Checkpoint:
             there, random_state = head["search"], head["random_state"]
             fine = head["file"] == FILE and isinstance(there, dict)
             fine = fine and (random_state is None or type(random_state) is int)
-        except (ValueError, TypeError, KeyError):
+        except (*UNREADABLE, TypeError):
             fine = False
         if not fine:
             raise ValueError(

@@ -27,18 +27,20 @@ from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.kernels import is_sparse, resolve_gamma
 from ranksvm.model_selection.checkpoint import Cell, Checkpoint, identity
 from ranksvm.model_selection.path import check_grid
-from ranksvm.model_selection.runs import (
-    HeldOut,
-    Split,
-    SplitTask,
-    TrainingSet,
-    make_splits,
-    take_metric,
+from ranksvm.model_selection.runs import SplitTask, naming
+from ranksvm.model_selection.search import (
+    Progress,
+    Tally,
+    best_places,
+    check_choice_left,
+    edge_of,
+    unscored_texts,
 )
-from ranksvm.model_selection.search import DIGITS, Progress, Tally, edge_of
+from ranksvm.model_selection.splits import HeldOut, Split, TrainingSet, make_splits
 from ranksvm.training import KernelSettings
+from ranksvm.training.kernel import check_feature_room, comparable_items
 
-__all__ = ["GridSearch", "default_gammas", "has_gamma", "search_grid"]
+__all__ = ["GridSearch", "check_refit_room", "default_gammas", "has_gamma", "search_grid"]
 
 WITH_GAMMA = ("rbf", "laplacian", "poly", "sigmoid")
 N_GAMMAS = 5
@@ -48,6 +50,19 @@ FACTOR = 4.0  # from one gamma to the next
 def has_gamma(settings: KernelSettings) -> bool:
     """Whether the kernel has a gamma to choose."""
     return settings.kernel in WITH_GAMMA
+
+
+def check_refit_room(
+    utility: Array,
+    groups: QueryGroups,
+    settings: KernelSettings,
+    item_weight: Array | None = None,
+    query_weight: Array | None = None,
+) -> None:
+    """Raise when the features of all items do not fit the budget, though those of folds might."""
+    if settings.approximation is not None:
+        items = comparable_items(utility, groups, item_weight, query_weight)
+        check_feature_room(items.size, settings)
 
 
 def default_gammas(X: Any, n: int = N_GAMMAS, item_weight: Array | None = None) -> Array:
@@ -84,7 +99,10 @@ class GridSearch:
         Both as given.
     metric, conventions : str
     scores : ndarray of shape (n_gamma, n_splits, n_C)
-        The metric on the held-out parts; NaN for a split that has no query to take it on.
+        The metric on the held-out parts; NaN for a split that has no query to take it on, and
+        where a model scores held-out items by numbers that are not finite.
+    counted : ndarray of bool, shape (n_splits,)
+        Whether a split has a query to take the metric on.
     objectives, gaps, seconds : ndarray of shape (n_gamma, n_splits, n_C)
         Of the fits on the training parts.  Making the kernel matrix or the features ready counts
         for the smallest C.
@@ -99,6 +117,8 @@ class GridSearch:
         What to say about fits that ended before their tolerance.
     undefined : tuple of str
         What to say about splits that do not count.
+    unscored : tuple of str
+        What to say about fits whose scores are not finite.  Such a pair cannot be chosen.
     """
 
     Cs: Array
@@ -106,6 +126,7 @@ class GridSearch:
     metric: str
     conventions: str
     scores: Array
+    counted: NDArray[np.bool_]
     objectives: Array
     gaps: Array
     seconds: Array
@@ -116,12 +137,24 @@ class GridSearch:
     random_state: int | None
     shortfalls: tuple[str, ...]
     undefined: tuple[str, ...]
+    unscored: tuple[str, ...]
 
     @property
     def mean_scores(self) -> Array:
-        """Mean over the splits that count, shape (n_gamma, n_C)."""
-        mean: Array = np.nanmean(self.scores, axis=1)
+        """Mean over the splits that count, shape (n_gamma, n_C); NaN if it cannot be chosen."""
+        mean: Array = self.scores[:, self.counted].mean(axis=1)
         return mean
+
+    @property
+    def means(self) -> Array:
+        """The mean scores in one row, shape (n_gamma * n_C,)."""
+        return self.mean_scores.ravel()
+
+    @property
+    def deviations(self) -> Array:
+        """Standard deviation of the scores over these splits, shape (n_gamma * n_C,)."""
+        deviation: Array = self.scores[:, self.counted].std(axis=1).ravel()
+        return deviation
 
     @property
     def params(self) -> dict[str, Array]:
@@ -137,10 +170,9 @@ class GridSearch:
     @property
     def best_index(self) -> int:
         """Place of the best pair; of equal ones the smallest C, then the smallest gamma."""
-        mean = np.round(self.mean_scores, DIGITS)
-        best = np.argwhere(mean == mean.max()).tolist()
-        i, j = min(best, key=lambda pair: (self.Cs[pair[1]], self.gammas[pair[0]]))
-        return int(i * self.Cs.size + j)
+        n = self.Cs.size
+        best = best_places(self.means).tolist()
+        return int(min(best, key=lambda place: (self.Cs[place % n], self.gammas[place // n])))
 
     @property
     def best_C(self) -> float:
@@ -155,7 +187,7 @@ class GridSearch:
     @property
     def best_score(self) -> float:
         """The best mean score."""
-        return float(self.mean_scores.ravel()[self.best_index])
+        return float(self.means[self.best_index])
 
     def facts(self) -> dict[str, Any]:
         """Return how C and gamma were chosen, as the file of a model tells it."""
@@ -235,8 +267,7 @@ def search_grid(
     C_grid = check_grid("C", Cs)
     gamma_grid = _check_gammas(gammas, settings, X, item_weight)
     items = TrainingSet(X, utility, groups, settings, item_weight, query_weight)
-    splits = make_splits(items, folds, validation)
-    take_metric(utility, utility, items.ids, metric, conventions)  # its errors before any work
+    splits = make_splits(items, folds, validation, metric, conventions)
     random_state = settings.random_state
     if random_state is None and settings.approximation is not None:
         random_state = int(np.random.default_rng().integers(2**31))
@@ -252,16 +283,17 @@ def search_grid(
         for gamma in gamma_grid.tolist():
             chosen = items._replace(settings=replace(seeded, gamma=gamma))
             task = SplitTask(chosen, C_grid, metric, conventions)
-            work = _Work(task, gamma, n_threads, tally, file)
+            work = _Work(task, gamma, _where(settings, gamma), n_threads, tally, file)
             n_resumed += sum(work.known(number) is not None for number in range(len(splits)))
             cells.append([work.cell(number, split) for number, split in enumerate(splits)])
     return _gather(
         cells,
+        splits,
+        settings,
         Cs=C_grid,
         gammas=gamma_grid,
         metric=metric,
         conventions=conventions,
-        has_gamma=has_gamma(settings),
         n_resumed=n_resumed,
         random_state=random_state,
     )
@@ -281,11 +313,16 @@ def _check_gammas(
     return np.ones(1)
 
 
+def _where(settings: KernelSettings, gamma: float) -> str:
+    return f"gamma = {gamma:.4g}, " if has_gamma(settings) else ""
+
+
 class _Work(NamedTuple):
-    """What is done for one gamma."""
+    """What is done for one gamma; ``where`` stands before what is said about it."""
 
     task: SplitTask
     gamma: float
+    where: str
     n_threads: int
     tally: Tally
     file: Checkpoint | None
@@ -301,31 +338,40 @@ class _Work(NamedTuple):
             for C in self.task.Cs.tolist():
                 self._tell(f"{split.name}, C = {C:.4g}: done before")
             return done
-        cell = Cell.of(self.task.run(split, self.n_threads, self._tell))
+        with naming(self.where):
+            cell = Cell.of(self.task.run(split, self.n_threads, self._tell))
         if self.file is not None:
             self.file.add(self.gamma, number, cell)
         return cell
 
     def _tell(self, message: str) -> None:
-        self.tally.add(f"gamma = {self.gamma:.4g}, {message}")
+        self.tally.add(f"{self.where}{message}")
 
 
-def _gather(cells: Sequence[Sequence[Cell]], **about: Any) -> GridSearch:
+def _gather(
+    cells: Sequence[Sequence[Cell]], splits: Sequence[Split], settings: KernelSettings, **about: Any
+) -> GridSearch:
     def table(name: str, dtype: Any = np.float64) -> Any:
         return np.array([[getattr(cell, name) for cell in row] for row in cells], dtype=dtype)
 
-    # Whether a split counts depends on its labels, so that all gammas say the same.
-    undefined = [cell.undefined for cell in cells[0] if cell.undefined is not None]
-    if len(undefined) == len(cells[0]):
-        raise ValueError(f"there is no split to score C and gamma on. {undefined[0]}")
-    return GridSearch(
+    scores = table("scores")
+    search = GridSearch(
         **about,
-        scores=table("scores"),
+        scores=scores,
+        counted=np.array([split.undefined is None for split in splits]),
         objectives=table("objectives"),
         gaps=table("gaps"),
         seconds=table("seconds"),
         n_iter=table("n_iter", np.int64),
         n_products=table("n_products", np.int64),
+        has_gamma=has_gamma(settings),
         shortfalls=tuple(text for row in cells for cell in row for text in cell.shortfalls),
-        undefined=tuple(undefined),
+        undefined=tuple(split.undefined for split in splits if split.undefined is not None),
+        unscored=tuple(
+            text
+            for gamma, of_gamma in zip(about["gammas"].tolist(), scores, strict=True)
+            for text in unscored_texts(of_gamma, about["Cs"], splits, _where(settings, gamma))
+        ),
     )
+    check_choice_left(search)
+    return search

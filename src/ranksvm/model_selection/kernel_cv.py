@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from ranksvm._vectors import Array
 from ranksvm.estimators.base import TrainingData
 from ranksvm.estimators.kernel import KernelRankSVM, as_rows
 from ranksvm.maps.gram_checks import check_gram
-from ranksvm.model_selection.grid import GridSearch, default_gammas, has_gamma, search_grid
+from ranksvm.model_selection.grid import (
+    GridSearch,
+    check_refit_room,
+    default_gammas,
+    has_gamma,
+    search_grid,
+)
 from ranksvm.model_selection.search_cv import SearchCV, is_count, shared_params
 from ranksvm.training import KernelSettings
 
@@ -49,7 +55,8 @@ counting, tol, max_iter, memory_budget, dtype
         Fit on everything with the chosen pair.  Without, there is no model to predict with.
     checkpoint : path-like or None, default=None
         File to keep finished parts of the search in: a fit that was interrupted goes on from
-        there.  The file of another search is refused; it stays when the fit is done.
+        there.  The file of another search is refused, and one that another process is using; it
+        stays when the fit is done.
     random_state : int, RandomState or None, default=None
         For landmarks and random features, the same in all fits.
     n_jobs : int or None, default=None
@@ -98,7 +105,6 @@ counting, tol, max_iter, memory_budget, dtype
     gamma_: float
     gammas_: Array
     best_estimator_: KernelRankSVM
-    _by_hand: ClassVar[str] = "KernelRankSVM(model.C_, gamma=model.gamma_)"
 
     def __init__(
         self,
@@ -158,6 +164,11 @@ counting, tol, max_iter, memory_budget, dtype
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
+    def _by_hand(self) -> str:
+        kernel = "" if self.kernel == "rbf" else ", kernel=model.kernel"
+        gamma = ", gamma=model.gamma_" if hasattr(self, "gamma_") else ""
+        return f"KernelRankSVM(model.C_{kernel}{gamma})"
+
     def _run(
         self,
         data: TrainingData,
@@ -169,6 +180,10 @@ counting, tol, max_iter, memory_budget, dtype
         X = as_rows(data.X)
         if settings.is_pairwise:
             X = check_gram(X, n_threads=n_threads)
+        if self.refit:
+            check_refit_room(
+                data.utility, data.groups, settings, data.item_weight, data.query_weight
+            )
         gammas = self.gammas
         if is_count(gammas):
             named = has_gamma(settings)

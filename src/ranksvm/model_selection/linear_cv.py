@@ -85,7 +85,6 @@ class LinearRankSVMCV(SearchCV):
     best_estimator_: LinearRankSVM
     coef_: Array
     _of_model: ClassVar[tuple[str, ...]] = ("coef_", *SearchCV._of_model)
-    _by_hand: ClassVar[str] = "LinearRankSVM(model.C_)"
 
     def __init__(
         self,
@@ -117,6 +116,9 @@ class LinearRankSVMCV(SearchCV):
         self.refit = refit
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    def _by_hand(self) -> str:
+        return "LinearRankSVM(model.C_)"
 
     def _run(
         self,

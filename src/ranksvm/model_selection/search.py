@@ -27,15 +27,8 @@ from ranksvm._checks import check_choice
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.model_selection.path import check_Cs
-from ranksvm.model_selection.runs import (
-    HeldOut,
-    SplitResult,
-    SplitTask,
-    TrainingSet,
-    make_splits,
-    run_in_parallel,
-    take_metric,
-)
+from ranksvm.model_selection.runs import SplitResult, SplitTask, run_in_parallel
+from ranksvm.model_selection.splits import HeldOut, Split, TrainingSet, make_splits
 from ranksvm.training import REDUCTIONS, Fit, Settings
 
 __all__ = [
@@ -45,9 +38,12 @@ __all__ = [
     "Progress",
     "Search",
     "Tally",
+    "best_places",
+    "check_choice_left",
     "default_Cs",
     "edge_of",
     "search_path",
+    "unscored_texts",
 ]
 
 # Called with what is done, what there is to do, and a line about what was done last.
@@ -92,6 +88,8 @@ class Search(Protocol):
     @property
     def undefined(self) -> tuple[str, ...]: ...
     @property
+    def unscored(self) -> tuple[str, ...]: ...
+    @property
     def edges(self) -> tuple[str, ...]: ...
     @property
     def Cs(self) -> Array: ...
@@ -103,6 +101,16 @@ class Search(Protocol):
     @property
     def params(self) -> dict[str, Array]:
         """Parameters of the candidates by name, each of shape (n_candidates,)."""
+        ...
+
+    @property
+    def means(self) -> Array:
+        """Mean score of every candidate over the splits that count; NaN if it has none in one."""
+        ...
+
+    @property
+    def deviations(self) -> Array:
+        """Standard deviation over these splits, likewise."""
         ...
 
     @property
@@ -129,7 +137,10 @@ class PathSearch:
         As given.
     metric, conventions : str
     scores : ndarray of shape (n_splits, n_C)
-        The metric on the held-out parts; NaN for a split that has no query to take it on.
+        The metric on the held-out parts; NaN for a split that has no query to take it on, and
+        where a model scores held-out items by numbers that are not finite.
+    counted : ndarray of bool, shape (n_splits,)
+        Whether a split has a query to take the metric on.
     objectives, gaps, seconds : ndarray of shape (n_splits, n_C)
         Of the fits on the training parts; the certified gap is that of each fit on its own.
     n_iter, n_products : ndarray of int64, shape (n_splits, n_C)
@@ -139,12 +150,15 @@ class PathSearch:
         What to say about fits that ended before their tolerance.
     undefined : tuple of str
         What to say about splits that do not count.
+    unscored : tuple of str
+        What to say about fits whose scores are not finite.  Their C cannot be chosen.
     """
 
     Cs: Array
     metric: str
     conventions: str
     scores: Array
+    counted: NDArray[np.bool_]
     objectives: Array
     gaps: Array
     seconds: Array
@@ -153,18 +167,29 @@ class PathSearch:
     mean_coef: Array | None
     shortfalls: tuple[str, ...]
     undefined: tuple[str, ...]
+    unscored: tuple[str, ...]
 
     @property
     def mean_scores(self) -> Array:
-        """Mean over the splits that count, shape (n_C,)."""
-        mean: Array = np.nanmean(self.scores, axis=0)
+        """Mean over the splits that count, shape (n_C,); NaN for a C that cannot be chosen."""
+        mean: Array = self.scores[self.counted].mean(axis=0)
         return mean
+
+    @property
+    def means(self) -> Array:
+        """The mean scores."""
+        return self.mean_scores
+
+    @property
+    def deviations(self) -> Array:
+        """Standard deviation of the scores over the splits that count, shape (n_C,)."""
+        deviation: Array = self.scores[self.counted].std(axis=0)
+        return deviation
 
     @property
     def best_index(self) -> int:
         """Place of the best C: the highest mean score, and of equal ones the smallest C."""
-        mean = np.round(self.mean_scores, DIGITS)
-        best = np.flatnonzero(mean == mean.max())
+        best = best_places(self.means)
         return int(best[np.argmin(self.Cs[best])])
 
     @property
@@ -201,6 +226,27 @@ class PathSearch:
             "Cs": self.Cs.tolist(),
             "mean_scores": self.mean_scores.tolist(),
         }
+
+
+def best_places(means: Array) -> NDArray[np.int64]:
+    """Places of the highest of some means, equal up to rounding; ValueError if all are NaN."""
+    if np.isnan(means).all():
+        raise ValueError("no candidate has a score")
+    rounded = np.round(means, DIGITS)
+    return np.flatnonzero(rounded == np.nanmax(rounded))
+
+
+def unscored_texts(
+    scores: Array, Cs: Array, splits: Sequence[Split], where: str = ""
+) -> tuple[str, ...]:
+    """Return what to say about scores, of shape (n_splits, n_C), that should be there."""
+    return tuple(
+        f"{where}{split.name}, C = {C:.4g}: the scores of held-out items are not finite, and this "
+        "candidate cannot be chosen. Scale the features."
+        for split, row in zip(splits, scores, strict=True)
+        if split.undefined is None
+        for C in Cs[np.isnan(row)].tolist()
+    )
 
 
 def edge_of(name: str, best: float, grid: Array) -> str | None:
@@ -269,8 +315,7 @@ def search_path(
     """
     grid = check_Cs(Cs)
     items = TrainingSet(X, utility, groups, settings, item_weight, query_weight)
-    splits = make_splits(items, folds, validation)
-    take_metric(utility, utility, items.ids, metric, conventions)  # its errors before any work
+    splits = make_splits(items, folds, validation, metric, conventions)
     task = SplitTask(items, grid, metric, conventions)
     tally = Tally(len(splits) * grid.size, progress)
     first, *others = splits
@@ -283,7 +328,7 @@ def search_path(
     else:
         results += [task.run(split, n_threads, tally.add, guide=guide) for split in others]
     mean_coef = _mean_coef(results) if together else None
-    return _gather(results, grid, metric, conventions, mean_coef)
+    return _gather(results, splits, task, mean_coef)
 
 
 class Tally:
@@ -310,23 +355,21 @@ def _mean_coef(results: Sequence[SplitResult]) -> Array:
 
 def _gather(
     results: Sequence[SplitResult],
-    Cs: Array,
-    metric: str,
-    conventions: str,
+    splits: Sequence[Split],
+    task: SplitTask,
     mean_coef: Array | None,
 ) -> PathSearch:
     def table(quantity: Callable[[Fit], Any], dtype: Any = np.float64) -> Any:
         return np.array([[quantity(fit) for fit in one.fits] for one in results], dtype=dtype)
 
-    undefined = [one.undefined for one in results if one.undefined is not None]
-    if len(undefined) == len(results):
-        raise ValueError(f"there is no split to score C on. {undefined[0]}")
     shortfalls = [fit.shortfall for one in results for fit in one.fits]
-    return PathSearch(
-        Cs=Cs,
-        metric=metric,
-        conventions=conventions,
-        scores=np.array([one.scores for one in results]),
+    scores = np.array([one.scores for one in results])
+    search = PathSearch(
+        Cs=task.Cs,
+        metric=task.metric,
+        conventions=task.conventions,
+        scores=scores,
+        counted=np.array([split.undefined is None for split in splits]),
         objectives=table(lambda fit: fit.objective),
         gaps=table(lambda fit: fit.gap),
         seconds=np.array([one.seconds for one in results]),
@@ -334,5 +377,17 @@ def _gather(
         n_products=table(lambda fit: fit.n_products, np.int64),
         mean_coef=mean_coef,
         shortfalls=tuple(shortfall for shortfall in shortfalls if shortfall is not None),
-        undefined=tuple(undefined),
+        undefined=tuple(split.undefined for split in splits if split.undefined is not None),
+        unscored=unscored_texts(scores, task.Cs, splits),
     )
+    check_choice_left(search)
+    return search
+
+
+def check_choice_left(search: Search) -> None:
+    """Raise when no candidate has a score in every split that counts."""
+    if np.isnan(search.means).all():
+        raise ValueError(
+            f"there is nothing to choose from: no candidate has finite scores in every split. "
+            f"{search.unscored[0]}"
+        )

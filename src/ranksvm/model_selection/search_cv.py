@@ -55,13 +55,15 @@ class SearchCV(BaseRanker):
     verbose: int
     # Attributes that are those of the refitted model.
     _of_model: ClassVar[tuple[str, ...]] = ("objective_", "gap_", "n_iter_")
-    # How to make by hand what refit=True would have made.
-    _by_hand: ClassVar[str]
     _selection: dict[str, Any]
 
     @abstractmethod
     def _unfitted(self, search: Any = None) -> CertifiedRanker:
         """Return the ranker with the choice of a search; before there is one, with any C."""
+
+    @abstractmethod
+    def _by_hand(self) -> str:
+        """Tell how to make what refit=True would have made."""
 
     @abstractmethod
     def _run(
@@ -168,6 +170,13 @@ class SearchCV(BaseRanker):
                 UserWarning,
                 stacklevel=4,
             )
+        if search.unscored:
+            warnings.warn(
+                f"{name}: {len(search.unscored)} of {n_splits * n_candidates} fits have no score, "
+                f"the first of them: {search.unscored[0]}",
+                UserWarning,
+                stacklevel=4,
+            )
         for edge in search.edges:
             warnings.warn(f"{name}: {edge}", UserWarning, stacklevel=4)
 
@@ -190,7 +199,7 @@ class SearchCV(BaseRanker):
         if not hasattr(self, "best_estimator_"):
             raise NotFittedError(
                 f"this {type(self).__name__} was fitted with refit=False: it has chosen C_ and has "
-                f"no model. Fit with refit=True, or {self._by_hand}."
+                f"no model. Fit with refit=True, or {self._by_hand()}."
             )
         return self.best_estimator_
 
@@ -260,7 +269,8 @@ def is_count(value: Any) -> bool:
 def results_table(search: Search) -> dict[str, Any]:
     """Return a search in the shape of scikit-learn's ``cv_results_``."""
     scores, seconds = search.flat("scores"), search.flat("seconds")
-    mean = np.nanmean(scores, axis=0)
+    mean = search.means
+    known = np.where(np.isnan(mean), -np.inf, mean)  # what cannot be chosen comes last
     quantities = {
         "test_score": scores,
         **{name: search.flat(of) for name, of in _QUANTITIES.items()},
@@ -278,8 +288,8 @@ def results_table(search: Search) -> dict[str, Any]:
             for name, values in quantities.items()
         },
         "mean_test_score": mean,
-        "std_test_score": np.nanstd(scores, axis=0),
-        "rank_test_score": 1 + (mean[None, :] > mean[:, None]).sum(axis=1),
+        "std_test_score": search.deviations,
+        "rank_test_score": 1 + (known[None, :] > known[:, None]).sum(axis=1),
         "mean_fit_time": seconds.mean(axis=0),
         "std_fit_time": seconds.std(axis=0),
     }

@@ -73,7 +73,7 @@ class KernelSettings(Settings):
         if seed is not None and (not isinstance(seed, Integral) or seed < 0):
             raise ValueError(f"random_state must be None or an integer from 0 on; got {seed!r}")
         check_positive("n_components", self.n_components, integer=True)
-        if not isinstance(self.coef0, Real) or not np.isfinite(self.coef0):
+        if not isinstance(self.coef0, Real) or not np.isfinite(float(self.coef0)):
             raise ValueError(f"coef0 must be a finite number; got {self.coef0!r}")
         if self.approximation is not None:
             check_choice("approximation", self.approximation, APPROXIMATIONS)

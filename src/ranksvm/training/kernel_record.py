@@ -92,10 +92,10 @@ def read_expansion(
     kind, arrays, facts
         Of a record that :func:`ranksvm.model_io.read_model` returned, which has checked them.
     """
-    coef, support, n_features = arrays["coef"], arrays.get("support"), facts["n_features"]
+    coef, support = arrays["coef"], arrays.get("support")
     if kind == "precomputed":
         assert support is not None
-        return GivenExpansion(support, coef, n_features), support
+        return GivenExpansion(support, coef, facts["n_features"]), support
     points: Any
     if "points" in arrays:
         points = arrays["points"]
@@ -103,5 +103,5 @@ def read_expansion(
         from scipy.sparse import csr_matrix
 
         parts = arrays["data"], arrays["indices"], arrays["indptr"]
-        points = csr_matrix(parts, shape=(coef.size, n_features))
+        points = csr_matrix(parts, shape=(coef.size, facts["n_features"]))
     return Expansion(Kernel(**facts["kernel"]), points, coef, arrays.get("shift")), support

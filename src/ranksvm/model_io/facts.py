@@ -1,0 +1,97 @@
+"""What must hold of the facts of a model, those that are there.
+
+    objective, gap                   numbers, finite or not
+    n_iter, n_products, n_pairs      whole numbers
+    frame_columns                    a list of texts
+    gamma                            a positive number, or null
+    kernel                           of kinds that compute one, and of no others: an entry with
+
+        function                     one that the kind computes
+        gamma, coef0, scale          numbers; gamma is positive, but for linear
+        degree                       a whole number from 1 on
+
+Other facts are for people, and anything that a file can hold.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["COSINE", "FUNCTIONS", "check_facts"]
+
+FUNCTIONS = ("linear", "rbf", "poly", "sigmoid", "laplacian")
+COSINE = ("cosine",)
+
+NUMBERS = ("objective", "gap")
+COUNTS = ("n_iter", "n_products", "n_pairs")
+OF_KERNEL = ("function", "gamma", "coef0", "degree", "scale")
+LARGEST_COUNT = 2**63 - 1
+LARGEST_DEGREE = 2**31 - 1
+
+
+def check_facts(facts: Mapping[str, Any], functions: Sequence[str]) -> None:
+    """Check the facts that programs rely on.
+
+    Parameters
+    ----------
+    facts : mapping
+    functions : sequence of str
+        Those that the kind of model computes; none if it computes no kernel.
+
+    Raises
+    ------
+    ValueError
+        The message says what was expected and what was got.
+    """
+    for name in NUMBERS:
+        if name in facts and not _is_number(facts[name]):
+            raise _wrong(name, "a number", facts[name])
+    for name in COUNTS:
+        if name in facts and not _is_count(facts[name], LARGEST_COUNT):
+            raise _wrong(name, "a whole number", facts[name])
+    columns = facts.get("frame_columns", [])
+    if not isinstance(columns, list | tuple) or not all(isinstance(one, str) for one in columns):
+        raise _wrong("frame_columns", "a list of texts", columns)
+    gamma = facts.get("gamma")
+    if gamma is not None and not (_is_finite(gamma) and gamma > 0.0):
+        raise _wrong("gamma", "a positive number or null", gamma)
+    if functions:
+        _check_kernel(facts.get("kernel"), functions)
+    elif "kernel" in facts:
+        raise ValueError("a model that computes no kernel has one among its facts")
+
+
+def _check_kernel(kernel: Any, functions: Sequence[str]) -> None:
+    if not isinstance(kernel, Mapping) or kernel.keys() != set(OF_KERNEL):
+        raise ValueError(
+            f"the kernel must be told as {', '.join(OF_KERNEL)}; got {reprlib.repr(kernel)}"
+        )
+    function = kernel["function"]
+    if function not in functions:
+        raise _wrong("the kernel's function", f"one of {', '.join(functions)}", function)
+    for name in ("gamma", "coef0", "scale"):
+        if not _is_finite(kernel[name]):
+            raise _wrong(f"the kernel's {name}", "a finite number", kernel[name])
+    if function != "linear" and not kernel["gamma"] > 0.0:
+        raise _wrong("the kernel's gamma", "positive", kernel["gamma"])
+    if not (_is_count(kernel["degree"], LARGEST_DEGREE) and kernel["degree"] >= 1):
+        raise _wrong("the kernel's degree", "a whole number from 1 on", kernel["degree"])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float) or _is_count(value, LARGEST_COUNT)
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
+
+
+def _is_count(value: Any, largest: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= largest
+
+
+def _wrong(name: str, expected: str, got: Any) -> ValueError:
+    return ValueError(f"{name} among the facts must be {expected}; got {reprlib.repr(got)}")
