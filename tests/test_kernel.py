@@ -450,7 +450,10 @@ def test_a_step_costs_one_product(data) -> None:
         ({"dtype": "float16"}, "dtype must be one of 'float64', 'float32'"),
         ({"memory_budget": "much"}, "memory_budget must be a positive number of bytes"),
         ({"memory_budget": 0}, "memory_budget must be a positive number of bytes"),
-        ({"memory_budget": "1kB"}, "leaves 1 KB for the kernel matrix.*one tile.*larger memory_budget"),
+        (
+            {"memory_budget": "1kB"},
+            "leaves 1 KB for the kernel matrix.*one tile.*larger memory_budget",
+        ),
         (
             {"memory_budget": "1kB", "approximation": "fourier"},
             "500 features of .* items take .* more than memory_budget='1kB'",
