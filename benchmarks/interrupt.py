@@ -20,6 +20,8 @@ TITLE = "from Ctrl-C to KeyboardInterrupt, during a fit that would go on"
 
 
 def run(config: Config, report: Report) -> None:
+    # A process in the background of a script ignores Ctrl-C unless it says otherwise.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     m = config.size(1_000_000, 100_000)
     dense = make_cadata_like(m, random_state=SEED)
     sparse = reuters_like(config.size(512_000, 20_000))
