@@ -114,10 +114,11 @@ class TiledGram:
             self._rows = kernel_rows(X)
         free = memory - least
         self._strips: list[Callable[[Array, Array], None]] = []
-        self.held = 0
+        self.held = self._size = 0
         for first in range(0, self.n_items, STRIP_ROWS):
             last = min(first + STRIP_ROWS, self.n_items)
             size = (last - first) * (self.n_items - first) * self._dtype.itemsize
+            self._size += size
             if size <= free:
                 free -= size
                 self.held += size
@@ -130,13 +131,7 @@ class TiledGram:
     @property
     def share_held(self) -> float:
         """Part of the values that is kept."""
-        n = self.n_items
-        strips = -(-n // STRIP_ROWS)
-        total = sum(
-            (min(k * STRIP_ROWS + STRIP_ROWS, n) - k * STRIP_ROWS) * (n - k * STRIP_ROWS)
-            for k in range(strips)
-        )
-        return self.held / (total * self._dtype.itemsize) if total else 1.0
+        return self.held / self._size if self._size else 1.0
 
     def product(self, x: Array) -> Array:
         x = np.ascontiguousarray(x, dtype=np.float64)

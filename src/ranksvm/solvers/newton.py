@@ -270,9 +270,8 @@ class _Effort:
 
     def most(self, limit: int) -> int:
         """Return how many steps to allow."""
-        with_it = self._steps.get(True)
-        trial = with_it is not None and not self.has_it and False not in self._steps
-        return min(limit, 2 * with_it) if trial and with_it is not None else limit
+        is_trial = not self.has_it and True in self._steps and False not in self._steps
+        return min(limit, 2 * self._steps[True]) if is_trial else limit
 
     def note(self, steps: int) -> None:
         if self.has_it or True in self._steps:
