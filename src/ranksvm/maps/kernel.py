@@ -12,8 +12,8 @@ is V = E R'^-1, where E picks the landmarks.  The coordinates of u in it are V' 
 known with the scores of u; the items have the features F = K[:, L] R'^-1 in it, whose scatter is
 that of :mod:`ranksvm.objective`.  A correction c in the subspace changes coefficients by V c and
 scores by K[:, L] R'^-1 c: beyond the one product of the step, none is needed.  The landmarks are
-drawn so that F F' is near K (:mod:`ranksvm.maps.cholesky`); where the eigenvalues of K fall slowly,
-that saves two thirds of the products against landmarks drawn uniformly.
+drawn so that F F' is near K (:mod:`ranksvm.maps.cholesky`), which landmarks drawn uniformly do
+worse where the eigenvalues of K fall slowly.
 """
 
 from __future__ import annotations
