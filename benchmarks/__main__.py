@@ -12,6 +12,9 @@ from types import ModuleType
 from benchmarks import (
     approximations,
     commands,
+    factor_descents,
+    factor_quality,
+    factors,
     fits,
     interrupt,
     kernel_peers,
@@ -51,6 +54,9 @@ PARTS: dict[str, ModuleType] = {
     "approximation": approximations,
     "kernel_peers": kernel_peers,
     "quality": quality,
+    "factors": factors,
+    "factor_descents": factor_descents,
+    "factor_quality": factor_quality,
     "commands": commands,
     "real": real,
 }

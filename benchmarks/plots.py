@@ -16,6 +16,9 @@ _FIGURES = {
     "fit_time": (("scaling", "peers"), "items", "seconds of a fit, gap 1e-3, 1 thread"),
     "oracle_time": (("oracle",), "items", "seconds, 1 thread"),
     "convergence": (("variants",), "products with X", "certified relative gap"),
+    "factor_time": (("factors",), "items", "seconds, value and derivative"),
+    "factor_descents": (("factor_descents",), "products with X", "certified relative gap"),
+    "multiplier_rank": (("factor_quality",), "rank", "share of the squared multipliers left"),
 }
 
 

@@ -66,11 +66,9 @@ PUBLISHED: dict[str, dict[str, tuple[float | None, ...]]] = {
 
 def run(config: Config, report: Report) -> None:
     for name in ("OHSUMED", "MQ2008"):
-        files = [data_folder() / name / f"S{k}.txt.gz" for k in range(1, 6)]
-        if not all(file.is_file() for file in files):
-            report.note(f"{name} skipped: not there; $RANKSVM_DATA names the folder of the sets")
+        parts = letor_parts(name, report)
+        if parts is None:
             continue
-        parts = [_load(file, name) for file in files]
         folds = config.size(5, 1)
         rows: list[Row] = [
             _judge(label, settings, parts, folds, config) for label, settings in SETTINGS.items()
@@ -90,6 +88,20 @@ def run(config: Config, report: Report) -> None:
     )
 
 
+def letor_parts(name: str, report: Report) -> list[tuple[Any, Any, Any]] | None:
+    """X, y and qid of the five parts of a set; None, with a note, if it is not there."""
+    files = [data_folder() / name / f"S{k}.txt.gz" for k in range(1, 6)]
+    if not all(file.is_file() for file in files):
+        report.note(f"{name} skipped: not there; $RANKSVM_DATA names the folder of the sets")
+        return None
+    return [_load(file, name) for file in files]
+
+
+def letor_fold(parts: list[Any], fold: int) -> list[tuple[Any, Any, QueryGroups]]:
+    """Training, validation and test part of a fold."""
+    return [_joined(parts, [(fold + k) % 5 for k in which]) for which in ((0, 1, 2), (3,), (4,))]
+
+
 def _load(file: Path, name: str) -> tuple[Any, Any, Any]:
     data = load_letor(file, n_features=N_FEATURES[name])
     X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
@@ -99,9 +111,7 @@ def _load(file: Path, name: str) -> tuple[Any, Any, Any]:
 def _judge(label: str, settings: Settings, parts: list[Any], folds: int, config: Config) -> Row:
     found, fit_seconds, search_seconds, chosen = [], [], [], []
     for fold in range(folds):
-        train, valid, test = (
-            _joined(parts, [(fold + k) % 5 for k in which]) for which in ((0, 1, 2), (3,), (4,))
-        )
+        train, valid, test = letor_fold(parts, fold)
         began = time.perf_counter()
         best = _choose(settings, train, valid, config)
         searched = time.perf_counter()

@@ -23,7 +23,9 @@ from ranksvm.data import load_letor
 from ranksvm.datasets import make_ranking
 from ranksvm.metrics import compare, evaluate, evaluate_queries
 
-COMMANDS = ("train", "tune", "predict", "evaluate", "compare", "info", "convert", "demo")
+COMMANDS = (
+    "train", "tune", "predict", "evaluate", "compare", "explain", "info", "convert", "demo",
+)  # fmt: skip
 PROGRAM = Path(sys.executable).with_name("ranksvm")
 
 
@@ -107,6 +109,10 @@ def test_version(good):
         (["predict", "{f}/model.safetensors", "{f}/test.txt"], {"sklearn", "pandas", "narwhals"}),
         (
             ["evaluate", "{f}/test.txt", "--model", "{f}/model.safetensors", "--per-query"],
+            {"sklearn", "pandas", "narwhals"},
+        ),
+        (
+            ["explain", "{f}/model.safetensors", "{f}/test.txt", "1", "2"],
             {"sklearn", "pandas", "narwhals"},
         ),
         (["info", "{f}/train.txt"], {"sklearn", "pandas", "narwhals"}),

@@ -62,7 +62,7 @@ class Checker(doctest.OutputChecker):
         return super().check_output(want, got, optionflags) or same(want, got)
 
 
-@pytest.mark.parametrize("name", ["tutorial.md", "kernels.md"])
+@pytest.mark.parametrize("name", ["tutorial.md", "kernels.md", "preferences.md", "factorized.md"])
 def test_a_document_does_what_it_says(name, tmp_path, monkeypatch):
     pytest.importorskip("typer")
     monkeypatch.chdir(tmp_path)

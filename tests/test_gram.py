@@ -188,7 +188,7 @@ def ranking_objective(rank: int, C: float) -> tuple[RankObjective, Array]:
     groups = QueryGroups.from_qid(np.arange(N) // 30, N)
     gram = TiledGram(X, Kernel("rbf", gamma=0.05), dtype="float64", memory=10**8)
     loss = LOSSES["squared_hinge"](NativeBackend(PairOrder(y, groups)))
-    return RankObjective(KernelMap(gram, rank=rank), loss, C, groups), rbf_kernel(X, gamma=0.05)
+    return RankObjective(KernelMap(gram, rank=rank), loss, C), rbf_kernel(X, gamma=0.05)
 
 
 @pytest.fixture

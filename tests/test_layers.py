@@ -25,7 +25,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "pairs": frozenset({"data"}),  # what is compared and what it costs, on any device
     "backends": frozenset({"data", "pairs", "_core"}),
     "maps": frozenset({"data", "_core", "solvers.base"}),
-    "solvers": frozenset(),  # convex minimisation, ignorant of ranking
+    "solvers": frozenset(),  # minimisation, ignorant of ranking
     "objective": frozenset({"data", "pairs", "maps", "solvers.base"}),
     # Arrays to a solved problem, without scikit-learn: what estimators and commands share.
     "training": frozenset({"data", "backends", "pairs", "maps", "solvers", "objective"}),

@@ -236,7 +236,7 @@ def test_models_are_read_without_scikit_learn_and_scipy():
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"kind": "forest"}, ValueError, "kind must be one of 'fourier', .*; got 'forest'"),
+        ({"kind": "forest"}, ValueError, "kind must be one of 'factorized', .*; got 'forest'"),
         ({"arrays": {}}, ValueError, "has the arrays 'coef'; got none"),
         ({"arrays": {"coef": COEF, "more": COEF}}, ValueError, "got 'coef', 'more'"),
         ({"arrays": {"coef": COEF.astype(np.float32)}}, ValueError, "must be float64 with 1"),

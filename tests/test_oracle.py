@@ -576,7 +576,9 @@ def test_squared_hinge_is_the_sum_over_pairs(case: Case, data) -> None:
         assert at.stated == at.value
         np.testing.assert_allclose(at.grad, grad, rtol=0, atol=1e-10)
         np.testing.assert_allclose(at.hessp(x), hess @ x, rtol=0, atol=1e-10)
-        np.testing.assert_allclose(at.degree(), np.diag(hess), rtol=0, atol=1e-10)
+        ((degree, groups),) = at.degrees()
+        assert groups is backend.groups
+        np.testing.assert_allclose(degree, np.diag(hess), rtol=0, atol=1e-10)
         assert at.dual_linear == pytest.approx(2.0 * linear, rel=1e-12, abs=1e-10)
         assert at.dual_quadratic == pytest.approx(value, rel=1e-12, abs=1e-10)
         assert at.dual_scale == np.inf
@@ -595,7 +597,9 @@ def test_smoothed_hinge_is_the_sum_over_pairs(mu: float, case: Case, data) -> No
         assert at.stated == pytest.approx(stated, abs=1e-10)
         np.testing.assert_allclose(at.grad, grad, rtol=0, atol=atol)
         np.testing.assert_allclose(at.hessp(x), hess @ x, rtol=0, atol=atol)
-        np.testing.assert_allclose(at.degree(), np.diag(hess), rtol=0, atol=atol)
+        ((degree, groups),) = at.degrees()
+        assert groups is backend.groups
+        np.testing.assert_allclose(degree, np.diag(hess), rtol=0, atol=atol)
         assert at.dual_linear == pytest.approx(multipliers, abs=atol)
         assert (at.dual_quadratic, at.dual_scale) == (0.0, 1.0)
         assert at.value <= at.stated + atol  # a stand-in from below

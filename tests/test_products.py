@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ranksvm import _core
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.matrix import MatrixMap
+from ranksvm.maps.sample import by_whole_groups
 from ranksvm.solvers.base import Array
 
 
@@ -336,7 +337,7 @@ def test_scatter(layout: str, dtype: type, n: int, dim: int, n_queries: int) -> 
     dense = random_matrix(n, dim, 1.0, dtype=dtype)
     groups = QueryGroups.from_qid(rng.integers(0, n_queries, n), n)
     weight = rng.choice([0.0, 0.5, 2.0], n)
-    got = MatrixMap(LAYOUTS[layout][0](dense), n_threads=2).scatter(weight, groups)
+    got = MatrixMap(LAYOUTS[layout][0](dense), n_threads=2).scatter([(weight, groups)])
     expected = naive_scatter(dense, weight, groups)
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12 * (1.0 + abs(expected).max()))
     np.testing.assert_array_equal(got, got.T)
@@ -351,12 +352,37 @@ def test_scatter_of_many_or_sparse_columns_is_its_diagonal(layout: str, dtype: t
     groups = QueryGroups.from_qid(rng.integers(0, 20, n), n)
     weight = np.full(n, 3.0)
     X = LAYOUTS[layout][0](dense)
-    got = MatrixMap(X).scatter(weight, groups)
+    got = MatrixMap(X).scatter([(weight, groups)])
     expected = np.diag(naive_scatter(dense, weight, groups))
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-11 * expected.max())
     for n_threads in (2, 3):
-        again = MatrixMap(X, n_threads=n_threads).scatter(weight, groups)
+        again = MatrixMap(X, n_threads=n_threads).scatter([(weight, groups)])
         np.testing.assert_array_equal(again, got)
+
+
+@pytest.mark.parametrize("layout", [*SPARSE, "C order", "Fortran order"])
+@pytest.mark.parametrize("dim", [7, 300])
+def test_scatter_of_parts_is_their_sum(layout: str, dim: int) -> None:
+    """Each with its own groups, also when a part has no weight in the first call."""
+    rng = np.random.default_rng(8)
+    n = 400
+    dense = random_matrix(n, dim, 0.3)
+    groups = [QueryGroups.from_qid(rng.integers(0, k, n), n) for k in (5, 40)]
+    score_map = MatrixMap(LAYOUTS[layout][0](dense))
+    before = score_map.n_products
+    # Later weights only scale a diagonal.
+    for amounts in ((2.0, 0.0), (1.0, 5.0), (0.0, 0.0), (4.0, 3.0)):
+        got = score_map.scatter(
+            [(np.full(n, amount), g) for amount, g in zip(amounts, groups, strict=True)]
+        )
+        expected = sum(
+            naive_scatter(dense, np.full(n, amount), g)
+            for amount, g in zip(amounts, groups, strict=True)
+        )
+        if got.ndim == 1:
+            expected = np.diag(expected)
+            assert score_map.n_products <= before + 4
+        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-11 * (1.0 + expected.max()))
 
 
 @pytest.mark.parametrize("layout", [*SPARSE, "C order", "Fortran order"])
@@ -368,7 +394,7 @@ def test_scatter_without_weight_is_nothing_and_no_nan(layout: str, dim: int) -> 
     weight = np.where(np.arange(n) % 20 < 5, 0.0, 1.0)
     score_map = MatrixMap(LAYOUTS[layout][0](random_matrix(n, dim, 0.3)))
     for some in (weight, np.zeros(n)):
-        got = score_map.scatter(some, groups)
+        got = score_map.scatter([(some, groups)])
         assert np.all(np.isfinite(got))
         assert np.all((np.diag(got) if got.ndim == 2 else got) >= 0.0)
     assert not got.any()
@@ -381,11 +407,21 @@ def test_scatter_of_a_sample_is_near_and_the_same_for_every_thread_count(n_queri
     X = random_matrix(n, dim, 1.0)
     groups = QueryGroups.from_qid(rng.integers(0, n_queries, n), n)
     weight = rng.random(n)
-    got = MatrixMap(X).scatter(weight, groups)
+    got = MatrixMap(X).scatter([(weight, groups)])
     for n_threads in (2, 3):
         np.testing.assert_array_equal(
-            MatrixMap(X, n_threads=n_threads).scatter(weight, groups), got
+            MatrixMap(X, n_threads=n_threads).scatter([(weight, groups)]), got
         )
     expected = naive_scatter(X, weight, groups)
     ratios = np.linalg.eigvals(np.linalg.solve(expected, got)).real
     assert 0.7 < ratios.min() <= ratios.max() < 1.4
+
+
+def test_whole_groups_are_sampled_only_if_there_are_many_and_none_is_huge() -> None:
+    n, step = 64_000, 4
+    many = QueryGroups.from_qid(np.arange(n) // 100, n)
+    assert by_whole_groups(many, step)
+    assert not by_whole_groups(QueryGroups.from_qid(np.arange(n) // 1000, n), step)
+    one_huge = QueryGroups.from_qid(np.maximum(0, np.arange(n) // 100 - 200), n)
+    assert one_huge.n_queries >= 64 * step
+    assert not by_whole_groups(one_huge, step)

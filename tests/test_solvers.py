@@ -269,7 +269,7 @@ class Ranking:
         order = PairOrder(self.y, self.groups, self.item_weight)
         backend = NativeBackend(order, counting=counting, n_threads=n_threads)
         score_map = MatrixMap(self.X, n_threads=n_threads)
-        return RankObjective(score_map, LOSSES[self.loss](backend), self.C, self.groups)
+        return RankObjective(score_map, LOSSES[self.loss](backend), self.C)
 
     def solve(self, solver: Solver, counting: str = "auto") -> SolverResult:
         objective = self.objective(counting)

@@ -5,16 +5,19 @@
 #include <nanobind/ndarray.h>
 
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
 #include "ranksvm/parallel.hpp"
+#include "ranksvm/plan.hpp"
 
 namespace ranksvm::bindings {
 
 namespace nb = nanobind;
 
 using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Table = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Index = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using OutOf = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
@@ -54,9 +57,16 @@ void run(int threads, Body&& body) {
   if (raised) throw nb::python_error();
 }
 
+// Python holds plans by this, whatever pairs they are of; `size` is the number of items.
+struct PyPlan {
+  std::unique_ptr<Plan> plan;
+  std::size_t size;
+};
+
 // One function a file; module.cpp calls them all.
 void bind_text(nb::module_& m);           // text.cpp
 void bind_ranking(nb::module_& m);        // ranking.cpp
 void bind_kernel_matrix(nb::module_& m);  // kernel_matrix.cpp
+void bind_pair_list(nb::module_& m);      // pair_list.cpp
 
 }  // namespace ranksvm::bindings

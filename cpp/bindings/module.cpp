@@ -6,12 +6,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 
 #include "common.hpp"
+#include "ranksvm/factors.hpp"
 #include "ranksvm/kernels.hpp"
 #include "ranksvm/order.hpp"
 #include "ranksvm/plan.hpp"
@@ -33,17 +35,13 @@ Counting counting_named(const std::string& name) {
                               "'; valid: auto, tree, direct, joachims, pairs");
 }
 
-// Python holds plans and sorted scores by these; an order is shared with all of them.
+// Python holds sorted scores by these; an order is shared with all of them and with their plans.
 struct PyOrder {
   std::shared_ptr<Order> order;
 };
 struct PySorted {
   std::unique_ptr<Sorted> sorted;
   Counting counting;
-};
-struct PyPlan {
-  std::unique_ptr<Plan> plan;
-  std::size_t size;
 };
 
 template <class Matrix>
@@ -196,6 +194,43 @@ NB_MODULE(_core, m) {
           "x minus a middle value of its query, and the sum over queries of weight * (sum of "
           "item weight * |centred x|)^2.")
       .def(
+          "rows",
+          [](const PyOrder& o) {
+            OutOf<int64_t> out = make_out<int64_t>(static_cast<std::size_t>(o.order->size()));
+            std::copy_n(o.order->row(), out.size(), out.data());
+            return out;
+          },
+          "Rows query by query, each query from its worst item to its best.")
+      .def(
+          "factor_coefficients",
+          [](const PyOrder& o, Table v, int threads) {
+            need_size(v.shape(0), o.order->size(), "factors");
+            Out out = make_out(v.shape(0));
+            run(threads, [&](const Context& c) {
+              factor_coefficients(*o.order, v.data(), static_cast<unsigned>(v.shape(1)), out.data(),
+                                  c);
+            });
+            return out;
+          },
+          nb::arg("factors").noconvert(), nb::arg("threads"),
+          "By row: coefficient in the sum over pairs of <v_better, v_worse> (x_better - x_worse); "
+          "factors in the order of rows().")
+      .def(
+          "factor_gradient",
+          [](const PyOrder& o, Table v, Vector t, int threads) {
+            need_size(v.shape(0), o.order->size(), "factors");
+            need_size(t.size(), o.order->size(), "t");
+            Out out = make_out(v.size());
+            run(threads, [&](const Context& c) {
+              factor_gradient(*o.order, v.data(), t.data(), static_cast<unsigned>(v.shape(1)),
+                              out.data(), c);
+            });
+            return out;
+          },
+          nb::arg("factors").noconvert(), nb::arg("t").noconvert(), nb::arg("threads"),
+          "Derivative by the factors of the sum over pairs of <v_better, v_worse> "
+          "(t_better - t_worse), in the order of rows() and flattened; t by row.")
+      .def(
           "pairs",
           [](const PyOrder& o) {
             std::vector<int64_t> pairs(o.order->queries().size());
@@ -298,4 +333,5 @@ NB_MODULE(_core, m) {
   bind_text(m);
   bind_ranking(m);
   bind_kernel_matrix(m);
+  bind_pair_list(m);
 }

@@ -138,10 +138,10 @@ struct PairCounting {
 };
 
 template <class Algorithm>
-class ClassicPlan final : public Plan {
+class ClassicPlan final : public OrderPlan {
  public:
   ClassicPlan(const Sorted& sorted, double margin, bool products, const Context& context)
-      : Plan(sorted.shared_order()),
+      : OrderPlan(sorted.shared_order()),
         margin_(margin),
         hi_(order_->size(), order_->memory()),
         lo_(order_->size(), order_->memory()),

@@ -15,10 +15,10 @@ struct Task {
   double offset;
 };
 
-class DescentPlan final : public Plan {
+class DescentPlan final : public OrderPlan {
  public:
   DescentPlan(const Sorted& sorted, double margin, const Context& context)
-      : Plan(sorted.shared_order()), kernels_(kernels()) {
+      : OrderPlan(sorted.shared_order()), kernels_(kernels()) {
     const Order& order = *order_;
     const Query& last = order.queries().back();
     const std::size_t slots = last.digit_begin + static_cast<std::size_t>(last.depth) * last.size;

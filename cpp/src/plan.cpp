@@ -20,6 +20,12 @@ void blocks(std::size_t n, const Context& context, Body&& body) {
 
 }  // namespace
 
+void refuse_scores() {
+  throw std::overflow_error(
+      "scores too large for float64: some are infinite or NaN and have no order. Scale the "
+      "features down (for example with sklearn.preprocessing.StandardScaler).");
+}
+
 Sorted::Sorted(std::shared_ptr<const Order> order, const double* scores, bool all,
                const Context& context)
     : order_(std::move(order)),
@@ -34,11 +40,7 @@ Sorted::Sorted(std::shared_ptr<const Order> order, const double* scores, bool al
       score_[i] = scores[row[i]];
       check += score_[i] * 0.0;
     }
-    if (check != 0.0) {
-      throw std::overflow_error(
-          "scores too large for float64: some are infinite or NaN and have no order. Scale the "
-          "features down (for example with sklearn.preprocessing.StandardScaler).");
-    }
+    if (check != 0.0) refuse_scores();
   });
   order_->for_each_query(context, [&](uint32_t q, const Context& inner) {
     const Query& query = order_->queries()[q];
@@ -75,7 +77,7 @@ void margin_ranks(const double* s, uint32_t n, double margin, uint32_t* hi, uint
   });
 }
 
-void Plan::finish_counts(const Context& context) {
+void OrderPlan::finish_counts(const Context& context) {
   const uint32_t* row = order_->row();
   std::vector<double> total(order_->queries().size(), 0.0);
   order_->for_each_query(context, [&](uint32_t q, const Context& inner) {
@@ -111,7 +113,7 @@ void Plan::finish_counts(const Context& context) {
   for (const double t : total) total_ += t;
 }
 
-void Plan::clear_idle(double* out) const {
+void OrderPlan::clear_idle(double* out) const {
   const uint32_t* row = order_->row();
   for (std::size_t q = 0; q < order_->queries().size(); ++q) {
     if (order_->pairs(q) > 0) continue;
@@ -120,14 +122,14 @@ void Plan::clear_idle(double* out) const {
   }
 }
 
-void Plan::imbalance(double* out, const Context& context) const {
+void OrderPlan::imbalance(double* out, const Context& context) const {
   const uint32_t* row = order_->row();
   blocks(order_->size(), context, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) out[row[i]] = above_[i] - below_[i];
   });
 }
 
-void Plan::counts(double* above, double* below, const Context& context) const {
+void OrderPlan::counts(double* above, double* below, const Context& context) const {
   const uint32_t* row = order_->row();
   blocks(order_->size(), context, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {

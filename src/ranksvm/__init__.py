@@ -9,29 +9,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ranksvm.estimators.factorized import FactorizedRankSVM
     from ranksvm.estimators.kernel import KernelRankSVM
     from ranksvm.estimators.linear import LinearRankSVM
     from ranksvm.estimators.loading import load
+    from ranksvm.estimators.spectrum import multiplier_spectrum
     from ranksvm.model_selection.kernel_cv import KernelRankSVMCV
     from ranksvm.model_selection.linear_cv import LinearRankSVMCV
 
     __version__: str
 
 _HOME = {
+    "FactorizedRankSVM": "ranksvm.estimators.factorized",
     "KernelRankSVM": "ranksvm.estimators.kernel",
     "KernelRankSVMCV": "ranksvm.model_selection.kernel_cv",
     "LinearRankSVM": "ranksvm.estimators.linear",
     "LinearRankSVMCV": "ranksvm.model_selection.linear_cv",
     "load": "ranksvm.estimators.loading",
+    "multiplier_spectrum": "ranksvm.estimators.spectrum",
 }
 
 __all__ = [
+    "FactorizedRankSVM",
     "KernelRankSVM",
     "KernelRankSVMCV",
     "LinearRankSVM",
     "LinearRankSVMCV",
     "__version__",
     "load",
+    "multiplier_spectrum",
 ]
 
 

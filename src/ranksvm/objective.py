@@ -11,10 +11,11 @@ At theta = 1 the gap F - D of the squared hinge is 1/2 |grad F|^2.
 Preconditioner.  The Hessian in scores is the Laplacian D - A of the violated pairs (times a
 factor).  In the random graph with the same degrees d, A would be d d' / sum(d) in every query; with
 that the Hessian of F is the identity plus C times the weighted scatter of the items inside their
-queries.  For few features this matrix is cheap, and so close to the truth that one or two CG steps
-suffice.  For many features only its diagonal is at hand, and the features are far from independent;
-its square root needs fewer products than the diagonal itself or nothing, unless there are more
-features than items to tell them apart: then nothing is best.
+queries.  (Items that a list of pairs connects stand for a query; pairs of several kinds have a
+scatter each, and these add up.)  For few features this matrix is cheap, and so close to the truth
+that one or two CG steps suffice.  For many features only its diagonal is at hand, and the features
+are far from independent; its square root needs fewer products than the diagonal itself or nothing,
+unless there are more features than items to tell them apart: then nothing is best.
 
 Kernels have as many features as there are items, and most of what they say lies in a few hundred
 of them.  Their maps give the scatter of such a subspace, and ``lift`` its inverse to the whole
@@ -30,7 +31,6 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.matrix import ScoreMap
 from ranksvm.pairs.oracle import LossEval, PairLoss
 from ranksvm.solvers.base import Array, Point, Preconditioner, Trial, dot
@@ -50,22 +50,17 @@ class RankObjective:
     score_map : ScoreMap
     loss : PairLoss
     C : float
-    groups : QueryGroups or None
-        The queries; without them there is no preconditioner.
     """
 
-    def __init__(
-        self, score_map: ScoreMap, loss: PairLoss, C: float, groups: QueryGroups | None = None
-    ) -> None:
+    def __init__(self, score_map: ScoreMap, loss: PairLoss, C: float) -> None:
         self.score_map = score_map
         self.loss = loss
         self.C = C
-        self.groups = groups
 
     @property
     def capabilities(self) -> frozenset[str]:
-        ready = self.groups is not None and "hessian" in self.loss.capabilities
-        return self.loss.capabilities | ({"preconditioner"} if ready else set())
+        smooth = "hessian" in self.loss.capabilities
+        return self.loss.capabilities | ({"preconditioner"} if smooth else set())
 
     @property
     def euclidean(self) -> bool:
@@ -93,7 +88,7 @@ class RankObjective:
     def smoothed(self, mu: float) -> RankObjective:
         """Return the same objective with its loss smoothed; capability "smoothing"."""
         loss: Any = self.loss
-        return RankObjective(self.score_map, loss.smoothed(mu), self.C, self.groups)
+        return RankObjective(self.score_map, loss.smoothed(mu), self.C)
 
     def _finish(self, point: Point, loss: LossEval, norm2: float) -> RankEval:
         C = self.C
@@ -199,9 +194,8 @@ class RankEval:
     def preconditioner(self, *, diagonal: bool = False) -> Preconditioner | None:
         """Return an approximate inverse of the Hessian; see the module's text."""
         objective = self.objective
-        assert self.loss.degree is not None
-        assert objective.groups is not None
-        matrix = objective.score_map.scatter(self.loss.degree(), objective.groups)
+        assert self.loss.degrees is not None
+        matrix = objective.score_map.scatter(self.loss.degrees())
         if matrix is None:
             return None
         matrix *= objective.C

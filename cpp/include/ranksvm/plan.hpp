@@ -43,6 +43,7 @@ class Sorted {
   bool all_;
 };
 
+// What the losses ask of the violated pairs, wherever these come from.
 class Plan {
  public:
   virtual ~Plan() = default;
@@ -50,9 +51,9 @@ class Plan {
   // The sum of the weights of the violated pairs.
   double total() const { return total_; }
   // By row: above - below.
-  void imbalance(double* out, const Context& context) const;
+  virtual void imbalance(double* out, const Context& context) const = 0;
   // By row: the weights of the violated pairs an item is in, partner better and partner worse.
-  void counts(double* above, double* below, const Context& context) const;
+  virtual void counts(double* above, double* below, const Context& context) const = 0;
   // By row: product of the Laplacian with x.
   virtual void laplacian(const double* x, double* out, const Context& context) const = 0;
   // The same for the scores that the plan was made at, centred (see Order::centred) by the caller.
@@ -65,7 +66,17 @@ class Plan {
                     const Context& context) const = 0;
 
  protected:
-  explicit Plan(std::shared_ptr<const Order> order)
+  double total_ = 0.0;
+};
+
+// Plans of the pairs that an Order has: what they share.
+class OrderPlan : public Plan {
+ public:
+  void imbalance(double* out, const Context& context) const override;
+  void counts(double* above, double* below, const Context& context) const override;
+
+ protected:
+  explicit OrderPlan(std::shared_ptr<const Order> order)
       : order_(std::move(order)),
         above_(order_->size(), order_->memory()),
         below_(order_->size(), order_->memory()) {}
@@ -86,8 +97,10 @@ class Plan {
 
   std::shared_ptr<const Order> order_;
   Buffer<double> above_, below_;  // by position
-  double total_ = 0.0;
 };
+
+// Throws the error for scores that are infinite or NaN.
+[[noreturn]] void refuse_scores();
 
 // Margin > 0. The plan does not refer to `sorted` afterwards. `products` tells whether Laplacian
 // products will be asked for; they work either way.

@@ -20,12 +20,14 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranksvm import _core
 from ranksvm._vectors import Array
-from ranksvm.pairs.order import PairOrder
+from ranksvm.data.queries import QueryGroups
+from ranksvm.pairs.order import PairOrder, PairSnapshot
 
-__all__ = ["COUNTINGS", "NativeBackend"]
+__all__ = ["COUNTINGS", "NativeBackend", "NativePlan"]
 
 COUNTINGS = ("auto", "tree", "direct", "joachims", "pairs")
 
@@ -44,6 +46,7 @@ class NativeBackend:
     def __init__(self, order: PairOrder, *, counting: str = "auto", n_threads: int = 1) -> None:
         if counting not in COUNTINGS:
             raise ValueError(f"counting must be one of {', '.join(COUNTINGS)}; got {counting!r}")
+        self.groups: QueryGroups = order.groups
         self._counting = counting
         self._threads = n_threads
         weight = order.item_weight
@@ -75,6 +78,17 @@ class NativeBackend:
     def set_query_weight(self, weight: Array) -> None:
         self._mass = float(np.einsum("q,q->", self._squares, weight))
         self._order.set_query_weight(np.ascontiguousarray(weight, dtype=np.float64))
+
+    @property
+    def factor_rows(self) -> NDArray[np.int64]:
+        return self._order.rows()
+
+    def factor_coefficients(self, factors: Array) -> Array:
+        return self._order.factor_coefficients(factors, self._threads)
+
+    def factor_gradient(self, factors: Array, t: Array) -> Array:
+        t = np.ascontiguousarray(t, dtype=np.float64)
+        return self._order.factor_gradient(factors, t, self._threads).reshape(factors.shape)
 
     def at(self, scores: Array) -> NativeSnapshot:
         scores = np.ascontiguousarray(scores, dtype=np.float64)
@@ -108,7 +122,9 @@ class NativeSnapshot:
 
 
 class NativePlan:
-    def __init__(self, plan: _core.Plan, snapshot: NativeSnapshot, threads: int) -> None:
+    """A plan of the core; ``snapshot`` has the scores that it was made at."""
+
+    def __init__(self, plan: _core.Plan, snapshot: PairSnapshot, threads: int) -> None:
         self._plan = plan
         self._snapshot = snapshot
         self._threads = threads

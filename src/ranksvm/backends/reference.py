@@ -8,15 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
+from ranksvm.data.preferences import Preferences, connected_items
+from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.order import PairOrder
 
-__all__ = ["ReferenceBackend"]
+__all__ = ["ReferenceBackend", "ReferencePairList"]
 
 
 class ReferenceBackend:
     """Violated pairs from the full matrix of pairs."""
 
     def __init__(self, order: PairOrder) -> None:
+        self.groups: QueryGroups = order.groups
         query = order.groups.index
         n = len(query)
         utility = np.asarray(order.utility, dtype=np.float64)
@@ -44,8 +47,46 @@ class ReferenceBackend:
     def set_query_weight(self, weight: Array) -> None:
         self._weight = self._base * np.asarray(weight)[self._query][:, None]
 
+    @property
+    def factor_rows(self) -> NDArray[np.int64]:
+        return np.arange(len(self._query))
+
+    def factor_coefficients(self, factors: Array) -> Array:
+        multipliers = np.where(self._comparable, factors @ factors.T, 0.0)
+        coefficients: Array = multipliers.sum(axis=0) - multipliers.sum(axis=1)
+        return coefficients
+
+    def factor_gradient(self, factors: Array, t: Array) -> Array:
+        # [i, j]: what the multiplier of the pair of worse i and better j does.
+        effect = np.where(self._comparable, t[None, :] - t[:, None], 0.0)
+        gradient: Array = (effect + effect.T) @ factors
+        return gradient
+
     def at(self, scores: Array) -> ReferenceSnapshot:
         return ReferenceSnapshot(self._comparable, self._weight, np.asarray(scores, dtype=float))
+
+
+class ReferencePairList:
+    """Violated pairs of a list from the full matrix of pairs."""
+
+    def __init__(self, preferences: Preferences, n_items: int) -> None:
+        better, worse, weight = preferences
+        self.groups: QueryGroups = connected_items(preferences, n_items)
+        self.pairs: Sequence[int] = [len(better) if weight is None else int(np.sum(weight > 0.0))]
+        # [i, j]: weight of the pairs in which j is better than i.
+        self._base = np.zeros((n_items, n_items))
+        np.add.at(self._base, (worse, better), 1.0 if weight is None else weight)
+        self._weight = self._base
+
+    @property
+    def pair_weights(self) -> Array:
+        return np.array([self._base.sum()])
+
+    def set_query_weight(self, weight: Array) -> None:
+        self._weight = self._base * float(weight[0])
+
+    def at(self, scores: Array) -> ReferenceSnapshot:
+        return ReferenceSnapshot(self._base > 0.0, self._weight, np.asarray(scores, dtype=float))
 
 
 class ReferenceSnapshot:

@@ -4,9 +4,11 @@ app.py        the commands with their options; imports nothing heavy, so that he
 inputs.py     files to arrays: data in any format, scores, models
 scoring.py    scores of items under a model
 output.py     screen, progress, JSON, exit codes
+models.py     options to settings, items to a fit, a fit to a model
 learn.py      train
 tune.py       tune
 judge.py      predict, evaluate, compare
+explain.py    explain
 files.py      info, convert
 """
 

@@ -9,8 +9,10 @@ from typing import Annotated
 
 import typer
 
+from ranksvm.cli.factor_options import FactorOptions, factor_options
 from ranksvm.cli.kernel_options import KernelOptions, kernel_options
 from ranksvm.cli.options import (
+    By,
     Conventions,
     DataOptions,
     SolverOptions,
@@ -19,6 +21,7 @@ from ranksvm.cli.options import (
     solver_options,
 )
 from ranksvm.cli.output import UsageProblem
+from ranksvm.cli.pair_options import PairOptions, pair_options
 
 __all__ = ["app"]
 
@@ -71,9 +74,12 @@ def _main(
     app,
     epilog="Examples: "
     "[bold]ranksvm train S1.txt.gz S2.txt.gz --valid S4.txt.gz -o m.safetensors[/], "
-    "[bold]ranksvm train train.txt --kernel rbf --gamma 2^-5 -o m.safetensors[/]",
+    "[bold]ranksvm train train.txt --kernel rbf --gamma 2^-5 -o m.safetensors[/], "
+    "[bold]ranksvm train items.txt --pairs pairs.txt -o m.safetensors[/]",
     options=solver_options,
     kernel=kernel_options,
+    factors=factor_options,
+    pairs=pair_options,
     data=data_options,
 )
 def train(
@@ -126,18 +132,19 @@ def train(
     *,
     options: SolverOptions,
     kernel: KernelOptions,
+    factors: FactorOptions,
+    pairs: PairOptions,
     data: DataOptions,
 ) -> int | None:
-    """Learn a model, linear or with a kernel, and save it."""
+    """Learn a model, linear, with a kernel or of factors, from labels or pairs, and save it."""
     from ranksvm.cli import learn
 
     if svmrank_l is not None and svmrank_c is None:
         raise UsageProblem("--svmrank-l goes with --svmrank-c")
     svmrank = None if svmrank_c is None else (svmrank_c, svmrank_l or 1)
+    wanted = learn.ModelOptions(C, svmrank, options, kernel, factors)
     rules = None if conventions is None else conventions.rules
-    return learn.train(
-        files, valid, output, C, svmrank, metrics, rules, json, options, kernel, data
-    )
+    return learn.train(files, valid, output, metrics, rules, json, wanted, pairs, data)
 
 
 @command(
@@ -293,6 +300,33 @@ def compare(
     from ranksvm.cli import judge
 
     judge.compare(file, rankings, metrics, conventions.rules, permutations, seed, json, data)
+
+
+@command(
+    app,
+    epilog="Examples: [bold]ranksvm explain m.safetensors test.txt 3 7[/], "
+    "[bold]ranksvm explain m.safetensors test.txt D12 D40 --by docid --qid 5[/]",
+    data=data_options,
+)
+def explain(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Of train, or of SVM^rank.")],
+    file: Annotated[str, typer.Argument(metavar="DATA", help="Where the two items are.")],
+    i: Annotated[str, typer.Argument(metavar="I", help="One item: its number, from 1 on.")],
+    j: Annotated[str, typer.Argument(metavar="J", help="The other.")],
+    top: Annotated[int, typer.Option(min=0, help="Largest parts to show.")] = 10,
+    by: Annotated[By, typer.Option(help="What I and J are: numbers or document ids.")] = By.row,
+    qid: Annotated[
+        str | None,
+        typer.Option(help="Query of the documents, if several have them.", show_default=False),
+    ] = None,
+    json: Json = False,
+    *,
+    data: DataOptions,
+) -> None:
+    """Show what puts one item above another: bars to the right pull I up, to the left J."""
+    from ranksvm.cli import explain as explaining
+
+    explaining.explain(model, file, i, j, top, by, qid, json, data)
 
 
 @command(

@@ -19,6 +19,8 @@ __all__ = ["convert", "info"]
 
 # Distinct labels that are counted one by one.
 _MOST_LABELS = 10
+# Models that have a weight for every feature.
+WEIGHT_KINDS = ("linear", "factorized")
 
 
 def info(file: str, top: int, json: bool, data: DataOptions) -> None:
@@ -125,12 +127,17 @@ def _about_model(opened: Opened, top: int) -> dict[str, Any]:
             if name not in about and name != "n_features"
         },
         "parameters": dict(record.params),
-        **(_largest_weights(record, top) if record.kind == "linear" else {}),
+        **(_largest_weights(record, top) if record.kind in WEIGHT_KINDS else {}),
     }
 
 
 def _about_linear(record: ModelRecord) -> dict[str, Any]:
     return {"features_used": int(np.count_nonzero(record.arrays["coef"]))}
+
+
+def _about_factorized(record: ModelRecord) -> dict[str, Any]:
+    n_items, n_factors = record.arrays["factors"].shape
+    return {**_about_linear(record), "factors": n_factors, "items_with_factors": n_items}
 
 
 def _about_kernel(record: ModelRecord) -> dict[str, Any]:
@@ -146,6 +153,7 @@ def _about_kernel(record: ModelRecord) -> dict[str, Any]:
 
 ABOUT: dict[str, Callable[[ModelRecord], dict[str, Any]]] = {
     "linear": _about_linear,
+    "factorized": _about_factorized,
     **dict.fromkeys(KERNEL_KINDS, _about_kernel),
 }
 

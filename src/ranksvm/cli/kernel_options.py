@@ -1,7 +1,8 @@
 """Options about kernels, a group for the commands that train.
 
 An option that would change nothing is refused: one without --kernel, or one that the kernel or the
-approximation has no use for.
+approximation has no use for.  --seed is there for factors too; who makes settings of these options
+sees whether anything is drawn at all.
 """
 
 from __future__ import annotations
@@ -99,7 +100,13 @@ def kernel_options(
         typer.Option(help="Of what is kept of them: float64 by default.", **_OF_KERNEL),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Of the approximation: 0 by default.", **_OF_KERNEL)
+        int | None,
+        typer.Option(
+            min=0,
+            help="Of what is drawn: 0 by default.",
+            show_default=False,
+            rich_help_panel="Model",
+        ),
     ] = None,
 ) -> KernelOptions:
     """Options of the commands that train, about kernels."""
@@ -112,7 +119,7 @@ def kernel_options(
         "--landmarks": landmarks,
         "--memory": memory,
         "--dtype": dtype,
-        "--seed": seed,
+        "--seed": seed if kernel is not None else None,
     }
     for option in (name for name, value in given.items() if value is not None):
         if kernel is None:

@@ -1,54 +1,30 @@
-"""The command train, and what it shares with tune: from items to a model that is saved."""
+"""The command train: from items, their labels or pairs of them, to a model that is saved."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
 
 from ranksvm._checks import check_positive
-from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
+from ranksvm.cli.factor_options import FactorOptions
 from ranksvm.cli.inputs import Items, check_finite, only_one_stdin, read_items
-from ranksvm.cli.judge import check_metrics, judge
+from ranksvm.cli.judge import check_metrics, default_metrics, judge
 from ranksvm.cli.kernel_options import KernelOptions
-from ranksvm.cli.options import DataOptions, Rules, SolverOptions
-from ranksvm.cli.output import (
-    NOT_CONVERGED,
-    UsageProblem,
-    as_usage,
-    counted,
-    note,
-    number,
-    progress,
-    show_json,
-)
-from ranksvm.cli.scoring import score_items
+from ranksvm.cli.models import finish, fit_items, make_model, make_record, make_settings
+from ranksvm.cli.options import By, DataOptions, Rules, SolverOptions
+from ranksvm.cli.output import UsageProblem, as_usage, counted, note, number, show_json
+from ranksvm.cli.pair_options import PairOptions
+from ranksvm.cli.scoring import aligned_columns, score_items
 from ranksvm.cli.write import check_output, is_stdout, is_svmrank, write_record
+from ranksvm.data.preferences import Preferences, count_contradictions
 from ranksvm.data.queries import QueryGroups
-from ranksvm.model_io import ModelRecord
-from ranksvm.training import (
-    Fit,
-    KernelProblem,
-    KernelSettings,
-    LinearProblem,
-    LinearSettings,
-    Settings,
-    fit_facts,
-    make_problem,
-)
-from ranksvm.training.kernel_record import kernel_arrays, kernel_facts
 
-__all__ = [
-    "check_outputs",
-    "finish",
-    "fit_items",
-    "make_model",
-    "make_record",
-    "make_settings",
-    "train",
-]
+__all__ = ["ModelOptions", "check_outputs", "train"]
 
 _LOSS = {"squared_hinge": "squared hinge", "hinge": "hinge"}
 _COMPONENT = {"nystroem": "Nystrom landmarks", "fourier": "random Fourier features"}
@@ -59,17 +35,26 @@ _REDUCTION = {
 }
 
 
+@dataclass(frozen=True)
+class ModelOptions:
+    """What is to be learnt: C, or SVM^rank's c and loss, and the groups of options."""
+
+    C: float | None
+    svmrank: tuple[float, int] | None
+    solver: SolverOptions
+    kernel: KernelOptions
+    factors: FactorOptions
+
+
 def train(
     files: Sequence[str],
     valid: str | None,
     output: str | None,
-    C: float | None,
-    svmrank: tuple[float, int] | None,
     metrics: Sequence[str] | None,
     conventions: Rules | None,
     json: bool,
-    options: SolverOptions,
-    kernel: KernelOptions,
+    wanted: ModelOptions,
+    pairs: PairOptions,
     data: DataOptions,
 ) -> int | None:
     """Fit once, save, judge on a validation file if there is one."""
@@ -77,48 +62,61 @@ def train(
         raise UsageProblem(
             "--metric and --conventions are about the file of --valid; there is none"
         )
-    check_outputs(output, [*files, valid], json, kernel)
+    check_outputs(output, [*files, valid, pairs.path], json, wanted.kernel)
     check_metrics(metrics)
-    if svmrank is not None and kernel.kernel not in (None, "linear"):
-        raise UsageProblem(f"--svmrank-c is for linear models, not for --kernel {kernel.kernel}")
-    if svmrank is not None and any(v is not None for v in (C, options.loss, options.reduction)):
-        raise UsageProblem("--svmrank-c sets --C, --loss and --reduction; give no others")
-    if svmrank is not None:
-        options = replace(options, loss="hinge")
+    _check_together(wanted, pairs, valid)
+    solver = wanted.solver
+    if wanted.svmrank is not None:
+        solver = replace(solver, loss="hinge")
         with as_usage():
-            check_positive("--svmrank-c", svmrank[0])
-    settings = make_settings(C, options, kernel)
-    items = read_items(files, data)
+            check_positive("--svmrank-c", wanted.svmrank[0])
+    settings = make_settings(wanted.C, solver, wanted.kernel, wanted.factors)
+    by_document = pairs.path is not None and pairs.by is By.docid
+    items = read_items(files, data, labels=pairs.uses_labels, comments=by_document)
+    utility = items.labels if pairs.uses_labels else None
+    preferences = None if pairs.path is None else _read_preferences(pairs.path, by_document, items)
     held_out = None
     if valid is not None:
         held_out = read_items([valid], data, features=items.feature_names)
     groups = items.groups
-    if svmrank is not None:
+    if wanted.svmrank is not None:
         from ranksvm.export.svmrank import from_svmrank_c
 
-        c, loss = svmrank
-        C, reduction = from_svmrank_c(c, groups, items.labels, loss=loss)
+        c, loss = wanted.svmrank
+        C, reduction = from_svmrank_c(c, groups, utility, loss=loss)
         settings = replace(settings, C=C, reduction=reduction)
+    rules = conventions or "standard"
+    decides, solving = None, {}
+    if wanted.factors.patience is not None and held_out is not None:
+        decides = metrics[0] if metrics else default_metrics(held_out.labels)[0]
+        solving["validate"] = _validation(items, held_out, decides, rules)
     began = time.perf_counter()
-    trained = fit_items(items, groups, settings, data.jobs)
+    trained = fit_items(
+        items, groups, settings, data.jobs, utility=utility, preferences=preferences, **solving
+    )
     seconds = time.perf_counter() - began
     fit, model = trained.fit, make_model(trained)
-    record = make_record(items, trained, model)
+    given = {} if preferences is None else {"explicit_pairs": len(preferences.better)}
+    record = make_record(items, trained, model, given)
     if output is not None:
         write_record(output, record)
     judged = None
     if held_out is not None:
         scores = score_items(record, held_out, data.jobs)
-        rules = conventions or "standard"
         judged = judge(held_out.labels, scores, held_out.qid, metrics, rules).values
     report = {
-        "data": describe(items, groups, fit.n_pairs),
+        "data": {
+            **describe(items, groups, fit.n_pairs),
+            "explicit_pairs": 0 if preferences is None else len(preferences.better),
+            "labels": utility is not None,
+        },
         "settings": asdict(settings),
         **model.about,
         "objective": fit.objective,
         "gap": fit.gap,
         "relative_gap": fit.gap / fit.objective if fit.objective > 0.0 else 0.0,
         "status": fit.status.name.lower(),
+        "early_stopping": decides,
         "iterations": fit.n_iter,
         "products": fit.n_products,
         "seconds": seconds,
@@ -130,6 +128,74 @@ def train(
     else:
         show_training(report, to_stderr=is_stdout(output))
     return finish(fit)
+
+
+def _check_together(wanted: ModelOptions, pairs: PairOptions, valid: str | None) -> None:
+    """Look before the work at options that exclude or need each other."""
+    kernel, factors, solver = wanted.kernel.kernel, wanted.factors, wanted.solver
+    if kernel is not None and factors.n_factors is not None:
+        raise UsageProblem("--kernel and --factors are two kinds of models: give only one")
+    if pairs.path is not None and factors.n_factors is not None:
+        raise UsageProblem("--factors learns from labels: give no --pairs")
+    if factors.patience is not None and valid is None:
+        raise UsageProblem("--patience is about the file of --valid; there is none")
+    if wanted.svmrank is None:
+        return
+    if kernel not in (None, "linear"):
+        raise UsageProblem(f"--svmrank-c is for linear models, not for --kernel {kernel}")
+    if factors.n_factors is not None:
+        raise UsageProblem("--svmrank-c is for linear models, not for --factors")
+    if pairs.path is not None:
+        raise UsageProblem("--svmrank-c is about labels; with --pairs, give --C")
+    if any(value is not None for value in (wanted.C, solver.loss, solver.reduction)):
+        raise UsageProblem("--svmrank-c sets --C, --loss and --reduction; give no others")
+
+
+def _read_preferences(path: str, by_document: bool, items: Items) -> Preferences:
+    """Read pairs of items, and tell when some of them contradict each other."""
+    from ranksvm.data.pair_files import read_pairs
+
+    options: dict[str, Any] = {}
+    if by_document:
+        documents = items.documents()
+        if documents is None:
+            raise ValueError(
+                f"{items.source} has no document ids: LETOR text has them in comments "
+                "(#docid = ...), a table in the column 'docid' or that of --docid-column. Name "
+                "items by row numbers (--pairs-by row)."
+            )
+        options = {"docids": documents, "qid": items.qid}
+    preferences = read_pairs(path, n_items=items.X.shape[0], **options)
+    if preferences.weight is not None and not preferences.weight.any():
+        raise ValueError(f"{path}: all pairs have weight zero, so there is nothing to learn from")
+    n_contradictions = count_contradictions(preferences)
+    if n_contradictions:
+        note(
+            f"warning: {path} prefers {counted(n_contradictions, 'pair')} of items both ways; "
+            "both count"
+        )
+    return preferences
+
+
+def _validation(
+    items: Items, held_out: Items, decides: str, conventions: Rules
+) -> Callable[[Array], float]:
+    """Return what gives weights of features a metric on a validation file."""
+    from ranksvm.maps.matrix import MatrixMap
+    from ranksvm.metrics import parse_metric
+
+    check_finite(held_out)
+    n_features = int(items.X.shape[1])
+    sparse = hasattr(items.X, "indptr")
+    X = aligned_columns(held_out, items.feature_names, n_features, "training set", sparse=sparse)
+    score_map, metric = MatrixMap(X), parse_metric(decides)
+
+    def validate(coef: Array) -> float:
+        scores = score_map.scores(coef)
+        return metric(held_out.labels, scores, held_out.qid, conventions=conventions)
+
+    validate(np.zeros(n_features))  # a metric that is not defined here is an error before the work
+    return validate
 
 
 def check_outputs(
@@ -144,106 +210,6 @@ def check_outputs(
     check_output(output, inputs, model=True)
     if json and is_stdout(output):
         raise UsageProblem("the model and --json cannot both go to standard output")
-
-
-def make_settings(
-    C: float | None, options: SolverOptions, kernel: KernelOptions
-) -> LinearSettings | KernelSettings:
-    """Make settings of options; what was not given keeps its default."""
-    made: Any = LinearSettings if kernel.kernel is None else KernelSettings
-    given: dict[str, Any] = {"C": C, **asdict(options), **asdict(kernel)}
-    with as_usage():
-        settings: LinearSettings | KernelSettings = made(
-            **{name: value for name, value in given.items() if value is not None}
-        )
-    return settings
-
-
-def fit_items(
-    items: Items,
-    groups: QueryGroups,
-    settings: Settings,
-    jobs: int | None,
-    *,
-    start: Array | None = None,
-) -> Trained:
-    """Solve the problem of a set, with a bar that shows the gap."""
-    check_finite(items)
-    with progress("training") as advance:
-        problem = make_problem(
-            items.X, items.labels, groups, settings, n_threads=resolve_n_jobs(jobs)
-        )
-        fit = problem.solve(
-            start=start,
-            callback=lambda row, _: advance(
-                row.iteration, None, f"iteration {row.iteration}, gap {row.gap:.1e}"
-            ),
-        )
-    return Trained(settings, groups, problem, fit)
-
-
-class Trained(NamedTuple):
-    """A solved problem."""
-
-    settings: Settings
-    groups: QueryGroups
-    problem: Any
-    fit: Fit
-
-
-class Model(NamedTuple):
-    """What is saved of a fit, and what is told about it."""
-
-    kind: str
-    arrays: Mapping[str, Any]
-    facts: Mapping[str, Any]
-    about: Mapping[str, Any]
-
-
-def _linear_model(problem: LinearProblem, fit: Fit) -> Model:
-    del problem
-    return Model("linear", {"coef": fit.coef}, {}, {})
-
-
-def _kernel_model(problem: KernelProblem, fit: Fit) -> Model:
-    expansion = problem.expansion(fit)
-    kind, arrays = kernel_arrays(expansion, problem.support(fit) if problem.is_exact else None)
-    assert problem.kernel is not None
-    gamma = problem.kernel.gamma
-    about = {
-        "gamma": None if problem.kernel.function == "linear" else gamma,
-        "support_items" if problem.is_exact else "components": len(expansion.coef),
-    }
-    return Model(kind, arrays, {**kernel_facts(expansion), "gamma": gamma}, about)
-
-
-MODELS: dict[type[Settings], Callable[[Any, Fit], Model]] = {
-    LinearSettings: _linear_model,
-    KernelSettings: _kernel_model,
-}
-
-
-def make_model(trained: Trained) -> Model:
-    """Take out of a fit what is saved and told."""
-    return MODELS[type(trained.settings)](trained.problem, trained.fit)
-
-
-def make_record(
-    items: Items, trained: Trained, model: Model, facts: Mapping[str, Any] | None = None
-) -> ModelRecord:
-    """Put together what is saved."""
-    found = {**fit_facts(trained.fit, trained.groups), **model.facts, **(facts or {})}
-    if items.zero_based is not None:
-        found["zero_based"] = items.zero_based
-    if items.others:
-        found["frame_columns"] = list(items.others)
-    return ModelRecord(
-        kind=model.kind,
-        params=asdict(trained.settings),
-        arrays=model.arrays,
-        feature_names=items.feature_names,
-        facts=found,
-    )
 
 
 def describe(items: Items, groups: QueryGroups, n_pairs: int) -> dict[str, Any]:
@@ -263,9 +229,10 @@ def show_training(report: Mapping[str, Any], *, to_stderr: bool) -> None:
     lines = [
         f"{data['source']}: {counted(data['items'], 'item')}, "
         f"{counted(data['queries'], 'query')}, {counted(data['features'], 'feature')}, "
-        f"{counted(data['pairs'], 'pair')}",
+        f"{_told_pairs(data)}",
         f"{_LOSS[settings['loss']]}, {_REDUCTION[settings['reduction']]}, C = {settings['C']:.6g}",
         *([_told_kernel(report)] if "kernel" in settings else []),
+        *([_told_factors(report)] if "n_factors" in settings else []),
         f"objective {report['objective']:.8g}, certified relative gap "
         f"{report['relative_gap']:.1e}, {counted(report['iterations'], 'iteration')}, "
         f"{report['seconds']:.2f} s",
@@ -286,6 +253,24 @@ def show_training(report: Mapping[str, Any], *, to_stderr: bool) -> None:
             print(line)
 
 
+def _told_pairs(data: Mapping[str, Any]) -> str:
+    if not data["labels"]:
+        return counted(data["explicit_pairs"], "explicit pair")
+    explicit = f", {data['explicit_pairs']:,} of them explicit" if data["explicit_pairs"] else ""
+    return counted(data["pairs"], "pair") + explicit
+
+
+def _told_factors(report: Mapping[str, Any]) -> str:
+    parts = [counted(report["settings"]["n_factors"], "factor"), report["optimizer"]]
+    if len(report["restarts"]) > 1:
+        parts.append(f"best of {len(report['restarts'])} descents")
+    if report["status"] == "early":
+        parts.append(f"stopped by {report['early_stopping']}")
+    if report["early_stopping"] is not None:
+        parts.append(f"iteration {report['best_iteration']} kept")
+    return ", ".join([*parts, counted(report["products"], "product")])
+
+
 def _told_kernel(report: Mapping[str, Any]) -> str:
     settings = report["settings"]
     parts = [f"{settings['kernel']} kernel"]
@@ -296,11 +281,3 @@ def _told_kernel(report: Mapping[str, Any]) -> str:
     else:
         parts.append(f"{report['components']:,} {_COMPONENT[settings['approximation']]}")
     return ", ".join([*parts, counted(report["products"], "product")])
-
-
-def finish(fit: Fit) -> int | None:
-    """Warn about a fit that ended early, and say so with the exit code."""
-    if fit.shortfall is None:
-        return None
-    note(f"warning: {fit.shortfall}")
-    return NOT_CONVERGED

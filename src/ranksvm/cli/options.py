@@ -22,6 +22,7 @@ import typer
 from ranksvm.cli.output import UsageProblem, guarded
 
 __all__ = [
+    "By",
     "Conventions",
     "DataOptions",
     "Duplicates",
@@ -84,6 +85,13 @@ class Format(StrEnum):
     csv = "csv"
     tsv = "tsv"
     parquet = "parquet"
+
+
+class By(StrEnum):
+    """How items are named."""
+
+    row = "row"
+    docid = "docid"
 
 
 class Missing(StrEnum):
@@ -207,8 +215,8 @@ class SolverOptions:
     loss: str | None
     reduction: str | None
     solver: str
-    tol: float
-    max_iter: int
+    tol: float | None
+    max_iter: int | None
 
 
 def solver_options(
@@ -230,11 +238,21 @@ def solver_options(
         Solver, typer.Option(help="Who minimises.", rich_help_panel=_MODEL)
     ] = Solver.auto,
     tol: Annotated[
-        float, typer.Option(help="Certified relative gap at the end.", rich_help_panel=_MODEL)
-    ] = 1e-4,
+        float | None,
+        typer.Option(
+            help="Certified relative gap at the end: 1e-4 by default.",
+            show_default=False,
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
     max_iter: Annotated[
-        int, typer.Option(help="Iterations at most.", rich_help_panel=_MODEL)
-    ] = 1000,
+        int | None,
+        typer.Option(
+            help="Iterations at most: 1000 by default.",
+            show_default=False,
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
 ) -> SolverOptions:
     """Options of the commands that train."""
     return SolverOptions(

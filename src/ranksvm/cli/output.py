@@ -115,7 +115,9 @@ def _failed(message: str, code: int, *, debug: bool) -> int:
 _OPTIONS: dict[str, str | Callable[[re.Match[str]], str]] = {
     r"\bzero_based=True": "--zero-based",
     r"\bqid='ignore'": "--ignore-qid",
-    r"\b(missing|duplicates|approximation|dtype)='(\w+)'": r"--\1 \2",
+    r"\b(missing|duplicates|approximation|dtype|init)='(\w+)'": r"--\1 \2",
+    r"\bn_(restarts|factors)\b": r"--\1",
+    r"\binit_scale\b": "--init-scale",
     r"\bapproximation=None": "no --approximation",
     r"\bn_components=": "--components ",
     r"\bn_components\b": "--components",

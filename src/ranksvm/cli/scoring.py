@@ -71,6 +71,7 @@ def _kernel_scores(record: ModelRecord, items: Items, n_threads: int) -> Array:
 
 SCORES: dict[str, Callable[[ModelRecord, Items, int], Array]] = {
     "linear": _linear_scores,
+    "factorized": _linear_scores,
     **dict.fromkeys(KERNEL_KINDS, _kernel_scores),
 }
 

@@ -18,14 +18,8 @@ from ranksvm.cli.grids import parse_grid
 from ranksvm.cli.inputs import Items, check_finite, read_items
 from ranksvm.cli.judge import check_metrics
 from ranksvm.cli.kernel_options import KernelOptions
-from ranksvm.cli.learn import (
-    check_outputs,
-    finish,
-    fit_items,
-    make_model,
-    make_record,
-    make_settings,
-)
+from ranksvm.cli.learn import check_outputs
+from ranksvm.cli.models import finish, fit_items, make_model, make_record, make_settings
 from ranksvm.cli.options import DataOptions, Rules, SolverOptions
 from ranksvm.cli.output import (
     NOT_CONVERGED,
@@ -126,7 +120,9 @@ def tune(
     fit = None
     try:
         if output is not None:
-            trained = fit_items(items, groups, chosen.settings, data.jobs, start=chosen.start)
+            trained = fit_items(
+                items, groups, chosen.settings, data.jobs, utility=items.labels, start=chosen.start
+            )
             facts = {"selection": {**search.facts(), "on": where}}
             write_record(output, make_record(items, trained, make_model(trained), facts))
             fit, report["model"] = trained.fit, output

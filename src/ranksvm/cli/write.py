@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import BinaryIO
 
 from ranksvm._files import atomic_write
@@ -71,12 +72,19 @@ def write_record(path: str, record: ModelRecord) -> None:
         if is_svmrank(path):
             from ranksvm.export.svmrank import write_svmrank
 
-            write_svmrank(path, record)
+            write_svmrank(path, _as_linear(record))
         elif path == "-":
             write_model(sys.stdout.buffer, record)
             sys.stdout.buffer.flush()
         else:
             write_model(path, record)
+
+
+def _as_linear(record: ModelRecord) -> ModelRecord:
+    """Leave the factors out of a model whose weights say it all."""
+    if record.kind != "factorized":
+        return record
+    return replace(record, kind="linear", arrays={"coef": record.arrays["coef"]})
 
 
 @contextmanager

@@ -1,8 +1,11 @@
-"""Data on its way in and out: files, query groups and synthetic sets.
+"""Data on its way in and out: files, query groups, preferences, clicks and synthetic sets.
 
 Of the package this layer imports the native core and the helpers only.
 """
 
+from ranksvm.data.clicks import clicks_to_pairs, simulate_clicks
+from ranksvm.data.pair_files import read_pairs, write_pairs
+from ranksvm.data.preferences import Preferences
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import Comments, RankingData
 from ranksvm.data.sources import FileFormatError
@@ -13,12 +16,17 @@ __all__ = [
     "Comments",
     "FileFormatError",
     "LetorError",
+    "Preferences",
     "QueryGroups",
     "RankingData",
+    "clicks_to_pairs",
     "join",
     "load_letor",
+    "read_pairs",
     "read_qrels",
     "read_run",
     "save_letor",
+    "simulate_clicks",
+    "write_pairs",
     "write_run",
 ]

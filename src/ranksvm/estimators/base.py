@@ -25,15 +25,17 @@ from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_frame, split_frame
+from ranksvm.data.preferences import Preferences, check_preferences
 from ranksvm.data.queries import QueryGroups
 from ranksvm.model_io import ModelRecord, write_model
-from ranksvm.pairs.accuracy import pairwise_accuracy
+from ranksvm.pairs.accuracy import pairwise_accuracy, preference_accuracy
 from ranksvm.pairs.order import PairOrder
 from ranksvm.training import check_query_weight
 
 __all__ = [
     "FEATURE_FACTS",
     "BaseRanker",
+    "PairData",
     "TrainingData",
     "check_utility",
     "fitting",
@@ -55,6 +57,21 @@ class TrainingData(NamedTuple):
     qid: Any
     item_weight: Array | None
     query_weight: Array | None
+
+    @property
+    def preferences(self) -> None:
+        """None: all pairs are those of the utilities."""
+
+
+class PairData(NamedTuple):
+    """What ``fit_pairs`` was given, checked; without utilities the groups are one query."""
+
+    X: Any
+    utility: Array | None
+    groups: QueryGroups
+    item_weight: Array | None
+    query_weight: Array | None
+    preferences: Preferences
 
 
 class BaseRanker(BaseEstimator):
@@ -136,6 +153,33 @@ class BaseRanker(BaseEstimator):
             PairOrder(utility, groups, weight), n_threads=resolve_n_jobs(self.n_jobs)
         )
         return pairwise_accuracy(backend, groups, scores)
+
+    def score_pairs(
+        self,
+        X: Any,
+        better: ArrayLike,
+        worse: ArrayLike,
+        weight: ArrayLike | None = None,
+    ) -> float:
+        """Share of given pairs of items that are in the right order.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
+        better, worse : array-like of shape (n_pairs,)
+            Row numbers of X, from 0: ``better[p]`` should be above ``worse[p]``.
+        weight : array-like of shape (n_pairs,) or None, default=None
+            Weight of each pair; None: 1.
+
+        Returns
+        -------
+        float
+            Weight of the pairs whose better item has the higher score, and half that of the tied
+            ones, divided by that of all.
+        """
+        check_is_fitted(self)
+        scores = check_scores(self.predict(X))
+        return preference_accuracy(check_preferences(better, worse, weight, len(scores)), scores)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that :func:`ranksvm.load` reads.

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from ranksvm.data.queries import QueryGroups
-from ranksvm.estimators.base import BaseRanker, TrainingData, logged
+from ranksvm.estimators.base import BaseRanker, PairData, TrainingData, logged
 from ranksvm.model_io import ModelRecord
 from ranksvm.solvers.base import Array, TraceRow
 from ranksvm.training import Fit, Settings, fit_facts
@@ -40,7 +40,7 @@ class CertifiedRanker(BaseRanker):
         """Return the parameters, checked."""
 
     @abstractmethod
-    def _problem(self, data: TrainingData, settings: Any) -> Any:
+    def _problem(self, data: Any, settings: Any) -> Any:
         """Make the problem of a training set."""
 
     @abstractmethod
@@ -97,21 +97,22 @@ class CertifiedRanker(BaseRanker):
 
     def _solve(
         self,
-        data: TrainingData,
+        data: TrainingData | PairData,
         settings: Settings,
-        callback: Callable[[TraceRow, Array], Any] | None,
+        callback: Callable[[Any, Array], Any] | None,
+        **options: Any,
     ) -> None:
         problem = self._problem(data, settings)
         with logged(self.verbose) as logger:
 
-            def report(row: TraceRow, coef: Array) -> Any:
+            def report(row: Any, coef: Array) -> Any:
                 logger.info(
                     "%s %d: objective %.8g, gap %.2e, %d products, %.2f s", problem.solver.name,
                     row.iteration, row.objective, row.gap, row.n_products, row.seconds,
                 )  # fmt: skip
                 return callback is not None and callback(row, coef.copy())
 
-            fit = problem.solve(start=self._start(problem), callback=report)
+            fit = problem.solve(start=self._start(problem), callback=report, **options)
         self._keep(problem, fit, data.groups)
         if fit.shortfall is not None:
             name = type(self).__name__

@@ -29,12 +29,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.estimators.base import TrainingData
-from ranksvm.estimators.certified import CertifiedRanker
+from ranksvm.estimators.base import PairData, TrainingData
+from ranksvm.estimators.preferences import PreferenceRanker
 from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.maps.gram_checks import check_gram
 from ranksvm.model_io import ModelRecord
 from ranksvm.training import Fit
+from ranksvm.training.explain import Explanation, check_rows, explain_kernel
 from ranksvm.training.kernel import KernelProblem, KernelSettings
 from ranksvm.training.kernel_record import (
     kernel_arrays,
@@ -46,7 +47,7 @@ from ranksvm.training.kernel_record import (
 __all__ = ["KernelRankSVM"]
 
 
-class KernelRankSVM(CertifiedRanker):
+class KernelRankSVM(PreferenceRanker):
     """Ranking SVM with a kernel, exact or approximate, with an optimality certificate.
 
     Parameters
@@ -216,7 +217,7 @@ default="rbf"
         params = {field.name: getattr(self, field.name) for field in fields(KernelSettings)}
         return KernelSettings(**{**params, "random_state": None if seed is None else int(seed)})
 
-    def _problem(self, data: TrainingData, settings: KernelSettings) -> KernelProblem:
+    def _problem(self, data: TrainingData | PairData, settings: KernelSettings) -> KernelProblem:
         X = as_rows(data.X)
         threads = resolve_n_jobs(self.n_jobs)
         if settings.kernel == "precomputed":
@@ -226,6 +227,7 @@ default="rbf"
             data.utility,
             data.groups,
             settings,
+            preferences=data.preferences,
             item_weight=data.item_weight,
             query_weight=data.query_weight,
             n_threads=threads,
@@ -281,6 +283,31 @@ default="rbf"
         if record.facts.get("gamma") is not None:
             model.gamma_ = float(record.facts["gamma"])
         return model._restore(record, expansion.n_features)
+
+    def explain(self, X: Any, i: int, j: int) -> Explanation:
+        """Tell which support items, landmarks or random features put item i above item j, or below.
+
+        The difference of the scores is the sum over them of their coefficient times
+        ``k(X[i], z) - k(X[j], z)``; these are the contributions, exact and largest first.  A kernel
+        mixes the features of an item: contributions of single features are not defined.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
+            As in ``predict``.
+        i, j : int
+            Two rows of X, from 0.
+
+        Returns
+        -------
+        Explanation
+            With ``contributions``, ``names``, ``top(n)`` and more; printed, it is a picture with a
+            bar for each.  Support items are named by their row of the training set: "item 17".
+        """
+        check_is_fitted(self)
+        X = as_rows(self._check_features(X, reset=False))
+        i, j = check_rows(i, j, X.shape[0])
+        return explain_kernel(self._expansion, getattr(self, "support_", None), X, i, j)
 
 
 def as_rows(X: Any) -> Any:

@@ -18,24 +18,21 @@ right for lambda / 2 |w|^2.)
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.estimators.base import TrainingData, plain_params
-from ranksvm.estimators.certified import CertifiedRanker
-from ranksvm.maps.matrix import MatrixMap
+from ranksvm.estimators.base import PairData, TrainingData, plain_params
+from ranksvm.estimators.feature_weights import FeatureWeightRanker
+from ranksvm.estimators.preferences import PreferenceRanker
 from ranksvm.model_io import ModelRecord
 from ranksvm.training import Fit, LinearProblem, LinearSettings
 
 __all__ = ["LinearRankSVM"]
 
 
-class LinearRankSVM(CertifiedRanker):
+class LinearRankSVM(FeatureWeightRanker, PreferenceRanker):
     """Linear ranking SVM with an optimality certificate.
 
     Parameters
@@ -122,34 +119,16 @@ class LinearRankSVM(CertifiedRanker):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def predict(self, X: Any) -> Array:
-        """Score items; larger is ranked higher.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
-            A frame may still hold the columns that ``fit`` was told are no features.
-
-        Returns
-        -------
-        ndarray of shape (n_items,)
-        """
-        check_is_fitted(self)
-        X = self._check_features(X, reset=False)
-        scores: NDArray[np.float64] = MatrixMap(X, n_threads=resolve_n_jobs(self.n_jobs)).scores(
-            self.coef_
-        )
-        return scores
-
     def _settings(self) -> LinearSettings:
         return LinearSettings(**{f.name: getattr(self, f.name) for f in fields(LinearSettings)})
 
-    def _problem(self, data: TrainingData, settings: LinearSettings) -> LinearProblem:
+    def _problem(self, data: TrainingData | PairData, settings: LinearSettings) -> LinearProblem:
         return LinearProblem(
             data.X,
             data.utility,
             data.groups,
             settings,
+            preferences=data.preferences,
             item_weight=data.item_weight,
             query_weight=data.query_weight,
             n_threads=resolve_n_jobs(self.n_jobs),

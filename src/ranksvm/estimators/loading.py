@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from ranksvm.estimators.base import BaseRanker
+from ranksvm.estimators.factorized import FactorizedRankSVM
 from ranksvm.estimators.kernel import KernelRankSVM
 from ranksvm.estimators.linear import LinearRankSVM
 from ranksvm.model_io import ModelFileError, ModelRecord, read_model
@@ -16,6 +17,7 @@ __all__ = ["load"]
 
 KINDS: dict[str, Callable[[ModelRecord], BaseRanker]] = {
     "linear": LinearRankSVM._from_record,
+    "factorized": FactorizedRankSVM._from_record,
     **dict.fromkeys(KERNEL_KINDS, KernelRankSVM._from_record),
 }
 
@@ -31,7 +33,7 @@ def load(path: str | os.PathLike[str] | BinaryIO) -> BaseRanker:
 
     Returns
     -------
-    LinearRankSVM or KernelRankSVM
+    LinearRankSVM, KernelRankSVM or FactorizedRankSVM
         Fitted, with the parameters and training facts of the file; ``history_`` is empty.
 
     Raises

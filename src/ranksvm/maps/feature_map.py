@@ -15,18 +15,17 @@ r + V (P - I) V' r.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
-from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.features import whitening
 from ranksvm.maps.kernels import LINEAR, kernel_matrix, row_blocks
 from ranksvm.maps.matrix import MatrixMap
-from ranksvm.maps.sample import SampledScatter, sample_rows
+from ranksvm.maps.sample import SampledParts, WeightedItems
 from ranksvm.solvers.base import Preconditioner
 
 __all__ = ["FeatureMap"]
@@ -79,13 +78,13 @@ class FeatureMap(MatrixMap):
         back = super().pullback(g)
         return back if self._fold is None else self._fold.pullback(back)
 
-    def scatter(self, weight: Array, groups: QueryGroups) -> Array | None:
+    def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
         """Scatter of a sample of the items in the subspace."""
         if self.dim < FEWEST_FEATURES and self._fold is None:
-            return super().scatter(weight, groups)
+            return super().scatter(parts)
         if self._subspace is None:
-            self._subspace = _Subspace(self._values, self._directions, groups, self._threads)
-        return self._subspace.scatter.at(weight, self._threads)
+            self._subspace = _Subspace(self._values, self._directions, self._threads)
+        return self._subspace.scatter.at(parts, self._threads)
 
     def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
         return super().lift(inverse if self._subspace is None else self._subspace.lift(inverse))
@@ -94,25 +93,21 @@ class FeatureMap(MatrixMap):
 class _Subspace:
     """Some directions of the features, and the scatter of some items in it."""
 
-    def __init__(
-        self,
-        values: NDArray[Any],
-        directions: Array | None,
-        groups: QueryGroups,
-        n_threads: int,
-    ) -> None:
+    def __init__(self, values: NDArray[Any], directions: Array | None, n_threads: int) -> None:
         # With a fold, the subspace is the first features: their directions are unit vectors.
         self._basis: Array | None = None
         if directions is None:
             directions = self._basis = _principal(values, n_threads)
-        rows = sample_rows(groups, MOST_ITEMS)
-        coordinates = np.empty((len(rows), directions.shape[1]))
-        for part in row_blocks(len(rows), BLOCK_ROWS):  # copies few values at a time
-            coordinates[part] = kernel_matrix(
-                LINEAR, values[rows[part]], directions.T, n_threads=n_threads
-            )
-        self._n_directions = directions.shape[1]
-        self.scatter = SampledScatter(coordinates, rows, groups)
+        across = directions.T
+
+        def coordinates(rows: NDArray[np.int64]) -> Array:
+            found = np.empty((len(rows), len(across)))
+            for part in row_blocks(len(rows), BLOCK_ROWS):  # copies few values at a time
+                found[part] = kernel_matrix(LINEAR, values[rows[part]], across, n_threads=n_threads)
+            return found
+
+        self._n_directions = len(across)
+        self.scatter = SampledParts(coordinates, MOST_ITEMS)
 
     def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
         n_directions, basis = self._n_directions, self._basis

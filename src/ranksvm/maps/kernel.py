@@ -18,19 +18,19 @@ worse where the eigenvalues of K fall slowly.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array, dot
-from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.cholesky import pivoted_cholesky
 from ranksvm.maps.gram import Gram
 from ranksvm.maps.gram_checks import ADVICE
 from ranksvm.maps.matrix import MatrixMap
-from ranksvm.maps.sample import SampledScatter, sample_rows
+from ranksvm.maps.sample import SampledParts, WeightedItems
 from ranksvm.solvers.base import Point, Preconditioner
 
 __all__ = ["KernelMap", "preconditioner_rank"]
@@ -124,10 +124,10 @@ class KernelMap:
         kept = 2.0 * self.gram.precision * dot(v, v) if self.gram.precision > EPS else 0.0
         return self.gram.scale * (arithmetic + kept)
 
-    def scatter(self, weight: Array, groups: QueryGroups) -> Array | None:
+    def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
         if self._subspace is None and self._rank and self._n_products >= self._price:
             self._subspace = _Subspace(self.gram, self._rank, self._threads)
-        return None if self._subspace is None else self._subspace.scatter(weight, groups)
+        return None if self._subspace is None else self._subspace.scatter.at(parts, self._threads)
 
     @property
     def _price(self) -> float:
@@ -148,8 +148,6 @@ class _Subspace:
     """The span of some landmarks, drawn at random but always the same ones."""
 
     def __init__(self, gram: Gram, rank: int, n_threads: int) -> None:
-        self._threads = n_threads
-        self._scatter: SampledScatter | None = None
         n_items = gram.n_items
         pool = np.arange(0, n_items, max(1, n_items // POOL))
         with one_blas_thread():
@@ -163,14 +161,13 @@ class _Subspace:
         self._root = features[places]
         self._columns = gram.block(np.arange(n_items), self._items)
         self._map = MatrixMap(self._columns, n_threads=n_threads)
+        self.scatter = SampledParts(self._features, ITEMS_PER_LANDMARK * len(self._items))
 
-    def scatter(self, weight: Array, groups: QueryGroups) -> Array:
-        if self._scatter is None:
-            rows = sample_rows(groups, ITEMS_PER_LANDMARK * len(self._items))
-            some = self._columns[rows].astype(np.float64, copy=False)
-            features = solve_triangular(self._root, some.T, lower=True, check_finite=False).T
-            self._scatter = SampledScatter(features, rows, groups)
-        return self._scatter.at(weight, self._threads)
+    def _features(self, rows: NDArray[np.int64]) -> Array:
+        """Coordinates of some items."""
+        some = self._columns[rows].astype(np.float64, copy=False)
+        found: Array = solve_triangular(self._root, some.T, lower=True, check_finite=False).T
+        return found
 
     def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
         def on_point(point: Point) -> Point:

@@ -9,7 +9,7 @@ result has the same bits for every number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from ranksvm import _core
 from ranksvm._vectors import Array, dot
 from ranksvm.data.queries import QueryGroups
+from ranksvm.maps.sample import WeightedItems, add, by_whole_groups
 from ranksvm.solvers.base import Preconditioner
 
 __all__ = ["MatrixMap", "ScoreMap"]
@@ -52,8 +53,12 @@ class ScoreMap(Protocol):
         """Return what rounding may have done to the squared norm of v."""
         ...
 
-    def scatter(self, weight: Array, groups: QueryGroups) -> Array | None:
-        """Weighted scatter of the items inside their queries, in the space or a subspace."""
+    def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
+        """Weighted scatter of the items inside their groups, in the space or a subspace.
+
+        The sum over the parts, each with weights and groups of its own.  All calls must have the
+        same groups: only weights change.
+        """
         ...
 
     def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
@@ -77,7 +82,7 @@ class MatrixMap:
         self._shape: tuple[int, int] = X.shape
         self._threads = n_threads
         self._n_products = 0
-        self._diagonal: Array | None = None
+        self._diagonals: dict[int, Array] = {}  # by part
         if sp.issparse(X):
             by_rows = X.format == "csr"
             if not by_rows and X.format != "csc":
@@ -133,15 +138,15 @@ class MatrixMap:
     def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
         return Preconditioner(on_vector=inverse)
 
-    def scatter(self, weight: Array, groups: QueryGroups) -> Array | None:
-        """Weighted scatter of the items inside their queries: a matrix, or roughly its diagonal.
+    def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
+        """Weighted scatter of the items inside their groups: a matrix, or roughly its diagonal.
 
-        The sum over queries and their items of weight * (x - mean)(x - mean)', where mean is the
-        weighted mean of the query.  It needs not be exact, since it only scales: large dense data
-        are sampled, which makes it cheap against a product with X.  When X is sparse or has many
-        columns it is the diagonal for the weights of the first call (counted as two products,
-        which is what it costs), scaled to the total weight; None when there are few items for the
-        columns.
+        The sum over groups and their items of weight * (x - mean)(x - mean)', where mean is the
+        weighted mean of the group; and the sum of that over the parts.  It needs not be exact,
+        since it only scales: large dense data are sampled, which makes it cheap against a product
+        with X.  When X is sparse or has many columns it is the diagonal for the weights of the
+        first call (counted as two products a part, which is what it costs), scaled to the total
+        weight; None when there are few items for the columns.
 
         Returns
         -------
@@ -151,24 +156,30 @@ class MatrixMap:
         if len(self._parts) > 1 or dim > MOST_COLUMNS:
             if 2 * n_items < dim:
                 return None
-            total = float(weight.sum())
-            if not total > 0.0:
-                return np.zeros(dim)
-            if self._diagonal is None:
-                self._diagonal = self._scatter_diagonal(weight, groups) / total
-            return self._diagonal * total
+            return add(self._scaled_diagonal(k, *part) for k, part in enumerate(parts))
+        return add(self._scatter_matrix(*part) for part in parts)
+
+    def _scatter_matrix(self, weight: Array, groups: QueryGroups) -> Array:
+        n_items, dim = self.shape
         step = max(1, n_items // max(SCATTER_ITEMS, 64 * dim))
-        by_group = len(groups.offsets) - 1 >= 64 * step
         flat = _core.scatter(
             self._parts[0] if self._by_rows else self._parts[0].T,
             weight,
             groups.rows,
             groups.offsets,
             step,
-            by_group,
+            by_whole_groups(groups, step),
             self._threads,
         )
         return flat.reshape(dim, dim)
+
+    def _scaled_diagonal(self, part: int, weight: Array, groups: QueryGroups) -> Array:
+        total = float(weight.sum())
+        if not total > 0.0:
+            return np.zeros(self.dim)
+        if part not in self._diagonals:
+            self._diagonals[part] = self._scatter_diagonal(weight, groups) / total
+        return self._diagonals[part] * total
 
     def _scatter_diagonal(self, weight: Array, groups: QueryGroups) -> Array:
         self._n_products += 2

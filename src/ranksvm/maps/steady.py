@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ranksvm._vectors import Array
-from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.matrix import ScoreMap
+from ranksvm.maps.sample import WeightedItems
 
 __all__ = ["SteadyScatter"]
 
@@ -23,7 +25,7 @@ class SteadyScatter:
 
     def __init__(self, score_map: ScoreMap) -> None:
         self._map = score_map
-        self._weight: Array | None = None
+        self._shares: list[Array] | None = None  # of the total weight
         self._matrix: Array | None = None
         self.shape = score_map.shape
         self.dim = score_map.dim
@@ -39,13 +41,19 @@ class SteadyScatter:
     def n_products(self) -> int:
         return self._map.n_products
 
-    def scatter(self, weight: Array, groups: QueryGroups) -> Array | None:
-        total = float(weight.sum())
+    def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
+        total = sum(float(weight.sum()) for weight, _ in parts)
         if not total > 0.0:
-            return self._map.scatter(weight, groups)
-        share = weight / total
-        if self._weight is None or 0.5 * float(np.abs(share - self._weight).sum()) > MOVED:
-            matrix = self._map.scatter(weight, groups)
+            return self._map.scatter(parts)
+        shares = [weight / total for weight, _ in parts]
+        if self._shares is None or _moved(self._shares, shares) > MOVED:
+            matrix = self._map.scatter(parts)
             self._matrix = None if matrix is None else matrix / total
-            self._weight = share
+            self._shares = shares
         return None if self._matrix is None else self._matrix * total
+
+
+def _moved(before: Sequence[Array], now: Sequence[Array]) -> float:
+    """Part of the weight that is with other items than before."""
+    pairs = zip(before, now, strict=True)
+    return sum(0.5 * float(np.abs(new - old).sum()) for old, new in pairs)

@@ -4,6 +4,7 @@ A kind says which arrays there are, of which type, and what their axes run over:
 have one length.  A new kind of model is one entry in ``KINDS``.
 
     linear             coef (features)
+    factorized         coef (features), factors (items, factors)
     kernel             coef (points), support (points), points (points, features)
     kernel_sparse      coef (points), support (points), and the points as CSR
     nystroem           coef (points), points (points, features)
@@ -178,6 +179,12 @@ _SPARSE = {
 
 KINDS = {
     "linear": Kind({"coef": ArraySpec(_FLOAT, (FEATURES,))}),
+    "factorized": Kind(
+        {
+            "coef": ArraySpec(_FLOAT, (FEATURES,)),
+            "factors": ArraySpec(_FLOAT, ("items", "factors")),
+        }
+    ),
     "kernel": Kind({**_COEF, **_SUPPORT, **_DENSE}, _check_dense_support, FUNCTIONS),
     "kernel_sparse": Kind({**_COEF, **_SUPPORT, **_SPARSE}, _check_sparse_support, FUNCTIONS),
     "nystroem": Kind({**_COEF, **_DENSE}, None, FUNCTIONS),

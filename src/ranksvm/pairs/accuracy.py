@@ -5,17 +5,20 @@ r_b - r_w < 1/2: exactly the violated pairs of margin 1/2.  With the ranks rever
 pairs are the right or tied ones, so
 
     right + tied / 2 = (N - violated(r) + violated(-r)) / 2.
+
+Listed pairs are looked at one by one.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ranksvm._vectors import Array
+from ranksvm._vectors import Array, dot
+from ranksvm.data.preferences import Preferences
 from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.order import PairBackend
 
-__all__ = ["pairwise_accuracy", "right_and_total"]
+__all__ = ["pairwise_accuracy", "preference_accuracy", "right_and_total"]
 
 
 def pairwise_accuracy(backend: PairBackend, groups: QueryGroups, scores: Array) -> float:
@@ -66,3 +69,20 @@ def right_and_total(
         return np.bincount(groups.index, above, len(total)).astype(np.float64)
 
     return 0.5 * (total - violated(ranks) + violated(-ranks)), total
+
+
+def preference_accuracy(preferences: Preferences, scores: Array) -> float:
+    """Weighted share of listed pairs in the right order.
+
+    Parameters
+    ----------
+    preferences : Preferences
+        Checked: they have weight.
+    scores : ndarray of shape (n_items,)
+    """
+    above, below = scores[preferences.better], scores[preferences.worse]
+    right = 0.5 * ((above > below).astype(np.float64) + (above >= below))
+    if preferences.weight is None:
+        return float(right.mean())
+    weight = preferences.weight / preferences.weight.max()  # their sum does not overflow then
+    return float(dot(weight, right) / weight.sum())

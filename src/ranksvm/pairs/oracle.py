@@ -29,22 +29,39 @@ The smoothed hinge replaces the corner by a parabola of width mu,
 a difference of two squared hinges with margins 1 and 1 - mu: it needs nothing new.  Its
 multipliers weight * clip(xi / mu, 0, 1) are feasible for the hinge itself, so every evaluation of
 the smoothed loss certifies the true one.
+
+Pairs of several kinds (those of utilities, and listed ones) have one loss each, and these add up:
+so do gradients and Hessians, and with them the multipliers; one theta then serves all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import reduce
+from typing import Any, Protocol
 
 import numpy as np
 
 from ranksvm._vectors import Array, dot
+from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.order import PairBackend, PairPlan, PairSnapshot
 
 EPS = float(np.finfo(np.float64).eps)
 
-__all__ = ["LOSSES", "Hinge", "LossEval", "PairLoss", "SmoothedHinge", "SquaredHinge"]
+__all__ = [
+    "LOSSES",
+    "Degrees",
+    "Hinge",
+    "LossEval",
+    "PairLoss",
+    "SmoothedHinge",
+    "SquaredHinge",
+    "SumLoss",
+]
+
+# Diagonal of a Hessian in scores, and the groups of items that are compared.
+Degrees = tuple[Array, QueryGroups]
 
 
 @dataclass(frozen=True)
@@ -62,8 +79,8 @@ class LossEval:
         A1, A2 and theta_max of the module's text, for the stated loss.
     hessp : callable or None
         Product of the Hessian in scores with a vector.
-    degree : callable or None
-        Diagonal of the Hessian in scores.
+    degrees : callable or None
+        The diagonals of the Hessian in scores: one for each kind of pairs, with its groups.
     rounding : float
         What rounding may have done to the values; it matters when the scores of a query spread over
         very many margins, because sums of small slacks are then differences of large numbers.
@@ -76,7 +93,7 @@ class LossEval:
     dual_quadratic: float
     dual_scale: float
     hessp: Callable[[Array], Array] | None = None
-    degree: Callable[[], Array] | None = None
+    degrees: Callable[[], Sequence[Degrees]] | None = None
     rounding: float = 0.0
 
 
@@ -126,12 +143,12 @@ class SquaredHinge:
             product *= 2.0
             return product
 
-        def degree() -> Array:
+        def degrees() -> list[Degrees]:
             above, below = plan.counts()
-            return 2.0 * (above + below)
+            return [(2.0 * (above + below), self._backend.groups)]
 
         rounding = 16.0 * EPS * (value + snapshot.magnitude + snapshot.mass)
-        return LossEval(value, grad, value, 2.0 * linear, value, np.inf, hessp, degree, rounding)
+        return LossEval(value, grad, value, 2.0 * linear, value, np.inf, hessp, degrees, rounding)
 
 
 class SmoothedHinge:
@@ -162,11 +179,12 @@ class SmoothedHinge:
             product /= mu
             return product
 
-        def degree() -> Array:
+        def degrees() -> list[Degrees]:
             above, below = outer.counts()
             inner_above, inner_below = inner.counts()
             # Weighted counts are rounded; their difference may come out just below zero.
-            return np.maximum(0.0, above + below - inner_above - inner_below) / mu
+            degree = np.maximum(0.0, above + below - inner_above - inner_below) / mu
+            return [(degree, self._backend.groups)]
 
         # Differences of nearly equal sums: rounding must not turn them negative.
         value = max(0.0, (value - inner_value) / (2.0 * mu))
@@ -176,7 +194,54 @@ class SmoothedHinge:
         # The gradient is a difference of nearly equal sums too, and the bound rests on it.
         rounding += EPS * (outer.total + 0.125 * snapshot.magnitude / mu)
         rounding += _weight_rounding(snapshot) / mu
-        return LossEval(value, grad, hinge, multipliers, 0.0, 1.0, hessp, degree, rounding)
+        return LossEval(value, grad, hinge, multipliers, 0.0, 1.0, hessp, degrees, rounding)
+
+
+class SumLoss:
+    """The sum of some losses.
+
+    Parameters
+    ----------
+    parts : sequence of PairLoss
+        At least one; all of one kind, so that they have the same capabilities.
+    """
+
+    def __init__(self, parts: Sequence[PairLoss]) -> None:
+        self._parts = parts
+        self.capabilities: frozenset[str] = frozenset.intersection(*(p.capabilities for p in parts))
+
+    def at(self, scores: Array) -> LossEval:
+        parts = [part.at(scores) for part in self._parts]
+        products = [part.hessp for part in parts if part.hessp is not None]
+        diagonals = [part.degrees for part in parts if part.degrees is not None]
+        smooth = "hessian" in self.capabilities
+
+        def hessp(direction: Array) -> Array:
+            return _sum(product(direction) for product in products)
+
+        def degrees() -> list[Degrees]:
+            return [degree for diagonal in diagonals for degree in diagonal()]
+
+        return LossEval(
+            value=sum(part.value for part in parts),
+            grad=_sum(part.grad for part in parts),
+            stated=sum(part.stated for part in parts),
+            dual_linear=sum(part.dual_linear for part in parts),
+            dual_quadratic=sum(part.dual_quadratic for part in parts),
+            dual_scale=min(part.dual_scale for part in parts),
+            hessp=hessp if smooth else None,
+            degrees=degrees if smooth else None,
+            rounding=sum(part.rounding for part in parts),
+        )
+
+    def smoothed(self, mu: float) -> SumLoss:
+        """Return the sum of the smoothed parts; capability "smoothing"."""
+        parts: Sequence[Any] = self._parts
+        return SumLoss([part.smoothed(mu) for part in parts])
+
+
+def _sum(vectors: Iterable[Array]) -> Array:
+    return reduce(np.add, vectors)
 
 
 def _power_sums(plan: PairPlan, scores: Array, margin: float) -> tuple[float, float, Array]:

@@ -2,6 +2,11 @@
 
 Items i and j are a *comparable pair* when they belong to one query and their utilities differ; the
 one with the larger utility is the *better*.  A pair weighs ``query_weight * w_i * w_j``.
+
+Pairs may also be listed one by one, each with its own weight
+(:class:`ranksvm.data.preferences.Preferences`).  A list is asked for by the same protocols: all its
+pairs count as one query, and in place of the queries, whose items are all compared with each other,
+stand the groups of items that its pairs connect.
 """
 
 from __future__ import annotations
@@ -67,17 +72,25 @@ class PairSnapshot(Protocol):
 
     @property
     def centred(self) -> Array:
-        """The scores, minus a constant of each query: the same losses, smaller rounding errors."""
+        """The scores, minus a constant of each group: the same losses, smaller rounding errors."""
         ...
 
     @property
     def magnitude(self) -> float:
-        """Sum over queries of weight * (sum of item weight * abs(centred score))^2."""
+        """Scale of the rounding errors in a quadratic form of the scores.
+
+        Sum over queries of weight * (sum of item weight * abs(centred score))^2; for a list, see
+        :mod:`ranksvm.backends.pair_list`.
+        """
         ...
 
     @property
     def mass(self) -> float:
-        """Sum over queries of weight * (sum of item weight)^2; 0 without item weights."""
+        """Scale of the rounding errors of weighted counts; 0 without weights, counts are exact.
+
+        Sum over queries of weight * (sum of item weight)^2; for a list, some times the weight of
+        all its pairs.
+        """
         ...
 
     def plan(self, margin: float, *, products: bool) -> PairPlan: ...
@@ -87,13 +100,18 @@ class PairBackend(Protocol):
     """All that a device has to implement."""
 
     @property
+    def groups(self) -> QueryGroups:
+        """Items that are compared: the queries, or what a list of pairs connects."""
+        ...
+
+    @property
     def pairs(self) -> Sequence[int]:
         """Comparable pairs of each query."""
         ...
 
     @property
     def pair_weights(self) -> Array:
-        """Of each query: sum over its pairs of the product of the item weights."""
+        """Of each query: sum of the weights of its pairs, without the query's own weight."""
         ...
 
     def set_query_weight(self, weight: Array) -> None: ...

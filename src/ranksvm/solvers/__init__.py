@@ -1,1 +1,1 @@
-"""Solvers of F(w) = 1/2 <w, w> + R(w); they know nothing about ranking."""
+"""Solvers of F(w) = 1/2 <w, w> + R(w), and descents for what is not convex; ignorant of ranking."""

@@ -192,6 +192,8 @@ class Status(enum.Enum):
     MAX_ITER = "the iteration limit was reached before the tolerance"
     STALLED = "rounding errors stop further progress before the tolerance"
     STOPPED = "stopped by the callback"
+    EXHAUSTED = "no step lowers the objective any further"
+    EARLY = "the score on the validation set has stopped rising"
 
 
 class TraceRow(NamedTuple):

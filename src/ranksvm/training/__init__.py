@@ -2,7 +2,8 @@
 
     F(w) = 1/2 |w|^2 + C * sum over comparable pairs of  weight * loss(1 - s_better + s_worse)
 
-with scores s that are linear in w: w.x, or w.phi(x) for the features of a kernel.  Estimators,
+with scores s that are linear in w: w.x, or w.phi(x) for the features of a kernel.  Pairs come from
+utilities inside queries, from a list of preferences, or from both.  Estimators,
 model selection and commands meet here.  Settings say what is minimised and how; a problem is what
 does not depend on C (the sorted utilities, the map from w to scores), so that a path over C
 prepares it once; a :class:`Fit` is the answer with its certificate.
@@ -15,6 +16,7 @@ from typing import Any
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.solvers.base import Point
+from ranksvm.training.factorized import FactorizedProblem, FactorizedSettings
 from ranksvm.training.kernel import KernelProblem, KernelSettings
 from ranksvm.training.problem import Fit, LinearProblem, RankProblem, fit_facts
 from ranksvm.training.settings import AUTO_SOLVER, REDUCTIONS, SOLVERS, LinearSettings, Settings
@@ -24,6 +26,8 @@ __all__ = [
     "AUTO_SOLVER",
     "REDUCTIONS",
     "SOLVERS",
+    "FactorizedProblem",
+    "FactorizedSettings",
     "Fit",
     "KernelProblem",
     "KernelSettings",
@@ -41,11 +45,12 @@ __all__ = [
 PROBLEMS: dict[type[Settings], Any] = {
     LinearSettings: LinearProblem,
     KernelSettings: KernelProblem,
+    FactorizedSettings: FactorizedProblem,
 }
 
 
 def make_problem(
-    X: Any, utility: Array, groups: QueryGroups, settings: Settings, **options: Any
+    X: Any, utility: Array | None, groups: QueryGroups, settings: Settings, **options: Any
 ) -> LinearProblem | KernelProblem:
     """Return the problem that settings speak of; ``options`` as for :class:`RankProblem`."""
     problem: LinearProblem | KernelProblem = PROBLEMS[type(settings)](

@@ -1,7 +1,8 @@
 """Kernel problems: exact, or on Nystrom or random Fourier features.
 
-An item whose query has one utility, or whose weight is zero, takes part in no pair: its coefficient
-would be zero, and no kernel value of it is needed.  Such items are left out before anything else.
+An item whose query has one utility, or whose weight is zero, takes part in no pair unless one is
+listed: its coefficient would be zero, and no kernel value of it is needed.  Such items are left out
+before anything else.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ranksvm._checks import check_choice, check_positive
 from ranksvm._memory import parse_memory, told
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
+from ranksvm.data.preferences import Preferences, paired_items, positive_pairs
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.maps.feature_map import FeatureMap
@@ -107,7 +109,7 @@ class KernelProblem(RankProblem):
     ----------
     X : ndarray or CSR of shape (n_items, n_features), float32 or float64, finite
         The kernel matrix, of shape (n_items, n_items), when the kernel is "precomputed".
-    utility, groups, item_weight, query_weight, n_threads
+    utility, groups, preferences, item_weight, query_weight, n_threads
         As for :class:`ranksvm.training.RankProblem`.
     settings : KernelSettings
 
@@ -120,30 +122,37 @@ class KernelProblem(RankProblem):
     def __init__(
         self,
         X: Any,
-        utility: Array,
+        utility: Array | None,
         groups: QueryGroups,
         settings: KernelSettings,
         *,
+        preferences: Preferences | None = None,
         item_weight: Array | None = None,
         query_weight: Array | None = None,
         n_threads: int = 1,
     ) -> None:
         if not settings.is_pairwise:
             check_room(X.shape[1])
-        self.items = comparable_items(utility, groups, item_weight, query_weight)
-        if not self.items.size:
+        takes_part = np.zeros(groups.n_items, dtype=np.bool_)
+        if utility is not None:
+            takes_part[comparable_items(utility, groups, item_weight, query_weight)] = True
+        if preferences is not None:
+            preferences = positive_pairs(preferences)
+            takes_part |= paired_items(preferences, groups.n_items)
+        if not takes_part.any():
             raise no_pairs(utility, groups, item_weight)
-        part = self.items
-        everything = part.size == len(utility)
+        part = self.items = np.flatnonzero(takes_part)
+        everything = part.size == groups.n_items
         self._space = _make_space(X, part, settings, item_weight, n_threads)
         kept = groups if everything else QueryGroups.from_qid(groups.index[part], part.size)
         if query_weight is not None and not everything:
             query_weight = query_weight[kept.ids]
         super().__init__(
             self._space.score_map,
-            utility[part],
+            None if utility is None else utility[part],
             kept,
             settings,
+            preferences=None if preferences is None else _renumbered(preferences, part),
             item_weight=None if item_weight is None else item_weight[part],
             query_weight=query_weight,
             n_threads=n_threads,
@@ -197,6 +206,12 @@ def comparable_items(
     np.minimum.at(lowest, groups.index[fine], utility[fine])
     np.maximum.at(highest, groups.index[fine], utility[fine])
     return np.flatnonzero(fine & (lowest < highest)[groups.index])
+
+
+def _renumbered(preferences: Preferences, items: NDArray[np.int64]) -> Preferences:
+    """Preferences between ``items``, which are ascending, by their places among them."""
+    better, worse = (np.searchsorted(items, rows) for rows in preferences[:2])
+    return Preferences(better, worse, preferences.weight)
 
 
 class _Space(NamedTuple):

@@ -18,16 +18,18 @@ import numpy as np
 from ranksvm._vectors import Array, dot
 from ranksvm._version import library_version
 from ranksvm.backends.native import NativeBackend
+from ranksvm.backends.pair_list import PairListBackend
+from ranksvm.data.preferences import Preferences
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.matrix import MatrixMap, ScoreMap
 from ranksvm.maps.steady import SteadyScatter
 from ranksvm.objective import RankEval, RankObjective
-from ranksvm.pairs.oracle import LOSSES
-from ranksvm.pairs.order import PairOrder
+from ranksvm.pairs.oracle import LOSSES, PairLoss, SumLoss
+from ranksvm.pairs.order import PairBackend, PairOrder
 from ranksvm.solvers.base import Callback, Point, Resuming, SolverResult, Status, TraceRow
 from ranksvm.solvers.newton import search
 from ranksvm.training.settings import Settings
-from ranksvm.training.weights import reduce_weights
+from ranksvm.training.weights import no_pairs, reduce_weights
 
 __all__ = ["Fit", "LinearProblem", "RankProblem", "fit_facts"]
 
@@ -87,9 +89,14 @@ class RankProblem:
     ----------
     score_map : ScoreMap
         From coefficients to the scores of the items.
-    utility : ndarray of float64, shape (n_items,), finite
+    utility : ndarray of float64, shape (n_items,), finite, or None
+        None: there are no pairs but the listed ones.
     groups : QueryGroups
     settings : Settings
+    preferences : Preferences or None
+        Pairs beside those of the utilities, or instead of them.  The plain sum over pairs and the
+        mean know no difference between the two; for ``reduction="query_mean"`` all listed pairs
+        together are one more query.
     item_weight : ndarray of shape (n_items,) or None
     query_weight : ndarray of shape (n_queries,) or None
     n_threads : int
@@ -98,10 +105,11 @@ class RankProblem:
     def __init__(
         self,
         score_map: ScoreMap,
-        utility: Array,
+        utility: Array | None,
         groups: QueryGroups,
         settings: Settings,
         *,
+        preferences: Preferences | None = None,
         item_weight: Array | None = None,
         query_weight: Array | None = None,
         n_threads: int = 1,
@@ -109,16 +117,20 @@ class RankProblem:
         self.settings = settings
         self.groups = groups
         self.n_threads = n_threads
-        backend = NativeBackend(
-            PairOrder(utility, groups, item_weight),
-            counting=settings.counting,
-            n_threads=n_threads,
-        )
-        self._factor = reduce_weights(backend, settings.reduction, query_weight, len(utility))
-        self._loss = LOSSES[settings.loss](backend)
+        backends: list[PairBackend] = []
+        if utility is not None:
+            order = PairOrder(utility, groups, item_weight)
+            backends.append(NativeBackend(order, counting=settings.counting, n_threads=n_threads))
+        if preferences is not None:
+            backends.append(PairListBackend(preferences, groups.n_items, n_threads=n_threads))
+        if not backends:
+            raise no_pairs(utility, groups)
+        self._factor = reduce_weights(backends, settings.reduction, query_weight, groups.n_items)
+        losses = [LOSSES[settings.loss](backend) for backend in backends]
+        self._loss: PairLoss = losses[0] if len(losses) == 1 else SumLoss(losses)
         self._map = score_map
         self._steady_map = SteadyScatter(score_map)
-        self.n_pairs = int(sum(backend.pairs))
+        self.n_pairs = sum(int(sum(backend.pairs)) for backend in backends)
         self.solver = settings.make_solver()
 
     @property
@@ -129,7 +141,7 @@ class RankProblem:
     def objective(self, C: float, *, steady: bool = False) -> RankObjective:
         """F for this C; ``steady`` keeps its preconditioner from one C to the next."""
         score_map = self._steady_map if steady else self._map
-        return RankObjective(score_map, self._loss, C * self._factor, self.groups)
+        return RankObjective(score_map, self._loss, C * self._factor)
 
     def solve(
         self,
@@ -194,24 +206,25 @@ class LinearProblem(RankProblem):
     Parameters
     ----------
     X : ndarray, CSR or CSC of shape (n_items, n_features), float32 or float64, finite
-    utility, groups, settings, n_threads, **weights
+    utility, groups, settings, preferences, n_threads, **weights
         As for :class:`RankProblem`.
     """
 
     def __init__(
         self,
         X: Any,
-        utility: Array,
+        utility: Array | None,
         groups: QueryGroups,
         settings: Settings,
         *,
+        preferences: Preferences | None = None,
         n_threads: int = 1,
         **weights: Array | None,
     ) -> None:
         check_room(X.shape[1])
         super().__init__(
             MatrixMap(X, n_threads=n_threads), utility, groups, settings,
-            n_threads=n_threads, **weights,
+            preferences=preferences, n_threads=n_threads, **weights,
         )  # fmt: skip
 
     def score(self, X: Any, fits: Sequence[Fit]) -> list[Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,39 +11,82 @@ from ranksvm._checks import as_weights, check_weights
 from ranksvm._vectors import Array, dot
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
-from ranksvm.pairs.order import PairOrder
+from ranksvm.pairs.order import PairBackend, PairOrder
 
-__all__ = ["check_query_weight", "no_pairs", "reduce_weights", "total_pair_weight"]
+__all__ = [
+    "check_query_weight",
+    "effective_query_weight",
+    "no_pairs",
+    "reduce_weights",
+    "total_pair_weight",
+]
 
 
 def reduce_weights(
-    backend: NativeBackend, reduction: str, query_weight: Array | None, n_items: int
+    backends: Sequence[PairBackend], reduction: str, query_weight: Array | None, n_items: int
 ) -> float:
-    """Give the backend its query weights; return the factor that goes with C."""
-    mass = backend.pair_weights
-    weight = np.ones(len(mass)) if query_weight is None else query_weight
+    """Give the backends their query weights; return the factor that goes with C.
+
+    Parameters
+    ----------
+    backends : sequence of PairBackend
+        Of the utilities, of listed pairs, or of both in this order; a list is one query of weight
+        1.
+    reduction : str
+    query_weight : ndarray of shape (n_queries,) or None
+        Of the queries of the first backend.
+    n_items : int
+    """
+    masses = [backend.pair_weights for backend in backends]
+    mass = np.concatenate(masses)
+    weight = None
+    if query_weight is not None:
+        weight = np.concatenate([query_weight, np.ones(len(mass) - len(query_weight))])
     with np.errstate(over="ignore", invalid="ignore"):
-        total = dot(weight, mass)
+        total = dot(np.ones(len(mass)) if weight is None else weight, mass)
     if not np.isfinite(total):
         raise OverflowError(
             "the pair weights are too large for float64: a pair weighs query_weight times the "
-            "sample_weight of both items. Scale the weights down."
+            "sample_weight of both items, or what a list of pairs says. Scale the weights down."
         )
     if not total > 0.0:
-        raise _no_pairs(sum(backend.pairs), n_items, len(mass))
-    if reduction == "query_mean":
-        there = mass > 0.0
-        scaled = np.zeros(len(mass))
-        scaled[there] = weight[there] / mass[there] / weight[there].sum()
-        backend.set_query_weight(scaled)
-        return 1.0
-    if query_weight is not None:
-        backend.set_query_weight(weight)
+        raise _no_pairs(sum(sum(backend.pairs) for backend in backends), n_items, len(mass))
+    scaled = effective_query_weight(mass, reduction, weight)
+    if scaled is not None:
+        ends = np.cumsum([len(part) for part in masses])[:-1]
+        for backend, part in zip(backends, np.split(scaled, ends), strict=True):
+            backend.set_query_weight(part)
     return 1.0 / total if reduction == "mean" else 1.0
 
 
-def no_pairs(utility: Array, groups: QueryGroups, item_weight: Array | None = None) -> ValueError:
+def effective_query_weight(mass: Array, reduction: str, query_weight: Array | None) -> Array | None:
+    """Weights of the queries as they enter the sum over pairs; None for ones.
+
+    Parameters
+    ----------
+    mass : ndarray of shape (n_queries,)
+        Weight of the pairs of each query.
+    reduction : str
+    query_weight : ndarray of shape (n_queries,) or None
+    """
+    if reduction != "query_mean":
+        return query_weight
+    weight = np.ones(len(mass)) if query_weight is None else query_weight
+    there = mass > 0.0
+    scaled = np.zeros(len(mass))
+    scaled[there] = weight[there] / mass[there] / weight[there].sum()
+    return scaled
+
+
+def no_pairs(
+    utility: Array | None, groups: QueryGroups, item_weight: Array | None = None
+) -> ValueError:
     """Return the error for a set without a pair of positive weight."""
+    if utility is None:
+        return ValueError(
+            "no pair to learn from: there are neither utilities nor preferences of positive "
+            "weight. Give one of them, or both."
+        )
     backend = NativeBackend(PairOrder(utility, groups, item_weight))
     return _no_pairs(sum(backend.pairs), len(utility), groups.n_queries)
 

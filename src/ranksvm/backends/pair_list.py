@@ -1,0 +1,109 @@
+"""Explicit pairs on the processor: every pair is looked at, O(|P|) a plan or product, threaded.
+
+The pairs stand by item, so each statistic of an item is a sum over its own partners (see
+``cpp/include/ranksvm/pair_list.hpp``).
+
+Rounding.  A pair adds weight * (s_i - s_j) to a product, and a quadratic form multiplies that by
+s_i: its errors are some EPS times the sum over pairs of weight * (|s_better| + |s_worse|)^2.  With
+d_i the weight of all pairs of item i, that is at most 2 sum d_i s_i^2, which costs O(n_items).  A
+linear form sums weight * |s|, at most the square root of that times the weight of all pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm import _core
+from ranksvm._vectors import Array
+from ranksvm.backends.native import NativePlan
+from ranksvm.data.preferences import Preferences, connected_items, positive_pairs
+from ranksvm.data.queries import QueryGroups
+
+__all__ = ["PairListBackend"]
+
+
+class PairListBackend:
+    """Violated pairs of a list; all of them count as one query.
+
+    Parameters
+    ----------
+    preferences : Preferences
+        Checked; pairs of weight zero are left out.
+    n_items : int
+    n_threads : int
+    """
+
+    def __init__(self, preferences: Preferences, n_items: int, *, n_threads: int = 1) -> None:
+        better, worse, weight = positive_pairs(preferences)
+        self.groups: QueryGroups = connected_items(preferences, n_items)
+        self.pairs: Sequence[int] = [len(better)]
+        with np.errstate(over="ignore"):  # weights that overflow are refused
+            total = float(len(better)) if weight is None else float(weight.sum())
+            self._degree = _degree(better, weight, n_items) + _degree(worse, weight, n_items)
+        self.pair_weights: Array = np.array([total])
+        self._factor = 1.0
+        self._weighted = weight is not None
+        self._share: Array = 1.0 / self.groups.sizes
+        self._threads = n_threads
+        self._list = _core.PairList(
+            np.ascontiguousarray(better, dtype=np.int64),
+            np.ascontiguousarray(worse, dtype=np.int64),
+            None if weight is None else np.ascontiguousarray(weight, dtype=np.float64),
+            n_items,
+            n_threads,
+        )
+
+    def set_query_weight(self, weight: Array) -> None:
+        (self._factor,) = weight.tolist()
+        self._list.set_factor(self._factor)
+
+    def at(self, scores: Array) -> PairListSnapshot:
+        return PairListSnapshot(self, np.ascontiguousarray(scores, dtype=np.float64))
+
+    def _centred(self, scores: Array) -> Array:
+        """Scores minus their mean over the group, each first divided: their sum might overflow."""
+        group = self.groups.index
+        with np.errstate(over="ignore", invalid="ignore"):
+            middle = np.bincount(group, scores * self._share[group], len(self._share))
+            centred: Array = scores - middle[group]
+        return centred
+
+    def _magnitude(self, centred: Array) -> float:
+        return 4.0 * self._factor * float(np.einsum("i,i,i->", self._degree, centred, centred))
+
+    @property
+    def _mass(self) -> float:
+        """Scale of the rounding errors of weighted counts; plain counts are exact."""
+        return 4.0 * self._factor * float(self.pair_weights[0]) if self._weighted else 0.0
+
+
+class PairListSnapshot:
+    """See :class:`ranksvm.pairs.order.PairSnapshot`."""
+
+    def __init__(self, backend: PairListBackend, scores: Array) -> None:
+        self.mass = backend._mass
+        self._backend = backend
+        self._scores = scores
+
+    @cached_property
+    def centred(self) -> Array:
+        return self._backend._centred(self._scores)
+
+    @cached_property
+    def magnitude(self) -> float:
+        return self._backend._magnitude(self.centred)
+
+    def plan(self, margin: float, *, products: bool) -> NativePlan:
+        del products
+        threads = self._backend._threads
+        plan = self._backend._list.plan(self._scores, margin, threads)
+        return NativePlan(plan, self, threads)
+
+
+def _degree(rows: NDArray[np.int64], weight: Array | None, n_items: int) -> Array:
+    """Weight of all pairs of each item."""
+    return np.bincount(rows, weight, n_items).astype(np.float64)

@@ -1,0 +1,55 @@
+"""Options about explicit preferences, a group for train."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from ranksvm.cli.options import By
+from ranksvm.cli.output import UsageProblem
+
+__all__ = ["PairOptions", "pair_options"]
+
+_OF_PAIRS: dict[str, Any] = {"show_default": False, "rich_help_panel": "Pairs"}
+
+
+@dataclass(frozen=True)
+class PairOptions:
+    """Where pairs are, how they name items, and whether the labels count as well."""
+
+    path: str | None = None
+    by: By = By.row
+    with_labels: bool = False
+
+    @property
+    def uses_labels(self) -> bool:
+        """Whether items are compared by their labels."""
+        return self.path is None or self.with_labels
+
+
+def pair_options(
+    pairs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Learn from these, instead of labels: a better and a worse item a line, and "
+            "perhaps a weight.",
+            **_OF_PAIRS,
+        ),
+    ] = None,
+    pairs_by: Annotated[
+        By | None,
+        typer.Option(help="How they name items: row, from 1 on, by default.", **_OF_PAIRS),
+    ] = None,
+    with_labels: Annotated[
+        bool,
+        typer.Option("--with-labels", help="Learn from the labels as well.", **_OF_PAIRS),
+    ] = False,
+) -> PairOptions:
+    """Options of train, about explicit preferences."""
+    for option, given in (("--pairs-by", pairs_by is not None), ("--with-labels", with_labels)):
+        if given and pairs is None:
+            raise UsageProblem(f"{option} goes with --pairs: without, labels are learnt from")
+    return PairOptions(pairs, pairs_by or By.row, with_labels)

@@ -1,0 +1,366 @@
+"""Click logs to preferences.
+
+A log has one row for every document that was shown: its query, its position on the page (from 1),
+and whether it was clicked.  The rows of one page are an *impression*.  In each impression
+
+    over="skipped"   a clicked document is preferred to every unclicked one above it (skip-above)
+    over="others"    a clicked document is preferred to every other one, clicked or not
+
+and the pairs of all impressions are added up: a pair of documents weighs as often as it was seen.
+
+**Position bias.**  Who reads from the top sees the upper positions more often.  The position-based
+model has it that position k is examined with probability p_k = k^-eta (relative to the first), that
+examining does not depend on the document, and that document i is clicked with probability a_i when
+it is examined, so that a click at k has probability p_k a_i.  With ``eta``, a pair weighs the
+inverse propensity 1 / p_k = k^eta of its *click*.  Over n impressions that show i and j, wherever
+they stand, the expected weights of ``over="others"`` are then
+
+    i over j: n a_i        j over i: n a_j        difference: n (a_i - a_j)
+
+free of positions and of the ranker that chose them: what is left of the order of the pages is
+chance (Joachims, Swaminathan & Schnabel 2017).  An impression in which both are clicked counts for
+both.
+
+The propensity of the *unclicked* document does not enter.  That a document was not clicked has
+probability 1 - p_k a_j, and no factor turns this into something proportional to 1 - a_j;
+``over="others"`` need not know it, since it does not ask whether the other one was clicked.
+
+**What weights cannot do.**  Skip-above pairs always go against the shown order: where i stood below
+j in n' of the n impressions, and m is the position of j, the expected weight of i over j is the sum
+of a_i (1 - p_m a_j) over these n' alone, and j over i has the n - n' others.  Under a ranker that
+always shows the same order, all of them are one-sided, however they are weighted.  So skip-above
+pairs are for pages in varied order, and ``eta`` is for ``over="others"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Real
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ranksvm._checks import check_choice, check_positive
+from ranksvm.data.impressions import Items, Rows, read_impressions
+from ranksvm.data.preferences import Preferences
+from ranksvm.data.queries import QueryGroups
+
+__all__ = ["clicks_to_pairs", "simulate_clicks"]
+
+Seed = int | np.random.Generator | None
+
+# Pairs that are listed before equal ones are merged; some 200 MB of scratch memory.
+_PAIRS_AT_A_TIME = 4_000_000
+
+
+def clicks_to_pairs(
+    impressions: Any,
+    *,
+    query: str = "query",
+    position: str = "position",
+    document: str = "document",
+    clicked: str = "clicked",
+    session: str | None = None,
+    over: Literal["skipped", "others"] = "skipped",
+    eta: float | None = None,
+    max_weight: float | None = None,
+    net: bool = False,
+    items: Items | None = None,
+) -> Preferences:
+    """Turn a click log into weighted preferences.
+
+    Parameters
+    ----------
+    impressions : frame, or mapping of str to array-like of shape (n_rows,)
+        One row for every document that was shown, in any order.
+    query, position, document, clicked : str
+        Names of its columns.  Positions are whole numbers from 1 and may have gaps; clicks are
+        booleans, or 0 and 1; documents are row numbers of X, from 0, unless ``items`` is given.
+    session : str or None, default=None
+        Name of the column that tells the impressions of a query apart.  None: every query was
+        shown once.
+    over : {"skipped", "others"}, default="skipped"
+        What a clicked document is preferred to: unclicked ones above it, or all others of the
+        impression.
+    eta : float or None, default=None
+        Weigh a pair by the inverse propensity of its click, position^eta.  0, or None: by 1.
+        The head of this module says what this corrects: it is meant for
+        ``over="others"``.
+    max_weight : float or None, default=None
+        Largest inverse propensity, at least 1: rare clicks far below weigh no more.  Less
+        variance, for some bias towards the ranker that made the log.
+    net : bool, default=False
+        Of two documents that are preferred both ways, which is the rule for ``over="others"``,
+        leave the heavier pair only, with the difference of the weights (none if they are equal).
+        Fewer pairs, and no contradictions.
+    items : (qid, docid) or None, default=None
+        Query and document ids of the rows of X, each of shape (n_items,), by which documents of
+        the log are found; rows whose document id is None are left out.  With None in place of
+        qid, documents are found by their own id alone, whatever the query.
+
+    Returns
+    -------
+    Preferences
+        Each pair once, by ascending row of the better, then of the worse document; its weight is
+        the sum over the log.  The order of the rows of the log changes no bit of it.  Without any
+        pair the arrays are empty.
+
+    Raises
+    ------
+    ValueError
+        Columns that are not there, or hold something else than said above; a position or a
+        document that occurs twice in one impression; documents that ``items`` does not have.
+
+    References
+    ----------
+    Joachims (2002), "Optimizing search engines using clickthrough data": skip-above pairs.
+    Joachims, Swaminathan & Schnabel (2017), "Unbiased learning-to-rank with biased feedback".
+
+    Examples
+    --------
+    >>> from ranksvm.data import clicks_to_pairs
+    >>> log = {"query": [7, 7, 7], "position": [1, 2, 3], "document": [0, 1, 2],
+    ...        "clicked": [False, False, True]}
+    >>> clicks_to_pairs(log, eta=1.0)
+    Preferences(better=array([2, 2]), worse=array([0, 1]), weight=array([3., 3.]))
+    """
+    check_choice("over", over, _CANDIDATES)
+    _check_weighting(eta, max_weight)
+    names = {"query": query, "position": position, "document": document, "clicked": clicked}
+    if session is not None:
+        names["session"] = session
+    log = read_impressions(impressions, names, items)
+    weight, level = _inverse_propensities(log.position, eta, max_weight)
+    pairs = _pairs(log.impression, log.clicked, over)
+    return _merged(pairs, log.row, level, weight, net)
+
+
+def _check_weighting(eta: float | None, max_weight: float | None) -> None:
+    fine = isinstance(eta, Real) and not isinstance(eta, bool) and 0.0 <= float(eta) < np.inf
+    if eta is not None and not fine:
+        raise ValueError(f"eta must be a finite number >= 0, or None; got {eta!r}")
+    if max_weight is None:
+        return
+    check_positive("max_weight", max_weight)
+    if not eta:
+        raise ValueError(f"max_weight={max_weight!r} limits what eta gives; eta is {eta!r}")
+    if max_weight < 1.0:
+        raise ValueError(
+            f"max_weight must be at least 1, the weight of the first position; got {max_weight!r}"
+        )
+
+
+class _Candidates(NamedTuple):
+    """Click c may be preferred to the rows ``rows[first[c]:first[c] + n[c]]`` of the sorted log."""
+
+    rows: Rows
+    first: Rows
+    n: Rows
+
+
+def _skipped(clicked: NDArray[np.bool_], clicks: Rows, begin: Rows, end: Rows) -> _Candidates:
+    unclicked_before = np.arange(len(clicked)) - np.cumsum(clicked) + clicked
+    first = unclicked_before[begin]
+    return _Candidates(np.flatnonzero(~clicked), first, unclicked_before[clicks] - first)
+
+
+def _others(clicked: NDArray[np.bool_], clicks: Rows, begin: Rows, end: Rows) -> _Candidates:
+    return _Candidates(np.arange(len(clicked)), begin, end - begin)
+
+
+_CANDIDATES = {"skipped": _skipped, "others": _others}
+
+
+def _pairs(impression: Rows, clicked: NDArray[np.bool_], over: str) -> Iterator[tuple[Rows, Rows]]:
+    """Yield the better and the worse rows of a log sorted by impression and position, in parts."""
+    begins = np.flatnonzero(np.diff(impression, prepend=-1))
+    clicks = np.flatnonzero(clicked)
+    page = np.searchsorted(begins, clicks, side="right") - 1
+    ends = np.append(begins[1:], len(clicked))
+    candidates = _CANDIDATES[over](clicked, clicks, begins[page], ends[page])
+    part = (np.cumsum(candidates.n) - candidates.n) // _PAIRS_AT_A_TIME
+    for chosen in np.split(np.arange(len(clicks)), np.flatnonzero(np.diff(part)) + 1):
+        n = candidates.n[chosen]
+        better = np.repeat(clicks[chosen], n)
+        worse = np.repeat(candidates.first[chosen] - np.cumsum(n) + n, n) + np.arange(n.sum())
+        worse = candidates.rows[worse]
+        different = better != worse
+        yield better[different], worse[different]
+
+
+class _Counts(NamedTuple):
+    """How often each pair of documents was seen with each weight."""
+
+    pair: Rows
+    level: Rows
+    times: Rows
+
+    def merged(self) -> _Counts:
+        """Add equal ones up, in ascending order."""
+        order = np.lexsort((self.level, self.pair))
+        pair, level = self.pair[order], self.level[order]
+        new = np.ones(len(order), dtype=bool)
+        new[1:] = (pair[1:] != pair[:-1]) | (level[1:] != level[:-1])
+        begin = np.flatnonzero(new)
+        times = np.add.reduceat(self.times[order], begin) if len(order) else self.times
+        return _Counts(pair[begin], level[begin], times)
+
+
+def _merged(
+    pairs: Iterator[tuple[Rows, Rows]],
+    rows: Rows,
+    level: Rows,
+    weight: NDArray[np.float64],
+    net: bool,
+) -> Preferences:
+    """Sum up the weights of equal pairs.
+
+    They are counted by weight, in whole numbers, and only then added: the order of the log leaves
+    no trace in the rounding.
+    """
+    distinct, code = np.unique(rows, return_inverse=True)
+    n_rows = max(1, len(distinct))
+    parts = [_Counts(*(np.empty(0, dtype=np.int64),) * 3)]
+    for better, worse in pairs:
+        keys = code[better] * n_rows + code[worse]
+        parts.append(_Counts(keys, level[better], np.ones_like(keys)).merged())
+    pair, levels, times = _Counts(*map(np.concatenate, zip(*parts, strict=True))).merged()
+    begin = np.flatnonzero(np.diff(pair, prepend=-1))
+    total = np.add.reduceat(times * weight[levels], begin) if len(begin) else np.empty(0)
+    pair = pair[begin]
+    better, worse = np.divmod(pair, n_rows)
+    if net and len(pair):
+        opposite = worse * n_rows + better
+        at = np.minimum(np.searchsorted(pair, opposite), len(pair) - 1)
+        total = total - np.where(pair[at] == opposite, total[at], 0.0)
+        stays = total > 0.0
+        better, worse, total = better[stays], worse[stays], total[stays]
+    return Preferences(distinct[better], distinct[worse], total)
+
+
+def _inverse_propensities(
+    position: Rows, eta: float | None, max_weight: float | None
+) -> tuple[NDArray[np.float64], Rows]:
+    """Distinct weights, and which of them a click in each row has."""
+    if not eta:
+        return np.ones(1), np.zeros_like(position)
+    distinct, level = np.unique(position, return_inverse=True)
+    with np.errstate(over="ignore"):
+        weight = np.power(distinct.astype(np.float64), eta)
+    if max_weight is not None:
+        weight = np.minimum(weight, max_weight)
+    if not np.isfinite(weight).all():
+        raise ValueError(
+            f"position {distinct[-1]} to the power of eta={eta!r} is not finite; pass a smaller "
+            "eta, or max_weight="
+        )
+    return weight, level
+
+
+# --- Simulation ---------------------------------------------------------------------------------
+
+
+def simulate_clicks(
+    scores: ArrayLike,
+    attraction: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    n_impressions: int = 10,
+    depth: int | None = None,
+    eta: float = 1.0,
+    noise: float = 0.0,
+    shuffle: float = 0.0,
+    random_state: Seed = None,
+) -> dict[str, NDArray[Any]]:
+    """Draw a click log from the position-based model.
+
+    A ranker shows the items of each query by its scores.  Position k is examined with probability
+    k^-eta; an examined item is clicked with probability ``attraction``, and if it is not, all the
+    same with probability ``noise``.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_items,)
+        Scores of the ranker that makes the log.
+    attraction : array-like of shape (n_items,)
+        Probabilities in [0, 1]: booleans for items that are relevant or not.
+    qid : array-like of shape (n_items,) or None, default=None
+        Query of each item; None means one query, 0.
+    n_impressions : int, default=10
+        How often each query is shown.  All of it is in memory at once.
+    depth : int or None, default=None
+        Positions on a page; None shows all items.
+    eta : float, default=1.0
+        How fast attention falls; 0 examines everything.
+    noise : float, default=0.0
+        Probability in [0, 1].
+    shuffle : float, default=0.0
+        Scale of Gumbel noise that is added to the scores in every impression: 0 always shows the
+        same order.
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    dict of str to ndarray, each of shape (n_rows,)
+        ``session`` (int64, one number for each impression), ``query`` (as in qid), ``position``
+        (int64, from 1), ``document`` (int64, row number of the item) and ``clicked`` (bool), page
+        by page from the top: for :func:`clicks_to_pairs` with ``session="session"``, or for a
+        frame.
+
+    Examples
+    --------
+    >>> from ranksvm.data import simulate_clicks
+    >>> log = simulate_clicks([2.0, 1.0, 3.0], [0, 1, 1], n_impressions=1, eta=0, random_state=0)
+    >>> log["document"], log["clicked"]
+    (array([2, 0, 1]), array([ True, False,  True]))
+    """
+    shown = _numbers("scores", scores)
+    attractive = _numbers("attraction", attraction)
+    if len(attractive) != len(shown):
+        raise ValueError(f"got {len(attractive)} values of attraction for {len(shown)} scores")
+    if ((attractive < 0.0) | (attractive > 1.0)).any():
+        raise ValueError(
+            f"attraction must hold probabilities in [0, 1]; got {attractive.min()} to "
+            f"{attractive.max()}. Divide grades by the largest"
+        )
+    check_positive("n_impressions", n_impressions, integer=True)
+    if depth is not None:
+        check_positive("depth", depth, integer=True)
+    for name, value, most in (
+        ("eta", eta, np.inf),
+        ("noise", noise, 1.0),
+        ("shuffle", shuffle, np.inf),
+    ):
+        if not isinstance(value, Real) or not 0.0 <= value <= most or value == np.inf:
+            raise ValueError(f"{name} must be a finite number in [0, {most}]; got {value!r}")
+    groups = QueryGroups.from_qid(qid, len(shown))
+    rng = np.random.default_rng(random_state)
+
+    session = (np.arange(n_impressions)[:, None] * groups.n_queries + groups.index).ravel()
+    row = np.tile(np.arange(len(shown)), n_impressions)
+    score = shown[row]
+    if shuffle:
+        score = score + shuffle * rng.gumbel(size=len(score))
+    order = np.lexsort((-score, session))
+    session, row = session[order], row[order]
+    position = 1 + np.arange(len(row)) - np.searchsorted(session, session)
+    if depth is not None:
+        on_page = position <= depth
+        session, row, position = session[on_page], row[on_page], position[on_page]
+    chance = attractive + noise * (1.0 - attractive)
+    examined = rng.random(len(row)) < position ** -float(eta)
+    return {
+        "session": session,
+        "query": groups.ids[groups.index[row]],
+        "position": position,
+        "document": row,
+        "clicked": examined & (rng.random(len(row)) < chance[row]),
+    }
+
+
+def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite numbers, one for each item; got {values!r:.80}")
+    return array

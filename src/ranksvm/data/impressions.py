@@ -1,0 +1,309 @@
+"""Impression tables: what was shown where, and clicked.
+
+    query   session   position   document   clicked
+    jazz    17        1          D4         False
+    jazz    17        2          D1         True
+    jazz    18        1          D1         False
+
+One row for every document on a page; the rows of one (query, session) are an *impression*.  Columns
+may be named otherwise, rows come in any order, ids are of any type.  Pages become numbers here, and
+documents rows of X:
+
+    impression[r], position[r], row[r], clicked[r]        sorted by impression, then by position
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Impressions", "Items", "Rows", "read_impressions"]
+
+Rows = NDArray[np.int64]
+# Query ids (None: they play no part) and document ids of the rows of X.
+Items = tuple[ArrayLike | None, ArrayLike]
+
+_LARGEST_WHOLE = 2**53  # floats hold every whole number up to here
+
+
+class Impressions(NamedTuple):
+    """A checked log, sorted by impression and position.
+
+    Attributes
+    ----------
+    impression : ndarray of int64, shape (n_rows,)
+        Equal numbers are one page.
+    position : ndarray of int64, shape (n_rows,)
+        From 1.
+    row : ndarray of int64, shape (n_rows,)
+        Row of X of the document.
+    clicked : ndarray of bool, shape (n_rows,)
+    """
+
+    impression: Rows
+    position: Rows
+    row: Rows
+    clicked: NDArray[np.bool_]
+
+
+def read_impressions(table: Any, names: Mapping[str, str], items: Items | None) -> Impressions:
+    """Check a table of impressions and sort it.
+
+    Parameters
+    ----------
+    table : frame, or mapping of str to array-like of shape (n_rows,)
+    names : mapping
+        Names of the columns: of ``query``, ``position``, ``document``, ``clicked`` and, if the
+        queries were shown several times, ``session``.
+    items : (qid, docid) or None
+        Ids of the rows of X; None: documents are row numbers.
+
+    Returns
+    -------
+    Impressions
+
+    Raises
+    ------
+    ValueError
+        As :func:`ranksvm.data.clicks_to_pairs` says.
+    """
+    columns = _columns(table, names)
+    position = _whole_numbers(
+        columns["position"], names["position"], 1, "whole numbers from 1, the top of the page"
+    )
+    clicked = _clicks(columns["clicked"], names["clicked"])
+    queries = _numbered(columns["query"], names["query"])
+    rows = _row_numbers(columns, names, queries, items)
+    impression = queries.code
+    if "session" in names:
+        sessions = _numbered(columns["session"], names["session"])
+        impression = impression * max(1, len(sessions.ids)) + sessions.code
+    order = np.lexsort((position, impression))
+    _check_once("position", columns, names, impression, position, order)
+    by_row = np.lexsort((rows, impression))
+    _check_once("document", columns, names, impression, rows, by_row)
+    return Impressions(impression[order], position[order], rows[order], clicked[order])
+
+
+def _check_once(
+    what: str,
+    columns: Mapping[str, NDArray[Any]],
+    names: Mapping[str, str],
+    impression: Rows,
+    values: Rows,
+    order: Rows,
+) -> None:
+    """Raise when an impression has a value twice; ``order`` sorts by impression and value."""
+    same = (np.diff(impression[order]) == 0) & (np.diff(values[order]) == 0)
+    if not same.any():
+        return
+    first, second = sorted(order[int(np.argmax(same)) :][:2].tolist())
+    where = f"{names['query']} {columns['query'][first]!s}"
+    remedy = "name the column that tells its impressions apart by session="
+    if "session" in names:
+        where += f", {names['session']} {columns['session'][first]!s}"
+        remedy = f"give every impression its own {names['session']}"
+    raise ValueError(
+        f"{names[what]} {columns[what][first]!s} occurs twice in one impression ({where}): rows "
+        f"{first} and {second}. If the query was shown several times, {remedy}; if not, keep one "
+        "of the rows"
+    )
+
+
+# --- Columns ------------------------------------------------------------------------------------
+
+
+class _Numbered(NamedTuple):
+    """Ids as numbers: row r has the id whose place in ``ids`` is ``code[r]``."""
+
+    code: Rows
+    ids: dict[Any, int]
+
+
+def _columns(impressions: Any, names: Mapping[str, str]) -> dict[str, NDArray[Any]]:
+    """Columns of a frame or mapping, by the arguments that name them."""
+    from ranksvm.data.frames import frame_columns, is_frame, split_frame
+
+    is_mapping = isinstance(impressions, Mapping)
+    if not is_mapping and not is_frame(impressions):
+        raise TypeError(
+            "impressions must be a frame (pandas, polars, Arrow) or a mapping of names to arrays; "
+            f"got {type(impressions).__name__}"
+        )
+    there = list(impressions) if is_mapping else frame_columns(impressions)
+    for argument, name in names.items():
+        if there.count(name) != 1:
+            raise ValueError(
+                f"{argument}={name!r} must name one column of impressions; it has "
+                f"{there.count(name) or 'none'} of that name. Columns: "
+                f"{', '.join(map(repr, there))}"
+            )
+    if not is_mapping:
+        return split_frame(impressions, **names)[1]
+    columns = {argument: _as_array(impressions[name]) for argument, name in names.items()}
+    n_rows = columns["query"].shape
+    for argument, column in columns.items():
+        if column.ndim != 1 or column.shape != n_rows:
+            raise ValueError(
+                f"columns of impressions must be one-dimensional and equally long; "
+                f"{names[argument]!r} has shape {column.shape}, {names['query']!r} has {n_rows}"
+            )
+    return columns
+
+
+def _as_array(values: Any) -> NDArray[Any]:
+    """Turn a column into an array; NumPy would make text of the missing one in ["a", nan]."""
+    if isinstance(values, list | tuple) and len(set(map(type, values))) > 1:
+        array = np.empty(len(values), dtype=object)
+        array[:] = values
+        return array
+    return np.asarray(values)
+
+
+def _as_numbers(column: NDArray[Any]) -> NDArray[Any]:
+    """Return the column as numbers, NaN where it has something else."""
+    if column.dtype.kind in "biuf":
+        return column
+    values = (float(v) if isinstance(v, Real | np.bool_) else np.nan for v in column.tolist())
+    return np.fromiter(values, dtype=np.float64, count=len(column))
+
+
+def _whole_numbers(column: NDArray[Any], name: str, smallest: int, what: str) -> Rows:
+    numbers = _as_numbers(column)
+    wrong = ~((numbers >= smallest) & (numbers <= _LARGEST_WHOLE))  # also NaN
+    wrong |= (numbers != np.rint(numbers)) if numbers.dtype.kind == "f" else column.dtype == bool
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            f"{name} must hold {what}; got {column[row]!s} in row {row} "
+            f"({int(wrong.sum())} such rows)"
+        )
+    return numbers.astype(np.int64)
+
+
+def _clicks(column: NDArray[Any], name: str) -> NDArray[np.bool_]:
+    numbers = _as_numbers(column)
+    wrong = (numbers != 0) & (numbers != 1)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            f"{name} must hold booleans, or 0 and 1; got {column[row]!s} in row {row} "
+            f"({int(wrong.sum())} such rows). Of a column of counts, pass whether they are > 0"
+        )
+    return numbers.astype(bool)
+
+
+def _numbered(column: NDArray[Any], name: str) -> _Numbered:
+    """Give ids numbers; a missing one is an error."""
+    if column.dtype.kind in "iub":
+        distinct, code = np.unique(column, return_inverse=True)
+        return _Numbered(code, {v: n for n, v in enumerate(distinct.tolist())})
+    ids: dict[Any, int] = {}
+    try:
+        # The number is that of the ids seen so far, unless this one is among them.
+        numbers = (ids.setdefault(value, len(ids)) for value in column.tolist())
+        code = np.fromiter(numbers, dtype=np.int64, count=len(column))
+    except TypeError as error:
+        raise ValueError(f"{name} must hold ids such as integers or strings: {error}") from None
+    for value, number in ids.items():
+        if _is_missing(value):
+            row = int(np.argmax(code == number))
+            raise ValueError(
+                f"{name} is missing in row {row}: got {value!r}. Drop such rows or fill them in"
+            )
+    return _Numbered(code, ids)
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas' NA is neither true nor false
+        return True
+
+
+# --- Documents ----------------------------------------------------------------------------------
+
+
+def _row_numbers(
+    columns: Mapping[str, NDArray[Any]],
+    names: Mapping[str, str],
+    queries: _Numbered,
+    items: Items | None,
+) -> Rows:
+    """Row of X of every document of the log."""
+    column, name = columns["document"], names["document"]
+    if items is None:
+        return _whole_numbers(
+            column,
+            name,
+            0,
+            "row numbers of X, counted from 0 (for ids, pass items=(qid, docid) of the rows of X)",
+        )
+    documents = _numbered(column, name)
+    code, key_of = _item_keys(items, queries, documents)
+    known = np.flatnonzero(code >= 0)
+    known = known[np.argsort(code[known], kind="stable")]
+    twice = np.flatnonzero(np.diff(code[known]) == 0)
+    if twice.size:
+        first, second = known[twice[0]], known[twice[0] + 1]
+        raise ValueError(
+            f"items has the document {_as_array(items[1])[first]!s} twice"
+            f"{'' if items[0] is None else ' in one query'}: rows {first} and {second}. Keep one "
+            "of them, or pass row numbers of X instead of ids"
+        )
+    at = np.searchsorted(code[known], key_of)
+    found = np.append(code[known], -1)[at] == key_of
+    if not found.all():
+        row = int(np.argmin(found))
+        of_query = "" if items[0] is None else f" of {names['query']} {columns['query'][row]!s}"
+        raise ValueError(
+            f"{name} {column[row]!s}{of_query} in row {row} is not among the items "
+            f"({int((~found).sum())} of {len(found)} rows have such documents"
+            f"{_other_types(columns, items)}). Drop these rows, or add the items"
+        )
+    return known[at]
+
+
+def _item_keys(items: Items, queries: _Numbered, documents: _Numbered) -> tuple[Rows, Rows]:
+    """Keys of the items, -1 where the log has no such document, and keys of the rows of the log."""
+    try:
+        qid, docid = items
+    except (TypeError, ValueError):
+        raise ValueError("items must be (qid, docid), the ids of the rows of X") from None
+    ids = _as_array(docid)
+    if ids.ndim != 1:
+        raise ValueError(f"docid of items must be one-dimensional; got shape {ids.shape}")
+    code = _looked_up(ids, documents.ids)
+    if qid is None:
+        return code, documents.code
+    query = _as_array(qid)
+    if query.shape != ids.shape:
+        raise ValueError(
+            f"items must have one query and one document id per row of X; got shapes {query.shape} "
+            f"and {ids.shape}"
+        )
+    query_code = _looked_up(query, queries.ids)
+    n_documents = max(1, len(documents.ids))
+    keys = np.where((code < 0) | (query_code < 0), -1, query_code * n_documents + code)
+    return keys, queries.code * n_documents + documents.code
+
+
+def _looked_up(values: NDArray[Any], ids: dict[Any, int]) -> Rows:
+    return np.fromiter((ids.get(v, -1) for v in values.tolist()), np.int64, len(values))
+
+
+def _other_types(columns: Mapping[str, NDArray[Any]], items: Items) -> str:
+    """Say so where ids cannot be equal, because one side has text and the other numbers."""
+    for what, theirs in zip(("query", "document"), items, strict=True):
+        here, there = _types(columns[what]), set() if theirs is None else _types(theirs)
+        if here and there and ("str" in here) != ("str" in there):
+            return f"; {what} ids are {', '.join(here)} there and {', '.join(there)} in items"
+    return ""
+
+
+def _types(values: Any) -> set[str]:
+    return {type(value).__name__ for value in _as_array(values).tolist() if value is not None}

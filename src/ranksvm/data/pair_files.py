@@ -1,0 +1,327 @@
+"""Text files of preferences.
+
+One line per pair, the better item first:
+
+    better  worse  [weight]
+
+    3 1          by row number: the third item of the feature file over the first
+    3 2 0.5      with a weight; 1 where there is none
+
+    GX029-35-5894638 GX008-86-4444840              by document id
+    qid:10032 GX029-35-5894638 GX008-86-4444840    of this query
+
+Fields are separated by blanks or tabs, row numbers by commas as well.  A field that starts with
+``#`` begins a comment; empty lines are skipped.
+
+Rows are counted from 1 here, as lines of a file are, and from 0 in :class:`Preferences`, as rows of
+an array are.  A document that is in several rows, because several queries have it, stands for the
+row of the query that the line names, or else of the one query that has both documents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ranksvm.data.preferences import Preferences
+from ranksvm.data.sources import FileFormatError, Source, Target, name_of, open_target, text_blocks
+
+__all__ = ["read_pairs", "write_pairs"]
+
+# Rows of the better and the worse item; a function of the fields of a line that name them.
+_Resolve = Callable[[list[bytes]], tuple[int, int]]
+
+_COMMAS_TO_BLANKS = bytes.maketrans(b",", b" ")
+_QID = b"qid:"
+_USE_NUMBERS = "Name the items by row number instead"
+_SHOWN = 60
+_NAMED = 3
+# Lines that are put together before they are written.
+_LINES = 20_000
+
+
+def read_pairs(
+    source: Source,
+    *,
+    n_items: int | None = None,
+    docids: ArrayLike | None = None,
+    qid: ArrayLike | None = None,
+) -> Preferences:
+    """Read preferences.
+
+    Parameters
+    ----------
+    source : path, "-" or file object
+        Compressed or not, as for :func:`load_letor`.
+    n_items : int or None, default=None
+        Number of rows of X, which no row number may exceed; None: not checked here.
+    docids : array-like of shape (n_items,) or None, default=None
+        Document ids of the rows of X, None for a row without, such as
+        :attr:`RankingData.docids`.  Items are named by these ids then, instead of row numbers.
+    qid : array-like of shape (n_items,) or None, default=None
+        Query ids of the rows of X, for documents that occur in several rows.
+
+    Returns
+    -------
+    Preferences
+        Pairs in the order of the file; ``weight`` is None if no line has one.
+
+    Raises
+    ------
+    FileFormatError
+        A line with too few or too many fields, an item that is not there or not certain, a pair of
+        an item with itself, a weight that is negative or not finite, or a file without pairs.
+    """
+    file = name_of(source)
+    resolve: _Resolve = _by_number(n_items)
+    if docids is not None:
+        resolve = _ByDocument(*_item_ids(docids, qid, n_items))
+    better: list[int] = []
+    worse: list[int] = []
+    weights: list[float] = []
+    weighted = False
+    number = 0
+    try:
+        for block in text_blocks(source, background=True):
+            text = bytes(memoryview(block.text)[: block.size])
+            if docids is None:
+                text = text.translate(_COMMAS_TO_BLANKS)
+            for line in text.split(b"\n")[:-1]:
+                number += 1
+                fields = line.split()
+                if b"#" in line:
+                    fields = _without_comment(fields)
+                if not fields:
+                    continue
+                n_names = 3 if fields[0].startswith(_QID) else 2
+                weight = 1.0
+                if len(fields) == n_names + 1:
+                    weight, weighted = _weight(fields.pop()), True
+                elif len(fields) != n_names:
+                    raise _Unfit(
+                        line, f"expected 'better worse [weight]'; got {len(fields)} fields"
+                    )
+                i, j = resolve(fields)
+                better.append(i)
+                worse.append(j)
+                weights.append(weight)
+    except _Unfit as unfit:
+        raise FileFormatError(str(unfit), file, number) from None
+    if not better:
+        raise FileFormatError("holds no pairs; expected lines of 'better worse [weight]'", file)
+    return Preferences(
+        np.array(better, dtype=np.int64),
+        np.array(worse, dtype=np.int64),
+        np.array(weights) if weighted else None,
+    )
+
+
+def write_pairs(target: Target, preferences: Preferences) -> None:
+    """Write preferences by row number, so that :func:`read_pairs` gives the same ones back.
+
+    Parameters
+    ----------
+    target : path, "-" or file object
+        As for :func:`save_letor`.
+    preferences : Preferences
+        Row numbers from 0; they are counted from 1 in the file.  Weights are written with all
+        their digits.
+
+    Raises
+    ------
+    ValueError
+        Arrays of different lengths, row numbers below 0, a pair of an item with itself, weights
+        that are negative or not finite, or no pairs.  Nothing has been written then.
+    """
+    better, worse = (np.asarray(rows) for rows in preferences[:2])
+    weight = None if preferences.weight is None else np.asarray(preferences.weight, np.float64)
+    _check_writable(better, worse, weight)
+    columns = [(better + 1).tolist(), (worse + 1).tolist()]
+    if weight is not None:
+        columns.append(weight.tolist())
+    lines = (" ".join(map(repr, values)) for values in zip(*columns, strict=True))
+    with open_target(target) as write:
+        while part := list(islice(lines, _LINES)):
+            write(("\n".join(part) + "\n").encode())
+
+
+def _check_writable(
+    better: NDArray[Any], worse: NDArray[Any], weight: NDArray[np.float64] | None
+) -> None:
+    whole = better.dtype.kind in "iu" and worse.dtype.kind in "iu"
+    if better.ndim != 1 or better.shape != worse.shape or not whole:
+        raise ValueError(
+            "better and worse must be row numbers in one dimension, as many of one as of the "
+            f"other; got shapes {better.shape} and {worse.shape}, types {better.dtype} and "
+            f"{worse.dtype}"
+        )
+    if not len(better):
+        raise ValueError("there are no pairs to write")
+    wrong = (better < 0) | (worse < 0) | (better == worse)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise ValueError(
+            f"a pair must join two different rows, counted from 0; got {better[at]} over "
+            f"{worse[at]} in pair {at}"
+        )
+    if weight is None:
+        return
+    if weight.shape != better.shape:
+        raise ValueError(f"weight has shape {weight.shape} for {len(better)} pairs; give one each")
+    wrong = ~((weight >= 0.0) & (weight < np.inf))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise ValueError(f"weight must be finite and not negative; got {weight[at]} in pair {at}")
+
+
+# --- Fields --------------------------------------------------------------------------------------
+
+
+class _Unfit(Exception):
+    """A field is not what it should be."""
+
+    def __init__(self, field: bytes, expected: str) -> None:
+        super().__init__(f"found {_shown(field)}, {expected}")
+
+
+def _shown(field: bytes) -> str:
+    text = field[: 4 * _SHOWN].strip().decode("utf-8", "replace")
+    return repr(text[:_SHOWN]) + ("..." if len(text) > _SHOWN else "")
+
+
+def _without_comment(fields: list[bytes]) -> list[bytes]:
+    for at, field in enumerate(fields):
+        if field.startswith(b"#"):
+            return fields[:at]
+    return fields
+
+
+def _weight(field: bytes) -> float:
+    try:
+        weight = float(field)
+    except ValueError:
+        weight = math.nan
+    if not 0.0 <= weight < math.inf or b"_" in field:
+        raise _Unfit(field, "expected a finite number >= 0: the weight, the last field")
+    return weight
+
+
+# --- Items ---------------------------------------------------------------------------------------
+
+
+def _by_number(n_items: int | None) -> _Resolve:
+    largest = 2**53 if n_items is None else n_items
+
+    def row(field: bytes) -> int:
+        # Nineteen digits are beyond any number of rows; more would only take long to convert.
+        if not field.isdigit() or len(field) > 19:
+            raise _Unfit(
+                field,
+                "expected a row number, counted from 1. For document ids, pass docids= (on the "
+                "command line: --pairs-by docid)",
+            )
+        found = int(field)
+        if found == 0:
+            raise _Unfit(field, "expected a row number from 1: item 1 is the first of the file")
+        if found > largest:
+            raise _Unfit(field, f"expected a row number up to {largest}; there are no more items")
+        return found - 1
+
+    def resolve(fields: list[bytes]) -> tuple[int, int]:
+        if len(fields) == 3:
+            raise _Unfit(fields[0], "expected a row number; 'qid:' is for pairs by document id")
+        better, worse = row(fields[0]), row(fields[1])
+        if better == worse:
+            raise _Unfit(fields[0] + b" " + fields[1], "expected two different items")
+        return better, worse
+
+    return resolve
+
+
+def _item_ids(
+    docids: ArrayLike, qid: ArrayLike | None, n_items: int | None
+) -> tuple[list[str | None], list[str] | None]:
+    """Ids of the items as text, checked."""
+    documents = [
+        value if value is None else str(value) for value in np.asarray(docids, object).tolist()
+    ]
+    if n_items is not None and len(documents) != n_items:
+        raise ValueError(f"docids has {len(documents)} ids for {n_items} items; give one for each")
+    if qid is None:
+        return documents, None
+    queries = [str(query) for query in np.asarray(qid).tolist()]
+    if len(queries) != len(documents):
+        raise ValueError(
+            f"qid has {len(queries)} ids and docids {len(documents)}; give one for each item"
+        )
+    return documents, queries
+
+
+class _ByDocument:
+    """Find rows by document id, and by query where a document is in several rows."""
+
+    def __init__(self, documents: Sequence[str | None], queries: Sequence[str] | None) -> None:
+        self._query_of = [""] * len(documents) if queries is None else queries
+        self._names = None if queries is None else frozenset(queries)
+        self._rows: dict[bytes, list[int]] = {}
+        for row, document in enumerate(documents):
+            if document is not None:
+                key = document.encode("utf-8", "surrogateescape")
+                self._rows.setdefault(key, []).append(row)
+
+    def __call__(self, fields: list[bytes]) -> tuple[int, int]:
+        better, worse = fields[-2:]
+        if better == worse:
+            raise _Unfit(better, "expected two different documents")
+        candidates = self._candidates(better), self._candidates(worse)
+        if len(fields) == 3:
+            query = self._named(fields[0])
+        elif len(candidates[0]) == len(candidates[1]) == 1:
+            return candidates[0][0], candidates[1][0]
+        else:
+            query = self._shared(better + b" " + worse, *candidates)
+        return self._row(better, candidates[0], query), self._row(worse, candidates[1], query)
+
+    def _candidates(self, field: bytes) -> list[int]:
+        found = self._rows.get(field)
+        if found is None:
+            some = ", ".join(repr(key.decode("utf-8", "replace")) for key in islice(self._rows, 2))
+            raise _Unfit(field, f"expected a document id of the items, such as {some or 'none'}")
+        return found
+
+    def _named(self, field: bytes) -> str:
+        query = field[len(_QID) :].decode("utf-8", "replace")
+        if self._names is None:
+            raise _Unfit(field, "expected two documents: the items have no query ids")
+        if query not in self._names:
+            raise _Unfit(field, f"expected a query of the items, such as 'qid:{self._query_of[0]}'")
+        return query
+
+    def _shared(self, fields: bytes, better: list[int], worse: list[int]) -> str:
+        both = {self._query_of[row] for row in better} & {self._query_of[row] for row in worse}
+        if len(both) != 1:
+            what = "no query has both"
+            if both:
+                some = ", ".join(sorted(both)[:_NAMED])
+                what = f"{len(both)} queries have both: {some}{', ...' * (len(both) > _NAMED)}"
+            raise _Unfit(
+                fields,
+                f"expected documents that exactly one query has; {what}. "
+                + ("Start the line with 'qid:' and the query" if both else _USE_NUMBERS),
+            )
+        return both.pop()
+
+    def _row(self, field: bytes, rows: list[int], query: str) -> int:
+        query_of = self._query_of
+        found = [row for row in rows if query_of[row] == query]
+        if len(found) != 1:
+            place = f"query {query}" if query else "the items"
+            numbers = " and ".join(str(row + 1) for row in found[:2])
+            what = f"it is in rows {numbers}. {_USE_NUMBERS}" if found else "it is not there"
+            raise _Unfit(field, f"expected a document that {place} has once; {what}")
+        return found[0]

@@ -1,0 +1,193 @@
+"""Explicit preferences: pairs of items, the better and the worse, with a weight for each pair.
+
+Pairs may join any two items, inside a query or across, come several times, and contradict each
+other.  Seen as the edges of a graph they join items to *components*: scores of different components
+are never compared, as those of different queries are not.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ranksvm import _core
+from ranksvm._checks import as_weights, check_weights
+from ranksvm.data.queries import QueryGroups
+
+__all__ = [
+    "Preferences",
+    "check_preferences",
+    "connected_items",
+    "count_contradictions",
+    "paired_items",
+    "positive_pairs",
+]
+
+
+class Preferences(NamedTuple):
+    """Pairs of rows of X: ``better[p]`` should be ranked above ``worse[p]``.
+
+    Attributes
+    ----------
+    better, worse : ndarray of int64, shape (n_pairs,)
+        Row numbers, from 0.
+    weight : ndarray of float64, shape (n_pairs,), or None
+        None: every pair weighs 1.
+    """
+
+    better: NDArray[np.int64]
+    worse: NDArray[np.int64]
+    weight: NDArray[np.float64] | None = None
+
+
+def check_preferences(
+    better: ArrayLike, worse: ArrayLike, weight: ArrayLike | None, n_items: int
+) -> Preferences:
+    """Pairs of row numbers and their weights, checked.
+
+    Parameters
+    ----------
+    better, worse : array-like of shape (n_pairs,)
+        Row numbers from 0 to ``n_items - 1``: integers, or floats that are whole numbers.
+    weight : array-like of shape (n_pairs,) or None
+        Finite and not negative; None: every pair weighs 1.
+    n_items : int
+
+    Returns
+    -------
+    Preferences
+
+    Raises
+    ------
+    ValueError
+        If these are no pairs of two different items, none of them weighs anything, or a weight is
+        wrong; the message names the first such pair.
+    """
+    rows = {name: _as_rows(name, v, n_items) for name, v in [("better", better), ("worse", worse)]}
+    n_pairs = len(rows["better"])
+    if len(rows["worse"]) != n_pairs:
+        raise ValueError(
+            f"better and worse must have one row number per pair each; got {n_pairs} and "
+            f"{len(rows['worse'])}. Pair p is better[p] over worse[p]."
+        )
+    if not n_pairs:
+        raise ValueError(
+            "better and worse are empty: there is no pair to learn from. Give at least one pair of "
+            "row numbers."
+        )
+    with_itself = rows["better"] == rows["worse"]
+    if with_itself.any():
+        pair = int(np.argmax(with_itself))
+        raise ValueError(
+            f"{int(with_itself.sum())} of {n_pairs} pairs prefer an item to itself, first pair "
+            f"{pair}: row {rows['better'][pair]} is both better and worse. Drop these pairs."
+        )
+    return Preferences(rows["better"], rows["worse"], _as_pair_weight(weight, n_pairs))
+
+
+def count_contradictions(preferences: Preferences) -> int:
+    """Count the pairs of items that are preferred both ways, with positive weights.
+
+    Parameters
+    ----------
+    preferences : Preferences
+
+    Returns
+    -------
+    int
+        Number of sets {i, j}, however often each of the two preferences comes.
+    """
+    n_items = max(int(rows.max(initial=-1)) for rows in preferences[:2]) + 1
+    return _pair_list(preferences, n_items).contradictions(1)
+
+
+def connected_items(preferences: Preferences, n_items: int) -> QueryGroups:
+    """Items that pairs of positive weight connect, directly or by way of others.
+
+    Parameters
+    ----------
+    preferences : Preferences
+    n_items : int
+
+    Returns
+    -------
+    QueryGroups
+        The connected components.  Items without a pair, which are compared with nothing, share one
+        group.
+    """
+    first = _pair_list(preferences, n_items).connected(1)
+    first[~paired_items(preferences, n_items)] = -1
+    return QueryGroups.from_qid(first, n_items)
+
+
+def paired_items(preferences: Preferences, n_items: int) -> NDArray[np.bool_]:
+    """By item: whether it is in a pair of positive weight."""
+    better, worse, _ = positive_pairs(preferences)
+    paired = np.zeros(n_items, dtype=np.bool_)
+    paired[better] = paired[worse] = True
+    return paired
+
+
+def positive_pairs(preferences: Preferences) -> Preferences:
+    """Leave out the pairs whose weight is zero."""
+    better, worse, weight = preferences
+    if weight is None or bool(np.all(weight > 0.0)):
+        return preferences
+    kept = weight > 0.0
+    return Preferences(better[kept], worse[kept], weight[kept])
+
+
+def _pair_list(preferences: Preferences, n_items: int) -> _core.PairList:
+    """List the pairs of positive weight by item."""
+    rows = positive_pairs(preferences)[:2]
+    better, worse = (np.ascontiguousarray(side, dtype=np.int64) for side in rows)
+    return _core.PairList(better, worse, None, n_items, 1)
+
+
+def _as_rows(name: str, values: ArrayLike, n_items: int) -> NDArray[np.int64]:
+    """Row numbers as integers, whatever whole numbers they came as."""
+    how = "Give the row numbers of X, from 0, one for each pair."
+    try:
+        array: NDArray[Any] = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be one-dimensional; got a ragged sequence. {how}") from None
+    if array.ndim != 1:
+        raise ValueError(
+            f"{name} must be one-dimensional, one row number per pair; got shape {array.shape}. "
+            f"{how}"
+        )
+    if not array.size:
+        return np.empty(0, dtype=np.int64)
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{name} must hold row numbers; got values of type {array.dtype}. {how}")
+    if array.dtype.kind == "f":
+        wrong = ~(np.isfinite(array) & (array == np.rint(array)))
+        if wrong.any():
+            pair = int(np.argmax(wrong))
+            raise ValueError(
+                f"{name} must hold whole numbers; got {array[pair]} in pair {pair} "
+                f"({int(wrong.sum())} of {len(array)} pairs). {how}"
+            )
+    outside = (array < 0) | (array >= n_items)
+    if outside.any():
+        pair = int(np.argmax(outside))
+        raise ValueError(
+            f"{name} has row numbers that X does not have: got {array[pair]} in pair {pair}, and X "
+            f"has rows 0 to {n_items - 1} ({int(outside.sum())} of {len(array)} pairs). Rows count "
+            "from 0; negative numbers do not count from the end."
+        )
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _as_pair_weight(weight: ArrayLike | None, n_pairs: int) -> NDArray[np.float64] | None:
+    if weight is None:
+        return None
+    weights = as_weights("weight", weight)
+    if len(weights) != n_pairs:
+        raise ValueError(
+            f"weight has {len(weights)} values for {n_pairs} pairs; give one weight per pair"
+        )
+    check_weights("weight", weights, "pair")
+    return weights

@@ -1,0 +1,280 @@
+"""Factorized RankSVM (Zhang, Xu, Lan, Guo, Xie, Huang & Cheng).
+
+    F(V) = 1/2 |w|^2 + C * sum over comparable pairs of  weight * loss(1 - w.x_better + w.x_worse)
+    w    = sum over comparable pairs of <v_better, v_worse> (x_better - x_worse)
+
+The Lagrange multiplier of a pair is the inner product of two vectors of ``n_factors`` numbers, one
+vector an item, and F is minimised over these.  It is not convex.  But it is the objective of
+:class:`ranksvm.LinearRankSVM` at w, and nearly every w can be had this way: a descent that goes on
+to the end arrives at the linear machine.  What is new is the way there, and a validation set
+decides how far to go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+
+from ranksvm._threads import resolve_n_jobs
+from ranksvm._vectors import Array
+from ranksvm.backends.native import NativeBackend
+from ranksvm.data.frames import split_frame
+from ranksvm.data.queries import QueryGroups
+from ranksvm.estimators.base import TrainingData, check_utility, plain_params
+from ranksvm.estimators.certified import CertifiedRanker
+from ranksvm.estimators.feature_weights import FeatureWeightRanker
+from ranksvm.maps.matrix import MatrixMap
+from ranksvm.model_io import ModelRecord
+from ranksvm.pairs.accuracy import pairwise_accuracy
+from ranksvm.pairs.order import PairOrder
+from ranksvm.training.factorized import (
+    FactorizedProblem,
+    FactorizedSettings,
+    FactorRow,
+    Restart,
+)
+
+__all__ = ["FactorizedRankSVM"]
+
+EvalMetric = Callable[[Any, Array, Any], float]
+
+
+class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
+    """Ranking SVM whose Lagrange multipliers are inner products of low-dimensional vectors.
+
+    Parameters
+    ----------
+    n_factors : int, default=10
+        Numbers an item.
+    C : float, default=50.0
+        Weight of the loss against the regulariser; its scale depends on ``reduction``.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+    reduction : {"sum", "mean", "query_mean"}, default="mean"
+        What the sum over pairs is divided by; as for :class:`ranksvm.LinearRankSVM`.
+    max_iter : int, default=500
+        Iterations of a descent at most; passes over the queries for "sgd".
+    tol : float, default=1e-3
+        A descent has converged when its objective is certified to lie at most ``tol`` times itself
+        above the global optimum.
+    n_restarts : int, default=1
+        Descents from different starts; they share the threads, and the best is kept: the one with
+        the highest score on ``eval_set`` or, without one, with the lowest objective.
+    init : {"random", "linear"}, default="random"
+        "linear" begins at the multipliers of the linear machine, factorised.
+    init_scale : float, default=0.1
+        Standard deviation of the scores at a random start, about the means of their queries, where
+        the margin is 1.
+    optimizer : {"auto", "lbfgs", "gradient", "sgd"}, default="auto"
+        "lbfgs" and "gradient" lower the objective with every iteration; "sgd" takes some queries at
+        a time.  "auto" is "lbfgs".
+    patience : int, default=20
+        With an ``eval_set``: iterations without a better score before a descent ends.
+    random_state : int, RandomState or None, default=None
+        Of the starts.
+    n_jobs : int or None, default=None
+        Threads; None or -1 for all cores.  The model does not depend on it.
+    verbose : int, default=0
+        1 logs every iteration (logger "ranksvm") and shows it on the screen.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        w.
+    factors_ : ndarray of shape (n_items, n_factors)
+        V, for the items of the training set.
+    objective_ : float
+    gap_ : float
+        Certified: ``objective_`` minus the global optimum is at most this.
+    n_iter_ : int
+        Iterations of the descent that was kept.
+    n_products_ : int
+        Products with X or its transpose: of all descents, and of the linear fit that certifies.
+    n_pairs_ : int
+        Comparable pairs.
+    status_ : str
+        "converged", "early" (the score on ``eval_set`` stopped rising), "exhausted" (no step goes
+        down any further), "max_iter" or "stopped" (by the callback).
+    history_ : list of FactorRow
+        iteration, objective, gap, n_products, seconds, valid of every iteration of the descent that
+        was kept, the start first; empty in a model that was loaded.
+    restarts_ : list of Restart
+        seed, objective, valid, n_iter, status, history of every descent; likewise.
+    best_iteration_ : int
+        The iteration whose factors were kept.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only when X had feature names.
+
+    Examples
+    --------
+    >>> from ranksvm import FactorizedRankSVM
+    >>> X = [[3.0, 1.0], [1.0, 0.0], [2.0, 1.0], [0.0, 3.0], [1.0, 2.0]]
+    >>> y = [2, 0, 1, 0, 1]
+    >>> qid = ["a", "a", "a", "b", "b"]
+    >>> model = FactorizedRankSVM(n_factors=2, random_state=0).fit(X, y, qid=qid)
+    >>> model.rank(X, qid=qid)
+    array([1, 3, 2, 2, 1])
+    >>> model.gap_ <= 1e-3 * model.objective_
+    True
+    """
+
+    factors_: Array
+    restarts_: list[Restart]
+    best_iteration_: int
+    history_: list[FactorRow]  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        n_factors: int = 10,
+        C: float = 50.0,
+        *,
+        loss: str = "hinge",
+        reduction: str = "mean",
+        max_iter: int = 500,
+        tol: float = 1e-3,
+        n_restarts: int = 1,
+        init: str = "random",
+        init_scale: float = 0.1,
+        optimizer: str = "auto",
+        patience: int = 20,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_factors = n_factors
+        self.C = C
+        self.loss = loss
+        self.reduction = reduction
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_restarts = n_restarts
+        self.init = init
+        self.init_scale = init_scale
+        self.optimizer = optimizer
+        self.patience = patience
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(  # type: ignore[override]  # rows of another kind go to the callback
+        self,
+        X: Any,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        *,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: Any = None,
+        eval_set: Sequence[Any] | None = None,
+        eval_metric: EvalMetric | None = None,
+        callback: Callable[[FactorRow, Array], Any] | None = None,
+    ) -> Self:
+        """Learn to rank the items of every query by their utility.
+
+        Parameters
+        ----------
+        X, y, qid, group, sample_weight, query_weight
+            As for :meth:`ranksvm.LinearRankSVM.fit`.
+        eval_set : tuple (X, y) or (X, y, qid), or None, default=None
+            Items to stop early on: the model is that of the iteration with the best score on them.
+            In a frame, strings name columns, as for ``X``.
+        eval_metric : callable or None, default=None
+            Called as ``eval_metric(y, scores, qid)`` on ``eval_set``; large is good.  None is
+            pairwise accuracy.
+        callback : callable or None, default=None
+            Called as ``callback(row, coef)`` after every iteration of every descent with a
+            ``FactorRow`` and the weights of the features; a true result stops all of them.
+
+        Returns
+        -------
+        self
+        """
+        with self._fitting():
+            settings = self._settings()
+            data = self._check_training(X, y, qid, group, sample_weight, query_weight)
+            options: dict[str, Any] = {}
+            if eval_set is not None:
+                options["validate"] = self._validation(eval_set, eval_metric)
+            elif eval_metric is not None:
+                raise ValueError("eval_metric is about eval_set; there is none")
+            self._solve(data, settings, callback, **options)
+        return self
+
+    def _validation(
+        self, eval_set: Sequence[Any], metric: EvalMetric | None
+    ) -> Callable[[Array], float]:
+        """Return the function from weights to the score on a validation set."""
+        if not isinstance(eval_set, list | tuple) or len(eval_set) not in (2, 3):
+            size = f" of {len(eval_set)}" if isinstance(eval_set, list | tuple) else ""
+            raise ValueError(
+                "eval_set must be a tuple (X, y) or (X, y, qid); got a "
+                f"{type(eval_set).__name__}{size}"
+            )
+        X, y, qid = (*eval_set, None)[:3]
+        X, columns = split_frame(X, y=y, qid=qid)
+        X = self._check_features(X, reset=False)
+        utility = check_utility(columns["y"], X.shape[0])
+        ids = columns["qid"]
+        groups = QueryGroups.from_qid(ids, X.shape[0])
+        threads = resolve_n_jobs(self.n_jobs)
+        score_map = MatrixMap(X, n_threads=threads)
+        if metric is not None:
+            return lambda weights: metric(utility, score_map.scores(weights), ids)
+        backend = NativeBackend(PairOrder(utility, groups), n_threads=threads)
+        return lambda weights: pairwise_accuracy(backend, groups, score_map.scores(weights))
+
+    def _settings(self) -> FactorizedSettings:
+        seed = self.random_state
+        if seed is not None and not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
+        known = [f.name for f in fields(FactorizedSettings) if hasattr(self, f.name)]
+        params = {name: getattr(self, name) for name in known}
+        return FactorizedSettings(**{**params, "random_state": None if seed is None else int(seed)})
+
+    def _problem(self, data: TrainingData, settings: FactorizedSettings) -> FactorizedProblem:
+        return FactorizedProblem(
+            data.X,
+            data.utility,
+            data.groups,
+            settings,
+            item_weight=data.item_weight,
+            query_weight=data.query_weight,
+            n_threads=resolve_n_jobs(self.n_jobs),
+        )
+
+    def _keep_model(self, problem: FactorizedProblem, fit: Any) -> None:
+        del problem
+        self.coef_ = fit.coef
+        self.factors_ = fit.factors
+        self.restarts_ = list(fit.restarts)
+        self.best_iteration_ = fit.best_iteration
+
+    def _record(self) -> ModelRecord:
+        params = plain_params(self)
+        if not isinstance(params["random_state"], int | None):
+            params["random_state"] = None
+        return ModelRecord(
+            kind="factorized",
+            params=params,
+            arrays={"coef": self.coef_, "factors": self.factors_},
+            feature_names=self._feature_names(),
+            facts={
+                **self._facts,
+                **self._frame_facts(),
+                "best_iteration": self.best_iteration_,
+            },
+        )
+
+    @classmethod
+    def _from_record(cls, record: ModelRecord) -> FactorizedRankSVM:
+        model = cls(**cls._known_params(record))
+        model.coef_ = np.array(record.arrays["coef"], dtype=np.float64)
+        model.factors_ = np.array(record.arrays["factors"], dtype=np.float64)
+        model.restarts_ = []
+        model.best_iteration_ = int(record.facts.get("best_iteration", 0))
+        return model._restore(record, len(model.coef_))

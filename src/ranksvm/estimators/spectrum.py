@@ -1,0 +1,71 @@
+"""How low the rank of the Lagrange multipliers of a ranking machine is.
+
+The multiplier of a pair is a function of the difference of its two scores: for the squared hinge
+2 C max(0, 1 - s_b + s_w), for the hinge about C wherever the pair is violated.  A matrix whose
+entries are 1 - s_b + s_w has rank two; cutting it off at zero, and leaving out what is no pair,
+raises the rank.  By how much is what :func:`multiplier_spectrum` tells.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from ranksvm.estimators.linear import LinearRankSVM
+from ranksvm.training.multipliers import (
+    MultiplierSpectrum,
+    linear_scores,
+    multiplier_terms,
+    spectrum_of,
+)
+
+__all__ = ["multiplier_spectrum"]
+
+MOST_ITEMS = 5_000
+
+
+def multiplier_spectrum(
+    X: Any,
+    y: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    C: float = 50.0,
+    loss: str = "squared_hinge",
+    reduction: str = "mean",
+    seed: int = 0,
+    n_jobs: int | None = None,
+) -> MultiplierSpectrum:
+    """Fit a linear machine and look at the singular values of its Lagrange multipliers.
+
+    Parameters
+    ----------
+    X, y, qid
+        As for :meth:`ranksvm.LinearRankSVM.fit`.
+    C : float, default=50.0
+    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+        The multipliers of the hinge are those with its corner rounded: its own are not unique.
+    reduction : {"sum", "mean", "query_mean"}, default="mean"
+        As for :class:`ranksvm.LinearRankSVM`.
+    seed : int, default=0
+        Of the shuffled multipliers that they are compared with.
+    n_jobs : int or None, default=None
+
+    Returns
+    -------
+    MultiplierSpectrum
+    """
+    model = LinearRankSVM(C, loss=loss, reduction=reduction, tol=1e-6, n_jobs=n_jobs)
+    data = model._check_training(X, y, qid, None, None, None)
+    largest = int(data.groups.sizes.max())
+    if largest > MOST_ITEMS:
+        raise ValueError(
+            f"the multipliers of a query are written down as a matrix, for at most {MOST_ITEMS:,} "
+            f"items; the largest query has {largest:,}. Leave it out, or take some of its items."
+        )
+    problem = model._problem(data, model._settings())
+    fit = problem.solve()
+    scores = linear_scores(problem.objective(C), fit.point, loss)
+    # Shares of the squares do not depend on the weights of whole queries.
+    terms = multiplier_terms(loss, 1.0)
+    return spectrum_of(data.utility, scores, data.groups, terms, seed)

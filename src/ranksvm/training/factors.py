@@ -1,0 +1,109 @@
+"""The objective of factorized multipliers, and where its descent begins.
+
+    F(V) = f(w(V)),    f(w) = 1/2 |w|^2 + C * loss(X w),    w(V) = sum <v_b, v_w> (x_b - x_w)
+
+(:mod:`ranksvm.maps.factorized`).  f is the objective of the linear machine, so F is never below the
+optimum of f; and since every w that a linear machine can learn is a w(V), the two have the same
+infimum.  V = 0 is a saddle: a start must lie off it.
+
+A random start is drawn from a normal distribution and scaled, once for all items, until the scores
+of w(V) have the standard deviation ``scale`` about the means of their queries: far inside the
+margin, whatever the scale of the features.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ranksvm._vectors import Array, dot
+from ranksvm.data.queries import QueryGroups
+from ranksvm.maps.factorized import FactorMap
+from ranksvm.objective import RankObjective
+
+__all__ = ["FactorEval", "FactorObjective", "best_multiple", "random_start", "spread"]
+
+BISECTIONS = 40
+ROUNDING = 1e-12  # a smaller spread, relative to the scores, is none
+
+
+class FactorEval(NamedTuple):
+    """F at some factors: value, derivative by the factors, and the weights of the features."""
+
+    value: float
+    grad: Array
+    weights: Array
+
+
+class FactorObjective:
+    """F(V) and its derivative: four products with X or X'.
+
+    Parameters
+    ----------
+    objective : RankObjective
+        f.
+    factor_map : FactorMap
+        w(V), on the same X.
+    """
+
+    def __init__(self, objective: RankObjective, factor_map: FactorMap) -> None:
+        self.objective = objective
+        self.factor_map = factor_map
+
+    @property
+    def n_products(self) -> int:
+        """Products with X or X' made so far."""
+        return self.objective.n_products
+
+    def at(self, factors: Array) -> FactorEval:
+        weights = self.factor_map.weights(factors)
+        evaluation = self.objective.at(self.objective.point(weights))
+        grad = self.factor_map.pullback(factors, evaluation.grad)
+        return FactorEval(float(evaluation.value), grad, weights)
+
+
+def random_start(
+    objective: FactorObjective, groups: QueryGroups, n_factors: int, scale: float, seed: int
+) -> Array:
+    """Draw factors whose weights give scores with a standard deviation of ``scale``."""
+    rng = np.random.default_rng(seed)
+    factors = rng.standard_normal((groups.n_items, n_factors))
+    weights = objective.factor_map.weights(factors)
+    scores = objective.objective.point(weights).scores
+    found = spread(scores, groups)
+    if found > ROUNDING * float(np.max(np.abs(scores), initial=0.0)):
+        factors *= np.sqrt(scale / found)
+    return factors
+
+
+def spread(scores: Array, groups: QueryGroups) -> float:
+    """Return the standard deviation of scores about the means of their queries."""
+    sums = np.bincount(groups.index, scores, groups.n_queries)
+    deviation = scores - (sums / np.maximum(groups.sizes, 1))[groups.index]
+    return float(np.sqrt(dot(deviation, deviation) / max(1, len(scores))))
+
+
+def best_multiple(objective: RankObjective, weights: Array) -> float:
+    """Return the a >= 0 that minimises f(a w), which is convex in a."""
+    point = objective.point(weights)
+    square = objective.inner(weights, point)
+    if not square > 0.0:
+        return 1.0
+
+    def slope(a: float) -> float:
+        return a * square + objective.C * dot(
+            objective.loss.at(a * point.scores).grad, point.scores
+        )
+
+    low, high = 0.0, 1.0
+    for _ in range(BISECTIONS):
+        if slope(high) >= 0.0:
+            break
+        low, high = high, 2.0 * high
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if slope(middle) < 0.0 else (low, middle)
+        if high - low <= 1e-3 * high:
+            break
+    return 0.5 * (low + high)

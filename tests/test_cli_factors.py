@@ -1,0 +1,260 @@
+"""``ranksvm train --factors``: what is learnt, told and saved, and what the other commands do."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ranksvm
+from ranksvm import FactorizedRankSVM
+from ranksvm.cli import main
+from ranksvm.data import save_letor
+from ranksvm.datasets import make_ranking
+from ranksvm.metrics import parse_metric
+from ranksvm.model_io import read_model
+
+NAMES = [f"n{j}" for j in range(5)]
+
+
+@pytest.fixture(scope="module")
+def samples():
+    return {
+        name: make_ranking(n, (3, 9), 5, random_state=seed)
+        for seed, (name, n) in enumerate({"train": 18, "valid": 10, "test": 10}.items())
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(samples, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("factors")
+    for name, (X, y, qid, _) in samples.items():
+        save_letor(folder / f"{name}.txt", X, y, qid)
+        frame = pd.DataFrame(X, columns=NAMES).assign(label=y, qid=qid)
+        frame.to_csv(folder / f"{name}.csv", index=False)
+        frame[["qid", *NAMES[::-1], "label"]].to_csv(folder / f"{name}-turned.csv", index=False)
+    return folder
+
+
+@pytest.fixture
+def run(capsysbinary, monkeypatch):
+    """Run a command in this process; gives exit code, stdout and stderr."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b""))))
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        out, err = capsysbinary.readouterr()
+        return ended.value.code or 0, out.decode(), err.decode()
+
+    return run
+
+
+@pytest.fixture
+def good(run):
+    """The same for commands that have to go well, and say nothing on stderr; gives stdout."""
+
+    def good(*arguments) -> str:
+        code, out, err = run(*arguments)
+        assert (code, err) == (0, "")
+        return out
+
+    return good
+
+
+WAYS = {
+    "default": ([], {"random_state": 0}),
+    "seed": (["--seed", "7"], {"random_state": 7}),
+    "linear": (["--init", "linear"], {"init": "linear", "random_state": 0}),
+    "all": (
+        ["--restarts", "3", "--init", "random", "--init-scale", "0.3", "--optimizer", "gradient",
+         "--seed", "2", "--loss", "squared_hinge", "--tol", "0.02", "--max-iter", "400",
+         "--reduction", "query_mean"],
+        {"n_restarts": 3, "init_scale": 0.3, "optimizer": "gradient", "random_state": 2,
+         "loss": "squared_hinge", "tol": 0.02, "max_iter": 400, "reduction": "query_mean"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_train_saves_the_model_that_the_estimator_finds(good, folder, samples, tmp_path, way):
+    options, params = WAYS[way]
+    path = tmp_path / "m.safetensors"
+    out = good("train", folder / "train.txt", "-C", 20, "--factors", 4, *options, "-o", path)
+    expected = FactorizedRankSVM(4, 20.0, **params).fit(*samples["train"][:3])
+    saved = ranksvm.load(path)
+    assert type(saved) is FactorizedRankSVM
+    assert saved.get_params() == expected.get_params()
+    assert np.array_equal(saved.coef_, expected.coef_)
+    assert np.array_equal(saved.factors_, expected.factors_)
+    assert saved.objective_ == expected.objective_
+    assert saved.best_iteration_ == expected.best_iteration_
+    assert f"4 factors, {'gradient' if way == 'all' else 'lbfgs'}, " in out
+    assert ("best of 3 descents" in out) == (way == "all")
+    assert "certified relative gap" in out
+
+
+def test_json_tells_of_every_descent(good, folder, samples):
+    out = good("train", folder / "train.txt", "--factors", 3, "--restarts", 2, "--json")
+    found = json.loads(out)
+    model = FactorizedRankSVM(3, n_restarts=2, random_state=0).fit(*samples["train"][:3])
+    assert [one["objective"] for one in found["restarts"]] == [
+        one.objective for one in model.restarts_
+    ]
+    assert [one["valid"] for one in found["restarts"]] == [None, None]
+    best = found["restarts"][found["best_restart"]]
+    assert (
+        found["objective"]
+        == best["objective"]
+        == min(one["objective"] for one in found["restarts"])
+    )
+    assert found["settings"]["n_factors"] == 3
+    assert found["early_stopping"] is None
+
+
+@pytest.mark.parametrize("metric", [None, "map"])
+@pytest.mark.parametrize("form", ["txt", "csv"])
+def test_early_stopping(good, folder, samples, tmp_path, metric, form):
+    path = tmp_path / "m.safetensors"
+    valid = "valid.txt" if form == "txt" else "valid-turned.csv"
+    options = [] if metric is None else ["-m", metric, "-m", "mrr"]
+    out = good("train", folder / f"train.{form}", "--valid", folder / valid, "--factors", 4,
+               "--patience", 3, *options, "-o", path, "--json")  # fmt: skip
+    decides = metric or "ndcg@10"
+    model = FactorizedRankSVM(4, patience=3, random_state=0).fit(
+        *samples["train"][:3], eval_set=samples["valid"][:3], eval_metric=parse_metric(decides)
+    )
+    found = json.loads(out)
+    assert found["status"] == model.status_ == "early"
+    assert found["early_stopping"] == decides
+    assert found["best_iteration"] == model.best_iteration_
+    assert found["iterations"] == model.n_iter_ == model.best_iteration_ + 3
+    assert np.allclose(ranksvm.load(path).coef_, model.coef_, rtol=1e-9)
+    # What is judged at the end is what was kept.
+    assert found["restarts"][0]["valid"] == pytest.approx(found["valid"][decides])
+    text = good("train", folder / f"train.{form}", "--valid", folder / valid, "--factors", 4,
+                "--patience", 3, *options)  # fmt: skip
+    assert f"stopped by {decides}, iteration {model.best_iteration_} kept" in text
+
+
+def test_without_patience_the_file_only_judges(good, folder):
+    arguments = ["train", folder / "train.txt", "--factors", 4, "--json"]
+    alone, judged = (
+        json.loads(good(*arguments, *more)) for more in ([], ["--valid", folder / "valid.txt"])
+    )
+    assert alone["objective"] == judged["objective"]
+    assert judged["status"] == "converged"
+    assert judged["valid"]["ndcg@10"] > 0.0
+
+
+@pytest.fixture(scope="module")
+def trained(folder):
+    path = folder / "m.safetensors"
+    with pytest.raises(SystemExit) as ended:
+        main(["train", str(folder / "train.txt"), "--factors", "4", "-o", str(path)])
+    assert not ended.value.code
+    return path
+
+
+def test_the_other_commands(good, folder, samples, trained, tmp_path):
+    model = ranksvm.load(trained)
+    scores = model.predict(samples["test"].X)
+    text = good("predict", trained, folder / "test.txt")
+    assert np.array_equal([float(line) for line in text.split()], scores)
+    _, y, qid, _ = samples["test"]
+    judged = json.loads(good("evaluate", folder / "test.txt", "--model", trained, "-m", "map",
+                             "--json"))  # fmt: skip
+    assert judged["metrics"]["map"] == pytest.approx(parse_metric("map")(y, scores, qid))
+    about = json.loads(good("info", trained, "--json"))
+    assert about["kind"] == "factorized model"
+    assert about["factors"] == 4
+    assert about["items_with_factors"] == len(samples["train"].y)
+    assert about["features_used"] == 5
+    assert about["best_iteration"] == model.best_iteration_
+    largest = int(np.argmax(np.abs(model.coef_)))
+    name, weight = next(iter(about["largest_weights"].items()))
+    assert (name, weight) == (str(largest + 1), model.coef_[largest])
+    explained = json.loads(good("explain", trained, folder / "test.txt", 1, 2, "--json"))
+    assert explained["difference"] == pytest.approx(scores[0] - scores[1])
+    assert explained["part"] == "feature"
+
+
+def test_convert_leaves_the_weights(good, folder, trained, tmp_path):
+    good("convert", trained, tmp_path / "m.dat")
+    record = read_model(trained)
+    good("convert", tmp_path / "m.dat", tmp_path / "back.safetensors")
+    back = read_model(tmp_path / "back.safetensors")
+    assert back.kind == "linear"
+    assert np.array_equal(back.arrays["coef"], record.arrays["coef"])
+    good("train", folder / "train.txt", "--factors", 4, "-o", tmp_path / "direct.dat")
+    assert (tmp_path / "direct.dat").read_bytes() == (tmp_path / "m.dat").read_bytes()
+    good("convert", trained, tmp_path / "copy.safetensors")
+    copy = read_model(tmp_path / "copy.safetensors")
+    assert copy.kind == "factorized"
+    assert np.array_equal(copy.arrays["factors"], record.arrays["factors"])
+
+
+def test_a_fit_that_ends_early_is_saved_and_told(run, folder, tmp_path):
+    code, _, err = run("train", folder / "train.txt", "--factors", 4, "--max-iter", 2,
+                       "-o", tmp_path / "m")  # fmt: skip
+    assert code == 4
+    assert "warning: optimizer 'lbfgs' stopped after 2 iterations" in err
+    assert ranksvm.load(tmp_path / "m").status_ == "max_iter"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--restarts", "2"], "--restarts goes with --factors"),
+        (["--init", "linear"], "--init goes with --factors"),
+        (["--init-scale", "1"], "--init-scale goes with --factors"),
+        (["--optimizer", "sgd"], "--optimizer goes with --factors"),
+        (["--patience", "3", "--valid", "{f}/valid.txt"], "--patience goes with --factors"),
+        (["--seed", "3"], "--seed goes with --kernel or --factors"),
+        (["--factors", "4", "--patience", "3"], "--patience is about the file of --valid"),
+        (["--factors", "4", "--kernel", "rbf"], "--kernel and --factors are two kinds of models"),
+        (["--factors", "4", "--gamma", "1"], "--gamma goes with --kernel"),
+        (["--factors", "4", "--svmrank-c", "1"], "--svmrank-c is for linear models"),
+        (
+            ["--factors", "4", "--init", "linear", "--init-scale", "1"],
+            "--init-scale has no meaning",
+        ),
+        (["--factors", "0"], "--factors must be a positive integer; got 0"),
+        (["--factors", "4", "--restarts", "0"], "--restarts must be a positive integer; got 0"),
+        (["--factors", "4", "--init-scale", "0"], "--init-scale must be a positive finite number"),
+        (["--factors", "4", "--optimizer", "adam"], "adam"),
+        (["--factors", "4", "--valid", "{f}/valid.txt", "--patience", "0"], "patience must be"),
+    ],
+)
+def test_what_is_refused(run, folder, tmp_path, arguments, message):
+    arguments = [argument.format(f=folder) for argument in arguments]
+    code, out, err = run("train", folder / "train.txt", *arguments, "-o", tmp_path / "m")
+    assert (code, out) == (2, "")
+    assert message in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_metric_that_is_not_defined_is_refused_before_the_work(run, folder, tmp_path):
+    (tmp_path / "flat.txt").write_text("0 qid:1 1:1\n0 qid:1 1:2\n")
+    code, out, err = run("train", folder / "train.txt", "--valid", tmp_path / "flat.txt",
+                         "--factors", 3, "--patience", 3, "-o", tmp_path / "m")  # fmt: skip
+    assert (code, out) == (3, "")
+    assert "ndcg is not defined here" in err.lower()
+    assert not (tmp_path / "m").exists()
+
+
+def test_it_does_without_scikit_learn(folder):
+    program = (
+        "import sys; from ranksvm.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "assert not {'sklearn', 'pandas', 'narwhals'} & set(sys.modules)"
+    )
+    arguments = ["train", folder / "train.txt", "--factors", "3", "--valid", folder / "valid.txt",
+                 "--patience", "5"]  # fmt: skip
+    subprocess.run([sys.executable, "-c", program, *map(str, arguments)], check=True)

@@ -1,0 +1,226 @@
+"""Files of preferences: by number and by document, read back as written, errors with their line."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ranksvm.data import FileFormatError, Preferences, load_letor, read_pairs, write_pairs
+
+# Two queries share D2 and D3; D4 is twice in query 2; row 8 has no document.
+DOCIDS = ["D1", "D2", "D3", "D2", "D3", "D4", "D4", None, "D5"]
+QID = [1, 1, 1, 2, 2, 2, 2, 2, 3]
+
+
+def by_number(text: str, **options) -> Preferences:
+    return read_pairs(io.StringIO(text), **options)
+
+
+def by_document(text: str) -> Preferences:
+    return read_pairs(io.StringIO(text), docids=np.array(DOCIDS, dtype=object), qid=QID)
+
+
+def listed(pairs: Preferences) -> list[tuple[int, int]]:
+    return list(zip(pairs.better.tolist(), pairs.worse.tolist(), strict=True))
+
+
+def test_by_number():
+    found = by_number("# better worse\n3 1\n\n  2\t3  \n1 2 # why\r\n3 1", n_items=3)
+    assert listed(found) == [(2, 0), (1, 2), (0, 1), (2, 0)]
+    assert found.better.dtype == found.worse.dtype == np.int64
+    assert found.weight is None
+
+
+def test_weights_are_one_where_a_line_has_none():
+    found = by_number("1,2,0.5\n2 1\n3, 1, 0\n1 3 2e3 #x\n")
+    assert listed(found) == [(0, 1), (1, 0), (2, 0), (0, 2)]
+    assert found.weight.tolist() == [0.5, 1.0, 0.0, 2000.0]
+
+
+def test_by_document():
+    found = by_document("D1 D2\nqid:2 D2 D3 0.5\nD5 D1\n")
+    # D1 is in query 1 alone, which settles D2; a query that is named settles both; documents that
+    # are there once need not share a query.
+    assert listed(found) == [(0, 1), (3, 4), (8, 0)]
+    assert found.weight.tolist() == [1.0, 0.5, 1.0]
+
+
+def test_ids_may_hold_what_separates_numbers():
+    docids = ["a,b", "http://x/#top", "qid", "7"]
+    text = "a,b http://x/#top\n7 qid # a comment\n"
+    assert listed(read_pairs(io.StringIO(text), docids=docids)) == [(0, 1), (3, 2)]
+
+
+def test_ids_of_a_feature_file(tmp_path):
+    (tmp_path / "items").write_text(
+        "1 qid:a 1:1 #docid = G1 inc = 1\n0 qid:a 1:2 #docid = G2\n0 qid:b 1:3 #docid = G1\n"
+    )
+    data = load_letor(tmp_path / "items")
+    text = "G2 G1\n"
+    found = read_pairs(io.StringIO(text), n_items=3, docids=data.docids, qid=data.qid)
+    assert listed(found) == [(1, 0)]
+
+
+@pytest.mark.parametrize(
+    "compress", [bytes, gzip.compress, bz2.compress, lzma.compress, zstandard.compress]
+)
+def test_compressed_files(tmp_path, compress):
+    path = tmp_path / "pairs"
+    path.write_bytes(compress(b"2 1\n1 3 4\n"))
+    assert listed(read_pairs(path)) == [(1, 0), (0, 2)]
+
+
+NUMBER = "expected a row number, counted from 1. For document ids, pass docids="
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("0 1", "found '0', expected a row number from 1: item 1 is the first of the file"),
+        ("1 5", "found '5', expected a row number up to 4; there are no more items"),
+        ("3 3", "found '3 3', expected two different items"),
+        ("3 03", "found '3 03', expected two different items"),
+        ("-1 2", f"found '-1', {NUMBER}"),
+        ("1.0 2", f"found '1.0', {NUMBER}"),
+        ("1_0 2", f"found '1_0', {NUMBER}"),
+        ("better worse weight", "found 'weight', expected a finite number >= 0: the weight"),
+        ("better worse", f"found 'better', {NUMBER}"),
+        ("1 " + "9" * 5000, f"found '{'9' * 60}'..., {NUMBER}"),
+        ("1", "found '1', expected 'better worse [weight]'; got 1 fields"),
+        ("1 2 3 4", "found '1 2 3 4', expected 'better worse [weight]'; got 4 fields"),
+        ("1 2 -0.5", "found '-0.5', expected a finite number >= 0: the weight, the last field"),
+        ("1 2 nan", "found 'nan', expected a finite number >= 0"),
+        ("1 2 inf", "found 'inf', expected a finite number >= 0"),
+        ("1 2 1_0", "found '1_0', expected a finite number >= 0"),
+        ("qid:1 1 2", "found 'qid:1', expected a row number; 'qid:' is for pairs by document id"),
+    ],
+)
+def test_bad_lines_by_number(line, message):
+    with pytest.raises(FileFormatError) as caught:
+        by_number(f"1 2\n# x\n{line}\n2 1\n", n_items=4)
+    assert caught.value.line == 3
+    assert caught.value.file == "<StringIO>"
+    assert str(caught.value).startswith(f"<StringIO>, line 3: {message}")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("D2 D3", "found 'D2 D3', expected documents that exactly one query has; 2 queries have "
+         "both: 1, 2. Start the line with 'qid:' and the query"),
+        ("D2 D5", "found 'D2 D5', expected documents that exactly one query has; no query has "
+         "both. Name the items by row number instead"),
+        ("D9 D1", "found 'D9', expected a document id of the items, such as 'D1', 'D2'"),
+        ("D2 D2", "found 'D2', expected two different documents"),
+        ("D4 D2", "found 'D4', expected a document that query 2 has once; it is in rows 6 and 7. "
+         "Name the items by row number instead"),
+        ("qid:2 D1 D2", "found 'D1', expected a document that query 2 has once; it is not there"),
+        ("qid:9 D1 D2", "found 'qid:9', expected a query of the items, such as 'qid:1'"),
+        ("qid:1 D1", "found 'qid:1 D1', expected 'better worse [weight]'; got 2 fields"),
+        ("None D1", "found 'None', expected a document id of the items, such as 'D1', 'D2'"),
+        ("D1,D2", "found 'D1,D2', expected 'better worse [weight]'; got 1 fields"),
+    ],
+)  # fmt: skip
+def test_bad_lines_by_document(line, message):
+    with pytest.raises(FileFormatError) as caught:
+        by_document(f"D1 D2\n{line}\n")
+    assert caught.value.line == 2
+    assert str(caught.value) == f"<StringIO>, line 2: {message}"
+
+
+def test_without_query_ids():
+    with pytest.raises(
+        FileFormatError, match=r"line 1: found 'D2', .* the items has once; .* 2 and 4"
+    ):
+        read_pairs(io.StringIO("D1 D2\n"), docids=DOCIDS)
+    with pytest.raises(FileFormatError, match=r"line 1: found 'qid:1', .* have no query ids"):
+        read_pairs(io.StringIO("qid:1 D1 D2\n"), docids=DOCIDS)
+
+
+def test_files_without_pairs_and_other_files(tmp_path):
+    for text in ("", "\n \n", "# nothing\n"):
+        with pytest.raises(FileFormatError, match="<StringIO>: holds no pairs; expected lines of"):
+            by_number(text)
+    (tmp_path / "zip").write_bytes(b"PK\x03\x04" + bytes(30))
+    with pytest.raises(FileFormatError, match="zip archive"):
+        read_pairs(tmp_path / "zip")
+    with pytest.raises(FileFormatError, match=r"line 1: found '\ufffd', expected a row number"):
+        read_pairs(io.BytesIO(b"\xff 1\n"))
+
+
+def test_ids_and_items_have_to_match():
+    with pytest.raises(ValueError, match="docids has 2 ids for 3 items"):
+        by_number("a b\n", docids=["a", "b"], n_items=3)
+    with pytest.raises(ValueError, match="qid has 1 ids and docids 2"):
+        by_number("a b\n", docids=["a", "b"], qid=[1])
+
+
+ROWS = st.integers(0, 50)
+
+
+@given(
+    st.lists(st.tuples(ROWS, ROWS).filter(lambda pair: pair[0] != pair[1]), min_size=1),
+    st.booleans(),
+    st.data(),
+)
+def test_written_pairs_read_back(rows, weighted, data):
+    better, worse = np.array(rows).T
+    numbers = st.floats(0, allow_infinity=False, allow_nan=False)
+    size = len(rows)
+    weight = None
+    if weighted:
+        weight = np.array(data.draw(st.lists(numbers, min_size=size, max_size=size)))
+    out = io.BytesIO()
+    write_pairs(out, Preferences(better, worse, weight))
+    out.seek(0)
+    found = read_pairs(out, n_items=51)
+    np.testing.assert_array_equal(found.better, better)
+    np.testing.assert_array_equal(found.worse, worse)
+    assert (found.weight is None) == (weight is None)
+    if weight is not None:
+        np.testing.assert_array_equal(found.weight, weight)
+
+
+def test_many_written_lines_keep_their_order(tmp_path, monkeypatch):
+    monkeypatch.setattr("ranksvm.data.pair_files._LINES", 3)
+    path = tmp_path / "pairs.gz"
+    write_pairs(path, Preferences(np.arange(10), np.arange(10) + 1, np.arange(10) / 3))
+    lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+    assert lines == [f"{row + 1} {row + 2} {row / 3!r}" for row in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (([1, 2], [3], None), r"got shapes \(2,\) and \(1,\)"),
+        (([1.5], [2.5], None), "row numbers.*float64"),
+        ((np.empty(0, int), np.empty(0, int), None), "there are no pairs to write"),
+        (([1, 0], [2, -1], None), "got 0 over -1 in pair 1"),
+        (([1, 4], [2, 4], None), "got 4 over 4 in pair 1"),
+        (([1, 2], [2, 1], [1.0]), r"weight has shape \(1,\) for 2 pairs"),
+        (([1, 2], [2, 1], [1.0, -1.0]), "weight must be finite and not neg.*got -1.0 in pair 1"),
+        (([1, 2], [2, 1], [np.nan, 1.0]), "got nan in pair 0"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_written(tmp_path, pairs, message):
+    path = tmp_path / "pairs"
+    path.write_text("old")
+    with pytest.raises(ValueError, match=message):
+        write_pairs(path, Preferences(*pairs))
+    assert path.read_text() == "old"
+
+
+def test_blocks_are_joined(tmp_path):
+    """Line numbers go on from block to block."""
+    path = tmp_path / "pairs"
+    path.write_bytes(b"1 2 0.25\n" * 100_000 + b"1 1\n")
+    with pytest.raises(FileFormatError, match="line 100001: found '1 1'"):
+        read_pairs(path)
