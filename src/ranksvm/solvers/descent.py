@@ -11,7 +11,8 @@ Both methods are monotone: every iterate lies lower than the one before, so the 
 
     That is four passes over the memory a step, by matrix products; L-BFGS-B of SciPy, which takes
     care of bounds, needs several times as long for vectors of this length.  The line search asks
-    for the weak Wolfe conditions, found by bisection: it works at kinks, too (Lewis & Overton).
+    for the weak Wolfe conditions by a shrinking interval: that works at kinks, too (Lewis &
+    Overton).
 ``gradient``
     Steepest descent.  A step must lower the value by a ten-thousandth of what the slope promises
     (Armijo); it is halved until it does, and tried twice as long the next time.
@@ -136,19 +137,31 @@ def _weak_wolfe(
     """Find a step that lowers the value enough and flattens the slope; None if none goes down."""
     if not descent < 0.0:
         return None
-    low, high, step = 0.0, np.inf, first
+    # F and its slope at the lower end of the interval that holds a good step.
+    low, at_low, slope_low = 0.0, value, descent
+    high, step = np.inf, first
     found: tuple[Array, float, Array] | None = None
     for _ in range(MOST_TRIALS):
         moved = x + step * direction
-        lower, slope = function(moved)
+        lower, gradient = function(moved)
         if not lower <= value + ARMIJO * step * descent or not lower < value:
             high = step
-        else:
-            found = moved, lower, slope
-            if dot(slope, direction) >= FLATTER * descent:
-                return found
-            low = step
-        step = 0.5 * (low + high) if np.isfinite(high) else 2.0 * low
+            # The minimum of the parabola through both ends with the slope at the lower one.
+            width = high - low
+            bend = lower - at_low - slope_low * width
+            share = -0.5 * slope_low * width / bend if bend > 0.0 else 0.5
+            step = low + width * min(max(share, 0.1), 0.5)
+            continue
+        found = moved, lower, gradient
+        slope = dot(gradient, direction)
+        if slope >= FLATTER * descent:
+            return found
+        bend = slope - slope_low
+        further = -slope * (step - low) / bend if bend > 0.0 else np.inf  # where slopes reach zero
+        least, most = (0.5, 0.9) if np.isfinite(high) else (1.0, 4.0)
+        room = high - step if np.isfinite(high) else step
+        low, at_low, slope_low = step, lower, slope
+        step += min(max(further, least * room), most * room)
     return found
 
 
