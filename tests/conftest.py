@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -43,6 +44,34 @@ def untouched() -> Callable[[int, type], np.ndarray]:
         return np.frombuffer(block, dtype=dtype)
 
     return make
+
+
+@pytest.fixture
+def run(capsysbinary: Any, monkeypatch: Any) -> Callable[..., tuple[int, str, str]]:
+    """Run a command in this process; gives exit code, stdout and stderr."""
+    from ranksvm.cli import main
+
+    def run(*arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
+        buffer = io.BufferedReader(io.BytesIO(stdin))  # type: ignore[arg-type]
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(buffer))
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        out, err = capsysbinary.readouterr()
+        return ended.value.code or 0, out.decode(), err.decode()
+
+    return run
+
+
+@pytest.fixture
+def good(run: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
+    """Return the same for commands that have to go well and say nothing on stderr; gives stdout."""
+
+    def good(*arguments: object, stdin: bytes = b"") -> str:
+        code, out, err = run(*arguments, stdin=stdin)
+        assert (code, err) == (0, "")
+        return out
+
+    return good
 
 
 @pytest.fixture(scope="session")

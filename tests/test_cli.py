@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 import shutil
@@ -16,7 +15,6 @@ import pytest
 
 import ranksvm
 from ranksvm import LinearRankSVM
-from ranksvm.cli import main
 from ranksvm.cli.inputs import read_scores
 from ranksvm.cli.judge import default_metrics
 from ranksvm.data import load_letor
@@ -54,33 +52,6 @@ def folder(samples, tmp_path_factory):
         (folder / f"{name}.txt").write_text(letor_text(sample), encoding="ascii")
     LinearRankSVM().fit(*samples["train"][:3]).save(folder / "model.safetensors")
     return folder
-
-
-@pytest.fixture
-def run(capsysbinary, monkeypatch):
-    """Run a command in this process; gives exit code, stdout and stderr."""
-
-    def run(*arguments, stdin: bytes = b""):
-        buffer = io.BufferedReader(io.BytesIO(stdin))
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(buffer))
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        out, err = capsysbinary.readouterr()
-        return ended.value.code or 0, out.decode(), err.decode()
-
-    return run
-
-
-@pytest.fixture
-def good(run):
-    """The same for commands that have to go well, and say nothing on stderr; gives stdout."""
-
-    def good(*arguments, stdin: bytes = b"") -> str:
-        code, out, err = run(*arguments, stdin=stdin)
-        assert (code, err) == (0, "")
-        return out
-
-    return good
 
 
 # --- Help and start ------------------------------------------------------------------------------

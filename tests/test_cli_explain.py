@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -14,7 +13,6 @@ import pandas as pd
 import pytest
 
 from ranksvm import KernelRankSVM, LinearRankSVM
-from ranksvm.cli import main
 from ranksvm.data import save_letor
 from ranksvm.datasets import make_ranking
 from ranksvm.training.explain import explain_linear
@@ -51,32 +49,6 @@ def folder(sample, tmp_path_factory):
     LinearRankSVM().fit(frame, "label", qid="qid").save(folder / "named.safetensors")
     KernelRankSVM().fit(X, y, qid).save(folder / "kernel.safetensors")
     return folder
-
-
-@pytest.fixture
-def run(capsysbinary, monkeypatch):
-    """Run a command in this process; gives exit code, stdout and stderr."""
-
-    def run(*arguments, stdin: bytes = b""):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        out, err = capsysbinary.readouterr()
-        return ended.value.code or 0, out.decode(), err.decode()
-
-    return run
-
-
-@pytest.fixture
-def good(run):
-    """The same for commands that have to go well, and say nothing on stderr; gives stdout."""
-
-    def good(*arguments, **options) -> str:
-        code, out, err = run(*arguments, **options)
-        assert (code, err) == (0, "")
-        return out
-
-    return good
 
 
 def model_of(sample):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import signal
 import subprocess
@@ -15,7 +14,6 @@ import pytest
 
 import ranksvm
 from ranksvm import KernelRankSVM, LinearRankSVM
-from ranksvm.cli import main
 from ranksvm.data import load_letor, save_letor
 from ranksvm.datasets import make_ranking
 from ranksvm.metrics import evaluate
@@ -41,32 +39,6 @@ def folder(samples, tmp_path_factory):
         frame.to_csv(folder / f"{name}.csv", index=False)
         frame[["qid", *NAMES[::-1], "label"]].to_csv(folder / f"{name}-turned.csv", index=False)
     return folder
-
-
-@pytest.fixture
-def run(capsysbinary, monkeypatch):
-    """Run a command in this process; gives exit code, stdout and stderr."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b""))))
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        out, err = capsysbinary.readouterr()
-        return ended.value.code or 0, out.decode(), err.decode()
-
-    return run
-
-
-@pytest.fixture
-def good(run):
-    """The same for commands that have to go well, and say nothing on stderr; gives stdout."""
-
-    def good(*arguments) -> str:
-        code, out, err = run(*arguments)
-        assert (code, err) == (0, "")
-        return out
-
-    return good
 
 
 def scores_of(text: str) -> np.ndarray:

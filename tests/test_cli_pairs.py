@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import subprocess
 import sys
@@ -14,7 +13,6 @@ import pytest
 
 import ranksvm
 from ranksvm import KernelRankSVM, LinearRankSVM
-from ranksvm.cli import main
 from ranksvm.data import save_letor
 from ranksvm.datasets import make_ranking
 from ranksvm.metrics import evaluate
@@ -58,32 +56,6 @@ def folder(sample, pairs, tmp_path_factory):
     plain = [line.rpartition(" ")[0] + "\n" for line in lines]
     (folder / "plain.txt").write_text("".join(plain))
     return folder
-
-
-@pytest.fixture
-def run(capsysbinary, monkeypatch):
-    """Run a command in this process; gives exit code, stdout and stderr."""
-
-    def run(*arguments, stdin: bytes = b""):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        out, err = capsysbinary.readouterr()
-        return ended.value.code or 0, out.decode(), err.decode()
-
-    return run
-
-
-@pytest.fixture
-def good(run):
-    """The same for commands that have to go well, and say nothing on stderr; gives stdout."""
-
-    def good(*arguments, **options) -> str:
-        code, out, err = run(*arguments, **options)
-        assert (code, err) == (0, "")
-        return out
-
-    return good
 
 
 def utility_pairs(y, qid):

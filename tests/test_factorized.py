@@ -425,6 +425,16 @@ def test_a_descent_that_is_cut_short_says_how_far_it_is() -> None:
         FactorizedRankSVM(2, 1e3, max_iter=2, random_state=0).fit(X, y, qid=qid)
 
 
+def test_a_query_of_a_hundred_thousand_items() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100_000, 3))
+    y = X[:, 0] + rng.standard_normal(len(X))  # five thousand million pairs
+    model = FactorizedRankSVM(3, tol=0.02, random_state=0).fit(X, y)
+    assert model.status_ == "converged"
+    assert model.n_pairs_ == 100_000 * 99_999 // 2
+    assert model.coef_[0] > 5.0 * np.abs(model.coef_[1:]).max()
+
+
 def test_sparse_and_dense_agree() -> None:
     from scipy.sparse import csc_array, csr_array
 
