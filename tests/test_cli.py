@@ -17,6 +17,7 @@ import ranksvm
 from ranksvm import LinearRankSVM
 from ranksvm.cli.inputs import read_scores
 from ranksvm.cli.judge import default_metrics
+from ranksvm.cli.output import in_options
 from ranksvm.data import load_letor
 from ranksvm.datasets import make_ranking
 from ranksvm.metrics import compare, evaluate, evaluate_queries
@@ -185,7 +186,8 @@ def test_a_fit_that_ends_early_is_saved_and_told(run, folder, tmp_path):
     )  # fmt: skip
     assert code == 4
     assert "warning" in err
-    assert "raise max_iter" in err
+    assert "--tol 1e-09 was asked for" in err
+    assert err.endswith("raise --max-iter, scale the features, or lower C.\n")
     assert ranksvm.load(tmp_path / "m").status_ == "max_iter"
     assert "model written" in out
 
@@ -216,6 +218,30 @@ def test_tune_on_a_validation_file(run, folder, samples, tmp_path):
     )
     expected = LinearRankSVM(best).fit(*samples["train"][:3])
     assert abs(saved.objective_ - expected.objective_) <= saved.gap_ + expected.gap_
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("raise max_iter or tol.", "raise --max-iter or --tol."),
+        ("tol=0.01 was asked for", "--tol 0.01 was asked for"),
+        ("raise n_restarts, or take init='linear'", "raise --restarts, or take --init linear"),
+        ("patience must be positive", "--patience must be positive"),
+        ("another random_state or optimizer.", "another --seed or --optimizer."),
+        ("optimizer 'lbfgs' stopped", "optimizer 'lbfgs' stopped"),
+        (
+            "solver='newton' is not for loss='hinge': use solver='smoothed_newton' or 'bundle'",
+            "--solver newton is not for --loss hinge: use --solver smoothed_newton or bundle",
+        ),
+        # Names of files and what is quoted are not touched, nor what is an option already.
+        ("tol.txt: no such file", "tol.txt: no such file"),
+        ("/patience/max_iter/tol, line 3", "/patience/max_iter/tol, line 3"),
+        ("found 'tol', expected", "found 'tol', expected"),
+        ("raise --tol", "raise --tol"),
+    ],
+)
+def test_messages_of_the_library_speak_of_options(message, told):
+    assert in_options(message) == told
 
 
 def test_tune_on_folds(good, folder, tmp_path):

@@ -110,6 +110,70 @@ def test_documents_by_their_ids(good, folder, sample):
              "--by", "docid", "--qid", query, "--json")
     )  # fmt: skip
     assert [one["item"] for one in table["items"]] == [row + 1, other + 1]
+    # D2 is in many queries, but only one of them has E3: nobody has to name it.
+    alone = good("explain", model, items, "E3", name, "--by", "docid", "--json")
+    turned = good("explain", model, items, name, "E3", "--by", "docid", "--json")
+    assert json.loads(alone) == by_id
+    assert json.loads(turned)["items"] == by_id["items"][::-1]
+
+
+def test_documents_of_two_queries(run, folder):
+    """Those that are there once need not share a query."""
+    model, items = folder / "linear.safetensors", folder / "items.txt"
+    code, out, err = run("explain", model, items, "E3", "E21", "--by", "docid", "--json")
+    assert code == 0
+    assert [one["item"] for one in json.loads(out)["items"]] == [4, 22]
+    assert "of different queries" in err
+
+
+def test_only_the_two_items_have_to_be_finite(good, run, folder, tmp_path):
+    model = folder / "named.safetensors"
+    frame = pd.read_csv(folder / "items.csv")
+    frame.loc[4, "n1"] = np.nan
+    frame.to_csv(tmp_path / "holes.csv", index=False)
+    expected = good("explain", model, folder / "items.csv", 1, 2)
+    arguments = ["explain", model, tmp_path / "holes.csv", "--missing", "nan"]
+    assert good(*arguments, 1, 2) == expected
+    for pair in ((1, 5), (5, 1)):
+        code, out, err = run(*arguments, *pair)
+        assert (code, out) == (3, "")
+        assert "has 1 value that is missing or infinite, the first in item 5, feature n1" in err
+
+
+def test_sparse_items_have_to_be_finite(good, run, folder, tmp_path):
+    lines = [f"{k % 2} qid:1 {1 + 40 * k}:1 {300 + k}:{'nan' if k == 2 else 2}\n" for k in range(4)]
+    (tmp_path / "sparse.txt").write_text("".join(lines))
+    model = folder / "linear.safetensors"
+    arguments = [model, tmp_path / "sparse.txt", "--missing", "nan"]
+    code, _, err = run("explain", *arguments, 1, 2)
+    assert (code, "weigh nothing" in err) == (0, True)
+    code, _, err = run("explain", *arguments, 4, 3)
+    assert code == 3
+    assert "the first in item 3, feature 302" in err
+
+
+def test_features_of_a_table_with_further_columns_of_text(good, folder, tmp_path):
+    """Columns that the model does not know are not looked at, whatever they hold."""
+    frame = pd.read_csv(folder / "items.csv").assign(title="some words", n9=1.0)
+    frame.to_csv(tmp_path / "more.csv", index=False)
+    model = folder / "named.safetensors"
+    expected = good("explain", model, folder / "items.csv", 1, 2)
+    assert good("explain", model, tmp_path / "more.csv", 1, 2) == expected
+
+
+@pytest.mark.parametrize(("terminal", "width"), [(50, 50), (90, 90), (300, 100), (10, 40)])
+def test_the_picture_is_as_wide_as_the_terminal(run, folder, sample, monkeypatch, terminal, width):
+    monkeypatch.setenv("COLUMNS", str(terminal))
+    arguments = ["explain", folder / "linear.safetensors", folder / "items.txt", 3, 1]
+    found = explain_linear(
+        model_of(sample).coef_, sample.X, 2, 0, items=("item 3", "item 1"), first=1
+    )
+    # Not of the terminal, but of a file: always the same.
+    assert run(*arguments)[1] == found.picture(80, encoding="utf-8") + "\n"
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)
+    _, out, _ = run(*arguments)
+    assert out == found.picture(width, encoding="utf-8") + "\n"
+    assert max(map(len, out.splitlines())) in (width - 1, width)
 
 
 def test_columns_are_matched_as_predict_does(good, run, folder, sample):
@@ -135,6 +199,10 @@ def test_features_are_counted_as_the_training_data_did(good, folder, tmp_path):
     path = tmp_path / "m.safetensors"
     good("train", folder / "zero.txt", "--zero-based", "-o", path)
     out = good("explain", path, folder / "zero.txt", 1, 3)
+    found = json.loads(good("explain", path, folder / "zero.txt", 1, 3, "--json"))
+    assert {(part["name"], part["index"]) for part in found["contributions"]} == {
+        (f"feature {k}", k) for k in range(5)
+    }
     one_based = good("explain", folder / "linear.safetensors", folder / "items.txt", 1, 3)
     assert {f"feature {k}" for k in range(5)} <= {line[:9] for line in out.splitlines()}
     assert [line[9:] for line in out.splitlines()[3:-1]] == [
@@ -150,6 +218,8 @@ def test_sparse_text_and_foreign_models(good, folder, sample, tmp_path):
     out = good("explain", tmp_path / "m.dat", tmp_path / "sparse.txt", 2, 1, "--json")
     names = [part["name"] for part in json.loads(out)["contributions"]]
     assert set(names) == {f"feature {k}" for k in (1, 81, 161, 241, 321)}
+    indices = [part["index"] for part in json.loads(out)["contributions"]]
+    assert names == [f"feature {k}" for k in indices]
 
 
 def test_kernel_models_are_explained_by_their_items(good, folder, sample, tmp_path):
@@ -158,8 +228,11 @@ def test_kernel_models_are_explained_by_their_items(good, folder, sample, tmp_pa
     expected = KernelRankSVM().fit(*sample[:3]).explain(sample.X, 1, 0).top(10)
     assert found["part"] == "support item"
     assert [part["name"] for part in found["contributions"]] == [
-        f"item {k + 1}" for k in expected.index
+        f"training item {k + 1}" for k in expected.index
     ]
+    assert [part["index"] for part in found["contributions"]] == (expected.index + 1).tolist()
+    shown = good("explain", folder / "kernel.safetensors", folder / "items.txt", 2, 1)
+    assert f"training item {expected.index[0] + 1} " in shown
     assert [part["contribution"] for part in found["contributions"]] == pytest.approx(
         expected.contributions.tolist(), rel=1e-9
     )
@@ -172,6 +245,10 @@ def test_kernel_models_are_explained_by_their_items(good, folder, sample, tmp_pa
              "-o", path)  # fmt: skip
         text = good("explain", path, folder / "items.txt", 2, 1)
         assert all(f"{part} {k}" in text for k in range(1, 7))
+        parts = json.loads(good("explain", path, folder / "items.txt", 2, 1, "--json"))
+        assert {(one["name"], one["index"]) for one in parts["contributions"]} == {
+            (f"{part} {k}", k) for k in range(1, 7)
+        }
 
 
 def test_items_of_two_queries_are_told(run, folder, sample):
@@ -191,16 +268,25 @@ def test_items_of_two_queries_are_told(run, folder, sample):
         (["items.txt", "1", "1.5"], 2, "expected the number of an item, from 1 on; got '1.5'"),
         (["items.txt", "0", "1"], 3, "there is no item 0 in"),
         (["items.txt", "1", "100000"], 3, "there is no item 100000 in"),
+        (["items.txt", "9" * 5000, "1"], 3, f"there is no item {'9' * 60}... in"),
+        (["items.txt", "1", "0" * 5000], 3, f"there is no item {'0' * 60}... in"),
+        (["items.txt", "1", "x" * 5000], 2, f"got '{'x' * 60}...'. --by docid"),
         (["items.txt", "1", "2", "--qid", "1"], 2, "--qid goes with --by docid"),
         (["bare.txt", "a", "b", "--by", "docid"], 3, "has no document ids"),
         (["items.txt", "E3", "nobody", "--by", "docid"], 3, "there is no document nobody in"),
-        (["items.txt", "E3", "D2", "--by", "docid"], 2, "Say which one is meant with --qid"),
-        (["items.txt", "E3", "twice", "--by", "docid"], 3, "twice is 2 times in"),
+        (
+            ["items.txt", "D2", "D0", "--by", "docid"],
+            2,
+            "have both documents (3, 4, 6, 8, 9, ...). Say which one is meant with --qid",
+        ),
+        (["items.txt", "E7", "D2", "--by", "docid"], 3, "has both documents, E7 and D2. Use row"),
+        (["items.txt", "E3", "twice", "--by", "docid"], 3, "(items 1, 2). Use row numbers"),
+        (["items.txt", "D2", "E3", "--by", "docid", "--ignore-qid"], 3, "document D2 is "),
         (["items.txt", "E3", "E5", "--by", "docid", "--qid", "no"], 3, "has no query no"),
         (["items.txt", "E3", "E5", "--by", "docid", "--ignore-qid", "--qid", "1"], 3, "no query 1"),
         (["items.csv", "1", "2"], 3, "named columns, 'n0' for example"),
         (["absent.txt", "1", "2"], 3, "No such file"),
-        (["items.txt", "1"], 2, ""),
+        (["items.txt", "1"], 2, "Missing argument 'J'"),
     ],
 )
 def test_what_is_refused(run, folder, arguments, code, message):

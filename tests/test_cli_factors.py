@@ -115,6 +115,17 @@ def test_early_stopping(good, folder, samples, tmp_path, metric, form):
     assert f"stopped by {decides}, iteration {model.best_iteration_} kept" in text
 
 
+def test_early_stopping_under_other_conventions(good, folder, samples):
+    arguments = ["train", folder / "train.txt", "--valid", folder / "valid.txt", "--factors", 4,
+                 "--patience", 3, "-m", "ndcg@3", "--json"]  # fmt: skip
+    plain, letor = (
+        json.loads(good(*arguments, "--conventions", name)) for name in ("standard", "letor")
+    )
+    assert letor["restarts"][0]["valid"] == pytest.approx(letor["valid"]["ndcg@3"], rel=1e-12)
+    assert plain["restarts"][0]["valid"] == pytest.approx(plain["valid"]["ndcg@3"], rel=1e-12)
+    assert plain["valid"]["ndcg@3"] != pytest.approx(letor["valid"]["ndcg@3"], rel=1e-3)
+
+
 def test_without_patience_the_file_only_judges(good, folder):
     arguments = ["train", folder / "train.txt", "--factors", 4, "--json"]
     alone, judged = (
@@ -177,6 +188,8 @@ def test_a_fit_that_ends_early_is_saved_and_told(run, folder, tmp_path):
                        "-o", tmp_path / "m")  # fmt: skip
     assert code == 4
     assert "warning: optimizer 'lbfgs' stopped after 2 iterations" in err
+    assert "--tol 0.001 was asked for" in err
+    assert err.endswith("; raise --max-iter or --tol.\n")
     assert ranksvm.load(tmp_path / "m").status_ == "max_iter"
 
 
@@ -200,15 +213,24 @@ def test_a_fit_that_ends_early_is_saved_and_told(run, folder, tmp_path):
         (["--factors", "0"], "--factors must be a positive integer; got 0"),
         (["--factors", "4", "--restarts", "0"], "--restarts must be a positive integer; got 0"),
         (["--factors", "4", "--init-scale", "0"], "--init-scale must be a positive finite number"),
-        (["--factors", "4", "--optimizer", "adam"], "adam"),
-        (["--factors", "4", "--valid", "{f}/valid.txt", "--patience", "0"], "patience must be"),
+        (["--factors", "4", "--optimizer", "adam"], "'adam' is not one of 'auto', 'lbfgs'"),
+        (
+            ["--factors", "4", "--valid", "{f}/valid.txt", "--patience", "0"],
+            "--patience must be a positive integer; got 0",
+        ),
+        (["--factors", "4", "--max-iter", "0"], "--max-iter must be a positive integer; got 0"),
+        (["--factors", "4", "--tol", "0"], "--tol must be a positive finite number; got 0"),
+        (
+            ["--factors", "4", "--restarts", "3", "--init", "linear"],
+            "--restarts 3 with --init linear",
+        ),
     ],
 )
 def test_what_is_refused(run, folder, tmp_path, arguments, message):
     arguments = [argument.format(f=folder) for argument in arguments]
     code, out, err = run("train", folder / "train.txt", *arguments, "-o", tmp_path / "m")
     assert (code, out) == (2, "")
-    assert message in err
+    assert message in " ".join(err.replace("│", " ").split())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -218,6 +240,27 @@ def test_a_metric_that_is_not_defined_is_refused_before_the_work(run, folder, tm
                          "--factors", 3, "--patience", 3, "-o", tmp_path / "m")  # fmt: skip
     assert (code, out) == (3, "")
     assert "ndcg is not defined here" in err.lower()
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("more", [[], ["--factors", 2], ["--factors", 2, "--patience", 3]])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 qid:1 1:1\n1 qid:1 1:2\n", "Leave out 'pairwise_accuracy'"),
+        ("0 qid:1 1:1\n1 qid:1 1:2 2:nan\n", "has 1 value that is missing or infinite, the first "
+         "in item 2, feature 2"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_judged_is_refused_before_the_work(
+    run, folder, tmp_path, text, message, more
+):
+    path = tmp_path / "valid.txt"
+    path.write_text(text)
+    code, out, err = run("train", folder / "train.txt", "--valid", path, "--missing", "nan", *more,
+                         "-m", "p@5", "-m", "pairwise_accuracy", "-o", tmp_path / "m")  # fmt: skip
+    assert (code, out) == (3, "")
+    assert message in err
     assert not (tmp_path / "m").exists()
 
 

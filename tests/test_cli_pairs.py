@@ -100,9 +100,12 @@ def test_the_model_is_the_minimum_over_the_pairs(
     for step in rng.normal(size=(20, 5)) * 0.05:  # no neighbour is lower
         other, _ = objective(coef + step, sample.X, better, worse, weight, 4.0, loss)
         assert other > value
-    assert found["data"]["explicit_pairs"] == len(pairs[0])
+    n_explicit = int((pairs[2] > 0.0).sum())
+    assert 0 < n_explicit < len(pairs[0])  # those of weight zero are not counted
+    assert found["data"]["explicit_pairs"] == n_explicit
+    assert found["data"]["pairs"] == n_explicit + (more.shape[1] if labels else 0)
     assert found["data"]["items"] == len(sample.y)
-    assert read_model(path).facts["explicit_pairs"] == len(pairs[0])
+    assert read_model(path).facts["explicit_pairs"] == n_explicit
 
 
 def test_what_is_told(good, folder, sample, pairs):
@@ -114,6 +117,44 @@ def test_what_is_told(good, folder, sample, pairs):
     assert f", {total} pairs, {n} of them explicit\n" in both
     report = json.loads(good("train", folder / "items.txt", "--json"))
     assert report["data"]["explicit_pairs"] == 0
+
+
+def test_pairs_of_weight_zero_are_not_counted(good, folder, sample, tmp_path):
+    (tmp_path / "pairs.txt").write_text("1 2\n3 4 0\n2 3 0\n")
+    arguments = ["train", folder / "items.txt", "--pairs", tmp_path / "pairs.txt"]
+    assert ", 1 explicit pair\n" in good(*arguments)
+    total = 1 + utility_pairs(sample.y, sample.qid).shape[1]
+    assert f", {total} pairs, 1 of them explicit\n" in good(*arguments, "--with-labels")
+
+
+def test_all_listed_pairs_are_one_query(good, folder):
+    arguments = ["train", folder / "items.txt", "--reduction", "query_mean"]
+    each = "mean over the pairs of each query, then over queries"
+    assert f", {each}, C = 50\n" in good(*arguments)
+    pairs = ["--pairs", folder / "pairs.txt"]
+    assert ", mean over pairs, C = 50\n" in good(*arguments, *pairs)
+    both = good(*arguments, *pairs, "--with-labels")
+    assert f", {each}, of which the explicit pairs are one, C = 50\n" in both
+    # What is told is true: for pairs alone the objective is that of the mean over pairs.
+    one, other = (
+        json.loads(good("train", folder / "items.txt", "--reduction", way, *pairs, "--tol", "1e-8",
+                        "--json"))
+        for way in ("query_mean", "mean")
+    )  # fmt: skip
+    assert one["objective"] == pytest.approx(other["objective"], rel=1e-7)
+
+
+@pytest.mark.parametrize("labels", [[], ["--with-labels"]])
+@pytest.mark.parametrize("options", [[], ["--reduction", "sum"], ["--kernel", "rbf"]])
+def test_weights_that_overflow_are_refused(run, folder, tmp_path, options, labels):
+    (tmp_path / "pairs.txt").write_text("1 2 1e308\n3 4\n")
+    code, out, err = run("train", folder / "items.txt", "--pairs", tmp_path / "pairs.txt",
+                         *options, *labels, "-o", tmp_path / "m")  # fmt: skip
+    assert (code, out) == (3, "")
+    assert err.startswith("ranksvm: error: ")
+    assert "weights" in err
+    assert err.count("\n") == 1  # no warning of NumPy before it
+    assert not (tmp_path / "m").exists()
 
 
 def test_pairs_of_the_labels_give_the_model_of_the_labels(good, folder, sample, tmp_path):
@@ -180,6 +221,15 @@ def test_contradictions_are_counted_and_learnt_from(run, folder, tmp_path):
     assert code == 0
     assert err == f"ranksvm: warning: {path} prefers 2 pairs of items both ways; both count\n"
     assert "model written" in out
+    _, _, err = run("train", folder / "items.txt", "--pairs", "-", stdin=b"1 2\n2 1\n")
+    assert err.startswith("ranksvm: warning: standard input prefers 1 pair of items both ways")
+
+
+def test_labels_contradict_nothing(good, folder, sample, tmp_path):
+    """A pair that goes against the labels counts beside them."""
+    better, worse = utility_pairs(sample.y, sample.qid)[:, 0] + 1
+    (tmp_path / "pairs.txt").write_text(f"{worse} {better}\n")
+    good("train", folder / "items.txt", "--pairs", tmp_path / "pairs.txt", "--with-labels")
 
 
 def test_tables_need_no_labels(good, run, folder, pairs, sample, tmp_path):
@@ -223,19 +273,25 @@ def test_pairs_from_a_pipe(good, folder, tmp_path):
         (["--pairs", "{f}/pairs.txt", "--factors", "3"], 2, "--factors learns from labels"),
         (["--pairs", "{f}/absent.txt"], 3, "absent.txt"),
         (["--pairs", "{f}/pairs.txt", "-o", "{f}/pairs.txt"], 2, "is the input"),
-        (["--pairs", "{f}/pairs.txt", "--pairs-by", "name"], 2, "name"),
+        (
+            ["--pairs", "{f}/pairs.txt", "--pairs-by", "name"],
+            2,
+            "'name' is not one of 'row', 'docid'",
+        ),
     ],
 )
 def test_what_is_refused(run, folder, arguments, code, message):
     arguments = [argument.format(f=folder) for argument in arguments]
     found, out, err = run("train", folder / "items.txt", *arguments)
     assert (found, out) == (code, "")
-    assert message in err.replace("\n", " ")
+    assert message in " ".join(err.replace("│", " ").split())
     assert "Traceback" not in err
     assert (folder / "pairs.txt").read_text().startswith("# better")
 
 
-@pytest.mark.parametrize("line", ["1 1", "1 1000", "0 1", "1", "D0 D1", "1 2 -1", "1 2 3 4"])
+@pytest.mark.parametrize(
+    "line", ["1 1", "1 1000", "0 1", "1", "D0 D1", "1 2 -1", "1 2 3 4", "1,,2"]
+)
 def test_bad_lines_are_named(run, folder, tmp_path, line):
     (tmp_path / "pairs.txt").write_text(f"1 2\n{line}\n")
     code, out, err = run("train", folder / "items.txt", "--pairs", tmp_path / "pairs.txt",
@@ -250,6 +306,9 @@ def test_pairs_without_weight_are_nothing_to_learn_from(run, folder, tmp_path):
     code, out, err = run("train", folder / "items.txt", "--pairs", tmp_path / "pairs.txt")
     assert (code, out) == (3, "")
     assert "pairs.txt: all pairs have weight zero" in err
+    code, _, err = run("train", folder / "items.txt", "--pairs", "-", stdin=b"1 2 0\n")
+    assert code == 3
+    assert "standard input: all pairs have weight zero" in err
 
 
 def test_documents_that_are_not_there(run, folder, tmp_path):
@@ -258,6 +317,7 @@ def test_documents_that_are_not_there(run, folder, tmp_path):
                        "--pairs-by", "docid")  # fmt: skip
     assert code == 3
     assert "has no document ids" in err
+    assert "Name items by row numbers (--pairs-by row)." in err
     code, _, err = run("train", folder / "items.txt", "--pairs", tmp_path / "pairs.txt",
                        "--pairs-by", "docid")  # fmt: skip
     assert code == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import unicodedata
 
 import numpy as np
 import pandas as pd
@@ -191,7 +192,7 @@ def test_support_items_explain_an_exact_kernel(sample, kernel, layout):
     expected = beta * (values[1] - values[9])
     assert found.part == "support item"
     assert set(found.index.tolist()) <= set(model.support_.tolist())
-    assert found.names == tuple(f"item {k}" for k in found.index)
+    assert found.names == tuple(f"training item {k}" for k in found.index)
     size = np.abs(beta * values).sum(axis=1).max()
     left_out = np.delete(np.arange(len(X)), found.index)
     assert np.allclose(found.contributions, expected[found.index], rtol=0, atol=1e-13 * size)
@@ -355,7 +356,8 @@ def test_an_explanation_cannot_be_changed(linear, sample):
 def test_the_picture():
     found = made([4.0, -2.0, 1.0, 0.5], ["bm25", "length", "age", "x"], ("row 0", "row 3"))
     assert found.top(3).picture(45, encoding="utf-8").splitlines() == [
-        "row 0 is above row 3: 3.5 against 0, difference 3.5",
+        "row 0 is above row 3:",
+        "3.5 against 0, difference 3.5",
         "",
         "                    row 3 up │ row 0 up",
         "bm25       +4                │██████████████",
@@ -364,7 +366,10 @@ def test_the_picture():
         "1 other  +0.5                │██",
         "sum      +3.5",
     ]
-    assert found.picture(45, encoding="ascii").splitlines()[2:] == [
+    assert found.picture(51).splitlines()[0] == (
+        "row 0 is above row 3: 3.5 against 0, difference 3.5"
+    )
+    assert found.picture(45, encoding="ascii").splitlines()[3:] == [
         "                    row 3 up | row 0 up",
         "bm25      +4                 |###############",
         "length    -2         ########|",
@@ -374,28 +379,73 @@ def test_the_picture():
     ]
 
 
+def columns(line: str) -> int:
+    return len(line) + sum(unicodedata.east_asian_width(sign) == "W" for sign in line)
+
+
+@pytest.mark.parametrize(
+    ("items", "width", "title", "sides"),
+    [
+        (("row 0", "row 1"), 80, "row 0 is above row 1", "row 1 up │ row 0 up"),
+        (("GX029-35-5894638", "GX029-35-5894639"), 50, "GX029-35-5894638 is above GX029-35-5894639",
+         "…29-35-5894639 up │ …29-35-5894638 up"),
+        (("GX029-35-5894638", "GX029-35-5894639"), 40, "…29-35-5894638 is above …29-35-5894639",
+         "…-5894639 up │ …-5894638 up"),
+        (("a" * 40 + "xb" + "c" * 40, "a" * 40 + "yb" + "c" * 40), 45,
+         "…xbccccccccccccc… is above …ybccccccccccccc…", "…ybcccccccc… up │ …xbcccccccc… up"),
+        (("a" * 40 + "b", "a" * 41 + "b"), 40, "…b is above …ab", "…ab up │ …b up"),
+        (("long" * 20, "short"), 50, "longlonglonglonglonglonglonglongl… is above short",
+         "short up │ longlonglongl… up"),
+        (("same", "same"), 60, "same is above same", "j up │ i up"),
+        (("漢" * 30 + "字", "漢" * 30 + "山"), 40, "…漢漢漢漢漢字 is above …漢漢漢漢漢山",
+         "…漢漢漢山 up │ …漢漢漢字 up"),
+    ],
+)  # fmt: skip
+def test_two_items_can_be_told_apart(items, width, title, sides):
+    lines = made([1.5, -1.0], ["name", "n"], items).picture(width, encoding="utf-8").splitlines()
+    assert all(columns(line) <= width for line in lines)
+    assert lines[0].split(":")[0] == title
+    assert lines[lines.index("") + 1].strip() == sides
+
+
+def test_narrow_sides_have_short_names():
+    found = made([1.234e300, -1.0], ["n" * 30, "b"], ("document 17", "document 18"))
+    lines = found.picture(40, encoding="utf-8").splitlines()
+    assert lines[:2] == ["document 17 is above document 18:", "1.234e+300 against 0, difference"]
+    assert lines[4].strip() == "j up │ i up"
+    assert all(len(line) <= 40 for line in lines)
+
+
 @given(
     values=st.lists(
         st.floats(-1e6, 1e6, allow_subnormal=False).filter(bool), min_size=1, max_size=12
     ),
     name=st.text(max_size=70),
+    items=st.tuples(*[st.text(st.sampled_from("ab-07é漢"), max_size=70)] * 2),
     width=st.integers(40, 130),
     encoding=st.sampled_from(["utf-8", "ascii", "latin-1", "cp1252", "no such encoding"]),
 )
-def test_pictures_fit_and_bars_are_in_proportion(values, name, width, encoding):
+def test_pictures_fit_and_bars_are_in_proportion(values, name, items, width, encoding):
     values = sorted(values, key=lambda value: -abs(value))
-    found = made(values, [name, *(f"n{k}" for k in range(1, len(values)))])
+    found = made(values, [name, *(f"n{k}" for k in range(1, len(values)))], items)
     lines = found.picture(width, encoding=encoding).splitlines()
+    assert all(columns(line) <= width for line in lines)
+    head = lines.index("")
+    title, lines = " ".join(lines[:head]), lines[head - 1 :]
+    assert title.endswith(f"{found.scores[0]:.6g} against 0, difference {found.scores[0]:.6g}")
     if encoding != "no such encoding":
         "\n".join(lines).encode(encoding)
     full, axis = ("█", "│") if encoding == "utf-8" else ("#", "|")
     assert len(lines) == len(values) + 4
     at = lines[2].rindex(axis, 0, len(lines[2]) - 4)
+    sides = lines[2][:at].strip(), lines[2][at + 1 :].strip()
+    assert sides[0] != sides[1]
+    middle = columns(lines[2][:at])
     longest = max(line.count(full) for line in lines[3:-1])
     for value, line in zip(values[1:], lines[4:-1], strict=True):  # names of no strange width
-        assert len(line) <= width
+        assert line[middle] == axis
         assert line.split()[1] == f"{value:+.4g}"
-        left, right = line[:at].count(full), line[at + 1 :].count(full)
+        left, right = line[:middle].count(full), line[middle + 1 :].count(full)
         assert (left if value > 0 else right) == 0
         exact = longest * abs(value / values[0])
         assert abs(left + right - exact) <= 1.5

@@ -36,7 +36,7 @@ from ranksvm.model_selection import (
 from ranksvm.model_selection.checkpoint import Cell
 from ranksvm.model_selection.splits import HeldOut, TrainingSet
 from ranksvm.training import KernelProblem, KernelSettings
-from ranksvm.training.kernel import comparable_items
+from ranksvm.training.participants import comparable_items
 from ranksvm.training.problem import RankProblem
 
 CS = [0.5, 500.0, 20.0]

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ranksvm.data import FileFormatError, Preferences, load_letor, read_pairs, write_pairs
+from ranksvm.data.pair_files import _ByDocument
 
 # Two queries share D2 and D3; D4 is twice in query 2; row 8 has no document.
 DOCIDS = ["D1", "D2", "D3", "D2", "D3", "D4", "D4", None, "D5"]
@@ -94,7 +95,14 @@ NUMBER = "expected a row number, counted from 1. For document ids, pass docids="
         ("better worse weight", "found 'weight', expected a finite number >= 0: the weight"),
         ("better worse", f"found 'better', {NUMBER}"),
         ("1 " + "9" * 5000, f"found '{'9' * 60}'..., {NUMBER}"),
-        ("1", "found '1', expected 'better worse [weight]'; got 1 fields"),
+        ("1", "found '1', expected 'better worse [weight]'; got 1 field"),
+        ("1,2,3,4", "found '1,2,3,4', expected 'better worse [weight]'; got 4 fields"),
+        ("1,,2", "found '1,,2', expected a number before and after every comma"),
+        (",1,2", "found ',1,2', expected a number before and after every comma"),
+        ("1, ,2", "found '1, ,2', expected a number before and after every comma"),
+        ("1,2,", "found '1,2,', expected a number before and after every comma"),
+        ("1,2, # x", "found '1,2,', expected a number before and after every comma"),
+        (",", "found ',', expected a number before and after every comma"),
         ("1 2 3 4", "found '1 2 3 4', expected 'better worse [weight]'; got 4 fields"),
         ("1 2 -0.5", "found '-0.5', expected a finite number >= 0: the weight, the last field"),
         ("1 2 nan", "found 'nan', expected a finite number >= 0"),
@@ -109,6 +117,13 @@ def test_bad_lines_by_number(line, message):
     assert caught.value.line == 3
     assert caught.value.file == "<StringIO>"
     assert str(caught.value).startswith(f"<StringIO>, line 3: {message}")
+    if "got" in message or "comma" in message:
+        assert str(caught.value) == f"<StringIO>, line 3: {message}"
+
+
+def test_commas_in_comments_separate_nothing():
+    found = by_number("1 2 # a,, b\n#,\n3,1 #,\n")
+    assert listed(found) == [(0, 1), (2, 0)]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +141,10 @@ def test_bad_lines_by_number(line, message):
         ("qid:9 D1 D2", "found 'qid:9', expected a query of the items, such as 'qid:1'"),
         ("qid:1 D1", "found 'qid:1 D1', expected 'better worse [weight]'; got 2 fields"),
         ("None D1", "found 'None', expected a document id of the items, such as 'D1', 'D2'"),
-        ("D1,D2", "found 'D1,D2', expected 'better worse [weight]'; got 1 fields"),
+        ("D1,D2", "found 'D1,D2', expected 'better worse [weight]'; got 1 field. Commas do not "
+         "separate document ids, blanks do"),
+        ("D1, D2", "found 'D1,', expected a document id of the items, such as 'D1', 'D2'. Commas "
+         "do not separate document ids, blanks do"),
     ],
 )  # fmt: skip
 def test_bad_lines_by_document(line, message):
@@ -138,7 +156,7 @@ def test_bad_lines_by_document(line, message):
 
 def test_without_query_ids():
     with pytest.raises(
-        FileFormatError, match=r"line 1: found 'D2', .* the items has once; .* 2 and 4"
+        FileFormatError, match=r"line 1: found 'D2', .* the items have once; .* 2 and 4"
     ):
         read_pairs(io.StringIO("D1 D2\n"), docids=DOCIDS)
     with pytest.raises(FileFormatError, match=r"line 1: found 'qid:1', .* have no query ids"):
@@ -161,6 +179,23 @@ def test_ids_and_items_have_to_match():
         by_number("a b\n", docids=["a", "b"], n_items=3)
     with pytest.raises(ValueError, match="qid has 1 ids and docids 2"):
         by_number("a b\n", docids=["a", "b"], qid=[1])
+
+
+def test_a_line_takes_no_longer_where_a_document_is_in_many_queries():
+    class Counted(list):
+        n_reads = 0
+
+        def __getitem__(self, at):
+            type(self).n_reads += 1
+            return super().__getitem__(at)
+
+    n = 300
+    queries = Counted(str(row // 2) for row in range(2 * n))
+    resolve = _ByDocument(["X", "Y"] * n, queries)
+    for query in range(n):
+        found = resolve([f"qid:{query}".encode(), b"Y", b"X"])
+        assert found == (2 * query + 1, 2 * query)
+    assert Counted.n_reads <= 2 * n  # every row once, however many lines there are
 
 
 ROWS = st.integers(0, 50)
@@ -189,6 +224,16 @@ def test_written_pairs_read_back(rows, weighted, data):
         np.testing.assert_array_equal(found.weight, weight)
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.int32, np.uint64])
+def test_the_largest_number_of_a_type_is_counted_from_1(kind):
+    largest = min(int(np.iinfo(kind).max), 2**53 - 1)
+    out = io.BytesIO()
+    write_pairs(out, Preferences(np.array([largest], kind), np.array([0], kind)))
+    assert out.getvalue() == f"{largest + 1} 1\n".encode()
+    out.seek(0)
+    assert listed(read_pairs(out)) == [(largest, 0)]
+
+
 def test_many_written_lines_keep_their_order(tmp_path, monkeypatch):
     monkeypatch.setattr("ranksvm.data.pair_files._LINES", 3)
     path = tmp_path / "pairs.gz"
@@ -205,6 +250,9 @@ def test_many_written_lines_keep_their_order(tmp_path, monkeypatch):
         ((np.empty(0, int), np.empty(0, int), None), "there are no pairs to write"),
         (([1, 0], [2, -1], None), "got 0 over -1 in pair 1"),
         (([1, 4], [2, 4], None), "got 4 over 4 in pair 1"),
+        (([1, 2**63 - 1], [2, 0], None), "better must hold row.*got 9223372036854775807 in pair 1"),
+        (([0], np.array([2**64 - 1], np.uint64), None), "worse .*got 18446744073709551615 in pair"),
+        (([0], [2**53], None), r"worse must hold row numbers below 2\^53"),
         (([1, 2], [2, 1], [1.0]), r"weight has shape \(1,\) for 2 pairs"),
         (([1, 2], [2, 1], [1.0, -1.0]), "weight must be finite and not neg.*got -1.0 in pair 1"),
         (([1, 2], [2, 1], [np.nan, 1.0]), "got nan in pair 0"),

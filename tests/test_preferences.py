@@ -34,6 +34,7 @@ from ranksvm.data.preferences import (
     positive_pairs,
 )
 from ranksvm.data.queries import QueryGroups
+from ranksvm.model_io import read_model
 from ranksvm.pairs.oracle import LOSSES, Hinge, PairLoss, SmoothedHinge, SumLoss
 from ranksvm.pairs.order import PairOrder
 from ranksvm.solvers.base import Array
@@ -733,3 +734,75 @@ def test_a_problem_without_any_pairs_is_refused() -> None:
     message = re.escape("no comparable pair to learn from (n_samples=3, queries=1)")
     with pytest.raises(ValueError, match=message):
         LinearProblem(X, np.zeros(3), QueryGroups.from_qid(None, 3), LinearSettings())
+
+
+# --- Costs, rounding, odd input ------------------------------------------------------------------
+
+
+def test_few_pairs_among_many_items_cost_what_few_items_cost():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 30)) * 10.0 ** rng.uniform(-2, 2, 30)
+    value = X @ (rng.standard_normal(30) / X.std(axis=0)) + rng.standard_normal(len(X))
+    first, second = rng.choice(len(X), size=(2, 200), replace=False)
+    better = np.where(value[first] > value[second], first, second)
+    worse = np.where(value[first] > value[second], second, first)
+    for layout in (np.asarray, sp.csr_array, sp.csc_array):
+        model = LinearRankSVM(1e3, tol=1e-6).fit_pairs(layout(X), better, worse)
+        rows = np.concatenate([better, worse])
+        few = LinearRankSVM(1e3, tol=1e-6)
+        few.fit_pairs(layout(X[rows]), np.arange(200), np.arange(200, 400))
+        np.testing.assert_allclose(model.objective_, few.objective_, rtol=3e-6)
+        assert model.n_products_ <= 1.5 * few.n_products_
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e6])
+def test_the_smoothed_hinge_certifies_features_with_an_offset(offset):
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((30, 4))
+        y, qid = X[:, 0] + rng.standard_normal(30), np.repeat([0, 1, 2], 10)
+        optimum = LinearRankSVM(10.0, loss="hinge", tol=1e-10).fit(X, y, qid)
+        model = LinearRankSVM(10.0, loss="hinge", solver="smoothed_newton", tol=1e-6)
+        model.fit(X + offset, y, qid)
+        s = X @ model.coef_
+        pair = (qid[:, None] == qid[None, :]) & (y[:, None] > y[None, :])
+        loss = np.maximum(0.0, 1.0 - s[:, None] + s[None, :])[pair].mean()
+        reached = 0.5 * model.coef_ @ model.coef_ + 10.0 * loss
+        assert reached - optimum.objective_ <= model.gap_ + 1e-9 * reached
+
+
+@pytest.mark.parametrize("weight", [1e-100, 1e160])
+def test_weights_of_any_size_keep_the_certificate(weight):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 3))
+    better, worse = np.arange(15), np.arange(15, 30)
+    model = LinearRankSVM(loss="hinge").fit_pairs(X, better, worse, weight=np.full(15, weight))
+    plain = LinearRankSVM(loss="hinge").fit_pairs(X, better, worse)
+    assert model.status_ == "converged"
+    np.testing.assert_allclose(model.objective_, plain.objective_, rtol=1e-3)
+
+
+def test_pairs_as_objects_and_as_masked_arrays():
+    X = np.eye(3)
+    plain = LinearRankSVM().fit_pairs(X, [0, 1], [1, 2])
+    objects = LinearRankSVM().fit_pairs(
+        X, np.array([0, 1], dtype=object), np.array([1, 2], dtype=object)
+    )
+    assert np.array_equal(plain.coef_, objects.coef_)
+    with pytest.raises(ValueError, match="masked"):
+        LinearRankSVM().fit_pairs(X, np.ma.array([0, 1], mask=[False, True]), [1, 2])
+
+
+def test_group_is_another_name_and_the_file_tells_of_the_pairs(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.standard_normal((12, 3)), rng.integers(0, 3, 12), np.repeat([0, 1], 6)
+    weight = [1.0, 0.0, 2.0]
+    models = [
+        LinearRankSVM().fit_pairs(X, [0, 1, 2], [7, 8, 9], weight=weight, y=y, **{name: qid})
+        for name in ("qid", "group")
+    ]
+    assert np.array_equal(models[0].coef_, models[1].coef_)
+    models[0].save(tmp_path / "m.safetensors")
+    assert read_model(tmp_path / "m.safetensors").facts["explicit_pairs"] == 2
+    with pytest.raises(ValueError, match="group is about the pairs"):
+        LinearRankSVM().fit_pairs(X, [0], [1], group=qid)

@@ -104,7 +104,7 @@ class RankObjective:
                 "numbers too large for float64: the scores reach "
                 f"{np.abs(point.scores).max():.3g} and the gradient {np.abs(risk_grad).max():.3g}. "
                 "Scale the features down (for example with sklearn.preprocessing.StandardScaler), "
-                "choose a smaller C, or smaller parameters of a kernel."
+                "choose a smaller C, smaller weights, or smaller parameters of a kernel."
             )
         bend = 2.0 * C * loss.dual_quadratic + u2
         reward = C * loss.dual_linear

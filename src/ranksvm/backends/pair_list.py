@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ranksvm import _core
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativePlan
-from ranksvm.data.preferences import Preferences, connected_items, positive_pairs
+from ranksvm.data.preferences import Preferences, components, positive_pairs
 from ranksvm.data.queries import QueryGroups
 
 __all__ = ["PairListBackend"]
@@ -39,7 +39,6 @@ class PairListBackend:
 
     def __init__(self, preferences: Preferences, n_items: int, *, n_threads: int = 1) -> None:
         better, worse, weight = positive_pairs(preferences)
-        self.groups: QueryGroups = connected_items(preferences, n_items)
         self.pairs: Sequence[int] = [len(better)]
         with np.errstate(over="ignore"):  # weights that overflow are refused
             total = float(len(better)) if weight is None else float(weight.sum())
@@ -47,7 +46,6 @@ class PairListBackend:
         self.pair_weights: Array = np.array([total])
         self._factor = 1.0
         self._weighted = weight is not None
-        self._share: Array = 1.0 / self.groups.sizes
         self._threads = n_threads
         self._list = _core.PairList(
             np.ascontiguousarray(better, dtype=np.int64),
@@ -56,6 +54,8 @@ class PairListBackend:
             n_items,
             n_threads,
         )
+        self.groups: QueryGroups = components(self._list, n_items)
+        self._share: Array = 1.0 / self.groups.sizes
 
     def set_query_weight(self, weight: Array) -> None:
         (self._factor,) = weight.tolist()

@@ -317,7 +317,7 @@ def explain(
     by: Annotated[By, typer.Option(help="What I and J are: numbers or document ids.")] = By.row,
     qid: Annotated[
         str | None,
-        typer.Option(help="Query of the documents, if several have them.", show_default=False),
+        typer.Option(help="Query of the documents, if several have both.", show_default=False),
     ] = None,
     json: Json = False,
     *,

@@ -29,6 +29,7 @@ __all__ = [
     "Items",
     "base_of",
     "check_finite",
+    "documents_of",
     "look_at",
     "only_one_stdin",
     "read_any_model",
@@ -87,6 +88,18 @@ class Items:
                 f"{self.source} has no column 'label'. Name the right one with --label-column."
             )
         return self.y
+
+
+def documents_of(items: Items, option: str) -> Sequence[str | None]:
+    """Return the document ids, or raise an error that names the option for row numbers."""
+    documents = items.documents()
+    if documents is None:
+        raise ValueError(
+            f"{items.source} has no document ids: LETOR text has them in comments (#docid = ...), "
+            "a table in the column 'docid' or that of --docid-column. Name items by row numbers "
+            f"({option} row)."
+        )
+    return documents
 
 
 def only_one_stdin(*paths: str | None) -> None:
@@ -272,23 +285,25 @@ def base_of(*records: ModelRecord) -> bool | None:
     return bases.pop() if bases else None
 
 
-def check_finite(items: Items) -> None:
-    """Refuse features that are missing or infinite."""
-    values = items.X.data if hasattr(items.X, "indptr") else items.X
+def check_finite(items: Items, rows: Sequence[int] | None = None) -> None:
+    """Refuse features that are missing or infinite, in all items or in some rows."""
+    X = items.X if rows is None else items.X[list(rows)]
+    values = X.data if hasattr(X, "indptr") else X
     bad = ~np.isfinite(values)
     if not bad.any():
         return
-    if hasattr(items.X, "indptr"):
+    if hasattr(X, "indptr"):
         at = int(np.argmax(bad))
-        row = int(np.searchsorted(items.X.indptr, at, side="right"))
-        column = int(items.X.indices[at])
+        row = int(np.searchsorted(X.indptr, at, side="right")) - 1
+        column = int(X.indices[at])
     else:
         row, column = (int(k) for k in np.unravel_index(int(np.argmax(bad)), values.shape))
-        row += 1
+    row = 1 + (row if rows is None else rows[row])
     number = column if items.zero_based else column + 1
     name = items.feature_names[column] if items.feature_names else str(number)
+    n_bad = int(bad.sum())
     raise ValueError(
-        f"{items.source} has {counted(int(bad.sum()), 'value')} that are missing or infinite, the "
-        f"first in item {row}, feature {name}. Fill them in; --missing zero does so for missing "
-        "ones."
+        f"{items.source} has {counted(n_bad, 'value')} that {'is' if n_bad == 1 else 'are'} "
+        f"missing or infinite, the first in item {row}, feature {name}. Fill them in; --missing "
+        "zero does so for missing ones."
     )

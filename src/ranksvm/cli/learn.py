@@ -12,7 +12,7 @@ import numpy as np
 from ranksvm._checks import check_positive
 from ranksvm._vectors import Array
 from ranksvm.cli.factor_options import FactorOptions
-from ranksvm.cli.inputs import Items, check_finite, only_one_stdin, read_items
+from ranksvm.cli.inputs import Items, check_finite, documents_of, only_one_stdin, read_items
 from ranksvm.cli.judge import check_metrics, default_metrics, judge
 from ranksvm.cli.kernel_options import KernelOptions
 from ranksvm.cli.models import finish, fit_items, make_model, make_record, make_settings
@@ -21,8 +21,9 @@ from ranksvm.cli.output import UsageProblem, as_usage, counted, note, number, sh
 from ranksvm.cli.pair_options import PairOptions
 from ranksvm.cli.scoring import aligned_columns, score_items
 from ranksvm.cli.write import check_output, is_stdout, is_svmrank, write_record
-from ranksvm.data.preferences import Preferences, count_contradictions
+from ranksvm.data.preferences import Preferences, count_contradictions, positive_pairs
 from ranksvm.data.queries import QueryGroups
+from ranksvm.data.sources import name_of
 
 __all__ = ["ModelOptions", "check_outputs", "train"]
 
@@ -86,6 +87,9 @@ def train(
         C, reduction = from_svmrank_c(c, groups, utility, loss=loss)
         settings = replace(settings, C=C, reduction=reduction)
     rules = conventions or "standard"
+    if held_out is not None:  # what cannot be judged is an error before the work
+        check_finite(held_out)
+        judge(held_out.labels, np.zeros(len(held_out.labels)), held_out.qid, metrics, rules)
     decides, solving = None, {}
     if wanted.factors.patience is not None and held_out is not None:
         decides = metrics[0] if metrics else default_metrics(held_out.labels)[0]
@@ -96,7 +100,8 @@ def train(
     )
     seconds = time.perf_counter() - began
     fit, model = trained.fit, make_model(trained)
-    given = {} if preferences is None else {"explicit_pairs": len(preferences.better)}
+    n_explicit = 0 if preferences is None else len(positive_pairs(preferences).better)
+    given = {} if preferences is None else {"explicit_pairs": n_explicit}
     record = make_record(items, trained, model, given)
     if output is not None:
         write_record(output, record)
@@ -107,7 +112,7 @@ def train(
     report = {
         "data": {
             **describe(items, groups, fit.n_pairs),
-            "explicit_pairs": 0 if preferences is None else len(preferences.better),
+            "explicit_pairs": n_explicit,
             "labels": utility is not None,
         },
         "settings": asdict(settings),
@@ -157,22 +162,17 @@ def _read_preferences(path: str, by_document: bool, items: Items) -> Preferences
 
     options: dict[str, Any] = {}
     if by_document:
-        documents = items.documents()
-        if documents is None:
-            raise ValueError(
-                f"{items.source} has no document ids: LETOR text has them in comments "
-                "(#docid = ...), a table in the column 'docid' or that of --docid-column. Name "
-                "items by row numbers (--pairs-by row)."
-            )
-        options = {"docids": documents, "qid": items.qid}
+        options = {"docids": documents_of(items, "--pairs-by"), "qid": items.qid}
     preferences = read_pairs(path, n_items=items.X.shape[0], **options)
     if preferences.weight is not None and not preferences.weight.any():
-        raise ValueError(f"{path}: all pairs have weight zero, so there is nothing to learn from")
+        raise ValueError(
+            f"{name_of(path)}: all pairs have weight zero, so there is nothing to learn from"
+        )
     n_contradictions = count_contradictions(preferences)
     if n_contradictions:
         note(
-            f"warning: {path} prefers {counted(n_contradictions, 'pair')} of items both ways; "
-            "both count"
+            f"warning: {name_of(path)} prefers {counted(n_contradictions, 'pair')} of items both "
+            "ways; both count"
         )
     return preferences
 
@@ -184,7 +184,6 @@ def _validation(
     from ranksvm.maps.matrix import MatrixMap
     from ranksvm.metrics import parse_metric
 
-    check_finite(held_out)
     n_features = int(items.X.shape[1])
     sparse = hasattr(items.X, "indptr")
     X = aligned_columns(held_out, items.feature_names, n_features, "training set", sparse=sparse)
@@ -230,7 +229,8 @@ def show_training(report: Mapping[str, Any], *, to_stderr: bool) -> None:
         f"{data['source']}: {counted(data['items'], 'item')}, "
         f"{counted(data['queries'], 'query')}, {counted(data['features'], 'feature')}, "
         f"{_told_pairs(data)}",
-        f"{_LOSS[settings['loss']]}, {_REDUCTION[settings['reduction']]}, C = {settings['C']:.6g}",
+        f"{_LOSS[settings['loss']]}, {_told_reduction(settings['reduction'], data)}, "
+        f"C = {settings['C']:.6g}",
         *([_told_kernel(report)] if "kernel" in settings else []),
         *([_told_factors(report)] if "n_factors" in settings else []),
         f"objective {report['objective']:.8g}, certified relative gap "
@@ -258,6 +258,14 @@ def _told_pairs(data: Mapping[str, Any]) -> str:
         return counted(data["explicit_pairs"], "explicit pair")
     explicit = f", {data['explicit_pairs']:,} of them explicit" if data["explicit_pairs"] else ""
     return counted(data["pairs"], "pair") + explicit
+
+
+def _told_reduction(reduction: str, data: Mapping[str, Any]) -> str:
+    if reduction != "query_mean" or not data["explicit_pairs"]:
+        return _REDUCTION[reduction]
+    if not data["labels"]:  # all listed pairs count as one query
+        return _REDUCTION["mean"]
+    return f"{_REDUCTION[reduction]}, of which the explicit pairs are one"
 
 
 def _told_factors(report: Mapping[str, Any]) -> str:

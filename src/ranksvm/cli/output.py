@@ -111,13 +111,26 @@ def _failed(message: str, code: int, *, debug: bool) -> int:
     return code
 
 
+# What stands around a word of the library that is not part of something else.
+_BEFORE, _AFTER = r"(?<![\w./\\'\"=-])", r"(?!\.?[\w/\\'\"=-])"
 # How the library calls what options of the command line do.
 _OPTIONS: dict[str, str | Callable[[re.Match[str]], str]] = {
     r"\bzero_based=True": "--zero-based",
     r"\bqid='ignore'": "--ignore-qid",
-    r"\b(missing|duplicates|approximation|dtype|init)='(\w+)'": r"--\1 \2",
+    r"\b(missing|duplicates|approximation|dtype|init|loss|solver|optimizer)='(\w+)'"
+    r"(?: or '(\w+)')?": lambda found: (
+        f"--{found[1]} {found[2]}" + (f" or {found[3]}" if found[3] else "")
+    ),
+    r"\bn_(restarts|factors)=": r"--\1 ",
     r"\bn_(restarts|factors)\b": r"--\1",
     r"\binit_scale\b": "--init-scale",
+    # Words that are no names everywhere: not in a path or in quotes, nor after "--".
+    rf"{_BEFORE}(tol|patience)=": r"--\1 ",
+    rf"{_BEFORE}(tol|patience){_AFTER}": r"--\1",
+    rf"{_BEFORE}max_iter=": "--max-iter ",
+    rf"{_BEFORE}max_iter{_AFTER}": "--max-iter",
+    rf"{_BEFORE}random_state{_AFTER}": "--seed",
+    rf"{_BEFORE}optimizer{_AFTER}(?! ')": "--optimizer",
     r"\bapproximation=None": "no --approximation",
     r"\bn_components=": "--components ",
     r"\bn_components\b": "--components",

@@ -45,7 +45,11 @@ def pair_options(
     ] = None,
     with_labels: Annotated[
         bool,
-        typer.Option("--with-labels", help="Learn from the labels as well.", **_OF_PAIRS),
+        typer.Option(
+            "--with-labels",
+            help="Learn from the labels as well; pairs that contradict them count, too.",
+            **_OF_PAIRS,
+        ),
     ] = False,
 ) -> PairOptions:
     """Options of train, about explicit preferences."""

@@ -34,6 +34,7 @@ pairs are for pages in varied order, and ``eta`` is for ``over="others"``.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from numbers import Real
 from typing import Any, Literal, NamedTuple
@@ -50,8 +51,10 @@ __all__ = ["clicks_to_pairs", "simulate_clicks"]
 
 Seed = int | np.random.Generator | None
 
-# Pairs that are listed before equal ones are merged; some 200 MB of scratch memory.
-_PAIRS_AT_A_TIME = 4_000_000
+# Pairs that are listed before equal ones are merged, which takes some 100 bytes for each of them.
+# Merging what is left needs four times the memory of the result at the end, so that this number
+# decides about the peak only where pairs repeat.
+_PAIRS_AT_A_TIME = 2_000_000
 
 
 def clicks_to_pairs(
@@ -137,8 +140,7 @@ def clicks_to_pairs(
 
 
 def _check_weighting(eta: float | None, max_weight: float | None) -> None:
-    fine = isinstance(eta, Real) and not isinstance(eta, bool) and 0.0 <= float(eta) < np.inf
-    if eta is not None and not fine:
+    if eta is not None and not _is_number(eta):
         raise ValueError(f"eta must be a finite number >= 0, or None; got {eta!r}")
     if max_weight is None:
         return
@@ -149,6 +151,12 @@ def _check_weighting(eta: float | None, max_weight: float | None) -> None:
         raise ValueError(
             f"max_weight must be at least 1, the weight of the first position; got {max_weight!r}"
         )
+
+
+def _is_number(value: Any, most: float = sys.float_info.max) -> bool:
+    """Whether it is a number from 0 to ``most``; True and False are none."""
+    is_real = isinstance(value, Real) and not isinstance(value, bool)
+    return is_real and bool(0.0 <= value <= most)
 
 
 class _Candidates(NamedTuple):
@@ -196,6 +204,10 @@ class _Counts(NamedTuple):
     level: Rows
     times: Rows
 
+    def with_(self, other: _Counts) -> _Counts:
+        """Return both, one after the other."""
+        return _Counts(*map(np.concatenate, zip(self, other, strict=True)))
+
     def merged(self) -> _Counts:
         """Add equal ones up, in ascending order."""
         order = np.lexsort((self.level, self.pair))
@@ -218,14 +230,21 @@ def _merged(
 
     They are counted by weight, in whole numbers, and only then added: the order of the log leaves
     no trace in the rounding.
+
+    Parts are merged as they come, so that each is at least twice as long as the next: a pair is
+    sorted O(log n_parts) times, and all parts together are less than twice as long as the first.
     """
     distinct, code = np.unique(rows, return_inverse=True)
     n_rows = max(1, len(distinct))
-    parts = [_Counts(*(np.empty(0, dtype=np.int64),) * 3)]
+    parts: list[_Counts] = []
     for better, worse in pairs:
         keys = code[better] * n_rows + code[worse]
         parts.append(_Counts(keys, level[better], np.ones_like(keys)).merged())
-    pair, levels, times = _Counts(*map(np.concatenate, zip(*parts, strict=True))).merged()
+        while len(parts) > 1 and len(parts[-2].pair) < 2 * len(parts[-1].pair):
+            parts.append(parts.pop().with_(parts.pop()).merged())
+    while len(parts) > 1:
+        parts.append(parts.pop().with_(parts.pop()).merged())
+    pair, levels, times = parts.pop()
     begin = np.flatnonzero(np.diff(pair, prepend=-1))
     total = np.add.reduceat(times * weight[levels], begin) if len(begin) else np.empty(0)
     pair = pair[begin]
@@ -327,13 +346,11 @@ def simulate_clicks(
     check_positive("n_impressions", n_impressions, integer=True)
     if depth is not None:
         check_positive("depth", depth, integer=True)
-    for name, value, most in (
-        ("eta", eta, np.inf),
-        ("noise", noise, 1.0),
-        ("shuffle", shuffle, np.inf),
-    ):
-        if not isinstance(value, Real) or not 0.0 <= value <= most or value == np.inf:
-            raise ValueError(f"{name} must be a finite number in [0, {most}]; got {value!r}")
+    if not _is_number(noise, 1.0):
+        raise ValueError(f"noise must be a probability, a number in [0, 1]; got {noise!r}")
+    for name, value in (("eta", eta), ("shuffle", shuffle)):
+        if not _is_number(value):
+            raise ValueError(f"{name} must be a finite number >= 0; got {value!r}")
     groups = QueryGroups.from_qid(qid, len(shown))
     rng = np.random.default_rng(random_state)
 
@@ -341,7 +358,8 @@ def simulate_clicks(
     row = np.tile(np.arange(len(shown)), n_impressions)
     score = shown[row]
     if shuffle:
-        score = score + shuffle * rng.gumbel(size=len(score))
+        scale = max(1.0, float(shuffle))  # keeps the larger of the two from overflowing
+        score = score / scale + (shuffle / scale) * rng.gumbel(size=len(score))
     order = np.lexsort((-score, session))
     session, row = session[order], row[order]
     position = 1 + np.arange(len(row)) - np.searchsorted(session, session)

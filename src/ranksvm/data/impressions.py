@@ -28,6 +28,7 @@ Rows = NDArray[np.int64]
 Items = tuple[ArrayLike | None, ArrayLike]
 
 _LARGEST_WHOLE = 2**53  # floats hold every whole number up to here
+_MOST_SHOWN = 60  # characters of a value, in messages
 
 
 class Impressions(NamedTuple):
@@ -129,12 +130,18 @@ def _columns(impressions: Any, names: Mapping[str, str]) -> dict[str, NDArray[An
     from ranksvm.data.frames import frame_columns, is_frame, split_frame
 
     is_mapping = isinstance(impressions, Mapping)
-    if not is_mapping and not is_frame(impressions):
-        raise TypeError(
-            "impressions must be a frame (pandas, polars, Arrow) or a mapping of names to arrays; "
-            f"got {type(impressions).__name__}"
-        )
-    there = list(impressions) if is_mapping else frame_columns(impressions)
+    try:
+        if not is_mapping and not is_frame(impressions):
+            raise TypeError(
+                "impressions must be a frame (pandas, polars, Arrow) or a mapping of names to "
+                f"arrays; got {type(impressions).__name__}"
+            )
+        there = list(impressions) if is_mapping else frame_columns(impressions)
+    except ValueError as error:
+        raise ValueError(
+            f"impressions must have columns of different names ({' '.join(str(error).split())}). "
+            "Drop or rename those that are there twice"
+        ) from None
     for argument, name in names.items():
         if there.count(name) != 1:
             raise ValueError(
@@ -164,34 +171,45 @@ def _as_array(values: Any) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def _as_numbers(column: NDArray[Any]) -> NDArray[Any]:
+def _as_numbers(column: NDArray[Any], *, booleans: bool) -> NDArray[Any]:
     """Return the column as numbers, NaN where it has something else."""
-    if column.dtype.kind in "biuf":
+    if column.dtype.kind in ("biuf" if booleans else "iuf"):
         return column
-    values = (float(v) if isinstance(v, Real | np.bool_) else np.nan for v in column.tolist())
-    return np.fromiter(values, dtype=np.float64, count=len(column))
+
+    def number(value: Any) -> float:
+        is_boolean = isinstance(value, bool | np.bool_)
+        return float(value) if (booleans if is_boolean else isinstance(value, Real)) else np.nan
+
+    return np.fromiter(map(number, column.tolist()), dtype=np.float64, count=len(column))
+
+
+def _shown(value: Any) -> str:
+    """Return how a value is written in Python, so that text and numbers look different."""
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
 def _whole_numbers(column: NDArray[Any], name: str, smallest: int, what: str) -> Rows:
-    numbers = _as_numbers(column)
+    numbers = _as_numbers(column, booleans=False)
     wrong = ~((numbers >= smallest) & (numbers <= _LARGEST_WHOLE))  # also NaN
-    wrong |= (numbers != np.rint(numbers)) if numbers.dtype.kind == "f" else column.dtype == bool
+    if numbers.dtype.kind == "f":
+        wrong |= numbers != np.rint(numbers)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ValueError(
-            f"{name} must hold {what}; got {column[row]!s} in row {row} "
+            f"{name} must hold {what}; got {_shown(column[row])} in row {row} "
             f"({int(wrong.sum())} such rows)"
         )
     return numbers.astype(np.int64)
 
 
 def _clicks(column: NDArray[Any], name: str) -> NDArray[np.bool_]:
-    numbers = _as_numbers(column)
+    numbers = _as_numbers(column, booleans=True)
     wrong = (numbers != 0) & (numbers != 1)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ValueError(
-            f"{name} must hold booleans, or 0 and 1; got {column[row]!s} in row {row} "
+            f"{name} must hold booleans, or 0 and 1; got {_shown(column[row])} in row {row} "
             f"({int(wrong.sum())} such rows). Of a column of counts, pass whether they are > 0"
         )
     return numbers.astype(bool)
@@ -208,7 +226,7 @@ def _numbered(column: NDArray[Any], name: str) -> _Numbered:
         numbers = (ids.setdefault(value, len(ids)) for value in column.tolist())
         code = np.fromiter(numbers, dtype=np.int64, count=len(column))
     except TypeError as error:
-        raise ValueError(f"{name} must hold ids such as integers or strings: {error}") from None
+        raise _no_ids(name, error) from None
     for value, number in ids.items():
         if _is_missing(value):
             row = int(np.argmax(code == number))
@@ -216,6 +234,10 @@ def _numbered(column: NDArray[Any], name: str) -> _Numbered:
                 f"{name} is missing in row {row}: got {value!r}. Drop such rows or fill them in"
             )
     return _Numbered(code, ids)
+
+
+def _no_ids(name: str, error: TypeError) -> ValueError:
+    return ValueError(f"{name} must hold ids such as integers or strings: {error}")
 
 
 def _is_missing(value: Any) -> bool:
@@ -277,7 +299,7 @@ def _item_keys(items: Items, queries: _Numbered, documents: _Numbered) -> tuple[
     ids = _as_array(docid)
     if ids.ndim != 1:
         raise ValueError(f"docid of items must be one-dimensional; got shape {ids.shape}")
-    code = _looked_up(ids, documents.ids)
+    code = _looked_up("docid of items", ids, documents.ids)
     if qid is None:
         return code, documents.code
     query = _as_array(qid)
@@ -286,14 +308,17 @@ def _item_keys(items: Items, queries: _Numbered, documents: _Numbered) -> tuple[
             f"items must have one query and one document id per row of X; got shapes {query.shape} "
             f"and {ids.shape}"
         )
-    query_code = _looked_up(query, queries.ids)
+    query_code = _looked_up("qid of items", query, queries.ids)
     n_documents = max(1, len(documents.ids))
     keys = np.where((code < 0) | (query_code < 0), -1, query_code * n_documents + code)
     return keys, queries.code * n_documents + documents.code
 
 
-def _looked_up(values: NDArray[Any], ids: dict[Any, int]) -> Rows:
-    return np.fromiter((ids.get(v, -1) for v in values.tolist()), np.int64, len(values))
+def _looked_up(name: str, values: NDArray[Any], ids: dict[Any, int]) -> Rows:
+    try:
+        return np.fromiter((ids.get(v, -1) for v in values.tolist()), np.int64, len(values))
+    except TypeError as error:
+        raise _no_ids(name, error) from None
 
 
 def _other_types(columns: Mapping[str, NDArray[Any]], items: Items) -> str:
@@ -301,7 +326,8 @@ def _other_types(columns: Mapping[str, NDArray[Any]], items: Items) -> str:
     for what, theirs in zip(("query", "document"), items, strict=True):
         here, there = _types(columns[what]), set() if theirs is None else _types(theirs)
         if here and there and ("str" in here) != ("str" in there):
-            return f"; {what} ids are {', '.join(here)} there and {', '.join(there)} in items"
+            log_has, items_have = (", ".join(sorted(types)) for types in (here, there))
+            return f"; {what} ids are {log_has} there and {items_have} in items"
     return ""
 
 

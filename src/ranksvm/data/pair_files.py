@@ -10,8 +10,10 @@ One line per pair, the better item first:
     GX029-35-5894638 GX008-86-4444840              by document id
     qid:10032 GX029-35-5894638 GX008-86-4444840    of this query
 
-Fields are separated by blanks or tabs, row numbers by commas as well.  A field that starts with
-``#`` begins a comment; empty lines are skipped.
+Fields are separated by blanks or tabs, row numbers by commas as well; between two commas there has
+to be something.  A field that starts with ``#`` begins a comment; empty lines are skipped.  So an
+id that starts with ``#`` or holds blanks cannot be named, nor one that starts with ``qid:`` at the
+beginning of a line.
 
 Rows are counted from 1 here, as lines of a file are, and from 0 in :class:`Preferences`, as rows of
 an array are.  A document that is in several rows, because several queries have it, stands for the
@@ -21,6 +23,7 @@ row of the query that the line names, or else of the one query that has both doc
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
@@ -36,9 +39,15 @@ __all__ = ["read_pairs", "write_pairs"]
 # Rows of the better and the worse item; a function of the fields of a line that name them.
 _Resolve = Callable[[list[bytes]], tuple[int, int]]
 
+# A comment begins where a field could: after a blank, or, among row numbers, after a comma.
+_COMMENT = re.compile(rb"(?<!\S)#")
+_COMMENT_OR_COMMA = re.compile(rb"(?<![^\s,])#")
+_EMPTY_FIELD = re.compile(rb"(?:^|,)\s*(?=,|$)")
 _COMMAS_TO_BLANKS = bytes.maketrans(b",", b" ")
 _QID = b"qid:"
 _USE_NUMBERS = "Name the items by row number instead"
+# Rows beyond this are no rows of an array.
+_MOST_ROWS = 2**53
 _SHOWN = 60
 _NAMED = 3
 # Lines that are put together before they are written.
@@ -78,9 +87,9 @@ def read_pairs(
         an item with itself, a weight that is negative or not finite, or a file without pairs.
     """
     file = name_of(source)
-    resolve: _Resolve = _by_number(n_items)
+    split, resolve = _split_numbers, _by_number(n_items)
     if docids is not None:
-        resolve = _ByDocument(*_item_ids(docids, qid, n_items))
+        split, resolve = _split_ids, _ByDocument(*_item_ids(docids, qid, n_items))
     better: list[int] = []
     worse: list[int] = []
     weights: list[float] = []
@@ -89,13 +98,9 @@ def read_pairs(
     try:
         for block in text_blocks(source, background=True):
             text = bytes(memoryview(block.text)[: block.size])
-            if docids is None:
-                text = text.translate(_COMMAS_TO_BLANKS)
             for line in text.split(b"\n")[:-1]:
                 number += 1
-                fields = line.split()
-                if b"#" in line:
-                    fields = _without_comment(fields)
+                fields = split(line)
                 if not fields:
                     continue
                 n_names = 3 if fields[0].startswith(_QID) else 2
@@ -103,9 +108,9 @@ def read_pairs(
                 if len(fields) == n_names + 1:
                     weight, weighted = _weight(fields.pop()), True
                 elif len(fields) != n_names:
-                    raise _Unfit(
-                        line, f"expected 'better worse [weight]'; got {len(fields)} fields"
-                    )
+                    n, hint = len(fields), "" if docids is None else _about_commas(line)
+                    got = f"{n} field{'s' * (n != 1)}"
+                    raise _Unfit(line, f"expected 'better worse [weight]'; got {got}{hint}")
                 i, j = resolve(fields)
                 better.append(i)
                 worse.append(j)
@@ -135,13 +140,14 @@ def write_pairs(target: Target, preferences: Preferences) -> None:
     Raises
     ------
     ValueError
-        Arrays of different lengths, row numbers below 0, a pair of an item with itself, weights
-        that are negative or not finite, or no pairs.  Nothing has been written then.
+        Arrays of different lengths, row numbers below 0 or from 2^53 on, a pair of an item with
+        itself, weights that are negative or not finite, or no pairs.  Nothing has been written
+        then.
     """
     better, worse = (np.asarray(rows) for rows in preferences[:2])
     weight = None if preferences.weight is None else np.asarray(preferences.weight, np.float64)
     _check_writable(better, worse, weight)
-    columns = [(better + 1).tolist(), (worse + 1).tolist()]
+    columns = [(rows.astype(np.int64) + 1).tolist() for rows in (better, worse)]
     if weight is not None:
         columns.append(weight.tolist())
     lines = (" ".join(map(repr, values)) for values in zip(*columns, strict=True))
@@ -162,6 +168,13 @@ def _check_writable(
         )
     if not len(better):
         raise ValueError("there are no pairs to write")
+    for name, rows in (("better", better), ("worse", worse)):
+        at = int(np.argmax(rows))
+        if int(rows[at]) >= _MOST_ROWS:
+            raise ValueError(
+                f"{name} must hold row numbers below 2^53, as those of arrays are; got {rows[at]} "
+                f"in pair {at}"
+            )
     wrong = (better < 0) | (worse < 0) | (better == worse)
     if wrong.any():
         at = int(np.argmax(wrong))
@@ -194,11 +207,24 @@ def _shown(field: bytes) -> str:
     return repr(text[:_SHOWN]) + ("..." if len(text) > _SHOWN else "")
 
 
-def _without_comment(fields: list[bytes]) -> list[bytes]:
-    for at, field in enumerate(fields):
-        if field.startswith(b"#"):
-            return fields[:at]
-    return fields
+def _split_ids(line: bytes) -> list[bytes]:
+    if b"#" in line:
+        line = _COMMENT.split(line, 1)[0]
+    return line.split()
+
+
+def _split_numbers(line: bytes) -> list[bytes]:
+    if b"#" in line:
+        line = _COMMENT_OR_COMMA.split(line, 1)[0]
+    if b"," in line:
+        if _EMPTY_FIELD.search(line):
+            raise _Unfit(line, "expected a number before and after every comma")
+        line = line.translate(_COMMAS_TO_BLANKS)
+    return line.split()
+
+
+def _about_commas(text: bytes) -> str:
+    return ". Commas do not separate document ids, blanks do" if b"," in text else ""
 
 
 def _weight(field: bytes) -> float:
@@ -215,7 +241,7 @@ def _weight(field: bytes) -> float:
 
 
 def _by_number(n_items: int | None) -> _Resolve:
-    largest = 2**53 if n_items is None else n_items
+    largest = _MOST_ROWS if n_items is None else n_items
 
     def row(field: bytes) -> int:
         # Nineteen digits are beyond any number of rows; more would only take long to convert.
@@ -263,12 +289,17 @@ def _item_ids(
 
 
 class _ByDocument:
-    """Find rows by document id, and by query where a document is in several rows."""
+    """Find rows by document id, and by query where a document is in several rows.
+
+    The rows of a document are sorted by query when the first line asks for it: a line takes no
+    longer where a document is in many queries.
+    """
 
     def __init__(self, documents: Sequence[str | None], queries: Sequence[str] | None) -> None:
         self._query_of = [""] * len(documents) if queries is None else queries
         self._names = None if queries is None else frozenset(queries)
         self._rows: dict[bytes, list[int]] = {}
+        self._by_query: dict[bytes, dict[str, list[int]]] = {}
         for row, document in enumerate(documents):
             if document is not None:
                 key = document.encode("utf-8", "surrogateescape")
@@ -284,14 +315,27 @@ class _ByDocument:
         elif len(candidates[0]) == len(candidates[1]) == 1:
             return candidates[0][0], candidates[1][0]
         else:
-            query = self._shared(better + b" " + worse, *candidates)
-        return self._row(better, candidates[0], query), self._row(worse, candidates[1], query)
+            query = self._shared(better, worse)
+        return self._row(better, query), self._row(worse, query)
 
     def _candidates(self, field: bytes) -> list[int]:
         found = self._rows.get(field)
         if found is None:
             some = ", ".join(repr(key.decode("utf-8", "replace")) for key in islice(self._rows, 2))
-            raise _Unfit(field, f"expected a document id of the items, such as {some or 'none'}")
+            raise _Unfit(
+                field,
+                f"expected a document id of the items, such as {some or 'none'}"
+                f"{_about_commas(field)}",
+            )
+        return found
+
+    def _queries(self, document: bytes) -> dict[str, list[int]]:
+        """Rows of a document by their query."""
+        found = self._by_query.get(document)
+        if found is None:
+            found = self._by_query[document] = {}
+            for row in self._rows[document]:
+                found.setdefault(self._query_of[row], []).append(row)
         return found
 
     def _named(self, field: bytes) -> str:
@@ -302,26 +346,25 @@ class _ByDocument:
             raise _Unfit(field, f"expected a query of the items, such as 'qid:{self._query_of[0]}'")
         return query
 
-    def _shared(self, fields: bytes, better: list[int], worse: list[int]) -> str:
-        both = {self._query_of[row] for row in better} & {self._query_of[row] for row in worse}
+    def _shared(self, better: bytes, worse: bytes) -> str:
+        both = self._queries(better).keys() & self._queries(worse).keys()
         if len(both) != 1:
             what = "no query has both"
             if both:
                 some = ", ".join(sorted(both)[:_NAMED])
                 what = f"{len(both)} queries have both: {some}{', ...' * (len(both) > _NAMED)}"
             raise _Unfit(
-                fields,
+                better + b" " + worse,
                 f"expected documents that exactly one query has; {what}. "
                 + ("Start the line with 'qid:' and the query" if both else _USE_NUMBERS),
             )
         return both.pop()
 
-    def _row(self, field: bytes, rows: list[int], query: str) -> int:
-        query_of = self._query_of
-        found = [row for row in rows if query_of[row] == query]
+    def _row(self, field: bytes, query: str) -> int:
+        found = self._queries(field).get(query, [])
         if len(found) != 1:
-            place = f"query {query}" if query else "the items"
+            who = f"query {query} has" if query else "the items have"
             numbers = " and ".join(str(row + 1) for row in found[:2])
             what = f"it is in rows {numbers}. {_USE_NUMBERS}" if found else "it is not there"
-            raise _Unfit(field, f"expected a document that {place} has once; {what}")
+            raise _Unfit(field, f"expected a document that {who} once; {what}")
         return found[0]

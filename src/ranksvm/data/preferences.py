@@ -7,6 +7,7 @@ are never compared, as those of different queries are not.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from ranksvm.data.queries import QueryGroups
 __all__ = [
     "Preferences",
     "check_preferences",
+    "components",
     "connected_items",
     "count_contradictions",
     "paired_items",
@@ -117,8 +119,14 @@ def connected_items(preferences: Preferences, n_items: int) -> QueryGroups:
         The connected components.  Items without a pair, which are compared with nothing, share one
         group.
     """
-    first = _pair_list(preferences, n_items).connected(1)
-    first[~paired_items(preferences, n_items)] = -1
+    return components(_pair_list(preferences, n_items), n_items)
+
+
+def components(pairs: _core.PairList, n_items: int) -> QueryGroups:
+    """Return the connected components of a native list of pairs; see :func:`connected_items`."""
+    first = pairs.connected(1)
+    alone = np.bincount(first, minlength=n_items)[first] == 1  # a component has two items at least
+    first[alone] = -1
     return QueryGroups.from_qid(first, n_items)
 
 
@@ -158,8 +166,13 @@ def _as_rows(name: str, values: ArrayLike, n_items: int) -> NDArray[np.int64]:
             f"{name} must be one-dimensional, one row number per pair; got shape {array.shape}. "
             f"{how}"
         )
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        pair = int(np.argmax(np.ma.getmaskarray(values)))
+        raise ValueError(f"{name} has no row number in pair {pair}: it is masked. {how}")
     if not array.size:
         return np.empty(0, dtype=np.int64)
+    if array.dtype == object and all(isinstance(value, Integral) for value in array):
+        array = np.array([int(value) for value in array])
     if array.dtype.kind not in "iuf":
         raise ValueError(f"{name} must hold row numbers; got values of type {array.dtype}. {how}")
     if array.dtype.kind == "f":

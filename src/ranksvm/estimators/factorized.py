@@ -63,7 +63,8 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
         above the global optimum.
     n_restarts : int, default=1
         Descents from different starts; they share the threads, and the best is kept: the one with
-        the highest score on ``eval_set`` or, without one, with the lowest objective.
+        the highest score on ``eval_set`` or, without one, with the lowest objective.  For
+        ``init="random"``.
     init : {"random", "linear"}, default="random"
         "linear" begins at the multipliers of the linear machine, factorised.
     init_scale : float, default=0.1
@@ -181,7 +182,8 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
         X, y, qid, group, sample_weight, query_weight
             As for :meth:`ranksvm.LinearRankSVM.fit`.
         eval_set : tuple (X, y) or (X, y, qid), or None, default=None
-            Items to stop early on: the model is that of the iteration with the best score on them.
+            Items to stop early on: the model is that of the iteration with the best score on them,
+            the random start left out.
             In a frame, strings name columns, as for ``X``.
         eval_metric : callable or None, default=None
             Called as ``eval_metric(y, scores, qid)`` on ``eval_set``; large is good.  None is
@@ -209,11 +211,17 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
         self, eval_set: Sequence[Any], metric: EvalMetric | None
     ) -> Callable[[Array], float]:
         """Return the function from weights to the score on a validation set."""
-        if not isinstance(eval_set, list | tuple) or len(eval_set) not in (2, 3):
+        fine = isinstance(eval_set, list | tuple) and len(eval_set) in (2, 3)
+        if not fine or isinstance(eval_set[0], tuple):
             size = f" of {len(eval_set)}" if isinstance(eval_set, list | tuple) else ""
             raise ValueError(
-                "eval_set must be a tuple (X, y) or (X, y, qid); got a "
+                "eval_set must be one tuple (X, y) or (X, y, qid); got a "
                 f"{type(eval_set).__name__}{size}"
+            )
+        if metric is not None and not callable(metric):
+            raise ValueError(
+                "eval_metric must be callable as eval_metric(y, scores, qid), for example one made "
+                f"of a function of ranksvm.metrics; got {metric!r}"
             )
         X, y, qid = (*eval_set, None)[:3]
         X, columns = split_frame(X, y=y, qid=qid)

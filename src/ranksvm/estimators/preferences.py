@@ -13,7 +13,11 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from ranksvm.data.preferences import check_preferences, count_contradictions
+from ranksvm.data.preferences import (
+    check_preferences,
+    count_contradictions,
+    positive_pairs,
+)
 from ranksvm.data.queries import QueryGroups
 from ranksvm.estimators.base import PairData
 from ranksvm.estimators.certified import CertifiedRanker
@@ -34,13 +38,15 @@ class PreferenceRanker(CertifiedRanker):
         weight: ArrayLike | None = None,
         y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         query_weight: Any = None,
         callback: Callable[[TraceRow, Array], Any] | None = None,
     ) -> Self:
         """Learn from pairs of items, of which one is the better; alone, or beside utilities.
 
-        An evaluation costs O(n_pairs), beside what the utilities cost.
+        An evaluation costs O(n_pairs) and two products with X (with the rows that are in a pair,
+        if these are half of X at most), beside what the utilities cost.
 
         Parameters
         ----------
@@ -49,7 +55,8 @@ class PreferenceRanker(CertifiedRanker):
         better, worse : array-like of shape (n_pairs,)
             Row numbers of X, from 0: ``better[p]`` should be ranked above ``worse[p]``.  Any two
             rows, inside a query or across.  A pair may come several times, and pairs may
-            contradict each other: then there is a warning that counts them.
+            contradict each other: then there is a warning that counts them (among the given pairs;
+            what utilities say is not looked at).
         weight : array-like of shape (n_pairs,) or None, default=None
             Weight of each pair; None: 1.
         y : array-like of shape (n_items,), str or None, default=None
@@ -57,6 +64,8 @@ class PreferenceRanker(CertifiedRanker):
             ``fit``.  None: there are the given pairs only.
         qid : array-like of shape (n_items,), str or None, default=None
             Query of each item, for the pairs of the utilities.
+        group : array-like of shape (n_items,), str or None, default=None
+            Another name for ``qid``.
         sample_weight : array-like of shape (n_items,), str or None, default=None
             Weight of each item in the pairs of the utilities; the given pairs have their own.
         query_weight : array-like of shape (n_queries,), mapping or None, default=None
@@ -87,7 +96,9 @@ class PreferenceRanker(CertifiedRanker):
         """
         with self._fitting():
             settings = self._settings()
-            data = self._check_pairs(X, better, worse, weight, y, qid, sample_weight, query_weight)
+            data = self._check_pairs(
+                X, better, worse, weight, y, qid, group, sample_weight, query_weight
+            )
             both_ways = count_contradictions(data.preferences)
             if both_ways:
                 warnings.warn(
@@ -98,6 +109,7 @@ class PreferenceRanker(CertifiedRanker):
                     stacklevel=2,
                 )
             self._solve(data, settings, callback)
+            self._facts["explicit_pairs"] = len(positive_pairs(data.preferences).better)
         return self
 
     def _check_pairs(
@@ -108,12 +120,13 @@ class PreferenceRanker(CertifiedRanker):
         weight: Any,
         y: Any,
         qid: Any,
+        group: Any,
         sample_weight: Any,
         query_weight: Any,
     ) -> PairData:
         """Check everything that ``fit_pairs`` is given."""
         if y is not None:
-            data = self._check_training(X, y, qid, None, sample_weight, query_weight)
+            data = self._check_training(X, y, qid, group, sample_weight, query_weight)
             return PairData(
                 data.X,
                 data.utility,
@@ -122,7 +135,10 @@ class PreferenceRanker(CertifiedRanker):
                 data.query_weight,
                 check_preferences(better, worse, weight, data.X.shape[0]),
             )
-        without_y = {"qid": qid, "sample_weight": sample_weight, "query_weight": query_weight}
+        without_y = {
+            "qid": qid, "group": group, "sample_weight": sample_weight,
+            "query_weight": query_weight,
+        }  # fmt: skip
         given = [name for name, value in without_y.items() if value is not None]
         if given:
             raise ValueError(

@@ -8,9 +8,11 @@ raises the rank.  By how much is what :func:`multiplier_spectrum` tells.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
 
 from ranksvm.estimators.linear import LinearRankSVM
 from ranksvm.training.multipliers import (
@@ -65,6 +67,8 @@ def multiplier_spectrum(
         )
     problem = model._problem(data, model._settings())
     fit = problem.solve()
+    if fit.shortfall is not None:
+        warnings.warn(f"multiplier_spectrum: {fit.shortfall}", ConvergenceWarning, stacklevel=2)
     scores = linear_scores(problem.objective(C), fit.point, loss)
     # Shares of the squares do not depend on the weights of whole queries.
     terms = multiplier_terms(loss, 1.0)

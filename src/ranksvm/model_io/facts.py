@@ -1,7 +1,7 @@
 """What must hold of the facts of a model, those that are there.
 
     objective, gap                   numbers, finite or not
-    n_iter, n_products, n_pairs      whole numbers
+    n_iter, n_products, n_pairs, best_iteration      whole numbers
     frame_columns                    a list of texts
     gamma                            a positive number, or null
     kernel                           of kinds that compute one, and of no others: an entry with
@@ -26,7 +26,7 @@ FUNCTIONS = ("linear", "rbf", "poly", "sigmoid", "laplacian")
 COSINE = ("cosine",)
 
 NUMBERS = ("objective", "gap")
-COUNTS = ("n_iter", "n_products", "n_pairs")
+COUNTS = ("n_iter", "n_products", "n_pairs", "best_iteration")
 OF_KERNEL = ("function", "gamma", "coef0", "degree", "scale")
 LARGEST_COUNT = 2**63 - 1
 LARGEST_DEGREE = 2**31 - 1

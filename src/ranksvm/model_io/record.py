@@ -165,6 +165,15 @@ def _check_sparse_support(arrays: Arrays, n_features: int) -> None:
     _check_support(arrays)
 
 
+def _check_factors(arrays: Arrays, n_features: int) -> None:
+    """Raise unless there are factors."""
+    del n_features
+    if not arrays["factors"].size:
+        raise ValueError(
+            f"array 'factors' must have items and factors; got shape {arrays['factors'].shape}"
+        )
+
+
 FEATURES, POINTS, VALUES = "features", "points", "values"
 _FLOAT, _INTEGER = np.dtype(np.float64), np.dtype(np.int64)
 _COEF = {"coef": ArraySpec(_FLOAT, (POINTS,))}
@@ -183,7 +192,8 @@ KINDS = {
         {
             "coef": ArraySpec(_FLOAT, (FEATURES,)),
             "factors": ArraySpec(_FLOAT, ("items", "factors")),
-        }
+        },
+        _check_factors,
     ),
     "kernel": Kind({**_COEF, **_SUPPORT, **_DENSE}, _check_dense_support, FUNCTIONS),
     "kernel_sparse": Kind({**_COEF, **_SUPPORT, **_SPARSE}, _check_sparse_support, FUNCTIONS),

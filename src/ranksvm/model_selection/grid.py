@@ -38,7 +38,8 @@ from ranksvm.model_selection.search import (
 )
 from ranksvm.model_selection.splits import HeldOut, Split, TrainingSet, make_splits
 from ranksvm.training import KernelSettings
-from ranksvm.training.kernel import check_feature_room, comparable_items
+from ranksvm.training.kernel import check_feature_room
+from ranksvm.training.participants import comparable_items
 
 __all__ = ["GridSearch", "check_refit_room", "default_gammas", "has_gamma", "search_grid"]
 

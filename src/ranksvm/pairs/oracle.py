@@ -172,6 +172,7 @@ class SmoothedHinge:
         difference = outer.imbalance - inner.imbalance
         grad -= inner_grad
         grad *= 0.5 / mu
+        _balance(grad, self._backend.groups)
 
         def hessp(direction: Array) -> Array:
             product = outer.laplacian(direction)
@@ -248,13 +249,14 @@ def _power_sums(plan: PairPlan, scores: Array, margin: float) -> tuple[float, fl
     """Sum of xi, sum of xi^2 and the gradient of the latter."""
     net = plan.imbalance
     product = plan.score_laplacian() if scores.any() else np.zeros_like(scores)
-    tilt = dot(net, scores)
-    linear = margin * plan.total + tilt
-    square = margin * margin * plan.total + 2.0 * margin * tilt + dot(scores, product)
-    if margin != 1.0:
-        net *= margin
-    product += net
-    product *= 2.0
+    with np.errstate(over="ignore", invalid="ignore"):  # the objective refuses what overflows
+        tilt = dot(net, scores)
+        linear = margin * plan.total + tilt
+        square = margin * margin * plan.total + 2.0 * margin * tilt + dot(scores, product)
+        if margin != 1.0:
+            net *= margin
+        product += net
+        product *= 2.0
     return max(0.0, linear), max(0.0, square), product
 
 
@@ -262,9 +264,25 @@ def _linear_rounding(total: float, net: Array, scores: Array) -> float:
     return EPS * (total + 4.0 * float(np.einsum("i,i->", np.abs(net), np.abs(scores))))
 
 
+def _balance(grad: Array, groups: QueryGroups) -> None:
+    """Make a gradient sum to zero in every group, as it does but for rounding.
+
+    After the division by mu its errors are large enough to matter when features have an offset,
+    with which X' multiplies that sum.
+    """
+    sums = np.bincount(groups.index, grad, groups.n_queries)
+    # In proportion to the entries: those that are zero stay so.
+    size = np.abs(grad)
+    scale = np.bincount(groups.index, size, groups.n_queries)
+    share = np.divide(sums, scale, out=np.zeros_like(sums), where=scale > 0.0)
+    size *= share[groups.index]
+    grad -= size
+
+
 def _weight_rounding(snapshot: PairSnapshot) -> float:
     """Bound what weighted counts lose: they are differences of sums, plain counts are exact."""
-    return 4.0 * EPS * (snapshot.mass + float(np.sqrt(snapshot.mass * snapshot.magnitude)))
+    cross = float(np.sqrt(snapshot.mass)) * float(np.sqrt(snapshot.magnitude))
+    return 4.0 * EPS * (snapshot.mass + cross)
 
 
 LOSSES: dict[str, type[Hinge] | type[SquaredHinge]] = {

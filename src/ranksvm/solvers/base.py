@@ -193,7 +193,7 @@ class Status(enum.Enum):
     STALLED = "rounding errors stop further progress before the tolerance"
     STOPPED = "stopped by the callback"
     EXHAUSTED = "no step lowers the objective any further"
-    EARLY = "the score on the validation set has stopped rising"
+    EARLY = "the best score on the validation set came before the end"
 
 
 class TraceRow(NamedTuple):

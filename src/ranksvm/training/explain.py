@@ -23,10 +23,12 @@ from __future__ import annotations
 
 import math
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
 from numbers import Integral
 from typing import Any
 
@@ -47,8 +49,10 @@ WIDTH = 80
 NARROWEST = 40
 # The bar, its end to the right and to the left, the axis, what stands for the rest of a name.
 BLOCKS, PLAIN = ("█", "▌", "▐", "│", "…"), ("#", "", "", "|", "~")
-# What parts without names of their own are called.
-CALLED = {"support item": "item"}
+# What parts without names of their own are called, if not by their kind: i and j are items, too.
+CALLED = {"support item": "training item"}
+# What the sides of a picture are called where names do not fit.
+SHORT = ("i", "j")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,7 +115,8 @@ class Explanation:
         Parameters
         ----------
         width : int, default=80
-            Columns, at least 40.
+            Columns, at least 40.  Names that are too long are cut, those of i and j so that they
+            can be told apart; where this cannot be, they are called "i" and "j".
         encoding : str or None, default=None
             Of the terminal or file that it is for: what this cannot show is drawn in ASCII, and
             names are escaped.  None for that of standard output.
@@ -300,7 +305,8 @@ def _draw(explained: Explanation, width: int, encoding: str) -> list[str]:
     wide = min(longest, width // 3)
     figure = max(map(len, figures))
     side = (width - wide - figure - 5) // 2
-    i, j = (_fitted(_printable(name, encoding), side - 4, rest) for name in explained.items)
+    called = [_printable(name, encoding) for name in explained.items]
+    i, j = _apart(called, (side - 4, side - 4), rest)
 
     def line(name: str, number: str, left: str, right: str) -> str:
         shown = _fitted(_printable(name, encoding), wide, rest)
@@ -309,7 +315,7 @@ def _draw(explained: Explanation, width: int, encoding: str) -> list[str]:
         return f"{shown}  {number:>{figure}}  {left}{axis}{right}".rstrip()
 
     largest = max((abs(value) for _, value in parts), default=0.0)
-    lines = [_title(explained, encoding), "", line("", "", f"{j} up ", f" {i} up")]
+    lines = [*_title(explained, called, width, rest), "", line("", "", f"{j} up ", f" {i} up")]
     for (name, value), number in zip(parts, figures, strict=False):
         steps = round(per_column * side * (abs(value) / largest)) if largest else 0
         bar = full * (steps // per_column)
@@ -320,13 +326,18 @@ def _draw(explained: Explanation, width: int, encoding: str) -> list[str]:
     return lines
 
 
-def _title(explained: Explanation, encoding: str) -> str:
-    i, j = (_printable(name, encoding) for name in explained.items)
+def _title(explained: Explanation, called: Sequence[str], width: int, rest: str) -> list[str]:
+    """Lines that tell who is above whom: one if that is enough."""
     one, other = explained.scores
     order = "above" if one > other else "below" if one < other else "level with"
-    return (
-        f"{i} is {order} {j}: {one:.6g} against {other:.6g}, difference {explained.difference:.6g}"
-    )
+    figures = f"{one:.6g} against {other:.6g}, difference {explained.difference:.6g}"
+    whole = f"{called[0]} is {order} {called[1]}: {figures}"
+    if _cells(whole) <= width:
+        return [whole]
+    room = width - len(f" is {order} :")
+    widths = [max(room // 2, room - _cells(other)) for other in reversed(called)]
+    i, j = _apart(called, widths, rest)
+    return [f"{i} is {order} {j}:", *textwrap.wrap(figures, width)]
 
 
 def _can_show(text: str, encoding: str) -> bool:
@@ -366,3 +377,23 @@ def _fitted(text: str, width: int, rest: str) -> str:
     while text and _cells(text) > width - 1:
         text = text[:-1]
     return text + rest
+
+
+def _apart(texts: Sequence[str], widths: Sequence[int], rest: str) -> Sequence[str]:
+    """Cut two texts, each to its columns, but not to the same.
+
+    What is kept is the beginning, the end, or what follows the characters that both begin with: the
+    first of these that tells them apart.  Where nothing does, they are called by short names.
+    """
+    alike = (a == b for a, b in zip(*texts, strict=False))
+    same = sum(takewhile(bool, alike))
+    cuts: tuple[Callable[[str, int], str], ...] = (
+        lambda text, width: _fitted(text, width, rest),
+        lambda text, width: _fitted(text[::-1], width, rest)[::-1],
+        lambda text, width: _fitted(rest + text[same:], width, rest),
+    )
+    for cut in cuts:
+        one, other = map(cut, texts, widths)
+        if one != other:
+            return one, other
+    return SHORT

@@ -9,22 +9,24 @@ from the *global* minimum of F:
 A descent ends
 
     converged     when the gap is at most ``tol`` times F,
-    early         when a validation score has not risen for ``patience`` iterations,
+    early         when a validation score has not risen for ``patience`` iterations (or whenever the
+                  best one came before the end),
     exhausted     when no step lowers F any further (a stationary point, or a kink of the hinge),
     max_iter      after that many iterations,
     stopped       when the callback says so.
 
 Restarts differ in their seeds alone and share the threads.  The one with the best validation score
-is kept or, without validation, the one with the lowest F.
+is kept or, without validation, the one with the lowest F.  A random start itself, which has learned
+nothing, is never kept for its score, however lucky.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from numbers import Integral
+from numbers import Integral, Real
 from threading import Event, Lock
 from typing import Any, NamedTuple
 
@@ -38,7 +40,7 @@ from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.factorized import FactorMap
 from ranksvm.pairs.order import PairOrder
 from ranksvm.solvers.base import Point, Status
-from ranksvm.solvers.descent import DESCENTS, Descended
+from ranksvm.solvers.descent import CORRECTIONS, DESCENTS, Descended
 from ranksvm.training.factors import FactorObjective, best_multiple, random_start
 from ranksvm.training.multipliers import (
     Multipliers,
@@ -46,7 +48,7 @@ from ranksvm.training.multipliers import (
     linear_scores,
     multiplier_terms,
 )
-from ranksvm.training.problem import Fit, LinearProblem
+from ranksvm.training.problem import Fit, LinearProblem, check_memory
 from ranksvm.training.settings import LinearSettings, Settings
 from ranksvm.training.stochastic import make_batches, sgd
 from ranksvm.training.weights import effective_query_weight
@@ -56,6 +58,8 @@ __all__ = ["FactorFit", "FactorRow", "FactorizedProblem", "FactorizedSettings", 
 OPTIMIZERS = ("lbfgs", "gradient", "sgd")
 # The one that reaches the same objective with the fewest products.
 AUTO_OPTIMIZER = "lbfgs"
+# Arrays of the size of the factors that a descent holds at most.
+ARRAYS = {"lbfgs": 2 * CORRECTIONS + 8, "gradient": 7, "sgd": 7}
 # Of the tolerance that is asked for, the linear fit takes this part.
 LINEAR_SHARE = 0.25
 
@@ -85,6 +89,11 @@ class FactorizedSettings(Settings):
         check_positive("init_scale", self.init_scale)
         check_positive("patience", self.patience, integer=True)
         check_choice("init", self.init, ("random", "linear"))
+        if self.init == "linear" and self.n_restarts > 1:
+            raise ValueError(
+                f"n_restarts={self.n_restarts} with init='linear' would be the same descent again "
+                "and again: there is one linear start. Use n_restarts=1, or init='random'."
+            )
         check_choice("optimizer", self.optimizer, ("auto", *OPTIMIZERS))
         seed = self.random_state
         if seed is not None and (not isinstance(seed, Integral) or seed < 0):
@@ -150,10 +159,9 @@ class FactorFit(Fit):
         if self.status not in (Status.MAX_ITER, Status.EXHAUSTED):
             return None
         reached = self.gap / max(abs(self.objective), np.finfo(float).tiny)
-        remedy = (
-            "raise max_iter or tol" if self.status is Status.MAX_ITER
-            else "raise n_restarts or tol, or take init='linear'"
-        )  # fmt: skip
+        remedy = "raise max_iter or tol"
+        if self.status is Status.EXHAUSTED:
+            remedy = "raise tol, or take another random_state or optimizer"
         return (
             f"optimizer {self.solver!r} stopped after {self.n_iter} iterations at most "
             f"{reached:.2e} (relative) above the global optimum, tol={self.tol:g} was asked for "
@@ -187,6 +195,13 @@ class FactorizedProblem:
         query_weight: Array | None = None,
         n_threads: int = 1,
     ) -> None:
+        team = min(settings.n_restarts, n_threads)
+        needed = 8 * groups.n_items * settings.n_factors * ARRAYS[settings.method] * team
+        check_memory(
+            needed,
+            f"{settings.n_factors:,} factors of {groups.n_items:,} items",
+            "Take fewer factors, optimizer='gradient', or one restart at a time (n_jobs=1).",
+        )
         self.settings = settings
         self.n_threads = n_threads
         self.groups = groups
@@ -267,7 +282,7 @@ class FactorizedProblem:
             if team == 1:
                 found = [run(seed) for seed in seeds]
             else:
-                found = _in_parallel(run, seeds, team, shared.stop)
+                found = _in_parallel(run, seeds, team, shared.cancel)
         return self._choose(found, linear, settings)
 
     def _choose(
@@ -319,21 +334,27 @@ class _Shared:
         self.lower = lower
         self.validate = validate
         self.settings = settings
-        self.stop = Event()
+        self.stop = Event()  # end well
+        self.cancel = Event()  # drop everything
         self._callback = callback
         self._lock = Lock()
+
+    def check(self) -> None:
+        """Raise if another descent has failed, or the user interrupts."""
+        if self.cancel.is_set():
+            raise _Cancelled
 
     def judge(self, weights: Array) -> float:
         """Score on the validation set; NaN without one."""
         if self.validate is None:
             return np.nan
-        score = float(self.validate(weights))
-        if not np.isfinite(score):
+        score = self.validate(weights)
+        if not isinstance(score, Real) or not np.isfinite(float(score)):
             raise ValueError(
-                f"the score on the validation set is {score}: early stopping needs a validation "
+                f"the score on the validation set is {score!r}: early stopping needs a validation "
                 "set with at least one comparable pair and a metric that is a finite number"
             )
-        return score
+        return float(score)
 
     def tell(self, row: FactorRow, weights: Array) -> None:
         if self._callback is None:
@@ -341,6 +362,10 @@ class _Shared:
         with self._lock:
             if self._callback(row, weights):
                 self.stop.set()
+
+
+class _Cancelled(Exception):
+    """Nobody waits for this descent any more."""
 
 
 class _Descent:
@@ -401,6 +426,8 @@ class _Descent:
         assert self._best is not None
         _, at, factors, weights = self._best
         row = self._rows[at]
+        if self._shared.validate is not None and row is not self._rows[-1]:
+            self._status = Status.EARLY
         restart = Restart(
             self._seed, row.objective, row.valid, self._rows[-1].iteration,
             self._status.name.lower(), tuple(self._rows),
@@ -451,7 +478,7 @@ class _Descent:
         settings = self._settings
         return random_start(
             self._objective, self._problem.groups, settings.n_factors, settings.init_scale,
-            self._seed,
+            self._seed, self._idle,
         )  # fmt: skip
 
     def linear_start(self) -> Array:
@@ -460,7 +487,9 @@ class _Descent:
         scores = linear_scores(objective, self._linear.point, settings.loss)
         terms = multiplier_terms(settings.loss, objective.C)
         multipliers = Multipliers(self._pairs, scores, terms)
-        factors = factorise(multipliers, self._problem.groups, settings.n_factors, self._seed)
+        factors = factorise(
+            multipliers, self._problem.groups, settings.n_factors, self._seed, self._shared.check
+        )
         factors = factors[self._objective.factor_map.rows]
         weights = self._objective.factor_map.weights(factors)
         factors *= np.sqrt(best_multiple(objective, weights))
@@ -469,6 +498,7 @@ class _Descent:
     def _function(self, x: Array) -> tuple[float, Array]:
         if self._known is not None and x is self._known[0]:
             return self._known[1]  # the start, which was looked at already
+        self._shared.check()
         factors = x.reshape(self._shape)
         at = self._objective.at(factors)
         if self._idle is not None:
@@ -493,6 +523,8 @@ class _Descent:
         )
         self._rows.append(row)
         merit = -value if np.isnan(valid) else valid
+        if row.iteration == 0 and settings.init == "random":
+            merit = -np.inf
         if self._best is None or merit > self._best[0]:
             self._best = (merit, len(self._rows) - 1, np.array(x), weights)
             self._since = 0
@@ -519,15 +551,18 @@ def _seeds(random_state: int | None, n_restarts: int) -> list[int]:
 
 
 def _in_parallel(
-    run: Callable[[int], _Found], seeds: Sequence[int], team: int, stop: Event
+    run: Callable[[int], _Found], seeds: Sequence[int], team: int, cancel: Event
 ) -> list[_Found]:
     """All descents on a few threads; when one fails or the user interrupts, the others end too."""
     with ThreadPoolExecutor(team) as pool:
         futures = [pool.submit(run, seed) for seed in seeds]
         try:
-            return [future.result() for future in futures]
+            done = wait(futures, return_when=FIRST_EXCEPTION).done
+            for future in done:
+                future.result()
         except BaseException:
-            stop.set()
+            cancel.set()
             for future in futures:
                 future.cancel()
             raise
+        return [future.result() for future in futures]

@@ -3,8 +3,8 @@
     F(V) = f(w(V)),    f(w) = 1/2 |w|^2 + C * loss(X w),    w(V) = sum <v_b, v_w> (x_b - x_w)
 
 (:mod:`ranksvm.maps.factorized`).  f is the objective of the linear machine, so F is never below the
-optimum of f; and since every w that a linear machine can learn is a w(V), the two have the same
-infimum.  V = 0 is a saddle: a start must lie off it.
+optimum of f; and since nearly every w that a linear machine can learn is a w(V), the two have the
+same infimum.  V = 0 is a saddle: a start must lie off it.
 
 A random start is drawn from a normal distribution and scaled, once for all items, until the scores
 of w(V) have the standard deviation ``scale`` about the means of their queries: far inside the
@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranksvm._vectors import Array, dot
 from ranksvm.data.queries import QueryGroups
@@ -24,7 +25,8 @@ from ranksvm.objective import RankObjective
 
 __all__ = ["FactorEval", "FactorObjective", "best_multiple", "random_start", "spread"]
 
-BISECTIONS = 40
+BISECTIONS = 20
+DOUBLINGS = 200
 ROUNDING = 1e-12  # a smaller spread, relative to the scores, is none
 
 
@@ -64,23 +66,35 @@ class FactorObjective:
 
 
 def random_start(
-    objective: FactorObjective, groups: QueryGroups, n_factors: int, scale: float, seed: int
+    objective: FactorObjective,
+    groups: QueryGroups,
+    n_factors: int,
+    scale: float,
+    seed: int,
+    idle: NDArray[np.int64] | None = None,
 ) -> Array:
-    """Draw factors whose weights give scores with a standard deviation of ``scale``."""
+    """Draw factors whose weights give scores with a standard deviation of ``scale``.
+
+    Those of the rows ``idle`` are zero, and their scores do not count.
+    """
     rng = np.random.default_rng(seed)
     factors = rng.standard_normal((groups.n_items, n_factors))
+    rows = objective.factor_map.rows
+    if idle is not None:
+        factors[idle] = 0.0
+        rows = np.delete(rows, idle)
     weights = objective.factor_map.weights(factors)
     scores = objective.objective.point(weights).scores
-    found = spread(scores, groups)
+    found = spread(scores[rows], groups.index[rows])
     if found > ROUNDING * float(np.max(np.abs(scores), initial=0.0)):
         factors *= np.sqrt(scale / found)
     return factors
 
 
-def spread(scores: Array, groups: QueryGroups) -> float:
+def spread(scores: Array, query: NDArray[np.int64]) -> float:
     """Return the standard deviation of scores about the means of their queries."""
-    sums = np.bincount(groups.index, scores, groups.n_queries)
-    deviation = scores - (sums / np.maximum(groups.sizes, 1))[groups.index]
+    means = np.bincount(query, scores) / np.maximum(np.bincount(query), 1)
+    deviation = scores - means[query]
     return float(np.sqrt(dot(deviation, deviation) / max(1, len(scores))))
 
 
@@ -96,11 +110,18 @@ def best_multiple(objective: RankObjective, weights: Array) -> float:
             objective.loss.at(a * point.scores).grad, point.scores
         )
 
-    low, high = 0.0, 1.0
-    for _ in range(BISECTIONS):
+    # From where scores are of the size of the margin, by factors of two to where the slope is zero.
+    largest = float(np.max(np.abs(point.scores), initial=0.0))
+    high = 1.0 / largest if largest > 0.0 else 1.0
+    for _ in range(DOUBLINGS):
         if slope(high) >= 0.0:
             break
-        low, high = high, 2.0 * high
+        high *= 2.0
+    low = 0.5 * high
+    for _ in range(DOUBLINGS):
+        if slope(low) < 0.0:
+            break
+        low, high = 0.5 * low, low
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if slope(middle) < 0.0 else (low, middle)

@@ -19,7 +19,7 @@ from ranksvm._checks import check_choice, check_positive
 from ranksvm._memory import parse_memory, told
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
-from ranksvm.data.preferences import Preferences, paired_items, positive_pairs
+from ranksvm.data.preferences import Preferences
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.maps.feature_map import FeatureMap
@@ -30,9 +30,9 @@ from ranksvm.maps.kernel import KernelMap, preconditioner_rank
 from ranksvm.maps.kernels import DTYPES, KERNELS, Kernel, check_gamma, resolve_gamma
 from ranksvm.maps.landmarks import LANDMARKS
 from ranksvm.maps.matrix import ScoreMap
+from ranksvm.training.participants import Pairing, participants
 from ranksvm.training.problem import Fit, RankProblem, check_room
 from ranksvm.training.settings import Settings
-from ranksvm.training.weights import no_pairs
 
 __all__ = [
     "APPROXIMATIONS",
@@ -40,7 +40,6 @@ __all__ = [
     "KernelProblem",
     "KernelSettings",
     "check_feature_room",
-    "comparable_items",
 ]
 
 APPROXIMATIONS = ("nystroem", "fourier")
@@ -133,28 +132,18 @@ class KernelProblem(RankProblem):
     ) -> None:
         if not settings.is_pairwise:
             check_room(X.shape[1])
-        takes_part = np.zeros(groups.n_items, dtype=np.bool_)
-        if utility is not None:
-            takes_part[comparable_items(utility, groups, item_weight, query_weight)] = True
-        if preferences is not None:
-            preferences = positive_pairs(preferences)
-            takes_part |= paired_items(preferences, groups.n_items)
-        if not takes_part.any():
-            raise no_pairs(utility, groups, item_weight)
-        part = self.items = np.flatnonzero(takes_part)
-        everything = part.size == groups.n_items
-        self._space = _make_space(X, part, settings, item_weight, n_threads)
-        kept = groups if everything else QueryGroups.from_qid(groups.index[part], part.size)
-        if query_weight is not None and not everything:
-            query_weight = query_weight[kept.ids]
+        pairing = Pairing(utility, groups, preferences, item_weight, query_weight)
+        self.items = participants(pairing)
+        self._space = _make_space(X, self.items, settings, item_weight, n_threads)
+        kept = pairing.among(self.items)
         super().__init__(
             self._space.score_map,
-            None if utility is None else utility[part],
-            kept,
+            kept.utility,
+            kept.groups,
             settings,
-            preferences=None if preferences is None else _renumbered(preferences, part),
-            item_weight=None if item_weight is None else item_weight[part],
-            query_weight=query_weight,
+            preferences=kept.preferences,
+            item_weight=kept.item_weight,
+            query_weight=kept.query_weight,
             n_threads=n_threads,
         )
 
@@ -190,28 +179,6 @@ class KernelProblem(RankProblem):
     def _point_coef(self, fit: Fit) -> Array:
         to_points = self._space.to_points
         return fit.coef if to_points is None else to_points(fit.coef)
-
-
-def comparable_items(
-    utility: Array, groups: QueryGroups, item_weight: Array | None, query_weight: Array | None
-) -> NDArray[np.int64]:
-    """Items that take part in at least one pair of positive weight, ascending."""
-    fine = np.ones(len(utility), dtype=np.bool_)
-    if item_weight is not None:
-        fine &= item_weight > 0.0
-    if query_weight is not None:
-        fine &= query_weight[groups.index] > 0.0
-    lowest = np.full(groups.n_queries, np.inf)
-    highest = np.full(groups.n_queries, -np.inf)
-    np.minimum.at(lowest, groups.index[fine], utility[fine])
-    np.maximum.at(highest, groups.index[fine], utility[fine])
-    return np.flatnonzero(fine & (lowest < highest)[groups.index])
-
-
-def _renumbered(preferences: Preferences, items: NDArray[np.int64]) -> Preferences:
-    """Preferences between ``items``, which are ascending, by their places among them."""
-    better, worse = (np.searchsorted(items, rows) for rows in preferences[:2])
-    return Preferences(better, worse, preferences.weight)
 
 
 class _Space(NamedTuple):

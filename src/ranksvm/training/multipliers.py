@@ -20,13 +20,14 @@ from subspace iteration, all queries at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._checks import check_positive
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.objective import RankObjective
@@ -83,10 +84,11 @@ class Multipliers:
             (snapshot.plan(term.margin, products=True), term) for term in terms
         ]
 
-    def product(self, V: Array) -> Array:
+    def product(self, V: Array, check: Callable[[], None] = lambda: None) -> Array:
         """S V, for V of shape (n_items, k)."""
         out = np.empty_like(V)
         for k in range(V.shape[1]):
+            check()
             out[:, k] = self._column(np.ascontiguousarray(V[:, k]))
         return out
 
@@ -112,19 +114,27 @@ def linear_scores(objective: RankObjective, optimum: Point, loss: str) -> Array:
 
 
 def factorise(
-    multipliers: Multipliers, groups: QueryGroups, n_factors: int, seed: int = 0
+    multipliers: Multipliers,
+    groups: QueryGroups,
+    n_factors: int,
+    seed: int = 0,
+    check: Callable[[], None] = lambda: None,
 ) -> Array:
-    """Return V of shape (n_items, n_factors) with <v_b, v_w> near alpha_bw."""
+    """Return V of shape (n_items, n_factors) with <v_b, v_w> near alpha_bw.
+
+    ``check`` is called now and then, and may raise.
+    """
     rng = np.random.default_rng(seed)
-    width = 2 * n_factors + EXTRA_DIRECTIONS
+    # A query has no more directions than items.
+    width = min(2 * n_factors + EXTRA_DIRECTIONS, int(groups.sizes.max()))
     basis = rng.standard_normal((groups.n_items, width))
     for _ in range(ITERATIONS):
-        basis = _orthonormal(multipliers.product(basis), groups)
-    image = multipliers.product(basis)
+        basis = _orthonormal(multipliers.product(basis, check), groups)
+    image = multipliers.product(basis, check)
     factors = np.zeros((groups.n_items, n_factors))
     for rows in _rows_of(groups):
-        Q = basis[rows]
-        small = Q.T @ image[rows]
+        Q = basis[rows, : len(rows)]
+        small = Q.T @ image[rows, : len(rows)]
         values, vectors = np.linalg.eigh(0.5 * (small + small.T))
         first = slice(None, -n_factors - 1, -1)
         scale = np.sqrt(2.0 * np.maximum(values[first], 0.0))
@@ -171,24 +181,31 @@ class MultiplierSpectrum:
     Attributes
     ----------
     energy : list of ndarray
-        Of every query with pairs: ``energy[q][k]`` is the share of the sum of squared multipliers
-        that the best matrix of rank k + 1 has.  As long as the rank could be: the number of items
-        that have a worse one, or of those that have a better one, whichever is smaller.
+        Of every query of ``queries``: ``energy[q][k]`` is the share of the sum of squared
+        multipliers that the best matrix of rank k + 1 has.  As long as the rank could be: the
+        number of items outside the largest level.
     shuffled : list of ndarray
         The same after the multipliers of each query were dealt anew to its pairs.
-    n_pairs, n_violated : ndarray of int64, shape (n_queries,)
+    queries : ndarray
+        Ids of the queries that have a multiplier above zero; the others are left out.
+    n_pairs, n_violated : ndarray of int64, shape (len(queries),)
         Pairs, and those with a multiplier above zero.
     """
 
     energy: list[Array]
     shuffled: list[Array]
+    queries: NDArray[Any]
     n_pairs: NDArray[np.int64]
     n_violated: NDArray[np.int64]
 
     def rank(self, share: float = 0.99, *, shuffled: bool = False) -> NDArray[np.int64]:
         """Return the rank that holds this share of the squared multipliers, by query."""
+        if not 0.0 < share <= 1.0:
+            raise ValueError(f"share must lie in (0, 1]; got {share!r}")
         curves = self.shuffled if shuffled else self.energy
-        return np.array([int(np.searchsorted(curve, share)) + 1 for curve in curves])
+        last = [len(curve) - 1 for curve in curves]  # the sum of all shares may round below 1
+        places = [int(np.searchsorted(curve, share)) for curve in curves]
+        return np.minimum(places, last) + 1
 
     @property
     def full_rank(self) -> NDArray[np.int64]:
@@ -197,6 +214,7 @@ class MultiplierSpectrum:
 
     def mean_energy(self, most: int, *, shuffled: bool = False) -> Array:
         """Return the share that rank 1, ..., ``most`` holds, averaged over queries."""
+        check_positive("most", most, integer=True)
         curves = self.shuffled if shuffled else self.energy
         padded = [np.pad(curve[:most], (0, max(0, most - len(curve))), constant_values=1.0)
                   for curve in curves]  # fmt: skip
@@ -209,21 +227,27 @@ def spectrum_of(
 ) -> MultiplierSpectrum:
     """Look at the singular values of the multipliers of every query."""
     rng = np.random.default_rng(seed)
-    energy, shuffled, n_pairs, n_violated = [], [], [], []
-    for rows in _rows_of(groups):
+    energy, shuffled, queries, n_pairs, n_violated = [], [], [], [], []
+    for query, rows in enumerate(_rows_of(groups)):
         alpha = query_multipliers(utility[rows], scores[rows], terms)
         u = np.sort(utility[rows])[::-1]
         is_pair = u[:, None] > u[None, :]
         if not (alpha > 0.0).any():
             continue
+        queries.append(query)
         n_pairs.append(int(is_pair.sum()))
         n_violated.append(int((alpha > 0.0).sum()))
         dealt = np.zeros_like(alpha)
         dealt[is_pair] = rng.permutation(alpha[is_pair])
-        full = int(min(is_pair.any(axis=1).sum(), is_pair.any(axis=0).sum()))
+        # No entry of a matrix with these pairs is on more than so many rows and columns: from the
+        # best to the worst, each item is better than the one as many places on as the largest
+        # level has items.
+        full = len(rows) - int(np.unique(u, return_counts=True)[1].max())
         energy.append(_shares(alpha, full))
         shuffled.append(_shares(dealt, full))
-    return MultiplierSpectrum(energy, shuffled, np.array(n_pairs), np.array(n_violated))
+    return MultiplierSpectrum(
+        energy, shuffled, groups.ids[queries], np.array(n_pairs), np.array(n_violated)
+    )
 
 
 def _shares(alpha: Array, full: int) -> Array:

@@ -28,6 +28,7 @@ from ranksvm.pairs.oracle import LOSSES, PairLoss, SumLoss
 from ranksvm.pairs.order import PairBackend, PairOrder
 from ranksvm.solvers.base import Callback, Point, Resuming, SolverResult, Status, TraceRow
 from ranksvm.solvers.newton import search
+from ranksvm.training.participants import Pairing, participants
 from ranksvm.training.settings import Settings
 from ranksvm.training.weights import no_pairs, reduce_weights
 
@@ -36,6 +37,8 @@ __all__ = ["Fit", "LinearProblem", "RankProblem", "fit_facts"]
 BYTES_PER_FEATURE = 56  # seven vectors: coefficients, gradients, directions
 # Rounding of scores that came along by vector updates which needs no second look, against F.
 DRIFT = 1e-11
+# Rows of X are copied when no more than this part of them takes part in a pair.
+LEFT_OUT = 0.5
 # A forecast nearer than this to the last solution, relative to its length, is no direction.
 NEAR = 1e-4
 
@@ -203,10 +206,13 @@ class RankProblem:
 class LinearProblem(RankProblem):
     """Coefficients for features.
 
+    When listed pairs leave most items out, so does the problem: products with X are then products
+    with the rows that take part, and points have scores for these.
+
     Parameters
     ----------
     X : ndarray, CSR or CSC of shape (n_items, n_features), float32 or float64, finite
-    utility, groups, settings, preferences, n_threads, **weights
+    utility, groups, settings, preferences, item_weight, query_weight, n_threads
         As for :class:`RankProblem`.
     """
 
@@ -218,14 +224,27 @@ class LinearProblem(RankProblem):
         settings: Settings,
         *,
         preferences: Preferences | None = None,
+        item_weight: Array | None = None,
+        query_weight: Array | None = None,
         n_threads: int = 1,
-        **weights: Array | None,
     ) -> None:
         check_room(X.shape[1])
+        pairing = Pairing(utility, groups, preferences, item_weight, query_weight)
+        if preferences is not None:
+            items = participants(pairing)
+            if items.size <= LEFT_OUT * groups.n_items:
+                X = (X.tocsr() if hasattr(X, "tocsr") else X)[items]
+                pairing = pairing.among(items)
         super().__init__(
-            MatrixMap(X, n_threads=n_threads), utility, groups, settings,
-            preferences=preferences, n_threads=n_threads, **weights,
-        )  # fmt: skip
+            MatrixMap(X, n_threads=n_threads),
+            pairing.utility,
+            pairing.groups,
+            settings,
+            preferences=pairing.preferences,
+            item_weight=pairing.item_weight,
+            query_weight=pairing.query_weight,
+            n_threads=n_threads,
+        )
 
     def score(self, X: Any, fits: Sequence[Fit]) -> list[Array]:
         """Scores of items under some fits of this problem."""
@@ -286,16 +305,20 @@ def _settle_scores(result: SolverResult, objective: RankObjective, *, carried: b
 
 def check_room(n_features: int) -> None:
     """Raise when vectors of so many features cannot fit into memory: a file with a huge index."""
+    needed = BYTES_PER_FEATURE * n_features
+    check_memory(needed, f"vectors of {n_features:,} features", "Number the features without gaps.")
+
+
+def check_memory(needed: int, what: str, remedy: str) -> None:
+    """Raise when something cannot fit into the memory of this machine."""
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # a system that does not tell
         return
-    needed = BYTES_PER_FEATURE * n_features
     if needed > 0.8 * memory:
         raise MemoryError(
-            f"X has {n_features:,} features, and a fit needs about {needed / 1e9:.0f} GB for "
-            f"vectors of that length; there are {memory / 1e9:.0f} GB. Number the features without "
-            "gaps."
+            f"a fit needs about {needed / 1e9:.0f} GB for {what}; there are {memory / 1e9:.0f} GB. "
+            f"{remedy}"
         )
 
 

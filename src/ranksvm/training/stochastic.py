@@ -1,15 +1,14 @@
 """Stochastic descent in factors: some queries at a time.
 
-The queries are dealt into batches of similar size.  A step draws a batch B for the loss, whose pairs
-stand for all,
+The queries are dealt into batches of similar size.  A step draws a batch B for the loss, whose
+pairs stand for all,
 
     f_B(w) = 1/2 |w|^2 + C * (number of batches) * loss of the pairs of B,
 
 and moves the factors of the items of another batch along the derivative of f_B(w(V)), whose mean
 over B is that of F.  The weights w = sum of the batches' own parts are kept up to date, so a pass
 over all batches costs as much as one derivative of F.  Every entry of V has a step of its own
-(AdaGrad): ``rate`` over the root of the sum of its squared derivatives, and the rate falls with the
-root of the number of passes.
+(AdaGrad): ``rate`` over the root of the sum of its squared derivatives so far.
 
 F does not fall with every step, and a set with a single query is one batch.
 """
@@ -124,16 +123,15 @@ def sgd(
     rng = np.random.default_rng(seed)
     factors = start.copy()
     squares = np.zeros_like(factors)
-    first = FIRST_STEP * float(np.sqrt(np.mean(np.square(start)))) or 1.0
+    rate = FIRST_STEP * float(np.sqrt(np.mean(np.square(start)))) or 1.0
     parts = [batch.factor_map.weights(factors[batch.places]) for batch in batches]
     weights = np.sum(parts, axis=0)
     value = np.inf
     for n_iter in range(1, max_iter + 1):
-        rate = first / np.sqrt(n_iter)
         for b in rng.permutation(len(batches)):
             places, _, factor_map = batches[b]
             mine = factors[places]
-            objective = batches[rng.integers(len(batches))].objective
+            objective = batches[int(rng.integers(len(batches)))].objective
             gradient = objective.at(objective.point(weights)).grad
             step = factor_map.pullback(mine, gradient)
             squares[places] += step * step
