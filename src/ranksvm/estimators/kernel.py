@@ -302,7 +302,8 @@ default="rbf"
         -------
         Explanation
             With ``contributions``, ``names``, ``top(n)`` and more; printed, it is a picture with a
-            bar for each.  Support items are named by their row of the training set: "training item 17".
+            bar for each.  Support items are named by their row of the training set: "training item
+            17".
         """
         check_is_fitted(self)
         X = as_rows(self._check_features(X, reset=False))
