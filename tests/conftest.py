@@ -15,6 +15,8 @@ import pytest
 from hypothesis import settings
 from sklearn.datasets import load_svmlight_file
 
+from ranksvm.data import save_letor
+from ranksvm.data.synthetic import RankingSample, make_ranking
 from ranksvm.solvers.base import Array
 
 # The same examples in every run; no time limits, as machines differ.
@@ -44,6 +46,29 @@ def untouched() -> Callable[[int, type], np.ndarray]:
         return np.frombuffer(block, dtype=dtype)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def samples() -> dict[str, RankingSample]:
+    """Small sets to train, choose and test on; some files have their own."""
+    return {
+        name: make_ranking(n, (3, 9), 5, random_state=seed)
+        for seed, (name, n) in enumerate({"train": 18, "valid": 10, "test": 10}.items())
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(samples: dict[str, RankingSample], tmp_path_factory: Any) -> Path:
+    """These sets as text, as tables, and as tables with their columns turned round."""
+    pandas = pytest.importorskip("pandas")
+    folder: Path = tmp_path_factory.mktemp("samples")
+    names = [f"n{j}" for j in range(5)]
+    for name, (X, y, qid, _) in samples.items():
+        save_letor(folder / f"{name}.txt", X, y, qid)
+        frame = pandas.DataFrame(X, columns=names).assign(label=y, qid=qid)
+        frame.to_csv(folder / f"{name}.csv", index=False)
+        frame[["qid", *names[::-1], "label"]].to_csv(folder / f"{name}-turned.csv", index=False)
+    return folder
 
 
 @pytest.fixture

@@ -7,38 +7,13 @@ import subprocess
 import sys
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import ranksvm
 from ranksvm import FactorizedRankSVM
 from ranksvm.cli import main
-from ranksvm.data import save_letor
-from ranksvm.datasets import make_ranking
 from ranksvm.metrics import parse_metric
 from ranksvm.model_io import read_model
-
-NAMES = [f"n{j}" for j in range(5)]
-
-
-@pytest.fixture(scope="module")
-def samples():
-    return {
-        name: make_ranking(n, (3, 9), 5, random_state=seed)
-        for seed, (name, n) in enumerate({"train": 18, "valid": 10, "test": 10}.items())
-    }
-
-
-@pytest.fixture(scope="module")
-def folder(samples, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("factors")
-    for name, (X, y, qid, _) in samples.items():
-        save_letor(folder / f"{name}.txt", X, y, qid)
-        frame = pd.DataFrame(X, columns=NAMES).assign(label=y, qid=qid)
-        frame.to_csv(folder / f"{name}.csv", index=False)
-        frame[["qid", *NAMES[::-1], "label"]].to_csv(folder / f"{name}-turned.csv", index=False)
-    return folder
-
 
 WAYS = {
     "default": ([], {"random_state": 0}),

@@ -15,30 +15,8 @@ import pytest
 import ranksvm
 from ranksvm import KernelRankSVM, LinearRankSVM
 from ranksvm.data import load_letor, save_letor
-from ranksvm.datasets import make_ranking
 from ranksvm.metrics import evaluate
 from ranksvm.model_io import ModelFileError, ModelRecord, files, read_model
-
-NAMES = [f"n{j}" for j in range(5)]
-
-
-@pytest.fixture(scope="module")
-def samples():
-    return {
-        name: make_ranking(n, (3, 9), 5, random_state=seed)
-        for seed, (name, n) in enumerate({"train": 18, "valid": 10, "test": 10}.items())
-    }
-
-
-@pytest.fixture(scope="module")
-def folder(samples, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cli")
-    for name, (X, y, qid, _) in samples.items():
-        save_letor(folder / f"{name}.txt", X, y, qid)
-        frame = pd.DataFrame(X, columns=NAMES).assign(label=y, qid=qid)
-        frame.to_csv(folder / f"{name}.csv", index=False)
-        frame[["qid", *NAMES[::-1], "label"]].to_csv(folder / f"{name}-turned.csv", index=False)
-    return folder
 
 
 def scores_of(text: str) -> np.ndarray:
@@ -145,7 +123,9 @@ def test_columns_are_matched_by_name(good, run, folder, samples, tmp_path):
     for name in ("test.csv", "test-turned.csv"):
         assert np.allclose(scores_of(good("predict", path, folder / name)), expected, atol=1e-9)
     frame = pd.read_csv(folder / "test.csv")
-    assert np.allclose(ranksvm.load(path).predict(frame[NAMES]), expected, atol=1e-9)
+    assert np.allclose(
+        ranksvm.load(path).predict(frame[[f"n{j}" for j in range(5)]]), expected, atol=1e-9
+    )
     frame.drop(columns="n3").to_csv(tmp_path / "less.csv", index=False)
     code, _, err = run("predict", path, tmp_path / "less.csv")
     assert code == 3

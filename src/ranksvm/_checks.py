@@ -10,7 +10,14 @@ import numpy as np
 
 from ranksvm._vectors import Array
 
-__all__ = ["as_weights", "check_choice", "check_item_weight", "check_positive", "check_weights"]
+__all__ = [
+    "as_weights",
+    "check_choice",
+    "check_item_weight",
+    "check_positive",
+    "check_seed",
+    "check_weights",
+]
 
 
 def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
@@ -20,6 +27,12 @@ def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
     if not fine or not 0 < value < np.inf:
         what = "a positive integer" if integer else "a positive finite number"
         raise ValueError(f"{name} must be {what}; got {value!r}")
+
+
+def check_seed(name: str, value: Any) -> None:
+    """Raise unless ``value`` is None or an integer from 0 on."""
+    if value is not None and (not isinstance(value, Integral) or value < 0):
+        raise ValueError(f"{name} must be None or an integer from 0 on; got {value!r}")
 
 
 def check_choice(name: str, value: Any, valid: Iterable[str]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import column_or_1d
+from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ranksvm import _core
@@ -41,6 +41,7 @@ __all__ = [
     "fitting",
     "logged",
     "plain_params",
+    "seed_of",
 ]
 
 
@@ -286,6 +287,13 @@ def plain_params(model: BaseEstimator) -> dict[str, Any]:
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in params.items()
     }
+
+
+def seed_of(random_state: Any) -> int | None:
+    """Return the integer, or one drawn from a generator; None stays None."""
+    if random_state is None or isinstance(random_state, int | np.integer):
+        return None if random_state is None else int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
 def check_scores(scores: Array) -> Array:

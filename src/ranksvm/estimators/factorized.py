@@ -18,14 +18,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.frames import split_frame
 from ranksvm.data.queries import QueryGroups
-from ranksvm.estimators.base import TrainingData, check_utility, plain_params
+from ranksvm.estimators.base import TrainingData, check_utility, plain_params, seed_of
 from ranksvm.estimators.certified import CertifiedRanker
 from ranksvm.estimators.feature_weights import FeatureWeightRanker
 from ranksvm.maps.matrix import MatrixMap
@@ -237,12 +236,9 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
         return lambda weights: pairwise_accuracy(backend, groups, score_map.scores(weights))
 
     def _settings(self) -> FactorizedSettings:
-        seed = self.random_state
-        if seed is not None and not isinstance(seed, int | np.integer):
-            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         known = [f.name for f in fields(FactorizedSettings) if hasattr(self, f.name)]
         params = {name: getattr(self, name) for name in known}
-        return FactorizedSettings(**{**params, "random_state": None if seed is None else int(seed)})
+        return FactorizedSettings(**{**params, "random_state": seed_of(self.random_state)})
 
     def _problem(self, data: TrainingData, settings: FactorizedSettings) -> FactorizedProblem:
         return FactorizedProblem(

@@ -24,12 +24,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.estimators.base import PairData, TrainingData
+from ranksvm.estimators.base import PairData, TrainingData, seed_of
 from ranksvm.estimators.preferences import PreferenceRanker
 from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.maps.gram_checks import check_gram
@@ -211,11 +210,8 @@ default="rbf"
         return self._expansion.scores(as_rows(X), n_threads=resolve_n_jobs(self.n_jobs))
 
     def _settings(self) -> KernelSettings:
-        seed = self.random_state
-        if seed is not None and not isinstance(seed, int | np.integer):
-            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         params = {field.name: getattr(self, field.name) for field in fields(KernelSettings)}
-        return KernelSettings(**{**params, "random_state": None if seed is None else int(seed)})
+        return KernelSettings(**{**params, "random_state": seed_of(self.random_state)})
 
     def _problem(self, data: TrainingData | PairData, settings: KernelSettings) -> KernelProblem:
         X = as_rows(data.X)

@@ -26,13 +26,13 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
+from numbers import Real
 from threading import Event, Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ranksvm._checks import check_choice, check_positive
+from ranksvm._checks import check_choice, check_positive, check_seed
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
@@ -95,9 +95,7 @@ class FactorizedSettings(Settings):
                 "and again: there is one linear start. Use n_restarts=1, or init='random'."
             )
         check_choice("optimizer", self.optimizer, ("auto", *OPTIMIZERS))
-        seed = self.random_state
-        if seed is not None and (not isinstance(seed, Integral) or seed < 0):
-            raise ValueError(f"random_state must be None or an integer from 0 on; got {seed!r}")
+        check_seed("random_state", self.random_state)
 
     @property
     def method(self) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._checks import check_choice, check_positive
+from ranksvm._checks import check_choice, check_positive, check_seed
 from ranksvm._memory import parse_memory, told
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
@@ -70,9 +70,7 @@ class KernelSettings(Settings):
         check_positive("degree", self.degree, integer=True)
         if self.degree > MOST_DEGREE:
             raise ValueError(f"degree must be at most {MOST_DEGREE}; got {self.degree!r}")
-        seed = self.random_state
-        if seed is not None and (not isinstance(seed, Integral) or seed < 0):
-            raise ValueError(f"random_state must be None or an integer from 0 on; got {seed!r}")
+        check_seed("random_state", self.random_state)
         check_positive("n_components", self.n_components, integer=True)
         if not isinstance(self.coef0, Real) or not np.isfinite(float(self.coef0)):
             raise ValueError(f"coef0 must be a finite number; got {self.coef0!r}")
