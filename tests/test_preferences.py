@@ -806,3 +806,18 @@ def test_group_is_another_name_and_the_file_tells_of_the_pairs(tmp_path):
     assert read_model(tmp_path / "m.safetensors").facts["explicit_pairs"] == 2
     with pytest.raises(ValueError, match="group is about the pairs"):
         LinearRankSVM().fit_pairs(X, [0], [1], group=qid)
+
+
+@pytest.mark.parametrize("n_items", [7, 8, 60])
+def test_pairs_of_weight_zero_are_not_counted(n_items):
+    y = np.zeros(n_items)
+    y[:3] = [2, 1, 0]
+    qid = np.ones(n_items, dtype=int)
+    qid[:3] = 0
+    weight = np.ones(n_items)
+    weight[2] = 0.0
+    X = np.random.default_rng(0).standard_normal((n_items, 2))
+    for machine in (LinearRankSVM, KernelRankSVM):
+        model = machine().fit_pairs(X, [3], [4], y=y, qid=qid, sample_weight=weight)
+        assert model.n_pairs_ == 2
+        assert machine().fit(X, y, qid, sample_weight=weight).n_pairs_ == 1

@@ -95,7 +95,7 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
     n_products_ : int
         Products with X or its transpose: of all descents, and of the linear fit that certifies.
     n_pairs_ : int
-        Comparable pairs.
+        Comparable pairs of positive weight.
     status_ : str
         "converged", "early" (the score on ``eval_set`` stopped rising), "exhausted" (no step goes
         down any further), "max_iter" or "stopped" (by the callback).

@@ -116,7 +116,7 @@ default="rbf"
         Certified: ``objective_`` minus the optimum is at most this.
     n_iter_, n_products_, n_pairs_ : int
         Iterations; products with the kernel matrix, or with the features and their transpose;
-        comparable pairs.
+        comparable pairs of positive weight.
     status_ : str
         "converged", "max_iter", "stalled" or "stopped" (by the callback).
     history_ : list of TraceRow

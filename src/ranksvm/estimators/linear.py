@@ -69,7 +69,7 @@ class LinearRankSVM(FeatureWeightRanker, PreferenceRanker):
     n_products_ : int
         Products with X or its transpose that the fit made.
     n_pairs_ : int
-        Comparable pairs.
+        Comparable pairs of positive weight.
     status_ : str
         "converged", "max_iter", "stalled" or "stopped" (by the callback).
     history_ : list of TraceRow

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ranksvm.estimators.linear import LinearRankSVM
 from ranksvm.training.multipliers import (
     MultiplierSpectrum,
-    linear_scores,
+    multiplier_point,
     multiplier_terms,
     spectrum_of,
 )
@@ -69,7 +69,7 @@ def multiplier_spectrum(
     fit = problem.solve()
     if fit.shortfall is not None:
         warnings.warn(f"multiplier_spectrum: {fit.shortfall}", ConvergenceWarning, stacklevel=2)
-    scores = linear_scores(problem.objective(C), fit.point, loss)
+    scores = multiplier_point(problem.objective(C), fit.point, loss).scores
     # Shares of the squares do not depend on the weights of whole queries.
     terms = multiplier_terms(loss, 1.0)
     return spectrum_of(data.utility, scores, data.groups, terms, seed)

@@ -43,9 +43,10 @@ from ranksvm.solvers.base import Point, Status
 from ranksvm.solvers.descent import CORRECTIONS, DESCENTS, Descended
 from ranksvm.training.factors import FactorObjective, best_multiple, random_start
 from ranksvm.training.multipliers import (
+    EXTRA_DIRECTIONS,
     Multipliers,
     factorise,
-    linear_scores,
+    multiplier_point,
     multiplier_terms,
 )
 from ranksvm.training.problem import Fit, LinearProblem, check_memory
@@ -55,7 +56,7 @@ from ranksvm.training.weights import effective_query_weight
 
 __all__ = ["FactorFit", "FactorRow", "FactorizedProblem", "FactorizedSettings", "Restart"]
 
-OPTIMIZERS = ("lbfgs", "gradient", "sgd")
+OPTIMIZERS = (*DESCENTS, "sgd")
 # The one that reaches the same objective with the fewest products.
 AUTO_OPTIMIZER = "lbfgs"
 # Arrays of the size of the factors that a descent holds at most.
@@ -194,7 +195,10 @@ class FactorizedProblem:
         n_threads: int = 1,
     ) -> None:
         team = min(settings.n_restarts, n_threads)
-        needed = 8 * groups.n_items * settings.n_factors * ARRAYS[settings.method] * team
+        width = settings.n_factors * ARRAYS[settings.method]
+        if settings.init == "linear":
+            width += 4 * (2 * settings.n_factors + EXTRA_DIRECTIONS)
+        needed = 8 * groups.n_items * width * team
         check_memory(
             needed,
             f"{settings.n_factors:,} factors of {groups.n_items:,} items",
@@ -211,7 +215,7 @@ class FactorizedProblem:
             fine &= item_weight > 0.0
         if query_weight is not None:
             fine &= query_weight[groups.index] > 0.0
-        # Items whose pairs all have weight zero take no part: their factors stay zero.
+        # Items of weight zero take no part: their factors stay zero.
         self._idle = None if fine.all() else ~fine
         self._convex = self._linear_problem(n_threads)
         self.n_pairs = self._convex.n_pairs
@@ -270,7 +274,7 @@ class FactorizedProblem:
             lower = linear.objective - linear.gap
             team = max(1, min(settings.n_restarts, self.n_threads))
             share = max(1, self.n_threads // team)
-            shared = _Shared(lower, callback, validate, settings)
+            shared = _Shared(lower, callback, validate)
             seeds = _seeds(settings.random_state, settings.n_restarts)
 
             def run(seed: int) -> _Found:
@@ -286,9 +290,7 @@ class FactorizedProblem:
     def _choose(
         self, found: Sequence[_Found], linear: Fit, settings: FactorizedSettings
     ) -> FactorFit:
-        valid = np.array([one.restart.valid for one in found])
-        value = np.array([one.restart.objective for one in found])
-        best = int(np.argmin(value) if np.isnan(valid).any() else np.argmax(valid))
+        best = int(np.argmax([one.merit for one in found]))
         chosen = found[best]
         row = chosen.row
         return FactorFit(
@@ -311,6 +313,7 @@ class FactorizedProblem:
 
 
 class _Found(NamedTuple):
+    merit: float  # what the best of a descent is chosen by
     restart: Restart
     row: FactorRow
     factors: Array
@@ -327,11 +330,9 @@ class _Shared:
         lower: float,
         callback: Callable[[FactorRow, Array], Any] | None,
         validate: Validate | None,
-        settings: FactorizedSettings,
     ) -> None:
         self.lower = lower
         self.validate = validate
-        self.settings = settings
         self.stop = Event()  # end well
         self.cancel = Event()  # drop everything
         self._callback = callback
@@ -346,7 +347,8 @@ class _Shared:
         """Score on the validation set; NaN without one."""
         if self.validate is None:
             return np.nan
-        score = self.validate(weights)
+        with self._lock:  # one call of the user's function at a time
+            score = self.validate(weights)
         if not isinstance(score, Real) or not np.isfinite(float(score)):
             raise ValueError(
                 f"the score on the validation set is {score!r}: early stopping needs a validation "
@@ -410,10 +412,7 @@ class _Descent:
         self._since = 0
 
     def run(self) -> _Found:
-        start = self._start()
-        if self._idle is not None:
-            start[self._idle] = 0.0
-        flat = start.ravel()
+        flat = self._start().ravel()
         first = self._function(flat)
         self._known = (flat, first)
         self._watch(flat, first[0])
@@ -422,7 +421,7 @@ class _Descent:
             if self._status is None:
                 self._status = Status.EXHAUSTED if end.exhausted else Status.MAX_ITER
         assert self._best is not None
-        _, at, factors, weights = self._best
+        merit, at, factors, weights = self._best
         row = self._rows[at]
         if self._shared.validate is not None and row is not self._rows[-1]:
             self._status = Status.EARLY
@@ -431,6 +430,7 @@ class _Descent:
             self._status.name.lower(), tuple(self._rows),
         )  # fmt: skip
         return _Found(
+            merit,
             restart, row, self._objective.factor_map.by_item(factors.reshape(self._shape)), weights,
             self._status, self._n_products,
         )  # fmt: skip
@@ -480,17 +480,24 @@ class _Descent:
         )  # fmt: skip
 
     def linear_start(self) -> Array:
-        """Factorise the multipliers of the linear machine, scaled to the lowest F."""
+        """Factorise the multipliers of the linear machine, scaled to the lowest F.
+
+        Where so few factors say nothing of them, F would not fall along w(V): then at random.
+        """
         settings, objective = self._settings, self._objective.objective
-        scores = linear_scores(objective, self._linear.point, settings.loss)
+        point = multiplier_point(objective, self._linear.point, settings.loss)
         terms = multiplier_terms(settings.loss, objective.C)
-        multipliers = Multipliers(self._pairs, scores, terms)
+        multipliers = Multipliers(self._pairs, point.scores, terms)
         factors = factorise(
             multipliers, self._problem.groups, settings.n_factors, self._seed, self._shared.check
         )
         factors = factors[self._objective.factor_map.rows]
-        weights = self._objective.factor_map.weights(factors)
-        factors *= np.sqrt(best_multiple(objective, weights))
+        if self._idle is not None:
+            factors[self._idle] = 0.0
+        multiple = best_multiple(objective, self._objective.factor_map.weights(factors))
+        if not multiple > 0.0:
+            return self.random_start()
+        factors *= np.sqrt(multiple)
         return factors
 
     def _function(self, x: Array) -> tuple[float, Array]:

@@ -99,11 +99,11 @@ def spread(scores: Array, query: NDArray[np.int64]) -> float:
 
 
 def best_multiple(objective: RankObjective, weights: Array) -> float:
-    """Return the a >= 0 that minimises f(a w), which is convex in a."""
+    """Return the a >= 0 that minimises f(a w), which is convex in a; 0 if w leads nowhere."""
     point = objective.point(weights)
     square = objective.inner(weights, point)
     if not square > 0.0:
-        return 1.0
+        return 0.0
 
     def slope(a: float) -> float:
         return a * square + objective.C * dot(
@@ -122,6 +122,8 @@ def best_multiple(objective: RankObjective, weights: Array) -> float:
         if slope(low) < 0.0:
             break
         low, high = 0.5 * low, low
+    else:
+        return 0.0
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if slope(middle) < 0.0 else (low, middle)

@@ -32,14 +32,14 @@ from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.objective import RankObjective
 from ranksvm.pairs.order import PairBackend, PairPlan
-from ranksvm.solvers.base import Point
-from ranksvm.solvers.newton import Newton
+from ranksvm.solvers.base import Eval, Point, gradient_norm2
+from ranksvm.solvers.newton import Newton, Stepper
 
 __all__ = [
     "MultiplierSpectrum",
     "Multipliers",
     "factorise",
-    "linear_scores",
+    "multiplier_point",
     "multiplier_terms",
     "query_multipliers",
     "spectrum_of",
@@ -47,7 +47,8 @@ __all__ = [
 
 # Width of the rounded corner of the hinge, and Newton steps to its minimiser at most.
 CORNER = 0.1
-NEWTON_STEPS = 20
+NEWTON_STEPS = 100
+NEWTON_GAP = 1e-9
 EXTRA_DIRECTIONS = 8
 ITERATIONS = 6
 
@@ -102,15 +103,27 @@ class Multipliers:
         return total
 
 
-def linear_scores(objective: RankObjective, optimum: Point, loss: str) -> Array:
-    """Scores at which the multipliers of a loss are read, from the optimum of a linear machine.
+def multiplier_point(objective: RankObjective, optimum: Point, loss: str) -> Point:
+    """Where the multipliers of a loss are read, from the optimum of a linear machine.
 
-    For the hinge these are the scores of the minimiser with the rounded corner.
+    For the hinge that is the minimiser with the rounded corner: there, as at the optimum of the
+    squared hinge, w is the sum over pairs of alpha (x_b - x_w).
     """
     if loss == "squared_hinge":
-        return optimum.scores
+        return optimum
     smooth = objective.smoothed(CORNER)
-    return Newton(tol=1e-6, max_iter=NEWTON_STEPS).solve(smooth, optimum).point.scores
+    stepper = Stepper(Newton(), smooth)
+    evaluation: Eval = smooth.at(optimum)
+    for _ in range(NEWTON_STEPS):
+        goal = NEWTON_GAP * abs(evaluation.value)
+        # Half the squared gradient bounds the distance of the value from its minimum.
+        if 0.5 * gradient_norm2(smooth, evaluation) <= goal:
+            break
+        moved = stepper.step(evaluation, gap_goal=goal)
+        if moved is None:
+            break
+        evaluation, _ = moved
+    return evaluation.point
 
 
 def factorise(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
+from ranksvm.backends.native import NativeBackend
 from ranksvm.data.preferences import Preferences, paired_items, positive_pairs
 from ranksvm.data.queries import QueryGroups
+from ranksvm.pairs.order import PairBackend, PairOrder
 from ranksvm.training.weights import no_pairs
 
-__all__ = ["Pairing", "comparable_items", "participants"]
+__all__ = ["Pairing", "comparable_items", "count_pairs", "participants"]
 
 
 class Pairing(NamedTuple):
@@ -49,6 +52,20 @@ def participants(pairing: Pairing) -> NDArray[np.int64]:
     if not takes_part.any():
         raise no_pairs(utility, groups, item_weight)
     return np.flatnonzero(takes_part)
+
+
+def count_pairs(pairing: Pairing, backends: Sequence[PairBackend]) -> int:
+    """Count the pairs of positive weight; ``backends`` are those of the utilities and of a list."""
+    utility, groups, _, item_weight, query_weight = pairing
+    weights = [weight for weight in (item_weight, query_weight) if weight is not None]
+    if utility is None or all((weight > 0.0).all() for weight in weights):
+        return sum(int(sum(backend.pairs)) for backend in backends)
+    items = comparable_items(utility, groups, item_weight, query_weight)
+    kept = QueryGroups.from_qid(groups.index[items], items.size)
+    listed = sum(int(sum(backend.pairs)) for backend in backends[1:])
+    if not items.size:
+        return listed
+    return listed + int(sum(NativeBackend(PairOrder(utility[items], kept)).pairs))
 
 
 def comparable_items(

@@ -28,7 +28,7 @@ from ranksvm.pairs.oracle import LOSSES, PairLoss, SumLoss
 from ranksvm.pairs.order import PairBackend, PairOrder
 from ranksvm.solvers.base import Callback, Point, Resuming, SolverResult, Status, TraceRow
 from ranksvm.solvers.newton import search
-from ranksvm.training.participants import Pairing, participants
+from ranksvm.training.participants import Pairing, count_pairs, participants
 from ranksvm.training.settings import Settings
 from ranksvm.training.weights import no_pairs, reduce_weights
 
@@ -133,7 +133,9 @@ class RankProblem:
         self._loss: PairLoss = losses[0] if len(losses) == 1 else SumLoss(losses)
         self._map = score_map
         self._steady_map = SteadyScatter(score_map)
-        self.n_pairs = sum(int(sum(backend.pairs)) for backend in backends)
+        self.n_pairs = count_pairs(
+            Pairing(utility, groups, preferences, item_weight, query_weight), backends
+        )
         self.solver = settings.make_solver()
 
     @property
