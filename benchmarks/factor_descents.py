@@ -96,7 +96,7 @@ def _scipy(problem: Any, settings: Any, ours: Any, config: Config) -> Run:
     lower = ours.linear.objective - ours.linear.gap
     groups = problem.groups
     convex = problem._convex.objective(settings.C)
-    pairs = NativeBackend(PairOrder(problem._utility, groups), n_threads=config.threads)
+    pairs = NativeBackend(PairOrder(problem._items.utility, groups), n_threads=config.threads)
     objective = FactorObjective(convex, FactorMap(convex.score_map, pairs))
     before, began = objective.n_products, time.perf_counter()
     start = random_start(objective, groups, N_FACTORS, settings.init_scale, ours.restarts[0].seed)
