@@ -337,7 +337,9 @@ def test_the_status_speaks_of_the_model_that_is_kept() -> None:
         if model.status_ == "converged":
             assert model.gap_ <= 0.02 * model.objective_
             assert model.best_iteration_ == model.n_iter_
-    assert seen == {"converged", "early"} or seen == {"early"}
+        if model.status_ == "early":
+            assert model.best_iteration_ < model.n_iter_
+    assert "early" in seen
 
 
 def test_a_lucky_start_is_not_kept() -> None:
@@ -757,7 +759,8 @@ def test_more_factors_than_a_query_has_items() -> None:
     X, y, qid = small_set(30, n=60, queries=12)
     model = FactorizedRankSVM(200, init="linear", random_state=0, tol=1e-3, max_iter=2000)
     assert model.fit(X, y, qid=qid).status_ == "converged"
-    assert not model.factors_[:, 60:].any() or model.n_iter_ > 0
+    assert model.factors_.shape == (60, 200)
+    np.testing.assert_allclose(model.coef_, double_sum(X, y, qid, model.factors_), rtol=1e-9)
 
 
 @pytest.mark.parametrize(("scale", "C"), [(1e-3, 1e-3), (1e5, 1e7), (1e3, 1e7), (1e5, 1e-3)])
