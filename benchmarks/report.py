@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_info
 
 from benchmarks.common import Config
 
-__all__ = ["GOALS", "Goal", "Report", "Row", "describe_machine"]
+__all__ = ["GOALS", "Goal", "Report", "Row", "describe_machine", "format_table", "show"]
 
 Row = Mapping[str, Any]
 
@@ -218,7 +218,7 @@ def format_table(rows: Sequence[Row]) -> str:
     if not rows:
         return "  (no rows)"
     names = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [[_show(row.get(name)) for name in names] for row in rows]
+    cells = [[show(row.get(name)) for name in names] for row in rows]
     numeric = [all(not isinstance(row.get(name), str) for row in rows) for name in names]
     widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
 
@@ -232,14 +232,15 @@ def format_table(rows: Sequence[Row]) -> str:
     return "\n".join([line(names), line(["-" * width for width in widths]), *map(line, cells)])
 
 
-def _show(value: Any) -> str:
+def show(value: Any) -> str:
+    """A cell of a table as text: texts as they are, numbers with three digits or more."""
     if value is None:
         return "-"
     if isinstance(value, bool | str):
         return str(value)
     if isinstance(value, int | np.integer):
         return f"{value:,}"
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
 
 
 def _plain(value: Any) -> Any:

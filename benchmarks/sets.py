@@ -40,6 +40,7 @@ __all__ = [
     "Task",
     "cadata_like",
     "cadata_rbf",
+    "cadata_split",
     "letor_like",
     "letor_rbf",
     "matrix_bytes",
@@ -47,6 +48,8 @@ __all__ = [
     "mq2008_rbf",
     "real_tasks",
     "reuters_like",
+    "reuters_like_split",
+    "reuters_split",
     "too_slow",
 ]
 
@@ -61,6 +64,11 @@ MQ2008_RBF = {"C": 2.0**-7, "gamma": 0.1}
 MQ2007_SEED = 1
 # Held-out queries for each one to learn from.
 HELD_OUT = 0.25
+
+# The real sets of the scaling experiments: most items to learn from, and others to test on.
+LARGEST_REAL = 16_000
+CADATA_TEST = 4_000
+REUTERS_LIKE_TEST = 20_000
 
 # Countings with a quadratic term are left out where one evaluation takes more elementary steps.
 MOST_STEPS = 3e8
@@ -260,10 +268,10 @@ def _ohsumed(folder: Path) -> Task:
     return _letor_fold(folder / "OHSUMED", 45, 322.177717)
 
 
-def _cadata_part(folder: Path) -> tuple[Any, Array]:
-    """Standardised; 16,000 rows as in the paper."""
+def _cadata_part(folder: Path, n_rows: int = LARGEST_REAL) -> tuple[Any, Array]:
+    """Standardised, in random order; 16,000 rows as in the paper, or so many."""
     X, y = load_svmlight_file(str(folder / "cadata" / "cadata.txt.gz"))
-    rows = np.random.default_rng(0).permutation(len(y))[:16_000]
+    rows = np.random.default_rng(0).permutation(len(y))[:n_rows]
     return StandardScaler().fit_transform(X.toarray())[rows], y[rows]
 
 
@@ -317,3 +325,36 @@ def real_tasks(skipped: Callable[[str], None], *, only: str | None = None) -> It
 @lru_cache(maxsize=len(_REAL))
 def _load_real(load: Callable[[Path], Task], folder: Path) -> Task:
     return load(folder)
+
+
+# --- Sets to learn from, and others to test on ----------------------------------------------------
+
+
+def _part(task: Task, rows: Any) -> Task:
+    """Some rows of a set, with their number in the name."""
+    y = task.y[rows]
+    return replace(task, name=f"{task.name.rpartition(' ')[0]} {len(y):,}", X=task.X[rows], y=y)
+
+
+@lru_cache(maxsize=1)
+def cadata_split(m: int) -> tuple[Task, Task]:
+    """The first ``m`` rows of cadata in random order, and 4,000 beyond the first 16,000."""
+    X, y = _cadata_part(data_folder(), LARGEST_REAL + CADATA_TEST)
+    whole = Task(f"cadata {len(y):,}", X, y, None, **_mean_C(CADATA_LAMBDA))
+    return _part(whole, slice(None, m)), _part(whole, slice(LARGEST_REAL, None))
+
+
+@lru_cache(maxsize=1)
+def reuters_split(m: int) -> tuple[Task, Task]:
+    """The first ``m`` documents in random order, and all beyond the first 16,000."""
+    whole = _load_real(_reuters, data_folder())
+    order = np.random.default_rng(SEED).permutation(whole.n_items)
+    return _part(whole, order[:m]), _part(whole, order[LARGEST_REAL:])
+
+
+@lru_cache(maxsize=1)
+def reuters_like_split(m: int, n_test: int = REUTERS_LIKE_TEST) -> tuple[Task, Task]:
+    """The first ``m`` of ``m + n_test`` generated documents, and the others."""
+    X, y, qid, _ = make_reuters_like(m + n_test, random_state=SEED)
+    whole = Task(f"reuters-like {len(y):,}", X, y, qid, **_mean_C(REUTERS_LAMBDA))
+    return _part(whole, slice(None, m)), _part(whole, slice(m, None))

@@ -1,0 +1,1 @@
+"""The tables and figures of the source papers, computed anew: ``python -m benchmarks.papers``."""

@@ -1,0 +1,213 @@
+"""Every C and gamma of the papers' grids, on every fold of LETOR's sets.
+
+A cell is one family of models on one fold with one gamma: a warm-started path over all C.  It keeps
+the metrics on the validation part, by which alone C and gamma are chosen
+(:mod:`benchmarks.papers.tuning`), and the scores of the test part.
+
+C is over the sum of the pairs, as in the papers, or for the families with queries of equal weight
+over the mean of the queries' means.  Fits end at a certified relative gap of 1e-3, or, at a large C
+and gamma, after 150 steps of conjugate gradients, wherever they are then; such are marked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import SEED, TOL, pinned
+from benchmarks.folds import Part, letor_fold
+from benchmarks.papers.cells import Cell
+from ranksvm.metrics import evaluate
+from ranksvm.model_selection.path import fit_path
+from ranksvm.solvers.base import Status
+from ranksvm.training import KernelSettings, LinearSettings, Settings, make_problem
+
+__all__ = [
+    "CRITERIA",
+    "FAMILIES",
+    "LOG2_CS",
+    "LOG2_GAMMAS",
+    "Family",
+    "fit_cell",
+    "grid_cells",
+    "on_validation",
+]
+
+# As in Chen, Li, Dou, Liang & Lv, section 4.1.
+LOG2_CS = tuple(range(-12, 7))
+LOG2_GAMMAS = tuple(range(-12, 3))
+# Past their lower edge, where the best C of OHSUMED is.
+LOG2_WIDE_CS = tuple(range(-24, 7))
+# Over the mean of the queries' means.
+LOG2_QUERY_CS = tuple(range(-8, 17))
+LONGEST = 150
+CRITERIA = (
+    "ndcg@1", "ndcg@3", "ndcg@5", "mean_ndcg", "p@1", "p@3", "p@5", "map", "pairwise_accuracy",
+    "mrr", "reciprocal_true_rank@1",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Family:
+    """Models that differ in C and gamma alone."""
+
+    settings: Settings
+    log2_Cs: tuple[int, ...] = LOG2_CS
+
+    @property
+    def has_gamma(self) -> bool:
+        return isinstance(self.settings, KernelSettings)
+
+    def at(self, C: float, gamma: float | None, n_components: int | None = None) -> Settings:
+        changes: dict[str, Any] = {"C": C}
+        if gamma is not None:
+            changes["gamma"] = gamma
+        if n_components is not None:
+            changes["n_components"] = n_components
+        return type(self.settings)(**{**vars(self.settings), **changes})
+
+
+def _kernel(approximation: str | None = None, reduction: str = "sum", **more: Any) -> Settings:
+    return KernelSettings(
+        reduction=reduction,
+        tol=TOL,
+        approximation=approximation,
+        n_components=500,
+        random_state=SEED,
+        **more,
+    )
+
+
+FAMILIES: Mapping[str, Family] = {
+    "linear L1": Family(LinearSettings(reduction="sum", loss="hinge", tol=TOL)),
+    "linear L2": Family(LinearSettings(reduction="sum", tol=TOL)),
+    "exact rbf": Family(_kernel()),
+    "Nystrom rbf": Family(_kernel("nystroem")),
+    "Fourier rbf": Family(_kernel("fourier")),
+    "linear L1, wider grid": Family(
+        LinearSettings(reduction="sum", loss="hinge", tol=TOL), LOG2_WIDE_CS
+    ),
+    "linear L2, wider grid": Family(LinearSettings(reduction="sum", tol=TOL), LOG2_WIDE_CS),
+    "linear L1, queries equal": Family(
+        LinearSettings(reduction="query_mean", loss="hinge", tol=TOL), LOG2_QUERY_CS
+    ),
+    "linear L2, queries equal": Family(
+        LinearSettings(reduction="query_mean", tol=TOL), LOG2_QUERY_CS
+    ),
+    "Nystrom rbf, queries equal": Family(_kernel("nystroem", "query_mean"), LOG2_QUERY_CS),
+}
+
+
+def grid_cells(
+    name: str,
+    family: str,
+    folds: Sequence[int],
+    *,
+    threads: int,
+    step: int = 1,
+    n_components: int | None = None,
+) -> list[Cell]:
+    """Cells of a family on folds of a set; ``step`` takes every so many C and gamma."""
+    kind = FAMILIES[family]
+    gammas: Sequence[int | None] = LOG2_GAMMAS[::step] if kind.has_gamma else (None,)
+    return [
+        Cell(
+            f"{name}, {family}, fold {fold + 1}"
+            + ("" if gamma is None else f", gamma = 2^{gamma}"),
+            path_cell,
+            {
+                "name": name,
+                "family": family,
+                "fold": fold,
+                "log2_gamma": gamma,
+                "log2_Cs": list(kind.log2_Cs[::step]),
+                "n_components": n_components,
+                "threads": threads,
+            },
+            reads=(name,),
+        )
+        for fold in folds
+        for gamma in gammas
+    ]
+
+
+def path_cell(
+    name: str,
+    family: str,
+    fold: int,
+    log2_gamma: int | None,
+    log2_Cs: list[int],
+    n_components: int | None,
+    threads: int,
+) -> dict[str, Any]:
+    """One gamma on one fold: metrics on validation by C, scores of the test items by C."""
+    train, valid, test = letor_fold(name, fold)
+    gamma = None if log2_gamma is None else 2.0**log2_gamma
+    settings = FAMILIES[family].at(1.0, gamma, n_components)
+    with pinned(threads):
+        problem = make_problem(*train, settings, n_threads=threads)
+        fits = fit_path(problem, 2.0 ** np.array(log2_Cs, dtype=float), callback=_Patience())
+        on_valid = problem.score(valid.X, fits)
+        on_test = problem.score(test.X, fits)
+    return {
+        "candidates": [[C] if gamma is None else [C, log2_gamma] for C in log2_Cs],
+        "valid": on_validation(on_valid, valid),
+        "test": np.array(on_test),
+        "gaps": [fit.gap / fit.objective for fit in fits],
+        "stopped": [fit.status is Status.STOPPED for fit in fits],
+        "products": [fit.n_products for fit in fits],
+    }
+
+
+def on_validation(scores: Sequence[Any], valid: Part) -> dict[str, list[float]]:
+    """Every criterion of every candidate."""
+    found = [
+        evaluate(valid.y, one, valid.groups.index, CRITERIA, conventions="letor") for one in scores
+    ]
+    return {name: [float(one[name]) for one in found] for name in CRITERIA}
+
+
+class _Patience:
+    """Ends a fit that has taken long, by its steps of conjugate gradients and not by the clock."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def __call__(self, row: Any, coef: Any) -> bool:
+        del coef
+        if row.iteration <= 1:
+            self.taken = 0
+        self.taken += row.inner_iterations
+        return self.taken > LONGEST
+
+
+def fit_cell(
+    name: str,
+    family: str,
+    fold: int,
+    log2_C: float,
+    log2_gamma: float | None,
+    threads: int,
+    n_components: int | None = None,
+) -> dict[str, Any]:
+    """One fit from scratch, timed, and the scores of the test items."""
+    train, _, test = letor_fold(name, fold)
+    gamma = None if log2_gamma is None else 2.0**log2_gamma
+    settings = FAMILIES[family].at(2.0**log2_C, gamma, n_components)
+    with pinned(threads):
+        before = time.perf_counter()
+        problem = make_problem(*train, settings, n_threads=threads)
+        fit = problem.solve()
+        seconds = time.perf_counter() - before
+        (scores,) = problem.score(test.X, [fit])
+    return {
+        "seconds": seconds,
+        "gap": fit.gap / fit.objective,
+        "products": fit.n_products,
+        "n_items": len(train.y),
+        "test": scores,
+    }

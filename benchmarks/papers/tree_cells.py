@@ -1,0 +1,217 @@
+"""Measurements for :mod:`benchmarks.papers.tree`: the experiments of Airola et al., section 5.
+
+The paper's objective is J(w) = (1/N) sum of the hinge over N pairs + lambda |w|^2.  Ours is
+F = C J with C = 1 / (2 lambda), so a gap of eps in J is one of C eps in F.
+
+- :func:`subgradient`: loss and subgradient once, at the coefficients of a finished fit, by every
+  counting; the products X w and X' g are timed beside it.
+- :func:`training`: whole fits.  "bmrm" is the paper's Algorithm 1: planes at the minimisers of the
+  model, all of them kept, no line search, stopped by the callback as soon as the certified gap in J
+  is below eps.  "ours" are the library's fits with its own choice of solver and counting, to a
+  relative gap of eps: J is at most 1 at the optimum (its value at w = 0), so that is never looser.
+- :func:`memory`, :func:`explicit_pairs`: how far the memory of a new process rises.
+
+Calls are timed in turn, see :func:`benchmarks.common.interleave`; seconds are medians of the
+rounds, or the only run of a call that takes long.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from benchmarks.common import Array, Call, interleave
+from benchmarks.memory import peak, reset_peak
+from benchmarks.papers.cells import in_child
+from benchmarks.sets import (
+    Task,
+    cadata_split,
+    matrix_bytes,
+    reuters_like,
+    reuters_like_split,
+    reuters_split,
+)
+from benchmarks.variants import PLAIN_BMRM
+from ranksvm import LinearRankSVM
+from ranksvm import training as library
+from ranksvm.maps.matrix import MatrixMap
+from ranksvm.metrics import pairwise_accuracy
+
+__all__ = ["EPS", "explicit_pairs", "memory", "pair_bytes", "subgradient", "training"]
+
+# The gap in J at which the paper stops.
+EPS = 1e-3
+# No other rule than the callback's ends a fit by the paper's algorithm.
+_NEVER_TOL = 1e-12
+_MOST_ITERATIONS = 100_000
+
+SPLITS: dict[str, Callable[..., tuple[Task, Task]]] = {
+    "cadata": cadata_split,
+    "reuters21578": reuters_split,
+    "reuters-like": reuters_like_split,
+}
+
+
+def subgradient(
+    *, family: str, options: dict[str, Any], countings: Sequence[str], rounds: int, seconds: float
+) -> dict[str, Any]:
+    """Seconds of loss and subgradient in score space by counting, and of the two products.
+
+    ``options`` are those of the set; ``seconds`` is about what the rounds may take.
+    """
+    task, _ = SPLITS[family](**options)
+    X = MatrixMap(task.X)
+    coef = task.fit("hinge").model.coef_
+    scores = X.scores(coef)
+    losses = {counting: task.loss("hinge", counting) for counting in countings}
+    slope = task.loss("hinge").at(scores).grad
+    calls = {counting: Call(partial(loss.at, scores)) for counting, loss in losses.items()}
+    calls["products"] = Call(lambda: (X.scores(coef), X.pullback(slope)))
+    timings = interleave(calls, rounds=rounds, seconds=seconds)
+    return {name: timing.seconds for name, timing in timings.items()}
+
+
+def training(
+    *,
+    family: str,
+    options: dict[str, Any],
+    countings: Sequence[str],
+    threads: int,
+    rounds: int,
+    seconds: float,
+) -> dict[str, Any]:
+    """Seconds, iterations, gap in J and pairwise test error of whole fits, by method.
+
+    Methods are "bmrm <counting>", "ours hinge", "ours squared_hinge", and with more than one thread
+    "ours hinge threaded".
+    """
+    task, test = SPLITS[family](**options)
+    calls = {f"bmrm {counting}": Call(partial(_bmrm, task, counting)) for counting in countings}
+    for loss in ("hinge", "squared_hinge"):
+        calls[f"ours {loss}"] = Call(partial(_ours, task, loss))
+    if threads > 1:
+        calls["ours hinge threaded"] = Call(partial(_ours, task, "hinge", threads), threads)
+    timings = interleave(calls, rounds=rounds, seconds=seconds)
+    found = {
+        name: {
+            "seconds": timing.seconds,
+            "rounds": len(timing.rounds),
+            "iterations": timing.result.n_iter_,
+            "products": timing.result.n_products_,
+            "J": timing.result.objective_ / task.C,
+            "gap in J": timing.result.gap_ / task.C,
+            "status": timing.result.status_,
+            "test error": 1.0 - pairwise_accuracy(test.y, test.X @ timing.result.coef_),
+        }
+        for name, timing in timings.items()
+    }
+    return {"m": task.n_items, "test items": test.n_items, "pairs": task.n_pairs, "methods": found}
+
+
+def _bmrm(task: Task, counting: str) -> LinearRankSVM:
+    """The paper's algorithm, to the paper's gap."""
+    model = LinearRankSVM(
+        C=task.C,
+        reduction=task.reduction,
+        loss="hinge",
+        solver="bmrm",
+        counting=counting,
+        tol=_NEVER_TOL,
+        max_iter=_MOST_ITERATIONS,
+        n_jobs=1,
+    )
+    solvers = {"bmrm": PLAIN_BMRM.factory}
+    with mock.patch.dict(library.SOLVERS, solvers), warnings.catch_warnings():
+        # The callback's stop is the end that is meant.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(task.X, task.y, callback=lambda row, _: row.gap < EPS * task.C)
+
+
+def _ours(task: Task, loss: str, threads: int = 1) -> LinearRankSVM:
+    model = LinearRankSVM(C=task.C, reduction=task.reduction, loss=loss, tol=EPS, n_jobs=threads)
+    return model.fit(task.X, task.y)
+
+
+# --- Memory ---------------------------------------------------------------------------------------
+
+FITS: dict[str, Callable[[Task], LinearRankSVM]] = {
+    "bmrm tree": partial(_bmrm, counting="tree"),
+    "ours hinge": partial(_ours, loss="hinge"),
+    "ours squared_hinge": partial(_ours, loss="squared_hinge"),
+}
+
+
+def memory(*, method: str, m: int) -> dict[str, Any]:
+    """Bytes that a fit on reuters-like adds to a process that has the set."""
+    return in_child(_memory_of_fit, method=method, m=m)
+
+
+def explicit_pairs(*, m: int) -> dict[str, Any]:
+    """Bytes that the matrix of all pairs and one gradient by it add to a process, same set."""
+    return in_child(_memory_of_pairs, m=m)
+
+
+def _memory_of_fit(method: str, m: int) -> dict[str, Any]:
+    FITS[method](reuters_like(200))  # libraries that the first fit loads do not count
+    return _risen(m, FITS[method])
+
+
+def _memory_of_pairs(m: int) -> dict[str, Any]:
+    _squared_hinge_by_matrix(reuters_like(200))
+    return _risen(m, _squared_hinge_by_matrix)
+
+
+def _risen(m: int, work: Callable[[Task], Any]) -> dict[str, Any]:
+    task = reuters_like(m)
+    exact = reset_peak()
+    before = peak()
+    work(task)
+    return {
+        "input": matrix_bytes(task.X) + task.y.nbytes,
+        "added": peak() - before,
+        "pairs": task.n_pairs,
+        "exact": exact,
+    }
+
+
+def pair_bytes(n_pairs: int) -> int:
+    """Of a CSR matrix with two entries for each pair: values, columns, row starts."""
+    return n_pairs * (2 * (8 + 4) + 4)
+
+
+def _squared_hinge_by_matrix(task: Task) -> Array:
+    """The gradient at zero as PRSVM takes it: the differences are a sparse matrix times X w."""
+    differences = _pair_matrix(task.y)
+    coef = np.zeros(task.X.shape[1])
+    slack = differences @ (task.X @ coef)
+    np.subtract(1.0, slack, out=slack)
+    np.maximum(slack, 0.0, out=slack)
+    gradient: Array = coef - 2.0 * task.sum_C * (task.X.T @ (differences.T @ slack))
+    return gradient
+
+
+def _pair_matrix(y: Array) -> sp.csr_array:
+    """One row for each comparable pair: 1 at the better item, -1 at the worse one."""
+    order = np.argsort(-y).astype(np.int32)
+    # Items of the order from this place on are worse than the item at the same place.
+    first = np.searchsorted(-y[order], -y[order], side="right")
+    counts = len(y) - first
+    n_pairs = int(counts.sum())
+    columns = np.empty((n_pairs, 2), dtype=np.int32)
+    values = np.empty((n_pairs, 2))
+    values[:] = 1.0, -1.0
+    row = 0
+    for better, start, count in zip(order, first, counts, strict=True):
+        columns[row : row + count, 0] = better
+        columns[row : row + count, 1] = order[start:]
+        row += count
+    starts = np.arange(0, 2 * n_pairs + 1, 2, dtype=np.int32)
+    shape = n_pairs, len(y)
+    return sp.csr_array((values.ravel(), columns.ravel(), starts), shape=shape)
