@@ -26,7 +26,7 @@ CPP_FILES = $(shell find cpp -name '*.cpp' -o -name '*.hpp')
 PYTHON_DIRS = $(wildcard src tests benchmarks examples)
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow bench sanitize serial lint format wheel clean FORCE
+.PHONY: help demo test slow bench papers sanitize serial lint format wheel clean FORCE
 
 help:
 	@echo 'make demo       train on two small sets and print what was learned'
@@ -35,6 +35,8 @@ help:
 	@echo 'make sanitize   native tests under the address and undefined behaviour sanitizers'
 	@echo 'make serial     native tests of a build without OpenMP'
 	@echo 'make bench      benchmarks; ARGS goes to them'
+	@echo 'make papers     the tables and figures of the source papers, with a report in papers/;'
+	@echo '                QUICK=1 tiny sizes, DATA=... folder of the real sets, ARGS=tree a section'
 	@echo 'make lint       ruff, mypy, clang-format'
 	@echo 'make format     let ruff and clang-format rewrite the files'
 	@echo 'make wheel      a wheel for other machines, in dist/'
@@ -49,11 +51,14 @@ test: $(DONE)/install $(DONE)/native-tests $(DONE)/deps-test
 	$(BUILD)/ranksvm_native_tests
 	$(PY) -m pytest $(ARGS)
 
-slow: $(DONE)/install $(DONE)/deps-test
+slow: $(DONE)/install $(DONE)/deps-test $(DONE)/deps-bench
 	$(PY) -m pytest -m slow $(ARGS)
 
 bench: $(DONE)/install $(DONE)/deps-bench
 	$(PY) -m benchmarks $(ARGS)
+
+papers: $(DONE)/install $(DONE)/deps-bench
+	$(PY) -m benchmarks.papers $(if $(QUICK),--quick) $(if $(DATA),--data '$(DATA)') $(ARGS)
 
 sanitize: $(DONE)/deps-build
 	@$(BIN)/cmake -S . -B $(SANITIZE_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM='$(CURDIR)/$(BIN)/ninja' \

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.common import SEED, Config
-from benchmarks.quality import letor_fold, letor_parts
+from benchmarks.folds import is_there, letor_fold
 from benchmarks.report import Report, Row
 from ranksvm._threads import one_blas_thread
 from ranksvm.backends.native import NativeBackend
@@ -36,9 +36,10 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
 
 def run(config: Config, report: Report) -> None:
     for name in ("OHSUMED", "MQ2008"):
-        parts = letor_parts(name, report)
-        if parts is not None:
-            _optimizers(name, letor_fold(parts, 0)[0], config, report)
+        if is_there(name):
+            _optimizers(name, letor_fold(name, 0).train, config, report)
+        else:
+            report.note(f"{name} skipped: not there; $RANKSVM_DATA names the folder of the sets")
 
 
 def _optimizers(name: str, train: Any, config: Config, report: Report) -> None:

@@ -18,7 +18,6 @@ _FIGURES = {
     "convergence": (("variants",), "products with X", "certified relative gap"),
     "factor_time": (("factors",), "items", "seconds, value and derivative"),
     "factor_descents": (("factor_descents",), "products with X", "certified relative gap"),
-    "multiplier_rank": (("factor_quality",), "rank", "share of the squared multipliers left"),
 }
 
 

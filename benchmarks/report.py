@@ -23,7 +23,8 @@ __all__ = ["GOALS", "Goal", "Report", "Row", "describe_machine", "format_table",
 Row = Mapping[str, Any]
 
 _PACKAGES = (
-    "ranksvm", "numpy", "scipy", "scikit-learn", "scikit-survival", "threadpoolctl", "matplotlib",
+    "ranksvm", "numpy", "scipy", "scikit-learn", "scikit-survival", "lightgbm", "threadpoolctl",
+    "matplotlib",
 )  # fmt: skip
 
 

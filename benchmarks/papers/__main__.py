@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"--data {arguments.data}: there is no such folder", file=sys.stderr)
             return 2
         os.environ["RANKSVM_DATA"] = str(arguments.data)
-    out: Path = arguments.out
+    out: Path = arguments.out or Path("papers", *(["quick"] if arguments.quick else []))
     cells = out / "cells"
     if arguments.fresh:
         shutil.rmtree(cells, ignore_errors=True)
@@ -96,8 +96,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--data", type=Path, metavar="DIR", help="folder of the real sets (or $RANKSVM_DATA)"
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("papers"), metavar="DIR",
-        help="folder for report.html, summary.md, the pictures and finished pieces",
+        "--out", type=Path, metavar="DIR",
+        help="folder for report.html, summary.md, the pictures and finished pieces "
+        "(papers, or papers/quick)",
     )  # fmt: skip
     parser.add_argument(
         "--docs", type=Path, metavar="DIR", help="write papers.md and its pictures there as well"

@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.common import growth_exponent
-from benchmarks.folds import N_FOLDS, is_there
+from benchmarks.folds import is_there
 from benchmarks.papers.cells import Cell, Lab, Result
 from benchmarks.papers.document import Curve, Document, Panel
+from benchmarks.papers.levels import tell_levels
+from benchmarks.papers.models import left_out
 from benchmarks.papers.newton_cells import (
     CADATA_NDCG,
     DEFAULT_TOL,
@@ -22,14 +23,12 @@ from benchmarks.papers.newton_cells import (
     LETOR,
     choose,
     default_newton,
-    dual_zeros,
-    levels,
     optimum,
     trace,
 )
+from benchmarks.papers.zeros import tell_zeros
 from benchmarks.report import Row
 from benchmarks.sets import data_folder
-from ranksvm.backends.native import COUNTINGS
 
 NAME = "newton"
 TITLE = "Newton and cutting planes, zero dual variables, counting by levels"
@@ -55,40 +54,6 @@ RUNS = (
 PAPERS_NEWTON = ("Newton as TRON", SQUARED)
 PAPERS_PLANES = ("cutting planes, no line search", HINGE)
 
-# Table (I).
-PUBLISHED_ZEROS = {
-    "MQ2007": 5.15,
-    "MQ2008": 22.44,
-    "YAHOO LTRC set 2": 11.14,
-    "MQ2007-list": 19.64,
-    "MQ2008-list": 23.86,
-}
-ZEROS_C = 2.0**20
-ZEROS_TOLS = (1e-3, 1e-9)
-CHECK_SOLVER, CHECK_TOL = "bundle", 1e-6
-
-# O(l k) countings are left out above so many steps; a step takes a few nanoseconds.
-MOST_STEPS = 6e8
-# Growth is looked at over all k, and over so many of the largest.
-LARGEST = 4
-
-
-class Bound(NamedTuple):
-    """What is said about a counting, the growth of that with k, and what difference is small."""
-
-    text: str
-    steps: Callable[[float], float]
-    close: float = 0.1
-
-
-BOUNDS = {
-    "auto": Bound("O(l log k)", np.log2),
-    "tree": Bound("O(l log k)", np.log2),
-    "direct": Bound("O(l k)", float, 0.25),
-    "joachims": Bound("O(l k)", float, 0.25),
-    "pairs": Bound("O(l^2)", lambda k: 1.0 - 1.0 / k),
-}
-
 
 def run(lab: Lab, document: Document) -> None:
     there = []
@@ -96,12 +61,12 @@ def run(lab: Lab, document: Document) -> None:
         if is_there(name) if name in LETOR else (data_folder() / name).is_dir():
             there.append(name)
         else:
-            document.say(f"{name} is skipped: not there; $RANKSVM_DATA names the folder of sets.")
+            document.say(left_out(name))
     if there:
         _convergence(lab, document, there)
     if "MQ2008" in there:
-        _zeros(lab, document)
-    _levels(lab, document)
+        tell_zeros(lab, document)
+    tell_levels(lab, document)
 
 
 # --- Figure (II) ----------------------------------------------------------------------------------
@@ -331,203 +296,3 @@ def _verdict(
 def _sum(found: Iterable[tuple[int, int, list[str]]]) -> tuple[int, int, list[str]]:
     won, of, lost = zip(*found, strict=True)
     return sum(won), sum(of), list(dict.fromkeys(place for places in lost for place in places))
-
-
-# --- Table (I) ------------------------------------------------------------------------------------
-
-
-def _zeros(lab: Lab, document: Document) -> None:
-    name = "MQ2008"
-    folds: list[int | None] = [*range(N_FOLDS), None]
-
-    def cell(fold: int | None, solver: str, tol: float) -> Cell:
-        about = {"name": name, "fold": fold, "C": ZEROS_C, "solver": solver, "tol": tol}
-        return Cell(f"{_part(fold)}, {solver}, {tol:g}", dual_zeros, about, reads=(name,))
-
-    todo = [cell(fold, "newton", tol) for tol in ZEROS_TOLS for fold in folds]
-    *fits, check = lab.run("newton: zero dual variables", [*todo, cell(0, CHECK_SOLVER, CHECK_TOL)])
-    coarse, fine = fits[: len(folds)], fits[len(folds) :]
-    shares = [_zero_share(fit) for fit in fine]
-    rows: list[Row] = [{"data": "published", "zero, %": f"{PUBLISHED_ZEROS[name]:.2f}"}]
-    rows += [_zero_row(_part(fold), fit) for fold, fit in zip(folds, fine, strict=True)]
-    mean = float(np.mean(shares[:-1]))
-    rows.insert(-1, {"data": "mean of the folds", "zero, %": f"{mean:.2f}"})
-    document.table(
-        f"Table (I): zero dual variables, {name}, squared hinge, C = 2^{np.log2(ZEROS_C):.0f}",
-        rows,
-        "Zero: margin at least 1, the pair is not violated. Right: margin above 0. The last column "
-        "but one is the share of the non-zero ones whose margin is between 0 and 1.",
-    )
-    moved = max(abs(_zero_share(a) - share) for a, share in zip(coarse, shares, strict=True))
-    distance = f"by at most {moved:.1g} percentage points" if moved > 0.0 else "by not one pair"
-    candidates = {_part(fold): share for fold, share in zip(folds, shares, strict=True)}
-    candidates["mean of the folds"] = mean
-    published = PUBLISHED_ZEROS[name]
-    nearest = min(candidates, key=lambda part: abs(candidates[part] - published))
-    first = candidates[_part(0)]
-    same = f"{first:.2f}" == f"{published:.2f}"
-    agreement = (
-        "the published figure to its last digit"
-        if same
-        else f"against {published:.2f}% published; nearest is {nearest}, {candidates[nearest]:.2f}%"
-    )
-    document.say(
-        f"Fold 1 has {first:.2f}% zeros, {agreement}. Between tolerances of {ZEROS_TOLS[0]:g} and "
-        f"{ZEROS_TOLS[1]:g} it moves {distance} on any of these parts; on fold 1 another solver "
-        f"(cutting planes, relative gap {check['gap']:.1g}) gives {_zero_share(check):.2f}%."
-    )
-    others = (f"{other} ({share}%)" for other, share in PUBLISHED_ZEROS.items() if other != name)
-    document.say(f"Published but not computed, as the sets are not there: {', '.join(others)}.")
-    right = [fit["right"] / fit["pairs"] for fit in fine]
-    within = [fit["within"] / fit["violated"] for fit in fine]
-    seen = min(right) > 0.5 and min(within) > 0.5
-    document.say(
-        'Published: "while most pairs are correctly classified, they satisfy '
-        "0 < w'(x_i - x_j) < 1 only\". "
-        + ("Here, too" if seen else "Here this is not so on all parts")
-        + f": {100 * min(right):.1f}% to {100 * max(right):.1f}% of the pairs are in the right "
-        f"order, and {100 * min(within):.1f}% to {100 * max(within):.1f}% of the non-zero ones "
-        "have a margin between 0 and 1."
-    )
-
-
-def _part(fold: int | None) -> str:
-    return "all five parts" if fold is None else f"fold {fold + 1}, training part"
-
-
-def _zero_share(fit: Result) -> float:
-    return 100.0 * (1.0 - fit["violated"] / fit["pairs"])
-
-
-def _zero_row(part: str, fit: Result) -> Row:
-    return {
-        "data": part,
-        "zero, %": f"{_zero_share(fit):.2f}",
-        "pairs": fit["pairs"],
-        "right, %": f"{100 * fit['right'] / fit['pairs']:.2f}",
-        "0 < margin < 1 of non-zero, %": f"{100 * fit['within'] / fit['violated']:.2f}",
-        "relative gap": fit["gap"],
-    }
-
-
-# --- Section II -----------------------------------------------------------------------------------
-
-
-def _levels(lab: Lab, document: Document) -> None:
-    sizes = lab.size((16_384, 131_072), (1_024, 4_096))
-    rounds = lab.size(5, 3)
-    step = lab.size(1, 2)
-    cells = [
-        Cell(
-            f"l = {n_items:,}",
-            levels,
-            {"n_items": n_items, "countings": _to_measure(n_items, sizes, step), "rounds": rounds},
-        )
-        for n_items in sizes
-    ]
-    panels: list[Panel] = []
-    rows: list[Row] = []
-    growth: list[Row] = []
-    for n_items, cell, found in zip(
-        sizes, cells, lab.run("newton: cost by levels", cells), strict=True
-    ):
-        times = {
-            counting: dict(zip(ks, found[counting].tolist(), strict=True))
-            for counting, ks in cell.arguments["countings"].items()
-        }
-        curves = [Curve(counting, list(by_k.items())) for counting, by_k in times.items()]
-        panels.append(Panel(f"l = {n_items:,}", curves, "levels k", "ms"))
-        rows += [
-            {"l": n_items, "k": k} | {name: times.get(name, {}).get(k) for name in COUNTINGS}
-            for k in times["auto"]
-        ]
-        growth += [_growth_row(n_items, counting, by_k) for counting, by_k in times.items()]
-    document.figure(
-        "Section II: one evaluation by the number of levels",
-        panels,
-        "Value and gradient of the squared hinge at fixed scores, one query, one thread; the "
-        f"shortest of {rounds} rounds.",
-        picture="newton-levels",
-    )
-    document.table(
-        "Section II: ms of one evaluation, one thread",
-        rows,
-        "Left out (-): all pairs at the larger l, and O(l k) countings where l k is above "
-        f"{MOST_STEPS:.0e}.",
-        detail=True,
-    )
-    document.table(
-        "Section II: growth with k",
-        growth,
-        "Slope of log ms against log k by least squares, over all k and over the "
-        f"{LARGEST} largest k that were measured for the counting; beside it that of the bound "
-        "itself over the same k (of k, of log k, of the number of pairs). Times include the sort, "
-        "which does not know k and rules at small k. The paper gives bounds alone, no times.",
-    )
-    for counting in ("direct", "joachims", "tree", "auto"):
-        document.say(_growth_told(counting, [row for row in growth if row["counting"] == counting]))
-    _crossing(document, rows)
-
-
-def _to_measure(n_items: int, sizes: Sequence[int], step: int) -> dict[str, list[int]]:
-    """The k to measure for each counting: powers of two up to ``n_items``, but not for hours."""
-    ks = [2**e for e in range(int(np.log2(n_items)), 0, -step)][::-1]
-    few = [k for k in ks if n_items * k <= MOST_STEPS]
-    wanted = {"auto": ks, "tree": ks, "direct": few, "joachims": few}
-    return wanted | ({"pairs": ks} if n_items == min(sizes) else {})
-
-
-def _growth_row(n_items: int, counting: str, by_k: Mapping[int, float]) -> Row:
-    bound = BOUNDS[counting]
-    row: Row = {"l": n_items, "counting": counting, "bound": bound.text}
-    ks = sorted(by_k)
-    # log2(2) = 1 and log 1 = 0: the bounds are positive from k = 2 on.
-    for label, some in (("all k", ks), ("largest k", ks[-LARGEST:])):
-        row[label] = growth_exponent(some, [by_k[k] for k in some])
-        row[f"bound, {label}"] = growth_exponent(some, [bound.steps(k) for k in some])
-    return row
-
-
-def _growth_told(counting: str, rows: Sequence[Row]) -> str:
-    bound = BOUNDS[counting]
-    # k itself rules only where it is large; log k, if anything, everywhere.
-    labels = ("largest k",) if bound.text == "O(l k)" else ("all k", "largest k")
-    told = []
-    for label in labels:
-        found = [(row["l"], row[label], row[f"bound, {label}"]) for row in rows]
-        if all(abs(mine - its) <= bound.close for _, mine, its in found):
-            verdict = "this agrees with the bound"
-        elif all(mine <= its + bound.close for _, mine, its in found):
-            verdict = "this is within the bound"
-        else:
-            above = [f"l = {n:,}" for n, mine, its in found if mine > its + bound.close]
-            verdict = f"this is more than the bound at {' and '.join(above)}, which counts steps "
-            verdict += "and not what a step costs in memory"
-        numbers = ", ".join(f"{mine:.2f} at l = {n:,} (bound {its:.2f})" for n, mine, its in found)
-        told.append(f"over {label.replace('largest', 'the largest')} {numbers}; {verdict}")
-    return f"{counting}, {bound.text}: exponents {'. And '.join(told)}."
-
-
-def _crossing(document: Document, rows: Sequence[Row]) -> None:
-    """From which k on the tree is faster than the direct counting, and where ours stands."""
-    parts = []
-    for n_items in dict.fromkeys(row["l"] for row in rows):
-        mine = [row for row in rows if row["l"] == n_items and row["direct"] is not None]
-        later = [
-            row["k"]
-            for i, row in enumerate(mine)
-            if all(after["tree"] < after["direct"] for after in mine[i:])
-        ]
-        told = f"from k = {later[0]:,} on" if later else "at no k measured"
-        parts.append(f"{told} for l = {n_items:,}")
-    others = [
-        min(row[name] for name in COUNTINGS if name != "auto" and row[name] is not None)
-        / row["auto"]
-        for row in rows
-    ]
-    fastest = sum(other > 1.0 for other in others)
-    document.say(
-        f"The tree is faster than direct counting {', '.join(parts)}. The library's own counting "
-        f"(auto) is the fastest at {fastest} of {len(rows)} points; the fastest of the others "
-        f"takes {min(others):.2f} to {max(others):.2f} times as long."
-    )
