@@ -18,7 +18,7 @@ from benchmarks.papers.kernel import memory_for
 from benchmarks.papers.kernel_cells import size_cell
 from benchmarks.papers.models import folds_of, sets_there, tuned_by
 from benchmarks.papers.published import APPROXIMATION, NAMES, PUBLISHED, TABLE_2, Published
-from benchmarks.papers.tuning import Tuned, plain_verdict, significance, spread
+from benchmarks.papers.tuning import Tuned, n_significant, plain_verdict, significance, spread
 from benchmarks.report import Row
 from benchmarks.sets import mq2007_like
 from ranksvm.metrics import evaluate
@@ -88,18 +88,14 @@ def _table_4(lab: Lab, name: str, models: dict[str, Tuned], document: Document) 
     for family, model in models.items():
         for published in _published(name, family):
             document.say(f"{name}, {plain_verdict(model, published)}")
-    rows, _ = significance(list(models.values()), ("ndcg@5", "map"), "linear L2")
+    rows = significance(list(models.values()), ("ndcg@5", "map"), "linear L2")
     document.table(
         f"{name}: against linear L2, query by query",
         rows,
         "p: randomization test; Holm: corrected for all rows.",
         detail=True,
     )
-    differing = [row for row in rows if row["significant"] == "yes"]
-    document.say(
-        f"{name}: {len(differing)} of {len(rows)} differences from linear L2 are significant at 5% "
-        "(randomization test over all test queries, Holm)."
-    )
+    document.say(f"{name}, against linear L2: {n_significant(rows)}.")
 
 
 def _published(name: str, family: str) -> list[Published]:

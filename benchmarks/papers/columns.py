@@ -12,6 +12,7 @@ Both exist in two versions, tuned by the column's own metric and by MAP.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from benchmarks.papers.cells import Lab
@@ -137,14 +138,14 @@ def _bars(lab: Lab, name: str, metrics: Sequence[str], models: Models) -> Bars:
             _best_published(name, metric, ranksvm=True).values[metric] for metric in metrics
         ]
     }
-    for label in ("linear L2", "exact rbf", "Nystrom rbf"):
+    for label in ("linear L1", "linear L2", "Nystrom rbf", "exact rbf"):
         model = next(model for model in families if model.label == label)
         values[f"ours: {label}"] = [model.mean(metric) for metric in metrics]
     if has_lightgbm():
         boosted = tuned_by(lab, name, BOOSTING, [MAP])[MAP]
         values["LightGBM LambdaRank, tuned"] = [boosted.mean(metric) for metric in metrics]
     lowest = min(value for row in values.values() for value in row if value is not None)
-    start = max(0.0, int(10 * lowest - 0.5) / 10)
+    start = math.floor(10 * lowest) / 10
     return Bars(
         name, [NAMES[metric] for metric in metrics], values, "test, mean of folds", "", start
     )

@@ -234,7 +234,7 @@ def _bars(axes: Any, panel: Bars, looks: dict[str, dict[str, Any]]) -> list[tupl
     note = "" if begins is None else f" (axis from {begins:g})"
     axes.set_ylabel(_plain(panel.ylabel) + note)
     axes.set_xlim(-0.6, len(panel.groups) - 0.4)
-    crowded = sum(map(len, panel.groups)) > 7.5 * axes.figure.get_figwidth() / _in_a_row(axes)
+    crowded = sum(map(len, panel.groups)) > 6.0 * axes.figure.get_figwidth() / _in_a_row(axes)
     axes.set_xticks(
         range(len(panel.groups)),
         [_plain(group) for group in panel.groups],

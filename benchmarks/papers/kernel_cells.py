@@ -12,14 +12,16 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.common import SEED, TOL, pinned
+from benchmarks.folds import letor_fold
 from benchmarks.sets import Task, mq2007_like
 from ranksvm import KernelRankSVM, LinearRankSVM
 from ranksvm.metrics import evaluate
 
-__all__ = ["LONGEST", "MACHINES", "size_cell"]
+__all__ = ["LONGEST", "MACHINES", "sample_cell", "size_cell"]
 
 LONGEST = 600.0
 
@@ -71,6 +73,31 @@ def size_cell(
                 "mean_ndcg"
             ]
         ),
+    }
+
+
+def sample_cell(
+    name: str, share: float, log2_C: float, log2_gamma: float, threads: int
+) -> dict[str, Any]:
+    """One exact fit on a part of the queries of a real set's first fold, drawn at random."""
+    X, y, groups = letor_fold(name, 0).train
+    wanted = max(1, round(share * groups.n_queries))
+    drawn = np.random.default_rng(SEED).permutation(groups.n_queries)[:wanted]
+    rows = np.isin(groups.index, drawn)
+    model = KernelRankSVM(
+        2.0**log2_C, gamma=2.0**log2_gamma, reduction="sum", tol=TOL, n_jobs=threads
+    )
+    with pinned(threads):
+        before = time.perf_counter()
+        model.fit(X[rows], y[rows], groups.index[rows])
+        seconds = time.perf_counter() - before
+    return {
+        "items": int(rows.sum()),
+        "pairs": int(model.n_pairs_),
+        "seconds": seconds,
+        "gap": model.gap_ / model.objective_,
+        "status": model.status_,
+        "products": model.n_products_,
     }
 
 

@@ -22,7 +22,7 @@ from benchmarks.papers.models import (
     sets_there,
     tuned_by,
 )
-from benchmarks.papers.tuning import Tuned, best_of, choose, significance, spread
+from benchmarks.papers.tuning import Tuned, best_of, choose, n_significant, significance, spread
 from benchmarks.report import Row
 
 NAME = "lambdarank"
@@ -64,13 +64,12 @@ def _compare(lab: Lab, name: str, document: Document) -> None:
     ours = best_of(models[: len(OURS)])
     rival = models[-1]
     named = replace(ours, label="ours, chosen on validation")
-    tested, any_significant = significance([rival, named], METRICS, rival.label)
+    tested = significance([rival, named], METRICS, rival.label)
     document.table(f"{name}: ours against LambdaRank, query by query", tested)
     better = sum(named.mean(metric) > rival.mean(metric) for metric in METRICS)
     document.say(
         f"{name}: ours, the family chosen on validation among {', '.join(OURS)}, is better than "
-        f"tuned LambdaRank in {better} of {len(METRICS)} columns; "
-        f"{'at least one' if any_significant else 'no'} difference is significant at 5% (Holm)."
+        f"tuned LambdaRank in {better} of {len(METRICS)} columns; {n_significant(tested)}."
     )
     fastest = min(rows[: len(OURS)], key=lambda row: row["fit, s"])
     document.say(

@@ -6,85 +6,53 @@ with every counting, and ours.  :mod:`benchmarks.papers.tree_cells` says how the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from benchmarks import sets
-from benchmarks.common import growth_exponent
 from benchmarks.papers import tree_cells
-from benchmarks.papers.cells import Cell, Lab, Result
+from benchmarks.papers.cells import Cell, Lab
 from benchmarks.papers.document import Curve, Document, Panel
 from benchmarks.papers.tree_cells import EPS
+from benchmarks.papers.tree_families import (
+    COUNTINGS,
+    JUDGED_FROM,
+    LARGEST,
+    OURS,
+    Family,
+    exponent,
+    extrapolated,
+    measured_families,
+    most_items,
+)
 from benchmarks.report import Row
 
 NAME = "tree"
-TITLE = "linear ranking SVMs in linearithmic time: one iteration, training, memory, test error"
+TITLE = "Linear ranking SVMs in linearithmic time: one iteration, training, memory, test error"
 SOURCE = (
     "Airola, Pahikkala & Salakoski, Training linear ranking SVMs in linearithmic time using "
     "red-black trees, 2011"
 )
 
 # Section 5.2 of the paper, all for Reuters with 512,000 items; seconds.
-PUBLISHED_M = 512_000
 PUBLISHED_ITERATION = {"tree": 7.0, "pairs": 2_760.0}
 PUBLISHED_TRAINING = {"tree": 18 * 60.0, "joachims": 83 * 3600.0, "pairs": 122 * 3600.0}
 PUBLISHED_NAME = {"tree": "TreeRSVM", "joachims": "SVM^rank", "pairs": "PairRSVM"}
 # Section 5.1.
 THEIR_MACHINE = "a 2.4 GHz Core 2 Duo E6600 with Ubuntu 10.10"
 
-COUNTINGS = ("tree", "direct", "joachims", "pairs")
-OURS = "auto"
 # Fits that are looked at more closely.
 SHOWN = {
     "bmrm tree": "BMRM, tree",
     "ours hinge": "ours, hinge",
     "ours squared_hinge": "ours, squared hinge",
 }
-# Growth is judged from here on, where there are two such sizes: below, fixed costs show.
-JUDGED_FROM = 4_000
 ITEMS = "items m"
 # The picture of the training times has two panels; this set has one of its own.
 LEFT_OUT = "reuters21578"
 
 
-@dataclass(frozen=True)
-class Family:
-    """A set in growing sizes, and what was measured on it, by size."""
-
-    name: str
-    sizes: Sequence[int]
-    options: Mapping[str, Any] = field(default_factory=dict)
-    real: bool = True
-    iterations: Mapping[int, Result] = field(default_factory=dict)
-    fits: Mapping[int, Result] = field(default_factory=dict)
-
-    @property
-    def title(self) -> str:
-        return f"{self.name} ({'real' if self.real else 'generated'})"
-
-    @property
-    def largest(self) -> int:
-        return max(self.sizes)
-
-    def counting(self, name: str) -> dict[int, float]:
-        """Seconds of one evaluation in score space, by size."""
-        return {m: found[name] for m, found in self.iterations.items() if name in found}
-
-    def iteration(self, name: str) -> dict[int, float]:
-        """The same with the products."""
-        return {m: s + self.iterations[m]["products"] for m, s in self.counting(name).items()}
-
-    def of_fits(self, method: str, what: str = "seconds") -> dict[int, Any]:
-        return {
-            m: found["methods"][method][what]
-            for m, found in self.fits.items()
-            if method in found["methods"]
-        }
-
-
 def run(lab: Lab, document: Document) -> None:
-    families = [_measured(lab, family) for family in _families(lab, document)]
+    families = measured_families(lab, document)
     _introduce(lab, document, families)
     _iterations(document, families)
     _growth(document, families)
@@ -92,57 +60,6 @@ def run(lab: Lab, document: Document) -> None:
     _at_largest(document, families[-1])
     _memory(lab, document)
     _errors(document, families)
-
-
-# --- Measuring ------------------------------------------------------------------------------------
-
-
-def _families(lab: Lab, document: Document) -> list[Family]:
-    """Real sets that are there, and last the generated one."""
-    real = lab.size((1_000, 2_000, 4_000, 8_000, 16_000), (250, 500, 1_000))
-    families = []
-    for name in ("cadata", "reuters21578"):
-        if (sets.data_folder() / name).is_dir():
-            families.append(Family(name, real))
-        else:
-            document.say(f"{name} skipped: its files are not there; $RANKSVM_DATA names the folder")
-    sizes = lab.size(tuple(1_000 * 2**k for k in range(10)), (250, 500, 1_000))
-    options = {"n_test": lab.size(sets.REUTERS_LIKE_TEST, 2_000)}
-    return [*families, Family("reuters-like", sizes, options, real=False)]
-
-
-def _most(lab: Lab, counting: str, *, trained: bool) -> int:
-    """Largest m for a counting: quadratic ones where an evaluation takes about a second."""
-    if counting in (OURS, "tree"):
-        return PUBLISHED_M
-    if trained:
-        return lab.size(16_000, 500)
-    return lab.size(64_000 if counting == "pairs" else 32_000, 500)
-
-
-def _measured(lab: Lab, family: Family) -> Family:
-    cells = [cell for m in family.sizes for cell in _cells(lab, family, m)]
-    results = lab.run(f"tree: {family.name}", cells)
-    return replace(
-        family,
-        iterations=dict(zip(family.sizes, results[::2], strict=True)),
-        fits=dict(zip(family.sizes, results[1::2], strict=True)),
-    )
-
-
-def _cells(lab: Lab, family: Family, m: int) -> tuple[Cell, Cell]:
-    reads = (family.name,) if family.real else ()
-    about = {"family": family.name, "options": {"m": m, **family.options}}
-    counted = [c for c in COUNTINGS if m <= _most(lab, c, trained=False)]
-    trained = [c for c in COUNTINGS if m <= _most(lab, c, trained=True)]
-    once = {"countings": [OURS, *counted], "rounds": lab.size(7, 1), "seconds": lab.size(8.0, 0.3)}
-    fits = {"countings": trained, "rounds": lab.size(3, 1), "seconds": lab.size(15.0, 0.3)}
-    fits["threads"] = lab.threads
-    label = f"{family.name} {m:,}"
-    return (
-        Cell(f"{label}, iteration", tree_cells.subgradient, about | once, reads),
-        Cell(f"{label}, training", tree_cells.training, about | fits, reads),
-    )
 
 
 # --- Telling --------------------------------------------------------------------------------------
@@ -181,10 +98,10 @@ def _introduce(lab: Lab, document: Document, families: Sequence[Family]) -> None
         same = "All countings count the same pairs, and lead BMRM through the same iterations."
         document.say(same, detail=True)
     slow = ", ".join(
-        f"{c} beyond {_most(lab, c, trained=False):,} items ({_most(lab, c, trained=True):,} in "
-        "training)"
+        f"{c} beyond {most_items(lab, c, trained=False):,} items "
+        f"({most_items(lab, c, trained=True):,} in training)"
         for c in COUNTINGS
-        if _most(lab, c, trained=False) < families[-1].largest
+        if most_items(lab, c, trained=False) < families[-1].largest
     )
     if slow:
         document.say(f"Quadratic countings are left out where they take long: {slow}.")
@@ -225,9 +142,9 @@ def _growth(document: Document, families: Sequence[Family]) -> None:
                     "set": family.name,
                     "counting": _name(counting),
                     "largest m": max(alone),
-                    "counting alone": _exponent(alone),
-                    "with the products": _exponent(family.iteration(counting)),
-                    "training": _exponent(family.of_fits(method)),
+                    "counting alone": exponent(alone),
+                    "with the products": exponent(family.iteration(counting)),
+                    "training": exponent(family.of_fits(method)),
                 }
             )
     document.table(
@@ -253,7 +170,7 @@ def _training(lab: Lab, document: Document, families: Sequence[Family]) -> None:
         "Figure 2: seconds of training",
         list(panels.values()),
         f"BMRM to a gap of {EPS:g} in J, ours to a relative gap of {EPS:g}; one thread unless "
-        f"said otherwise.  Published: {PUBLISHED_M:,} items of RCV1, {THEIR_MACHINE}.",
+        f"said otherwise.  Published: {LARGEST:,} items of RCV1, {THEIR_MACHINE}.",
         picture="papers_time",
     )
     if alone is not None:
@@ -283,7 +200,7 @@ def _training(lab: Lab, document: Document, families: Sequence[Family]) -> None:
 def _at_largest(document: Document, family: Family) -> None:
     """Everything at the largest size, measured or extrapolated, beside the published."""
     m = family.largest
-    compare = m == PUBLISHED_M
+    compare = m == LARGEST
     iterations = family.of_fits("bmrm tree", "iterations")[m]
     products = family.iterations[m]["products"]
     trained = family.of_fits("bmrm tree")[m]
@@ -291,7 +208,7 @@ def _at_largest(document: Document, family: Family) -> None:
     for counting in COUNTINGS:
         alone = family.counting(counting)
         measured = m in alone and m in family.of_fits(f"bmrm {counting}")
-        once = alone[m] if m in alone else _extrapolated(alone, m)
+        once = alone[m] if m in alone else extrapolated(alone, m)
         more = iterations * (once - family.counting("tree")[m])
         fit = family.of_fits(f"bmrm {counting}")[m] if measured else trained + more
         rows.append(
@@ -329,9 +246,9 @@ def _verdict(document: Document, family: Family) -> None:
         f"{_faster(ours, same)} than the paper's algorithm with tree counting here "
         f"({_clock(same)}); our squared hinge takes {_clock(squared)}."
     )
-    if m != PUBLISHED_M:
+    if m != LARGEST:
         document.say(
-            f"{inside}  The published times are for {PUBLISHED_M:,} items, which this run did not "
+            f"{inside}  The published times are for {LARGEST:,} items, which this run did not "
             "make: nothing to compare."
         )
         return
@@ -458,24 +375,9 @@ def _points(by_size: Mapping[int, float]) -> list[tuple[float, float]]:
 
 def _published(seconds: Mapping[str, float]) -> list[Curve]:
     return [
-        Curve(f"{PUBLISHED_NAME[counting]}, published", [(PUBLISHED_M, found)], "published")
+        Curve(f"{PUBLISHED_NAME[counting]}, published", [(LARGEST, found)], "published")
         for counting, found in seconds.items()
     ]
-
-
-def _judged(sizes: Iterable[int]) -> list[int]:
-    large = [m for m in sizes if m >= JUDGED_FROM]
-    return large if len(large) > 1 else list(sizes)
-
-
-def _exponent(times: Mapping[int, float]) -> float | None:
-    sizes = _judged(times)
-    return growth_exponent(sizes, [times[m] for m in sizes])
-
-
-def _extrapolated(times: Mapping[int, float], m: int) -> float:
-    last = max(times)
-    return times[last] * (m / last) ** (_exponent(times) or 1.0)
 
 
 def _clock(seconds: float) -> str:

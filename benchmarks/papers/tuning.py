@@ -23,7 +23,7 @@ from benchmarks.papers.published import NAMES, Published
 from benchmarks.report import Row
 from ranksvm.metrics import compare, evaluate
 
-__all__ = ["Tuned", "best_of", "choose", "plain_verdict", "significance", "spread"]
+__all__ = ["Tuned", "best_of", "choose", "n_significant", "plain_verdict", "significance", "spread"]
 
 PERMUTATIONS = 10_000
 
@@ -170,10 +170,8 @@ def plain_verdict(model: Tuned, published: Published) -> str:
     )
 
 
-def significance(
-    models: Sequence[Tuned], metrics: Sequence[str], baseline: str
-) -> tuple[list[Row], bool]:
-    """Rows for all models against one of them, and whether any difference is significant at 5%."""
+def significance(models: Sequence[Tuned], metrics: Sequence[str], baseline: str) -> list[Row]:
+    """Compare all models with one of them, query by query; a row by model and metric."""
     first = models[0]
     tests = [letor_fold(first.name, fold).test for fold in first.folds]
     y = np.concatenate([part.y for part in tests])
@@ -182,7 +180,7 @@ def significance(
         y, {model.label: np.concatenate(model.scores) for model in models}, qid, metrics=metrics,
         conventions="letor", baseline=baseline, n_permutations=PERMUTATIONS, random_state=SEED,
     )  # fmt: skip
-    rows: list[Row] = [
+    return [
         {
             "model": row.ranking,
             "against": row.baseline,
@@ -196,4 +194,12 @@ def significance(
         }
         for row in tested.rows
     ]
-    return rows, any(row.randomization_holm < 0.05 for row in tested.rows)
+
+
+def n_significant(rows: Sequence[Row]) -> str:
+    """Say how many of the differences are significant."""
+    found = sum(row["significant"] == "yes" for row in rows)
+    return (
+        f"{found} of {len(rows)} differences are significant at 5% (randomization test over all "
+        "test queries, Holm)"
+    )
