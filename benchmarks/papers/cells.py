@@ -6,15 +6,19 @@ and arrays by name, is kept in one file:
     cells/<name of the function>/<key>.npz
 
 The key is a hash of everything that the result depends on: the function and its arguments, the
-source of its module, the sources of ranksvm with its native part, the files of the real sets that
-the cell reads, the processor.  A run that is broken off goes on where it was: cells that are there
-are read, not computed, and when any of those things has changed they are computed anew.  A file is
-written beside and renamed, so a cell is there as a whole or not at all.
+sources of its module and of what that imports from the benchmarks, the sources of ranksvm with its
+native part, the files of the real sets that the cell reads, the processor, the versions of Python
+and of the packages.  A run that is broken off goes on where it was: cells that are there are read,
+not computed, and when any of those things has changed they are computed anew.  A file is written
+beside and renamed, so a cell is there as a whole or not at all.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import importlib
+import importlib.util
 import inspect
 import json
 import os
@@ -39,6 +43,7 @@ from benchmarks.sets import data_folder
 __all__ = ["Cell", "Lab", "Result", "in_child"]
 
 Result = Mapping[str, Any]
+PACKAGE = "benchmarks"
 
 # Names of entries that the laboratory itself adds to a result.
 SECONDS = "cell_seconds"
@@ -78,7 +83,7 @@ class Cell:
             "module": _module_digest(self.compute.__module__),
             "ranksvm": _library_digest(),
             "sets": {name: _set_digest(str(data_folder() / name)) for name in self.reads},
-            "cpu": _processor(),
+            "machine": _machine(),
         }
         return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:24]
 
@@ -188,13 +193,47 @@ def _as_python(value: Any) -> Any:
 
 
 @cache
-def _processor() -> str:
-    return str(describe_machine()["cpu"])
+def _machine() -> dict[str, Any]:
+    found = describe_machine()
+    return {"cpu": found["cpu"], "versions": found["versions"]}
 
 
 @cache
 def _module_digest(name: str) -> str:
-    return hashlib.sha256(inspect.getsource(sys.modules[name]).encode()).hexdigest()
+    """Of the source of a module and of the modules of the benchmarks that it imports, and so on.
+
+    This module is left out: how results are kept is no part of them.
+    """
+    digest = hashlib.sha256()
+    seen, left = {__name__}, [name]
+    while left:
+        current = left.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        source = inspect.getsource(importlib.import_module(current))
+        digest.update(f"{current}\0{source}\0".encode())
+        left += sorted(_imported(ast.parse(source)))
+    return digest.hexdigest()
+
+
+def _imported(tree: ast.AST) -> set[str]:
+    """Modules of the benchmarks that are named by the imports of a source."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    ours = {name for name in names if name.split(".")[0] == PACKAGE}
+    return {name for name in ours if name != PACKAGE and _is_module(name)}
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # its parent is no package
+        return False
 
 
 @cache
