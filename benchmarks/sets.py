@@ -41,6 +41,7 @@ __all__ = [
     "cadata_like",
     "cadata_rbf",
     "cadata_split",
+    "has_file",
     "letor_like",
     "letor_rbf",
     "matrix_bytes",
@@ -64,6 +65,9 @@ MQ2008_RBF = {"C": 2.0**-7, "gamma": 0.1}
 MQ2007_SEED = 1
 # Held-out queries for each one to learn from.
 HELD_OUT = 0.25
+
+# Real sets of one file each, below the folder of the data.
+FILES = {"cadata": "cadata/cadata.txt.gz", "reuters21578": "reuters21578/reuters.tsv.gz"}
 
 # The real sets of the scaling experiments: most items to learn from, and others to test on.
 LARGEST_REAL = 16_000
@@ -249,6 +253,11 @@ def data_folder() -> Path:
     return Path(os.environ.get("RANKSVM_DATA", beside))
 
 
+def has_file(name: str) -> bool:
+    """Whether the file of a set that has one is in the folder of the data."""
+    return (data_folder() / FILES[name]).is_file()
+
+
 def _letor_fold(folder: Path, n_features: int, optimum: float) -> Task:
     """The training part of fold 1 of a LETOR set."""
     parts = [
@@ -268,11 +277,17 @@ def _ohsumed(folder: Path) -> Task:
     return _letor_fold(folder / "OHSUMED", 45, 322.177717)
 
 
-def _cadata_part(folder: Path, n_rows: int = LARGEST_REAL) -> tuple[Any, Array]:
-    """Standardised, in random order; 16,000 rows as in the paper, or so many."""
-    X, y = load_svmlight_file(str(folder / "cadata" / "cadata.txt.gz"))
-    rows = np.random.default_rng(0).permutation(len(y))[:n_rows]
-    return StandardScaler().fit_transform(X.toarray())[rows], y[rows]
+def _cadata_rows(folder: Path) -> tuple[Any, Array, Any]:
+    """All rows as they are in the file, and a random order of them."""
+    X, y = load_svmlight_file(str(folder / FILES["cadata"]))
+    return X.toarray(), y, np.random.default_rng(0).permutation(len(y))
+
+
+def _cadata_part(folder: Path) -> tuple[Any, Array]:
+    """Standardised over all rows; 16,000 of them in random order, as in the paper."""
+    X, y, rows = _cadata_rows(folder)
+    rows = rows[:LARGEST_REAL]
+    return StandardScaler().fit_transform(X)[rows], y[rows]
 
 
 def _cadata(folder: Path) -> Task:
@@ -287,8 +302,9 @@ def _cadata_strong(folder: Path) -> Task:
 
 def _reuters(folder: Path) -> Task:
     """tf-idf of the texts; the utility of a document is its product with a held-out one."""
-    path = folder / "reuters21578" / "reuters.tsv.gz"
-    with gzip.open(path, "rt", encoding="utf-8", errors="replace", newline="") as file:
+    with gzip.open(
+        folder / FILES["reuters21578"], "rt", encoding="utf-8", errors="replace", newline=""
+    ) as file:
         texts = [row[3] for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
     X = TfidfVectorizer().fit_transform(texts).tocsr()
     X = X[np.diff(X.indptr) > 0]  # some documents have no text
@@ -338,9 +354,14 @@ def _part(task: Task, rows: Any) -> Task:
 
 @lru_cache(maxsize=1)
 def cadata_split(m: int) -> tuple[Task, Task]:
-    """The first ``m`` rows of cadata in random order, and 4,000 beyond the first 16,000."""
-    X, y = _cadata_part(data_folder(), LARGEST_REAL + CADATA_TEST)
-    whole = Task(f"cadata {len(y):,}", X, y, None, **_mean_C(CADATA_LAMBDA))
+    """The first ``m`` rows of cadata in random order, and 4,000 beyond the first 16,000.
+
+    Both are standardised by the means and deviations of the first ``m`` rows.
+    """
+    X, y, rows = _cadata_rows(data_folder())
+    rows = rows[: LARGEST_REAL + CADATA_TEST]
+    X = StandardScaler().fit(X[rows[:m]]).transform(X[rows])
+    whole = Task(f"cadata {len(rows):,}", X, y[rows], None, **_mean_C(CADATA_LAMBDA))
     return _part(whole, slice(None, m)), _part(whole, slice(LARGEST_REAL, None))
 
 

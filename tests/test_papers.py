@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from benchmarks.papers.document import Document, Paragraph  # noqa: E402
 from ranksvm.data.queries import QueryGroups  # noqa: E402
 from ranksvm.metrics import evaluate  # noqa: E402
 
+SECTIONS = ("columns", "tree", "newton", "kernel", "approximation", "factorized", "lambdarank")
 COMMAND = [sys.executable, "-m", "benchmarks.papers"]
 
 
@@ -124,6 +126,35 @@ def test_significance_finds_a_difference_and_none(test_part: folds.Part) -> None
     assert tuning.n_significant(rows).startswith("0 of 1 differences")
 
 
+# --- Keys -----------------------------------------------------------------------------------------
+
+
+def test_a_key_depends_on_what_the_module_imports(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from benchmarks.papers.cells import Cell\n"
+        "from benchmarks.papers.grids import path_cell\n"
+        "print(Cell('x', path_cell, {}).key)\n"
+    )
+
+    def key(root: Path) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(root)], capture_output=True, text=True, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    shutil.copytree(ROOT / "benchmarks", tmp_path / "benchmarks")
+    before = key(tmp_path)
+    assert key(tmp_path) == before
+    with (tmp_path / "benchmarks" / "papers" / "columns.py").open("a") as file:
+        file.write("# another word\n")  # tells, and is imported by no cell
+    assert key(tmp_path) == before
+    with (tmp_path / "benchmarks" / "sets.py").open("a") as file:
+        file.write("# another word\n")  # grids imports folds, and that imports sets
+    assert key(tmp_path) != before
+
+
 # --- Published figures ----------------------------------------------------------------------------
 
 
@@ -138,9 +169,9 @@ def test_published_rows_name_known_metrics_and_families() -> None:
 
 
 def test_verdicts_are_about_four_digits() -> None:
-    assert columns._verdict(0.44731, 0.4473) == "equal"
-    assert columns._verdict(0.4475, 0.4473) == "better by 0.0002"
-    assert columns._verdict(0.4463, 0.4473) == "worse by 0.0010"
+    assert columns.verdict(0.44731, 0.4473) == "equal"
+    assert columns.verdict(0.4475, 0.4473) == "better by 0.0002"
+    assert columns.verdict(0.4463, 0.4473) == "worse by 0.0010"
 
 
 # --- Runs -----------------------------------------------------------------------------------------
@@ -166,6 +197,8 @@ def test_absent_sets_are_left_out_with_a_line(
         (["nonsense"], "invalid choice"),
         (["--threads", "0"], "at least 1"),
         (["--data", "no/such/folder"], "there is no such folder"),
+        (["--docs", "docs", "--quick"], "wants a whole run"),
+        (["tree", "--docs", "docs"], "wants a whole run"),
     ],
 )
 def test_bad_arguments_are_told(arguments: list[str], message: str) -> None:
@@ -212,7 +245,7 @@ def test_a_quick_run_tells_everything_and_prints_every_number(tmp_path: Path) ->
     print(f"quick run: {seconds:.0f} s")
 
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    for name in ("columns", "tree", "newton", "kernel", "approximation", "factorized"):
+    for name in SECTIONS:
         assert f"=== {name}" in done.stdout
     assert not re.search(r"""(src|href)=["']https?:""", page)
     texts = Texts()

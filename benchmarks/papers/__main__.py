@@ -22,7 +22,7 @@ from benchmarks.papers import (
     newton,
     tree,
 )
-from benchmarks.papers.cells import Lab
+from benchmarks.papers.cells import Lab, fix_sources
 from benchmarks.papers.document import Document, Figure
 from benchmarks.papers.drawing import draw
 from benchmarks.papers.html import to_html
@@ -38,37 +38,51 @@ SECTIONS: dict[str, ModuleType] = {
     for module in (columns, tree, newton, kernel, approximation, factorized, lambdarank)
 }
 
+QUICK = (
+    "**A quick run**: tiny sizes, few parameters, one fold. It shows that everything works; no "
+    "number and no verdict means anything."
+)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parse(argv)
     if arguments.data is not None:
-        if not arguments.data.is_dir():
-            print(f"--data {arguments.data}: there is no such folder", file=sys.stderr)
+        data = arguments.data.expanduser()
+        if not data.is_dir():
+            print(f"--data {data}: there is no such folder", file=sys.stderr)
             return 2
-        os.environ["RANKSVM_DATA"] = str(arguments.data)
+        os.environ["RANKSVM_DATA"] = str(data)
     out: Path = arguments.out or Path("papers", *(["quick"] if arguments.quick else []))
     cells = out / "cells"
     if arguments.fresh:
         shutil.rmtree(cells, ignore_errors=True)
+    fix_sources()
     lab = Lab(cells, quick=arguments.quick, threads=arguments.threads, progress=bars)
     document = Document()
     names = arguments.names or list(SECTIONS)
+    # A report of some sections does not take the place of the whole one.
+    suffix = f"-{'-'.join(names)}" if arguments.names else ""
     start = time.perf_counter()
+    done: list[str] = []
     try:
         for name in names:
             section = SECTIONS[name]
             document.section(name, section.TITLE, section.SOURCE)
+            if lab.quick:
+                document.say(QUICK)
             with pinned(1):
                 section.run(lab, document)
+            done.append(name)
+            about = _about(lab, time.perf_counter() - start, done, names)
+            written = _write(document, about, out, suffix)  # what there is, in case of a break
     except KeyboardInterrupt:
-        done = lab.computed + lab.found
+        pieces = lab.computed + lab.found
         print(
-            f"\nstopped; {done} finished pieces are kept in {cells}. The same command goes on.",
+            f"\nstopped; {pieces} finished pieces are kept in {cells}. The same command goes on.",
             file=sys.stderr,
         )
         return 130
-    about = _about(lab, time.perf_counter() - start, names)
-    written = _write(document, about, out)
+    written += _write_pictures(document, out)
     if arguments.docs is not None:
         written += _write_docs(document, about, arguments.docs)
     print()
@@ -101,20 +115,26 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "(papers, or papers/quick)",
     )  # fmt: skip
     parser.add_argument(
-        "--docs", type=Path, metavar="DIR", help="write papers.md and its pictures there as well"
-    )
+        "--docs", type=Path, metavar="DIR",
+        help="write papers.md and its pictures there as well; whole runs only",
+    )  # fmt: skip
     arguments = parser.parse_args(argv)
     if arguments.threads < 1:
         parser.error(f"--threads must be at least 1; got {arguments.threads}")
+    if arguments.docs is not None and (arguments.names or arguments.quick):
+        parser.error("--docs wants a whole run: name no section, and leave out --quick")
     return arguments
 
 
-def _about(lab: Lab, seconds: float, names: Sequence[str]) -> dict[str, str]:
+def _about(lab: Lab, seconds: float, done: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
     machine = describe_machine()
     versions = machine["versions"]
+    missing = [name for name in wanted if name not in done]
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "sections": ", ".join(names) + (" (quick: tiny sizes)" if lab.quick else ""),
+        "sections": ", ".join(done)
+        + (f"; not yet: {', '.join(missing)}" if missing else "")
+        + (" (quick: tiny sizes)" if lab.quick else ""),
         "processor": f"{machine['cpu']}, {machine['cores']} cores",
         "threads": str(lab.threads),
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
@@ -123,19 +143,29 @@ def _about(lab: Lab, seconds: float, names: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _write(document: Document, about: dict[str, str], out: Path) -> list[Path]:
+def _write(document: Document, about: dict[str, str], out: Path, suffix: str) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
-    written = [out / "report.html", out / "summary.md"]
-    written[0].write_text(to_html(document, about), encoding="utf-8")
-    written[1].write_text(to_markdown(document, about), encoding="utf-8")
-    return written + _write_pictures(document, out)
+    written = [out / f"report{suffix}.html", out / f"summary{suffix}.md"]
+    _replace(written[0], to_html(document, about).encode())
+    _replace(written[1], to_markdown(document, about).encode())
+    return written
 
 
 def _write_docs(document: Document, about: dict[str, str], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / "papers.md"
-    page.write_text(to_markdown(document, about), encoding="utf-8")
+    _replace(page, to_markdown(document, about).encode())
     return [page, *_write_pictures(document, folder)]
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write beside and rename: the file is the old one or the new one, as a whole."""
+    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        beside.write_bytes(content)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _write_pictures(document: Document, folder: Path) -> list[Path]:
@@ -145,7 +175,7 @@ def _write_pictures(document: Document, folder: Path) -> list[Path]:
             if isinstance(part, Figure) and part.picture is not None:
                 path = folder / f"{part.picture}.png"
                 try:
-                    path.write_bytes(draw(part, kind="png"))
+                    _replace(path, draw(part, kind="png"))
                 except ImportError as error:
                     print(f"no pictures: {error}", file=sys.stderr)
                     return written

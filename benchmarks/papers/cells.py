@@ -8,9 +8,9 @@ and arrays by name, is kept in one file:
 The key is a hash of everything that the result depends on: the function and its arguments, the
 sources of its module and of what that imports from the benchmarks, the sources of ranksvm with its
 native part, the files of the real sets that the cell reads, the processor, the versions of Python
-and of the packages.  A run that is broken off goes on where it was: cells that are there are read,
-not computed, and when any of those things has changed they are computed anew.  A file is written
-beside and renamed, so a cell is there as a whole or not at all.
+and of the packages that compute.  A run that is broken off goes on where it was: cells that are
+there are read, not computed, and when any of those things has changed they are computed anew.  A
+file is written beside and renamed, so a cell is there as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ import ranksvm
 from benchmarks.report import describe_machine
 from benchmarks.sets import data_folder
 
-__all__ = ["Cell", "Lab", "Result", "in_child"]
+__all__ = ["Cell", "Lab", "Result", "fix_sources", "in_child"]
 
 Result = Mapping[str, Any]
 PACKAGE = "benchmarks"
@@ -48,6 +48,8 @@ PACKAGE = "benchmarks"
 # Names of entries that the laboratory itself adds to a result.
 SECONDS = "cell_seconds"
 _PLAIN = "__plain__"  # the entry of the file that has all but the arrays, as JSON
+# Packages whose version may change a result.
+_VERSIONS = ("python", "numpy", "scipy", "scikit-learn", "lightgbm")
 # What reading a damaged file can raise.
 _DAMAGED = (
     OSError, ValueError, KeyError, EOFError, NotImplementedError, RuntimeError,
@@ -195,7 +197,15 @@ def _as_python(value: Any) -> Any:
 @cache
 def _machine() -> dict[str, Any]:
     found = describe_machine()
-    return {"cpu": found["cpu"], "versions": found["versions"]}
+    return {"cpu": found["cpu"]} | {name: found["versions"][name] for name in _VERSIONS}
+
+
+def fix_sources() -> None:
+    """Read all sources that keys depend on now, so that edits during a long run do no harm."""
+    _library_digest()
+    for name in [name for name in sys.modules if name.startswith(f"{PACKAGE}.")]:
+        if name != __name__ and getattr(sys.modules[name], "__file__", None):
+            _module_digest(name)
 
 
 @cache

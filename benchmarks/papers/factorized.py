@@ -70,12 +70,15 @@ def _quality(lab: Lab, name: str, models: list[Tuned], document: Document) -> No
             | spread(model, METRICS)
             | {"log2 C (and start) by fold": model.told}
         )
-    rows += _single_starts(lab, name)
+    if lab.size(N_STARTS, 1) > 1:
+        rows += _single_starts(lab, name)
     starts = lab.size(N_STARTS, 1)
     document.table(
         f"{name}: RankSVM and factorized RankSVM",
         rows,
-        f"{N_FACTORS} factors; of {starts} random start(s) the best on validation.",
+        f"RankSVM: C = 2^-12 to 2^6. Factorized: every second of these, {N_FACTORS} factors; "
+        f"descents stopped where MAP on validation is best, and of {starts} random start(s) the "
+        "best there. One start: column by column, over the starts.",
     )
     for model in models:
         document.say(f"{name}, {plain_verdict(model, poster[model.label])}")
@@ -125,13 +128,16 @@ def _rank(lab: Lab, name: str, document: Document) -> list[Panel]:
             curves.setdefault(result["loss"], []).append(Curve(label, points))
     document.table(f"{name}, first fold: share of the squared multipliers that a rank holds", rows)
     usual = next(one for one in found if one["loss"] == "hinge" and one["C"] == RANK_CS[0])
-    # Low: rank 5 leaves less than half of what it leaves of numbers without structure.
-    is_low = 1.0 - usual["energy"][4] < 0.5 * (1.0 - usual["dealt anew"][4])
+    left, anew = (1.0 - usual[what][4] for what in ("energy", "dealt anew"))
+    is_low = left < 0.5 * anew
     document.say(
-        f"{name}: with the hinge and C = {RANK_CS[0]:g} rank 5 holds "
-        f"{100 * usual['energy'][4]:.1f}% of the squares, and {100 * usual['dealt anew'][4]:.1f}% "
-        "when they are dealt anew: the rank of the multipliers is "
-        f"{'low, as the poster says' if is_low else 'not low, unlike the poster says'}."
+        f"{name}: with the hinge and C = {RANK_CS[0]:g} rank 5 leaves {100 * left:.1f}% of the "
+        f"squares, and {100 * anew:.1f}% when they are dealt anew to the pairs: "
+        + (
+            "less than half, so that the rank is low, as the poster says."
+            if is_low
+            else "not less than half, so that the rank cannot be called low, as the poster does."
+        )
     )
     return [
         Panel(f"{name}, {loss}", mine, "rank", "share of the squares left")

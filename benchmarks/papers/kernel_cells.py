@@ -17,22 +17,24 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.common import SEED, TOL, pinned
 from benchmarks.folds import letor_fold
+from benchmarks.kernels import SHARE_OF_MEMORY, budget, free_memory
 from benchmarks.sets import Task, mq2007_like
 from ranksvm import KernelRankSVM, LinearRankSVM
 from ranksvm.metrics import evaluate
 
-__all__ = ["LONGEST", "MACHINES", "sample_cell", "size_cell"]
+__all__ = ["LOG2_C", "LOG2_GAMMA", "LONGEST", "MACHINES", "sample_cell", "size_cell"]
 
 LONGEST = 600.0
+LOG2_C, LOG2_GAMMA = -2, -5
 
 # Settings of a machine beside C and gamma.
 MACHINES: dict[str, dict[str, Any]] = {
     "linear L1": {"loss": "hinge"},
     "linear L2": {},
-    "exact rbf L2": {"gamma": 2.0**-5},
-    "exact rbf L1": {"gamma": 2.0**-5, "loss": "hinge"},
-    "Nystrom rbf L2": {"gamma": 2.0**-5, "approximation": "nystroem"},
-    "Fourier rbf L2": {"gamma": 2.0**-5, "approximation": "fourier"},
+    "exact rbf L2": {"gamma": 2.0**LOG2_GAMMA},
+    "exact rbf L1": {"gamma": 2.0**LOG2_GAMMA, "loss": "hinge"},
+    "Nystrom rbf L2": {"gamma": 2.0**LOG2_GAMMA, "approximation": "nystroem"},
+    "Fourier rbf L2": {"gamma": 2.0**LOG2_GAMMA, "approximation": "fourier"},
 }
 
 
@@ -42,7 +44,6 @@ def size_cell(
     n_queries: int,
     of_queries: int,
     components: int,
-    memory: int,
     threads: int,
 ) -> dict[str, Any]:
     """One fit on the first ``n_queries`` of ``of_queries``, judged on held-out queries."""
@@ -53,6 +54,8 @@ def size_cell(
     make: Any = LinearRankSVM
     if "gamma" in settings:
         make = KernelRankSVM
+        # All of K, or what there is room for: the model is the same.
+        memory = int(min(budget(task.n_items), SHARE_OF_MEMORY * free_memory()))
         settings |= {"memory_budget": memory, "n_components": components, "random_state": SEED}
     model = make(**settings)
     with pinned(threads), warnings.catch_warnings():

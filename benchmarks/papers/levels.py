@@ -78,11 +78,12 @@ def tell_levels(lab: Lab, document: Document) -> None:
         f"shortest of {rounds} rounds.",
         picture="newton-levels",
     )
+    skipped = any(row["l"] * row["k"] > MOST_STEPS for row in rows)
     document.table(
         "Section II: ms of one evaluation, one thread",
         rows,
-        "Left out (-): all pairs at the larger l, and O(l k) countings where l k is above "
-        f"{MOST_STEPS:.0e}.",
+        f"Left out (-): all pairs above l = {min(sizes):,}"
+        + (f", and O(l k) countings where l k is above {MOST_STEPS:g}." if skipped else "."),
         detail=True,
     )
     document.table(
@@ -91,7 +92,7 @@ def tell_levels(lab: Lab, document: Document) -> None:
         "Slope of log ms against log k by least squares, over all k and over the "
         f"{LARGEST} largest k that were measured for the counting; beside it that of the bound "
         "itself over the same k (of k, of log k, of the number of pairs). Times include the sort, "
-        "which does not know k and rules at small k. The paper gives bounds alone, no times.",
+        "which does not know k. The paper gives bounds alone, no times.",
     )
     for counting in ("direct", "joachims", "tree", "auto"):
         document.say(_growth_told(counting, [row for row in growth if row["counting"] == counting]))
@@ -125,13 +126,15 @@ def _growth_told(counting: str, rows: Sequence[Row]) -> str:
     for label in labels:
         found = [(row["l"], row[label], row[f"bound, {label}"]) for row in rows]
         if all(abs(mine - its) <= bound.close for _, mine, its in found):
-            verdict = "this agrees with the bound"
-        elif all(mine <= its + bound.close for _, mine, its in found):
+            verdict = f"this agrees with the bound to within {bound.close:g}"
+        elif all(mine <= its for _, mine, its in found):
             verdict = "this is within the bound"
+        elif all(mine <= its + bound.close for _, mine, its in found):
+            verdict = f"this is within the bound but for at most {bound.close:g}"
         else:
             above = [f"l = {n:,}" for n, mine, its in found if mine > its + bound.close]
-            verdict = f"this is more than the bound at {' and '.join(above)}, which counts steps "
-            verdict += "and not what a step costs in memory"
+            verdict = f"this is above the bound by more than {bound.close:g} at "
+            verdict += f"{' and '.join(above)}; the bound counts steps, not what a step costs"
         numbers = ", ".join(f"{mine:.2f} at l = {n:,} (bound {its:.2f})" for n, mine, its in found)
         told.append(f"over {label.replace('largest', 'the largest')} {numbers}; {verdict}")
     return f"{counting}, {bound.text}: exponents {'. And '.join(told)}."

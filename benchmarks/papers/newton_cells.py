@@ -28,7 +28,7 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.common import SEED, Array, Call, interleave, profiled
 from benchmarks.folds import Part, letor_fold
-from benchmarks.sets import data_folder
+from benchmarks.sets import FILES, data_folder
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.metrics import mean_ndcg, ndcg, pairwise_accuracy
@@ -42,8 +42,10 @@ from ranksvm.training.problem import LinearProblem
 
 __all__ = [
     "CADATA_NDCG",
+    "CADATA_PART",
     "DEFAULT_TOL",
     "FINEST",
+    "FORCING",
     "GOALS",
     "LETOR",
     "METHODS",
@@ -65,9 +67,13 @@ FINEST = 1e-6
 OPTIMUM_TOL = {"squared_hinge": 1e-11, "hinge": 1e-8}
 CHOICE_TOL = 1e-3
 DEFAULT_TOL = LinearSettings().tol
+# TRON solves its systems to this part of the gradient.
+FORCING = 0.1
 # A trace keeps every point up to this iteration, then about this part more iterations each time.
 ALL_POINTS = 10
 SPARSER = 1.15
+# Of the rows of cadata to learn from, one in so many judges C; as many others are tested on.
+CADATA_PART = 4
 # NDCG of a ranking of thousands of houses: linear gain, so many ranks.
 CADATA_NDCG = 100
 # No new round of the countings begins when it would end later than this.
@@ -75,8 +81,8 @@ MOST_SECONDS = 240.0
 
 
 def _tron(**limits: Any) -> Solver:
-    """Newton with what TRON has: a trust region, plain CG, systems solved to a tenth."""
-    return Newton(globalization="trust_region", preconditioner="none", forcing=0.1, **limits)
+    """Newton with what TRON has: a trust region, plain CG, systems solved to ``FORCING``."""
+    return Newton(globalization="trust_region", preconditioner="none", forcing=FORCING, **limits)
 
 
 METHODS: Mapping[str, Callable[..., Solver]] = {
@@ -94,16 +100,16 @@ METHODS: Mapping[str, Callable[..., Solver]] = {
 def _sets(name: str, rows: int) -> tuple[Part, Part, Part, Part]:
     """What C is chosen on (to learn, to judge), what is learned then, and the test part.
 
-    For cadata ``rows`` is the number of rows to learn from; a quarter as many are tested on.
+    For cadata ``rows`` is the number of rows to learn from.
     """
     if name in LETOR:
         fold = letor_fold(name, 0)
         return fold.train, fold.valid, fold.train, fold.test
-    X, y = load_svmlight_file(str(data_folder() / "cadata" / "cadata.txt.gz"))
+    X, y = load_svmlight_file(str(data_folder() / FILES["cadata"]))
     order = np.random.default_rng(SEED).permutation(len(y))
-    train, test = order[:rows], order[rows : rows + rows // 4]
+    train, test = order[:rows], order[rows : rows + rows // CADATA_PART]
     X = StandardScaler().fit(X[train].toarray()).transform(X.toarray())
-    cut = rows - rows // 4
+    cut = rows - rows // CADATA_PART
     splits = (train[:cut], train[cut:], train, test)
     first, second, third, fourth = (
         Part(X[some], y[some], QueryGroups.from_qid(None, len(some))) for some in splits
@@ -161,17 +167,17 @@ def optimum(name: str, rows: int, loss: str, C: float) -> dict[str, Any]:
 
 
 def trace(
-    name: str, rows: int, loss: str, C: float, method: str, lower: float, stop_after: float
+    name: str, rows: int, loss: str, C: float, method: str, lower: float, most: int
 ) -> dict[str, Any]:
-    """A method on the way to the optimum: value and quality by iteration.
+    """A method on the way to the optimum, in ``most`` iterations: value and quality by iteration.
 
     Returns
     -------
     dict
         ``iteration``, ``products``, ``value``, ``accuracy`` and ``ndcg`` of the points kept;
         ``goal_iterations`` and ``goal_products`` by goal, NaN where it was not reached; of the
-        whole run ``iterations``, ``evaluations`` of the loss, ``looks`` of the preconditioner at X
-        and ``reached``, the last relative value.
+        whole run ``iterations``, ``evaluations`` of the loss, ``looks`` of the preconditioner at X,
+        ``reached``, the last relative value, and ``arrived``, whether that is FINEST.
     """
     _, _, train, test = _sets(name, rows)
     objective = _problem(name, train, loss).objective(C)
@@ -189,14 +195,15 @@ def trace(
         new = [k for k, goal in enumerate(GOALS) if last <= goal and np.isnan(goals[0, k])]
         for k in new:
             goals[:, k] = iteration, row.n_products
-        stop = last <= FINEST or row.seconds > stop_after
+        stop = last <= FINEST or iteration >= most
         if new or stop or iteration >= due:
             due = max(iteration + 1.0, SPARSER * iteration if iteration >= ALL_POINTS else 0.0)
             quality = _accuracy(test, coef), _ndcg(name, test, coef)
             points.append((iteration, row.n_products, last, *quality))
         return stop
 
-    solver = METHODS[method](tol=1e-12, max_iter=100_000)
+    # An outer step of Newton has at least one CG iteration; w = 0 is an iteration to a solver.
+    solver = METHODS[method](tol=1e-12, max_iter=most + 1)
     start = objective.point(np.zeros(train.X.shape[1]))
     with profiled() as profile:
         solver.solve(objective, start, callback=watch)
@@ -209,6 +216,7 @@ def trace(
         "evaluations": profile.evaluations,
         "looks": profile.calls["scatter"],
         "reached": last,
+        "arrived": bool(last <= FINEST),
     }
 
 

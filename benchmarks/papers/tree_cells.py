@@ -44,8 +44,18 @@ from ranksvm import training as library
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.metrics import pairwise_accuracy
 
-__all__ = ["EPS", "explicit_pairs", "memory", "pair_bytes", "subgradient", "training"]
+__all__ = [
+    "COUNTINGS",
+    "EPS",
+    "explicit_pairs",
+    "memory",
+    "pair_bytes",
+    "plane_bytes",
+    "subgradient",
+    "training",
+]
 
+COUNTINGS = ("tree", "direct", "joachims", "pairs")
 # The gap in J at which the paper stops.
 EPS = 1e-3
 # No other rule than the callback's ends a fit by the paper's algorithm.
@@ -112,7 +122,8 @@ def training(
         }
         for name, timing in timings.items()
     }
-    return {"m": task.n_items, "test items": test.n_items, "pairs": task.n_pairs, "methods": found}
+    about = {"m": task.n_items, "test items": test.n_items, "features": task.X.shape[1]}
+    return about | {"pairs": task.n_pairs, "methods": found}
 
 
 def _bmrm(task: Task, counting: str) -> LinearRankSVM:
@@ -142,14 +153,14 @@ def _ours(task: Task, loss: str, threads: int = 1) -> LinearRankSVM:
 # --- Memory ---------------------------------------------------------------------------------------
 
 FITS: dict[str, Callable[[Task], LinearRankSVM]] = {
-    "bmrm tree": partial(_bmrm, counting="tree"),
+    **{f"bmrm {counting}": partial(_bmrm, counting=counting) for counting in COUNTINGS},
     "ours hinge": partial(_ours, loss="hinge"),
     "ours squared_hinge": partial(_ours, loss="squared_hinge"),
 }
 
 
 def memory(*, method: str, m: int) -> dict[str, Any]:
-    """Bytes that a fit on reuters-like adds to a process that has the set."""
+    """Bytes that a fit on reuters-like adds to a process that has the set, and its iterations."""
     return in_child(_memory_of_fit, method=method, m=m)
 
 
@@ -172,13 +183,21 @@ def _risen(m: int, work: Callable[[Task], Any]) -> dict[str, Any]:
     task = reuters_like(m)
     exact = reset_peak()
     before = peak()
-    work(task)
+    done = work(task)
+    risen = peak() - before
     return {
         "input": matrix_bytes(task.X) + task.y.nbytes,
-        "added": peak() - before,
+        "added": risen,
         "pairs": task.n_pairs,
+        "features": task.X.shape[1],
+        "iterations": getattr(done, "n_iter_", None),
         "exact": exact,
     }
+
+
+def plane_bytes(n_planes: int, n_features: int) -> int:
+    """Of the slopes of so many cutting planes."""
+    return 8 * n_planes * n_features
 
 
 def pair_bytes(n_pairs: int) -> int:

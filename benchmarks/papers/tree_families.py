@@ -16,24 +16,28 @@ from benchmarks.papers import tree_cells
 from benchmarks.papers.cells import Cell, Lab, Result
 from benchmarks.papers.document import Document
 from benchmarks.papers.models import left_out
+from benchmarks.papers.tree_cells import COUNTINGS
 
 __all__ = [
     "COUNTINGS",
+    "EXPLICIT",
     "JUDGED_FROM",
     "LARGEST",
     "OURS",
     "Family",
+    "Memory",
     "exponent",
     "extrapolated",
     "judged",
     "measured_families",
+    "measured_memory",
     "most_items",
 ]
 
 # The most items, as in the paper.
 LARGEST = 512_000
-COUNTINGS = ("tree", "direct", "joachims", "pairs")
 OURS = "auto"
+EXPLICIT = "explicit pairs"
 # Growth is judged from here on, where there are two such sizes: below, fixed costs show.
 JUDGED_FROM = 4_000
 
@@ -83,7 +87,7 @@ def _families(lab: Lab, document: Document) -> list[Family]:
     real = lab.size((1_000, 2_000, 4_000, 8_000, 16_000), (250, 500, 1_000))
     families = []
     for name in ("cadata", "reuters21578"):
-        if (sets.data_folder() / name).is_dir():
+        if sets.has_file(name):
             families.append(Family(name, real))
         else:
             document.say(left_out(name))
@@ -124,6 +128,51 @@ def _cells(lab: Lab, family: Family, m: int) -> tuple[Cell, Cell]:
         Cell(f"{label}, iteration", tree_cells.subgradient, about | once, reads),
         Cell(f"{label}, training", tree_cells.training, about | fits, reads),
     )
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Peaks of memory on the generated set, by method and size; MB."""
+
+    sizes: Sequence[int]
+    found: Mapping[tuple[str, int], Result]
+
+    @property
+    def data(self) -> dict[int, float]:
+        return {m: self.found["ours hinge", m]["input"] / 1e6 for m in self.sizes}
+
+    def peak(self, method: str) -> dict[int, float]:
+        """The data and what the method adds to them, for the sizes that it was measured at."""
+        return {
+            m: (result["input"] + result["added"]) / 1e6
+            for (name, m), result in self.found.items()
+            if name == method
+        }
+
+    def by_formula(self, m: int) -> float:
+        """The data and a matrix of all pairs."""
+        return self.data[m] + tree_cells.pair_bytes(self.found["ours hinge", m]["pairs"]) / 1e6
+
+
+def measured_memory(lab: Lab) -> Memory:
+    """Quadratic countings as far as training with them is measured."""
+    full = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 128_000, LARGEST)
+    sizes = lab.size(full, (500, 1_000))
+    most = {f"bmrm {c}": most_items(lab, c, trained=True) for c in COUNTINGS}
+    most |= {"ours hinge": LARGEST, "ours squared_hinge": lab.size(LARGEST, 0)}
+    cells = {
+        (method, m): Cell(f"{method}, {m:,} items", tree_cells.memory, {"method": method, "m": m})
+        for m in sizes
+        for method in tree_cells.FITS
+        if m <= most[method]
+    }
+    cells |= {
+        (EXPLICIT, m): Cell(f"{EXPLICIT}, {m:,} items", tree_cells.explicit_pairs, {"m": m})
+        for m in sizes
+        if m <= lab.size(4_000, 500)
+    }
+    results = lab.run("tree: memory", list(cells.values()))
+    return Memory(sizes, dict(zip(cells, results, strict=True)))
 
 
 def judged(sizes: Iterable[int]) -> list[int]:

@@ -50,6 +50,10 @@ class Tuned:
         The candidate, by fold: (log2 C, log2 gamma), (log2 C,) or the like.
     stopped : sequence of bool
         Whether the fit that was chosen had been ended before its tolerance, by fold.
+    n_candidates, n_stopped : int
+        How many there were on all folds, and how many of them had been ended early.
+    largest_gap : float
+        Relative, of all candidates; 0 where gaps are not known.
     """
 
     name: str
@@ -60,6 +64,9 @@ class Tuned:
     valid: Sequence[float]
     chosen: Sequence[tuple[float, ...]]
     stopped: Sequence[bool]
+    n_candidates: int = 0
+    n_stopped: int = 0
+    largest_gap: float = 0.0
 
     def by_fold(self, metric: str) -> list[float]:
         """Of the test parts."""
@@ -124,6 +131,9 @@ def choose(
         valid=[value for value, *_ in best],
         chosen=[candidate for _, candidate, *_ in best],
         stopped=[bool(result["stopped"][k]) for *_, result, k in best],
+        n_candidates=sum(len(result["candidates"]) for result in results),
+        n_stopped=sum(sum(result["stopped"]) for result in results),
+        largest_gap=max(max(result.get("gaps", [0.0])) for result in results),
     )
 
 
@@ -162,11 +172,13 @@ def plain_verdict(model: Tuned, published: Published) -> str:
         if abs(difference) < 5e-5:
             word = "equal"
         elif abs(difference) <= noise:
-            word += " (within a standard error)"
+            word += " (*)"
         words.append(f"{NAMES[metric]} {word}")
+    starred = any("(*)" in word for word in words)
     return (
         f"{model.label} against the published {published.method} ({published.source}): "
         f"{', '.join(words)}."
+        + (" (*): less than a standard error of our mean over the folds." if starred else "")
     )
 
 
@@ -188,8 +200,8 @@ def significance(models: Sequence[Tuned], metrics: Sequence[str], baseline: str)
             "difference": f"{row.difference:+.4f}",
             "95% interval": f"{row.low:+.4f} to {row.high:+.4f}",
             "better / worse / same": f"{row.wins} / {row.losses} / {row.ties}",
-            "p": f"{row.randomization:.3f}",
-            "p, Holm": f"{row.randomization_holm:.3f}",
+            "p": _p_value(row.randomization),
+            "p, Holm": _p_value(row.randomization_holm),
             "significant": "yes" if row.randomization_holm < 0.05 else "no",
         }
         for row in tested.rows
@@ -197,9 +209,15 @@ def significance(models: Sequence[Tuned], metrics: Sequence[str], baseline: str)
 
 
 def n_significant(rows: Sequence[Row]) -> str:
-    """Say how many of the differences are significant."""
-    found = sum(row["significant"] == "yes" for row in rows)
+    """Say how many of the differences are significant, and which way."""
+    found = [row for row in rows if row["significant"] == "yes"]
+    better = sum(row["difference"].startswith("+") for row in found)
+    which = f" ({better} better, {len(found) - better} worse)" if found else ""
     return (
-        f"{found} of {len(rows)} differences are significant at 5% (randomization test over all "
-        "test queries, Holm)"
+        f"{len(found)} of {len(rows)} differences are significant at 5%{which}, by a randomization "
+        "test over all test queries with Holm's correction"
     )
+
+
+def _p_value(p: float) -> str:
+    return "< 0.001" if p < 0.0005 else f"{p:.3f}"

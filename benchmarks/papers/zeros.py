@@ -50,7 +50,7 @@ def tell_zeros(lab: Lab, document: Document) -> None:
         "but one is the share of the non-zero ones whose margin is between 0 and 1.",
     )
     moved = max(abs(_zero_share(a) - share) for a, share in zip(coarse, shares, strict=True))
-    distance = f"by at most {moved:.1g} percentage points" if moved > 0.0 else "by not one pair"
+    distance = f"by up to {moved:.2g} percentage points" if moved > 0.0 else "by not one pair"
     candidates = {_part(fold): share for fold, share in zip(folds, shares, strict=True)}
     candidates["mean of the folds"] = mean
     published = PUBLISHED_ZEROS[name]
@@ -68,7 +68,7 @@ def tell_zeros(lab: Lab, document: Document) -> None:
         f"(cutting planes, relative gap {check['gap']:.1g}) gives {_zero_share(check):.2f}%."
     )
     others = (f"{other} ({share}%)" for other, share in PUBLISHED_ZEROS.items() if other != name)
-    document.say(f"Published but not computed, as the sets are not there: {', '.join(others)}.")
+    document.say(f"Published for sets that are not computed here: {', '.join(others)}.")
     right = [fit["right"] / fit["pairs"] for fit in fine]
     within = [fit["within"] / fit["violated"] for fit in fine]
     seen = min(right) > 0.5 and min(within) > 0.5
@@ -83,7 +83,7 @@ def tell_zeros(lab: Lab, document: Document) -> None:
 
 
 def _part(fold: int | None) -> str:
-    return "all five parts" if fold is None else f"fold {fold + 1}, training part"
+    return f"all {N_FOLDS} parts" if fold is None else f"fold {fold + 1}, training part"
 
 
 def _zero_share(fit: Result) -> float:
