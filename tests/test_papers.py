@@ -21,7 +21,7 @@ if not (ROOT / "benchmarks").is_dir():
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from benchmarks import folds  # noqa: E402
+from benchmarks import folds, sets  # noqa: E402
 from benchmarks.papers import columns, published, tuning  # noqa: E402
 from benchmarks.papers.document import Document, Paragraph  # noqa: E402
 
@@ -155,6 +155,28 @@ def test_a_key_depends_on_what_the_module_imports(tmp_path: Path) -> None:
     assert key(tmp_path) != before
 
 
+# --- Sets -----------------------------------------------------------------------------------------
+
+
+def test_cadata_is_standardised_by_its_training_rows(data_directory: Path) -> None:
+    sets.cadata_split.cache_clear()
+    train, test = sets.cadata_split(1_000)
+    assert train.X.shape == (1_000, 8)
+    assert len(test.y) == 4_000
+    np.testing.assert_allclose(train.X.mean(axis=0), 0.0, atol=1e-9)
+    np.testing.assert_allclose(train.X.std(axis=0), 1.0, rtol=1e-9)
+    assert np.abs(test.X.mean(axis=0)).max() > 1e-3
+
+
+def test_folds_rotate_over_the_parts(data_directory: Path) -> None:
+    whole = [folds.letor_fold("MQ2008", k) for k in range(folds.N_FOLDS)]
+    for k, fold in enumerate(whole):
+        following = whole[(k + 1) % folds.N_FOLDS]
+        np.testing.assert_array_equal(fold.test.y, following.valid.y)
+    assert sum(len(fold.test.y) for fold in whole) == 15_211
+    assert all(len(f.train.y) + len(f.valid.y) + len(f.test.y) == 15_211 for f in whole)
+
+
 # --- Published figures ----------------------------------------------------------------------------
 
 
@@ -169,9 +191,9 @@ def test_published_rows_name_known_metrics_and_families() -> None:
 
 
 def test_verdicts_are_about_four_digits() -> None:
-    assert columns.verdict(0.44731, 0.4473) == "equal"
-    assert columns.verdict(0.4475, 0.4473) == "better by 0.0002"
-    assert columns.verdict(0.4463, 0.4473) == "worse by 0.0010"
+    assert tuning.verdict(0.44731, 0.4473) == "equal"
+    assert tuning.verdict(0.4475, 0.4473) == "better by 0.0002"
+    assert tuning.verdict(0.4463, 0.4473) == "worse by 0.0010"
 
 
 # --- Runs -----------------------------------------------------------------------------------------

@@ -405,7 +405,7 @@ def _published(seconds: Mapping[str, float]) -> list[Curve]:
 
 def _clock(seconds: float) -> str:
     for unit, length in (("h", 3600.0), ("min", 60.0), ("s", 1.0)):
-        if seconds >= 2.0 * length:
+        if seconds >= (2.0 * length if length > 1.0 else 1.0):
             return f"{seconds / length:.3g} {unit}"
     return f"{1e3 * seconds:.3g} ms"
 

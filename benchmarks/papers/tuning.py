@@ -23,7 +23,16 @@ from benchmarks.papers.published import NAMES, Published
 from benchmarks.report import Row
 from ranksvm.metrics import compare, evaluate
 
-__all__ = ["Tuned", "best_of", "choose", "n_significant", "plain_verdict", "significance", "spread"]
+__all__ = [
+    "Tuned",
+    "best_of",
+    "choose",
+    "n_significant",
+    "plain_verdict",
+    "significance",
+    "spread",
+    "verdict",
+]
 
 PERMUTATIONS = 10_000
 
@@ -160,6 +169,14 @@ def best_of(models: Sequence[Tuned]) -> Tuned:
 def spread(tuned: Tuned, metrics: Sequence[str]) -> dict[str, str]:
     """Means with standard deviations, as cells of a table."""
     return {NAMES[metric]: tuned.told_mean(metric) for metric in metrics}
+
+
+def verdict(ours: float, theirs: float) -> str:
+    """Better or worse, to four digits."""
+    difference = round(ours, 4) - theirs
+    if abs(difference) < 5e-5:
+        return "equal"
+    return f"{'better' if difference > 0 else 'worse'} by {abs(difference):.4f}"
 
 
 def plain_verdict(model: Tuned, published: Published) -> str:
