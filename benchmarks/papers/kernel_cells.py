@@ -54,8 +54,8 @@ def size_cell(
     make: Any = LinearRankSVM
     if "gamma" in settings:
         make = KernelRankSVM
-        # All of K, or what there is room for: the model is the same.
-        memory = int(min(budget(task.n_items), SHARE_OF_MEMORY * free_memory()))
+        # All of K, or what there is room for: the model is the same.  Features take less.
+        memory = int(min(max(budget(task.n_items), 4e9), SHARE_OF_MEMORY * free_memory()))
         settings |= {"memory_budget": memory, "n_components": components, "random_state": SEED}
     model = make(**settings)
     with pinned(threads), warnings.catch_warnings():
