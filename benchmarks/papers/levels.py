@@ -76,7 +76,7 @@ def tell_levels(lab: Lab, document: Document) -> None:
         panels,
         "Value and gradient of the squared hinge at fixed scores, one query, one thread; the "
         f"shortest of {rounds} rounds.",
-        picture="newton-levels",
+        picture="papers_newton_levels",
     )
     skipped = any(row["l"] * row["k"] > MOST_STEPS for row in rows)
     document.table(

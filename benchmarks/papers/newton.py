@@ -194,7 +194,7 @@ def _figures(document: Document, watched: Mapping[str, Watched]) -> None:
             f"Figure (II): {title}",
             [_panel(name, one, key, label, log) for name, one in watched.items()],
             f"Horizontal line: Newton with its default stopping. {how}".strip(),
-            picture=f"newton-{key}",
+            picture=f"papers_newton_{key}",
         )
 
 

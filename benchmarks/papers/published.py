@@ -58,9 +58,12 @@ class Published:
     values: Mapping[str, float]
     ours: str | None = None
 
-    def shown(self, metrics: Sequence[str]) -> dict[str, str]:
-        """Some of the values, as cells of a table."""
-        return {NAMES[name]: f"{self.values[name]:.4f}" for name in metrics if name in self.values}
+    def shown(self, metrics: Sequence[str]) -> dict[str, str | None]:
+        """Some of the values, as cells of a table; None where there is none."""
+        return {
+            NAMES[name]: f"{self.values[name]:.4f}" if name in self.values else None
+            for name in metrics
+        }
 
 
 def _row(
