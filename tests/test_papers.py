@@ -216,7 +216,9 @@ def test_absent_sets_are_left_out_with_a_line(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nonsense"], "invalid choice"),
+        (["nonsense"], "there is no section 'nonsense'"),
+        (["tree", "--fresh"], "name none with it"),
+        (["--out", "Makefile/papers"], "Not a directory"),
         (["--threads", "0"], "at least 1"),
         (["--data", "no/such/folder"], "there is no such folder"),
         (["--docs", "docs", "--quick"], "wants a whole run"),

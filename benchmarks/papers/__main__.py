@@ -56,6 +56,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     cells = out / "cells"
     if arguments.fresh:
         shutil.rmtree(cells, ignore_errors=True)
+    try:
+        cells.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"--out {out}: {error.strerror}", file=sys.stderr)
+        return 2
     fix_sources()
     lab = Lab(cells, quick=arguments.quick, threads=arguments.threads, progress=bars)
     document = Document()
@@ -98,7 +103,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         description="The tables and figures of the source papers, computed anew.",
     )
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", choices=[*SECTIONS, []],
+        "names", nargs="*", metavar="NAME",
         help=f"sections to run, all if none is named: {', '.join(SECTIONS)}",
     )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="tiny sizes: see that all works")
@@ -121,6 +126,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     arguments = parser.parse_args(argv)
     if arguments.threads < 1:
         parser.error(f"--threads must be at least 1; got {arguments.threads}")
+    for name in arguments.names:
+        if name not in SECTIONS:
+            parser.error(f"there is no section {name!r}; there are {', '.join(SECTIONS)}")
+    if arguments.fresh and arguments.names:
+        parser.error("--fresh forgets the work of all sections: name none with it")
     if arguments.docs is not None and (arguments.names or arguments.quick):
         parser.error("--docs wants a whole run: name no section, and leave out --quick")
     return arguments

@@ -41,6 +41,7 @@ FAMILIES = ("linear L1", "linear L2", "Nystrom rbf", "Fourier rbf")
 EXTRA = ("exact rbf",)
 METRICS = ("ndcg@1", "ndcg@3", "ndcg@5", "mean_ndcg", "p@1", "p@3", "map")
 CHOSEN_BY = "map"
+TESTED = ("ndcg@5", "map")
 COMPONENTS = (10, 20, 50, 100, 200, 500, 1_000, 2_000)
 DRAWN = ("ndcg@1", "ndcg@3", "mean_ndcg", "map")
 QUERIES = 1_017
@@ -101,14 +102,34 @@ def _table_4(lab: Lab, name: str, models: dict[str, Tuned], document: Document) 
     for family, model in models.items():
         for published in _published(name, family):
             document.say(f"{name}, {plain_verdict(model, published)}")
-    rows = significance(list(models.values()), ("ndcg@5", "map"), "linear L2")
+    rows = significance(list(models.values()), TESTED, "linear L2")
     document.table(
         f"{name}: against linear L2, query by query",
         rows,
         "p: randomization test; Holm: corrected for all rows.",
         detail=True,
     )
-    document.say(f"{name}, against linear L2: {n_significant(rows)}.")
+    told = " and ".join(NAMES[metric] for metric in TESTED)
+    document.say(f"{name}, the other models against linear L2, {told}: {n_significant(rows)}.")
+    document.say(
+        f"{name}: {_scratch(models, timed)}",
+        detail=True,
+    )
+
+
+def _scratch(models: dict[str, Tuned], timed: Sequence[Result]) -> str:
+    """How far fits from scratch are from those of the warm-started searches."""
+    far = 0.0
+    fits = iter(timed)
+    for model in models.values():
+        for place, fold in enumerate(model.folds):
+            _, y, groups = letor_fold(model.name, fold).test
+            value = evaluate(y, next(fits)["test"], groups.index, ["map"], conventions="letor")
+            far = max(far, abs(float(value["map"]) - model.by_fold("map")[place]))
+    return (
+        "fits from scratch at the choices have other roundings and other last steps than those of "
+        f"the warm-started searches; MAP of a fold differs by up to {far:.4f}."
+    )
 
 
 def _slow(fits: Sequence[Result]) -> str:
@@ -275,6 +296,7 @@ def _table_2(lab: Lab, document: Document) -> None:
     for (label, (_, log2_C, log2_gamma, ndcg, seconds)), result in zip(
         TABLE_2.items(), found, strict=True
     ):
+        comparable = result["gap"] <= TOL and not lab.quick
         rows.append(
             {
                 "model": label,
@@ -282,7 +304,7 @@ def _table_2(lab: Lab, document: Document) -> None:
                 "log2 gamma": log2_gamma,
                 "published, s": f"{seconds:,.1f}",
                 "ours, s": result["seconds"],
-                "published / ours": seconds / result["seconds"] if result["gap"] <= TOL else None,
+                "published / ours": seconds / result["seconds"] if comparable else None,
                 "published MeanNDCG, MQ2007": f"{ndcg:.4f}",
                 "ours, generated set": f"{result['mean_ndcg']:.4f}",
                 "gap": f"{result['gap']:.1e}",
@@ -290,7 +312,7 @@ def _table_2(lab: Lab, document: Document) -> None:
             }
         )
     document.table(
-        f"Table 2: time at MQ2007's size, {found[0]['items']:,} generated items",
+        f"Table 2: time on {found[0]['items']:,} generated items of MQ2007's shape",
         rows,
         f"Theirs on a 2.0 GHz server with 16 cores; ours with {lab.threads} threads, to a "
         f"certified relative gap of {TOL:g}. MQ2007 itself is not there: MeanNDCG is that of "

@@ -79,6 +79,8 @@ def draw(figure: Figure, *, kind: str) -> bytes:
         ) from error
 
     columns = min(max(len(figure.panels), 1), max(SIZES))
+    if len(figure.panels) == 4:
+        columns = 2  # two rows of two
     rows = max(math.ceil(len(figure.panels) / columns), 1)
     width, height = SIZES[columns]
     with matplotlib.style.context(["default", STYLE]):

@@ -37,6 +37,7 @@ METRICS = ("map", "ndcg@1", "ndcg@3", "ndcg@5")
 CHOSEN_BY = "map"
 LINEAR = "linear L1"
 RANKS = (1, 2, 5, 10)
+SMALL_RANK = 5
 # Over the mean of the pairs: a usual and a large one.
 RANK_CS = (50.0, 5000.0)
 
@@ -115,7 +116,7 @@ def _rank(lab: Lab, name: str, document: Document) -> list[Panel]:
             energy = result[what]
             rows.append(
                 {
-                    "loss": result["loss"],
+                    "loss": result["loss"].replace("_", " "),
                     "C": result["C"],
                     "what": "multipliers" if what == "energy" else what,
                     "violated pairs": f"{100 * result['violated']:.0f}%",
@@ -128,18 +129,24 @@ def _rank(lab: Lab, name: str, document: Document) -> list[Panel]:
             curves.setdefault(result["loss"], []).append(Curve(label, points))
     document.table(f"{name}, first fold: share of the squared multipliers that a rank holds", rows)
     usual = next(one for one in found if one["loss"] == "hinge" and one["C"] == RANK_CS[0])
-    left, anew = (1.0 - usual[what][4] for what in ("energy", "dealt anew"))
-    is_low = left < 0.5 * anew
+    left, anew = (1.0 - usual[what][SMALL_RANK - 1] for what in ("energy", "dealt anew"))
+    small = usual["largest"] <= SMALL_RANK
     document.say(
-        f"{name}: with the hinge and C = {RANK_CS[0]:g} rank 5 leaves {100 * left:.1f}% of the "
-        f"squares, and {100 * anew:.1f}% when they are dealt anew to the pairs: "
+        f"{name}: with the hinge and C = {RANK_CS[0]:g} rank {SMALL_RANK} leaves {100 * left:.1f}% "
+        f"of the squares, and {100 * anew:.1f}% when they are dealt anew to the pairs. "
         + (
-            "less than half, so that the rank is low, as the poster says."
-            if is_low
-            else "not less than half, so that the rank cannot be called low, as the poster does."
+            "The poster calls the rank low. So do we, as it leaves less than half."
+            if left < 0.5 * anew
+            else "The poster calls the rank low; we do not, as it leaves more than half."
+        )
+        + (
+            f" But the largest rank that a query could have is {usual['largest']:g} in the median: "
+            "for most queries no rank could be high."
+            if small
+            else ""
         )
     )
     return [
-        Panel(f"{name}, {loss}", mine, "rank", "share of the squares left")
+        Panel(f"{name}, {loss.replace('_', ' ')}", mine, "rank", "share of the squares left")
         for loss, mine in curves.items()
     ]

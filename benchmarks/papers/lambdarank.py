@@ -66,9 +66,11 @@ def _compare(lab: Lab, name: str, document: Document) -> None:
     tested = significance([rival, named], METRICS, rival.label)
     document.table(f"{name}: ours against LambdaRank, query by query", tested)
     better = sum(named.mean(metric) > rival.mean(metric) for metric in METRICS)
+    worse = sum(named.mean(metric) < rival.mean(metric) for metric in METRICS)
     document.say(
         f"{name}: ours, the family chosen on validation among {', '.join(OURS)}, is better than "
-        f"tuned LambdaRank in {better} of {len(METRICS)} columns; {n_significant(tested)}."
+        f"tuned LambdaRank in {better} of {len(METRICS)} columns and worse in {worse}; "
+        f"{n_significant(tested)}."
     )
     mine, theirs = rows[: len(OURS)], rows[len(OURS) :]
     document.say(

@@ -46,7 +46,8 @@ def to_markdown(document: Document, about: Mapping[str, str]) -> str:
     """
     blocks = [
         f"# {TITLE}",
-        "Written by `make papers`: every number was computed in that run, "
+        "Written by `make papers`, which writes a longer report.html as well: every number was "
+        "computed by it, in this run or an earlier one with the same sources, data and machine, "
         "or is published and cited.",
     ]
     if about:
