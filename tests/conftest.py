@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import mmap
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,13 @@ class RankingData(NamedTuple):
     X: Array
     y: Array
     qid: np.ndarray | None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interrupts_arrive() -> None:
+    """A shell without job control starts what runs in the background with interrupts ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
