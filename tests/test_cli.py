@@ -644,6 +644,24 @@ def test_train_and_predict_with_tables(good, table, samples, name):
     assert len(out.split()) == len(y)
 
 
+def test_a_validation_file_of_other_columns_is_refused_before_the_work(run, good, table, folder):
+    named = ("train", table / "train.csv", "--label-column", "grade", "--qid-column", "query")
+    other, short = table / "other.csv", table / "short.txt"
+    other.write_text("label,grade,qid,query,left\n1,1,1,1,2\n0,0,1,1,3\n", encoding="ascii")
+    short.write_text("1 qid:1 1:2\n0 qid:1 1:3\n", encoding="ascii")
+    cases = {
+        (*named, "--valid", other): "'feature 0'",
+        (*named, "--valid", short): "6 features with names",
+        ("train", folder / "train.txt", "--valid", other): "6 features without names",
+    }
+    for arguments, message in cases.items():
+        code, out, err = run(*arguments, "-o", table / "model")
+        assert (code, out) == (3, "")
+        assert message in err
+        assert not (table / "model").exists()
+    good(*named, "--valid", folder / "valid.txt", "-o", table / "model")  # as many, without names
+
+
 def test_table_errors(run, table, folder, tmp_path):
     cases = {
         ("train", "train.csv"): "no column 'label'",

@@ -12,14 +12,14 @@ import numpy as np
 from ranksvm._checks import check_positive
 from ranksvm._vectors import Array
 from ranksvm.cli.factor_options import FactorOptions
-from ranksvm.cli.inputs import Items, check_finite, documents_of, only_one_stdin, read_items
+from ranksvm.cli.inputs import Items, documents_of, only_one_stdin, read_items
 from ranksvm.cli.judge import check_metrics, default_metrics, judge
 from ranksvm.cli.kernel_options import KernelOptions
 from ranksvm.cli.models import finish, fit_items, make_model, make_record, make_settings
 from ranksvm.cli.options import By, DataOptions, Rules, SolverOptions
 from ranksvm.cli.output import UsageProblem, as_usage, counted, note, number, show_json
 from ranksvm.cli.pair_options import PairOptions
-from ranksvm.cli.scoring import aligned_columns, score_items
+from ranksvm.cli.scoring import read_held_out, score_items
 from ranksvm.cli.write import check_output, is_stdout, is_svmrank, write_record
 from ranksvm.data.preferences import Preferences, count_contradictions, positive_pairs
 from ranksvm.data.queries import QueryGroups
@@ -76,9 +76,7 @@ def train(
     items = read_items(files, data, labels=pairs.uses_labels, comments=by_document)
     utility = items.labels if pairs.uses_labels else None
     preferences = None if pairs.path is None else _read_preferences(pairs.path, by_document, items)
-    held_out = None
-    if valid is not None:
-        held_out = read_items([valid], data, features=items.feature_names)
+    held_out = None if valid is None else read_held_out(valid, items, data)
     groups = items.groups
     if wanted.svmrank is not None:
         from ranksvm.export.svmrank import from_svmrank_c
@@ -88,12 +86,11 @@ def train(
         settings = replace(settings, C=C, reduction=reduction)
     rules = conventions or "standard"
     if held_out is not None:  # what cannot be judged is an error before the work
-        check_finite(held_out)
         judge(held_out.labels, np.zeros(len(held_out.labels)), held_out.qid, metrics, rules)
     decides, solving = None, {}
     if wanted.factors.patience is not None and held_out is not None:
         decides = metrics[0] if metrics else default_metrics(held_out.labels)[0]
-        solving["validate"] = _validation(items, held_out, decides, rules)
+        solving["validate"] = _validation(held_out, decides, rules)
     began = time.perf_counter()
     trained = fit_items(
         items, groups, settings, data.jobs, utility=utility, preferences=preferences, **solving
@@ -177,23 +174,18 @@ def _read_preferences(path: str, by_document: bool, items: Items) -> Preferences
     return preferences
 
 
-def _validation(
-    items: Items, held_out: Items, decides: str, conventions: Rules
-) -> Callable[[Array], float]:
+def _validation(held_out: Items, decides: str, conventions: Rules) -> Callable[[Array], float]:
     """Return what gives weights of features a metric on a validation file."""
     from ranksvm.maps.matrix import MatrixMap
     from ranksvm.metrics import parse_metric
 
-    n_features = int(items.X.shape[1])
-    sparse = hasattr(items.X, "indptr")
-    X = aligned_columns(held_out, items.feature_names, n_features, "training set", sparse=sparse)
-    score_map, metric = MatrixMap(X), parse_metric(decides)
+    score_map, metric = MatrixMap(held_out.X), parse_metric(decides)
 
     def validate(coef: Array) -> float:
         scores = score_map.scores(coef)
         return metric(held_out.labels, scores, held_out.qid, conventions=conventions)
 
-    validate(np.zeros(n_features))  # a metric that is not defined here is an error before the work
+    validate(np.zeros(held_out.X.shape[1]))  # what is not defined is an error before the work
     return validate
 
 

@@ -11,18 +11,20 @@ and features that one side lacks are zero there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
-from ranksvm.cli.inputs import Items, check_finite
+from ranksvm.cli.inputs import Items, check_finite, read_items
+from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import counted, note
 from ranksvm.model_io import ModelRecord
 from ranksvm.training.kernel_record import KERNEL_KINDS
 
-__all__ = ["aligned_columns", "score_items"]
+__all__ = ["aligned_columns", "read_held_out", "score_items"]
 
 # Columns of zeros are not stored when they make a matrix larger than this, in bytes, and so many
 # times as large as it was.
@@ -74,6 +76,16 @@ SCORES: dict[str, Callable[[ModelRecord, Items, int], Array]] = {
     "factorized": _linear_scores,
     **dict.fromkeys(KERNEL_KINDS, _kernel_scores),
 }
+
+
+def read_held_out(path: str, items: Items, options: DataOptions) -> Items:
+    """Read a validation file, and give it the columns of the training set."""
+    held_out = read_items([path], options, features=items.feature_names)
+    check_finite(held_out)
+    sparse = hasattr(items.X, "indptr")
+    n_features = int(items.X.shape[1])
+    X = aligned_columns(held_out, items.feature_names, n_features, "training set", sparse=sparse)
+    return replace(held_out, X=X, feature_names=items.feature_names)
 
 
 def aligned_columns(

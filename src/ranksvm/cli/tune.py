@@ -30,7 +30,7 @@ from ranksvm.cli.output import (
     show_json,
     show_table,
 )
-from ranksvm.cli.scoring import aligned_columns
+from ranksvm.cli.scoring import read_held_out
 from ranksvm.cli.write import check_output, is_regular, is_stdout, write_record
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.kernels import resolve_gamma
@@ -167,13 +167,8 @@ def _split(items: Items, valid: str | None, folds: int, data: DataOptions) -> di
         return {"folds": item_folds(items.labels, folds)}
     if valid is None:
         return {"folds": list(QueryKFold(folds).split(qid=items.qid))}
-    held_out = read_items([valid], data, features=items.feature_names)
-    check_finite(held_out)
-    n_features = int(items.X.shape[1])
-    columns = aligned_columns(
-        held_out, items.feature_names, n_features, "training set", sparse=hasattr(items.X, "indptr")
-    )
-    return {"validation": HeldOut(columns, held_out.labels, held_out.qid)}
+    held_out = read_held_out(valid, items, data)
+    return {"validation": HeldOut(held_out.X, held_out.labels, held_out.qid)}
 
 
 def _default_Cs(n: int, settings: Settings, items: Items, groups: QueryGroups) -> Array:
