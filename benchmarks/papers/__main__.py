@@ -29,6 +29,7 @@ from benchmarks.papers.html import to_html
 from benchmarks.papers.markdown import to_markdown
 from benchmarks.papers.progress import bars
 from benchmarks.report import describe_machine
+from ranksvm._files import atomic_write
 
 __all__ = ["SECTIONS", "main"]
 
@@ -169,13 +170,8 @@ def _write_docs(document: Document, about: dict[str, str], folder: Path) -> list
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write beside and rename: the file is the old one or the new one, as a whole."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        beside.write_bytes(content)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with atomic_write(path) as file:
+        file.write(content)
 
 
 def _write_pictures(document: Document, folder: Path) -> list[Path]:

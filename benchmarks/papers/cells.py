@@ -39,6 +39,7 @@ import numpy as np
 import ranksvm
 from benchmarks.report import describe_machine
 from benchmarks.sets import data_folder
+from ranksvm._files import atomic_write
 
 __all__ = ["Cell", "Lab", "Result", "fix_sources", "in_child"]
 
@@ -165,13 +166,8 @@ def _write(path: Path, result: Result) -> None:
             raise TypeError(f"a cell cannot keep {name!r}, an array of Python objects")
     text = json.dumps(plain, default=_as_python)
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(f".{os.getpid()}.part")
-    try:
-        with beside.open("wb") as file:
-            np.savez_compressed(file, **arrays, **{_PLAIN: np.array(text)})
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with atomic_write(path) as file:
+        np.savez_compressed(file, **arrays, **{_PLAIN: np.array(text)})
 
 
 def _read(path: Path) -> Result | None:

@@ -136,8 +136,6 @@ def _matched(
     mine = items.feature_names
     if mine is not None and names is None:
         names = tuple(f"f{j + 1}" for j in range(n_features))  # as `ranksvm convert` calls them
-        if len(mine) < n_features:
-            note(f"{items.source} lacks {n_features - len(mine)} of {n_features} features: zero")
         if not set(mine) <= set(names):
             strange = next(name for name in mine if name not in set(names))
             raise ValueError(
@@ -145,6 +143,8 @@ def _matched(
                 f"named columns, {strange!r} for example. Columns f1 to f{n_features} would be "
                 "matched; `ranksvm convert` writes such tables."
             )
+        if len(mine) < n_features:
+            note(f"{items.source} lacks {n_features - len(mine)} of {n_features} features: zero")
         here = np.arange(len(mine))
         return here, np.array([int(name[1:]) - 1 for name in mine], dtype=np.int64)
     if names is not None and mine is not None:
