@@ -182,6 +182,9 @@ class PlainObjective:
     def inner(self, u: Array, v: Point) -> float:
         return float(u @ v.w)
 
+    def norm_bound(self, v: Point) -> float:
+        return float(np.linalg.norm(v.w))
+
     def smoothed(self, mu: float) -> PlainObjective:
         """Return the smooth stand-in.  It counts its products together with this objective."""
         assert isinstance(self.loss, HasSmoothing)
@@ -196,7 +199,7 @@ class PlainEval:
     point: Point
     slopes: Array
     risk_grad: Array
-    risk_scores = None
+    risk_point = None
 
     @property
     def _half_square(self) -> float:
@@ -223,9 +226,16 @@ class PlainEval:
         square = float(self.risk_grad @ self.risk_grad)
         return -self.objective.stated.conjugate(self.slopes) - 0.5 * square
 
+    # These problems are small and well scaled: rounding is left out.
+    slope_error = 0.0
+
     @property
-    def rounding(self) -> float:
-        return 0.0  # these problems are small and well scaled
+    def offset(self) -> float:
+        return self.risk - float(self.risk_grad @ self.point.w)
+
+    @property
+    def slope_size(self) -> float:
+        return float(np.linalg.norm(self.risk_grad))
 
     @cached_property
     def _curvatures(self) -> Array:
@@ -238,7 +248,8 @@ class PlainEval:
     def hess_diag(self) -> Array:
         return 1.0 + self._curvatures @ self.objective.map.matrix**2
 
-    def line(self, direction: Point) -> Callable[[float], Trial]:
+    def line(self, direction: Point, target: Point | None = None) -> Callable[[float], Trial]:
+        del target
         objective = self.objective
 
         def along(t: float) -> Trial:
@@ -248,7 +259,6 @@ class PlainEval:
             return Trial(
                 value=half_square + objective.loss.value(point.scores),
                 slope=float(point.w @ direction.w + slopes @ direction.scores),
-                primal=half_square + objective.stated.value(point.scores),
                 accept=lambda: PlainEval(objective, point, slopes, objective.map.pullback(slopes)),
             )
 

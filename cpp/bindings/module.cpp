@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -58,6 +59,19 @@ Out product(bool transposed, const Matrix& matrix, const Vector& x, int threads)
   return out;
 }
 
+template <class Matrix>
+Out row_squares(bool transposed, const Matrix& matrix, double scale, int threads) {
+  Out out = make_out(transposed ? matrix.cols : matrix.rows);
+  run(threads, [&](const Context& context) {
+    if (transposed) {
+      squares_of_columns(matrix, scale, out.data(), context);
+    } else {
+      squares_of_rows(matrix, scale, out.data(), context);
+    }
+  });
+  return out;
+}
+
 template <class T>
 void bind_dense(nb::module_& m) {
   using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
@@ -69,6 +83,14 @@ void bind_dense(nb::module_& m) {
       },
       nb::arg("matrix").noconvert(), nb::arg("x").noconvert(), nb::arg("transposed"),
       nb::arg("threads"), "A x, or A' x when transposed, for A in C order.");
+  m.def(
+      "dense_squares",
+      [](Matrix a, double scale, bool transposed, int threads) {
+        const auto rows = static_cast<int64_t>(a.shape(0)), cols = static_cast<int64_t>(a.shape(1));
+        return row_squares(transposed, DenseRows<T>{a.data(), rows, cols, cols}, scale, threads);
+      },
+      nb::arg("matrix").noconvert(), nb::arg("scale"), nb::arg("transposed"), nb::arg("threads"),
+      "Squared norms of the rows of scale * A, or of its columns when transposed; A in C order.");
 }
 
 template <class T>
@@ -111,6 +133,18 @@ void bind_sparse(nb::module_& m) {
       nb::arg("data").noconvert(), nb::arg("indices").noconvert(), nb::arg("indptr").noconvert(),
       nb::arg("cols"), nb::arg("x").noconvert(), nb::arg("transposed"), nb::arg("threads"),
       "A x, or A' x when transposed, for A in compressed rows with checked indices.");
+  m.def(
+      "sparse_squares",
+      [](Values value, Indices column, Indices start, int64_t cols, double scale, bool transposed,
+         int threads) {
+        need_size(column.size(), value.size(), "indices");
+        const auto rows = static_cast<int64_t>(start.size()) - 1;
+        const SparseRows<T, I> a{start.data(), column.data(), value.data(), rows, cols};
+        return row_squares(transposed, a, scale, threads);
+      },
+      nb::arg("data").noconvert(), nb::arg("indices").noconvert(), nb::arg("indptr").noconvert(),
+      nb::arg("cols"), nb::arg("scale"), nb::arg("transposed"), nb::arg("threads"),
+      "Squared norms of the rows of scale * A, or of its columns when transposed.");
   m.def(
       "sparse_scatter_diagonal",
       [](Values value, Indices column, Indices start, int64_t cols, bool items_are_rows,
@@ -180,19 +214,24 @@ NB_MODULE(_core, m) {
             o.order->set_query_weight({weight.data(), weight.data() + weight.size()});
           },
           nb::arg("weight").noconvert(), "Replace the weights of the queries; before any plan.")
+      .def_prop_ro(
+          "has_grid", [](const PyOrder& o) { return o.order->has_grid(); },
+          "Whether item weights, if any, are whole numbers, and not too large.")
       .def(
           "centred",
-          [](const PyOrder& o, Vector x, int threads) {
+          [](const PyOrder& o, Vector x, bool on_grid, int threads) {
             need_size(x.size(), o.order->size(), "x");
             Out out = make_out(x.size());
-            double magnitude = 0.0;
+            Sizes s;
             run(threads,
-                [&](const Context& c) { magnitude = o.order->centred(x.data(), out.data(), c); });
-            return std::make_pair(out, magnitude);
+                [&](const Context& c) { s = o.order->centred(x.data(), on_grid, out.data(), c); });
+            return std::make_pair(out, std::make_tuple(s.linear, s.square, s.linear_additions,
+                                                       s.square_additions, s.moved));
           },
-          nb::arg("x").noconvert(), nb::arg("threads"),
-          "x minus a middle value of its query, and the sum over queries of weight * (sum of "
-          "item weight * |centred x|)^2.")
+          nb::arg("x").noconvert(), nb::arg("on_grid"), nb::arg("threads"),
+          "x minus a middle value of its query; and with query weight c, item weights v and their "
+          "sum V the sums over queries of c V sum(v |x|) and c V sum(v x^2), and the same times "
+          "how often a term of a sum over partners is rounded; and how far a grid moved x.")
       .def(
           "rows",
           [](const PyOrder& o) {

@@ -169,7 +169,8 @@ class ClassicPlan final : public OrderPlan {
         return;
       }
       // Counts and the sums of the scores in one sweep, as the papers do it.
-      const double middle = score_[at + query.size / 2];
+      const double middle =
+          centre_of(query.size, [&](uint32_t i) { return score_[at + i]; });
       run<2>(
           q, inner,
           [&](uint32_t i) {
@@ -204,13 +205,14 @@ class ClassicPlan final : public OrderPlan {
     for_each_query(context, [&](uint32_t q, const Context& inner) {
       const int64_t at = order.queries()[q].begin;
       const uint32_t* row = order.row() + at;
-      const double middle = x[row[0]], weight = order.query_weight(q);
+      const double middle = order.centre(q, x), weight = order.query_weight(q);
       run<1>(
           q, inner,
           [&](uint32_t i) { return Payload<1>{order.item_weight(row[i]) * (x[row[i]] - middle)}; },
           [&](uint32_t i, const Payload<1>& above, const Payload<1>& below) {
-            out[row[i]] = (above_[at + i] + below_[at + i]) * (x[row[i]] - middle) -
-                          weight * order.item_weight(row[i]) * (above[0] + below[0]);
+            const double sum = order.item_weight(row[i]) * (above[0] + below[0]);
+            out[row[i]] =
+                weight * ((above_[at + i] + below_[at + i]) * (x[row[i]] - middle) - sum);
           });
     });
   }

@@ -470,15 +470,16 @@ void DescentPlan::product(const double* x, double* out, bool centre, const Conte
           q, [&](uint32_t row) { return order.item_weight(row) * (x[row] - middle); },
           [&](int64_t position, const Record& r) {
             const uint32_t row = rows[position];
-            out[row] = (above_[position] + below_[position]) * (x[row] - middle) -
-                       weight * order.item_weight(row) * r.sum;
+            out[row] = weight * ((above_[position] + below_[position]) * (x[row] - middle) -
+                                 order.item_weight(row) * r.sum);
           },
           inner);
     } else {
       pass<Record>(
           q, [&](uint32_t row) { return x[row] - middle; },
           [&](int64_t position, const Record& r) {
-            out[rows[position]] = (above_[position] + below_[position]) * r.value - weight * r.sum;
+            out[rows[position]] =
+                weight * ((above_[position] + below_[position]) * r.value - r.sum);
           },
           inner);
     }
@@ -498,9 +499,9 @@ void DescentPlan::sums(const double* x, double* above, double* below,
         q, [&](uint32_t row) { return order.item_weight(row) * (x[row] - middle); },
         [&](int64_t position, const SplitRecord& r) {
           const uint32_t row = rows[position];
-          const double own = weight * order.item_weight(row);
-          above[row] = own * r.above + middle * above_[position];
-          below[row] = own * r.below + middle * below_[position];
+          const double own = order.item_weight(row);
+          above[row] = weight * (own * r.above + middle * above_[position]);
+          below[row] = weight * (own * r.below + middle * below_[position]);
         },
         inner);
   });

@@ -49,9 +49,20 @@ Order::Order(const double* utility, const int64_t* rows, const int64_t* offsets,
   queries_.resize(n_queries);
   pairs_.resize(n_queries);
   pair_weight_.resize(n_queries);
+  mass_.resize(n_queries);
   row_.resize(size_);
   level_.resize(size_);
-  if (item_weight != nullptr) item_weight_.assign(item_weight, item_weight + size_);
+  if (item_weight != nullptr) {
+    item_weight_.assign(item_weight, item_weight + size_);
+    constexpr double kMostWeight = 1024.0;
+    for (const double w : item_weight_) {
+      if (w > kMostWeight || w != std::floor(w)) {
+        largest_weight_ = 0.0;
+        break;
+      }
+      largest_weight_ = std::max(largest_weight_, w);
+    }
+  }
   if (query_weight != nullptr) query_weight_.assign(query_weight, query_weight + n_queries);
 
   // Queries of one batch are handled by one thread; a large query is handled by all of them.
@@ -121,6 +132,7 @@ Order::Order(const double* utility, const int64_t* rows, const int64_t* offsets,
     }
     pairs_[q] = pairs;
     pair_weight_[q] = item_weight != nullptr ? weight : static_cast<double>(pairs);
+    mass_[q] = item_weight != nullptr ? worse : static_cast<double>(query.size);
     query.root = static_cast<uint32_t>(nodes_.size());
     query.depth = build_tree(query);
     query.digit_begin = n_digits;
@@ -148,47 +160,68 @@ Order::Order(const double* utility, const int64_t* rows, const int64_t* offsets,
   }
 }
 
-double Order::centre(std::size_t q, const double* x) const {
-  const Query& query = queries_[q];
-  const uint32_t* row = row_.data() + query.begin;
-  const uint32_t step = query.size / 256 + 1;  // a sample will do
-  double sum = 0.0;
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < query.size; i += step, ++n) sum += x[row[i]] / 256.0;
-  return n == 0 ? 0.0 : sum * (256.0 / n);
+namespace {
+
+// Rounds x of n rows to a grid, for sums with weights that add up to `mass`; returns how far that
+// may have moved one, together with its centring before.
+double to_grid(const uint32_t* row, uint32_t n, double mass, double* x) {
+  double largest = 0.0;
+  for (uint32_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(x[row[i]]));
+  // Sums of all elements, and of as many margins, times four, take at most 53 bits.
+  const double whole = std::exp2(std::ilogb(std::max(1.0, mass) * (largest + 1.0)) + 1);
+  const double step = std::ldexp(whole, -50);
+  for (uint32_t i = 0; i < n; ++i) x[row[i]] = std::nearbyint(x[row[i]] / step) * step;
+  return 0.5 * step + 4e-16 * largest;
 }
 
-double Order::centred(const double* x, double* out, const Context& context) const {
-  std::vector<double> magnitude(queries_.size(), 0.0);
+}  // namespace
+
+Sizes Order::centred(const double* x, bool on_grid, double* out, const Context& context) const {
+  std::vector<Sizes> sizes(queries_.size());
   for_each_query(context, [&](uint32_t q, const Context&) {
     const Query& query = queries_[q];
     const uint32_t* row = row_.data() + query.begin;
     const double middle = centre(q, x);
-    double sum = 0.0;
+    double linear = 0.0, square = 0.0;
     if (queries_.size() == 1 && !weighted()) {  // all rows: in their own order
-      double part[4] = {};
+      double part[4] = {}, part2[4] = {};
       int64_t i = 0;
       for (; i + 4 <= size_; i += 4) {
         for (int k = 0; k < 4; ++k) {
-          out[i + k] = x[i + k] - middle;
-          part[k] += std::abs(out[i + k]);
+          const double c = out[i + k] = x[i + k] - middle;
+          part[k] += std::abs(c);
+          part2[k] += c * c;
         }
       }
       for (; i < size_; ++i) {
-        out[i] = x[i] - middle;
-        part[0] += std::abs(out[i]);
+        const double c = out[i] = x[i] - middle;
+        part[0] += std::abs(c);
+        part2[0] += c * c;
       }
-      sum = (part[0] + part[1]) + (part[2] + part[3]);
+      linear = (part[0] + part[1]) + (part[2] + part[3]);
+      square = (part2[0] + part2[1]) + (part2[2] + part2[3]);
     } else {
       for (uint32_t i = 0; i < query.size; ++i) {
-        out[row[i]] = x[row[i]] - middle;
-        sum += item_weight(row[i]) * std::abs(out[row[i]]);
+        const double c = out[row[i]] = x[row[i]] - middle;
+        const double own = item_weight(row[i]) * std::abs(c);
+        linear += own;
+        square += own * std::abs(c);
       }
     }
-    if (pairs_[q] > 0) magnitude[q] = query_weight(q) * sum * sum;
+    if (pairs_[q] == 0) return;
+    const double mass = query_weight(q) * mass_[q], depth = additions(query.size);
+    const double moved =
+        on_grid ? to_grid(row, query.size, mass_[q] * largest_weight_, out) : 0.0;
+    sizes[q] = {mass * linear, mass * square, depth * mass * linear, depth * mass * square, moved};
   });
-  double total = 0.0;
-  for (const double m : magnitude) total += m;
+  Sizes total;
+  for (const Sizes& s : sizes) {
+    total.linear += s.linear;
+    total.square += s.square;
+    total.linear_additions += s.linear_additions;
+    total.square_additions += s.square_additions;
+    total.moved = std::max(total.moved, s.moved);
+  }
   return total;
 }
 

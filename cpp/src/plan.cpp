@@ -82,8 +82,6 @@ void OrderPlan::finish_counts(const Context& context) {
   std::vector<double> total(order_->queries().size(), 0.0);
   order_->for_each_query(context, [&](uint32_t q, const Context& inner) {
     const Query& query = order_->queries()[q];
-    const double weight = order_->query_weight(q);
-    const bool plain = !order_->weighted() && weight == 1.0;
     const bool empty = order_->pairs(q) == 0;
     auto run = [&](std::size_t begin, std::size_t end) {
       double sum = 0.0;
@@ -91,8 +89,8 @@ void OrderPlan::finish_counts(const Context& context) {
         const int64_t position = query.begin + static_cast<int64_t>(i);
         if (empty) {
           above_[position] = below_[position] = 0.0;
-        } else if (!plain) {
-          const double own = weight * order_->item_weight(row[position]);
+        } else if (order_->weighted()) {
+          const double own = order_->item_weight(row[position]);
           above_[position] *= own;
           below_[position] *= own;
         }
@@ -101,13 +99,14 @@ void OrderPlan::finish_counts(const Context& context) {
       return sum;
     };
     if (query.size <= kBlock) {
-      total[q] = run(0, query.size);
+      total[q] = order_->query_weight(q) * run(0, query.size);
       return;
     }
     std::vector<double> part((query.size + kBlock - 1) / kBlock);
     blocks(query.size, inner,
            [&](std::size_t begin, std::size_t end) { part[begin / kBlock] = run(begin, end); });
     for (const double p : part) total[q] += p;
+    total[q] *= order_->query_weight(q);
   });
   total_ = 0.0;
   for (const double t : total) total_ += t;
@@ -122,20 +121,34 @@ void OrderPlan::clear_idle(double* out) const {
   }
 }
 
+template <class Body>
+void OrderPlan::for_each_position(const Context& context, Body&& body) const {
+  if (!order_->query_weighted()) {
+    return blocks(order_->size(), context, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) body(i, 1.0);
+    });
+  }
+  order_->for_each_query(context, [&](uint32_t q, const Context& inner) {
+    const Query& query = order_->queries()[q];
+    const double weight = order_->query_weight(q);
+    blocks(query.size, inner, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) body(query.begin + i, weight);
+    });
+  });
+}
+
 void OrderPlan::imbalance(double* out, const Context& context) const {
   const uint32_t* row = order_->row();
-  blocks(order_->size(), context, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) out[row[i]] = above_[i] - below_[i];
+  for_each_position(context, [&](std::size_t i, double weight) {
+    out[row[i]] = weight * (above_[i] - below_[i]);
   });
 }
 
 void OrderPlan::counts(double* above, double* below, const Context& context) const {
   const uint32_t* row = order_->row();
-  blocks(order_->size(), context, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      above[row[i]] = above_[i];
-      below[row[i]] = below_[i];
-    }
+  for_each_position(context, [&](std::size_t i, double weight) {
+    above[row[i]] = weight * above_[i];
+    below[row[i]] = weight * below_[i];
   });
 }
 

@@ -98,6 +98,24 @@ auto dot_rows(const float*) { return kernels().dot_rows_float; }
 auto add_rows(const double*) { return kernels().add_rows_double; }
 auto add_rows(const float*) { return kernels().add_rows_float; }
 
+// Four running sums: the additions do not wait for each other.
+template <class T>
+double sum_of_squares(const T* value, int64_t n, double scale) {
+  double sum[4] = {};
+  int64_t k = 0;
+  for (; k + 4 <= n; k += 4) {
+    for (int l = 0; l < 4; ++l) {
+      const double x = scale * static_cast<double>(value[k + l]);
+      sum[l] += x * x;
+    }
+  }
+  for (; k < n; ++k) {
+    const double x = scale * static_cast<double>(value[k]);
+    sum[0] += x * x;
+  }
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
 }  // namespace
 
 template <class T>
@@ -160,6 +178,55 @@ void rows_sum(const SparseRows<T, I>& a, const double* g, double* out, const Con
   });
 }
 
+template <class T>
+void squares_of_rows(const DenseRows<T>& a, double scale, double* out, const Context& context) {
+  const auto ends = cut_evenly(a.rows, pieces_apart(a.rows * a.cols, a.rows));
+  context.parallel_for(ends.size() - 1, [&](std::size_t p, const Context&) {
+    for (int64_t r = ends[p]; r < ends[p + 1]; ++r) {
+      out[r] = sum_of_squares(a.data + r * a.stride, a.cols, scale);
+    }
+  });
+}
+
+template <class T>
+void squares_of_columns(const DenseRows<T>& a, double scale, double* out, const Context& context) {
+  const auto ends = cut_evenly(a.cols, pieces_apart(a.rows * a.cols, a.cols));
+  context.parallel_for(ends.size() - 1, [&](std::size_t p, const Context&) {
+    std::fill(out + ends[p], out + ends[p + 1], 0.0);
+    for (int64_t r = 0; r < a.rows; ++r) {
+      const T* row = a.data + r * a.stride;
+      for (int64_t c = ends[p]; c < ends[p + 1]; ++c) {
+        const double x = scale * static_cast<double>(row[c]);
+        out[c] += x * x;
+      }
+    }
+  });
+}
+
+template <class T, class I>
+void squares_of_rows(const SparseRows<T, I>& a, double scale, double* out, const Context& context) {
+  const auto ends =
+      cut(a.start, a.rows, pieces_apart(static_cast<int64_t>(a.start[a.rows]), a.rows));
+  context.parallel_for(ends.size() - 1, [&](std::size_t p, const Context&) {
+    for (int64_t r = ends[p]; r < ends[p + 1]; ++r) {
+      out[r] = sum_of_squares(a.value + a.start[r], a.start[r + 1] - a.start[r], scale);
+    }
+  });
+}
+
+template <class T, class I>
+void squares_of_columns(const SparseRows<T, I>& a, double scale, double* out,
+                        const Context& context) {
+  const auto ends =
+      cut(a.start, a.rows, pieces_adding(static_cast<int64_t>(a.start[a.rows]), a.cols));
+  add_pieces(ends, a.cols, out, context, [&](int64_t first, int64_t last, double* sum) {
+    for (int64_t k = a.start[first]; k < a.start[last]; ++k) {
+      const double x = scale * static_cast<double>(a.value[k]);
+      sum[a.column[k]] += x * x;
+    }
+  });
+}
+
 template <class T, class I>
 void scatter_diagonal(const SparseRows<T, I>& a, bool items_are_rows, const double* weight,
                       const Groups& groups, double* out, const Context& context) {
@@ -205,19 +272,23 @@ void scatter_diagonal(const SparseRows<T, I>& a, bool items_are_rows, const doub
   });
 }
 
-#define RANKSVM_PRODUCTS(T)                                                                      \
-  template void rows_dot(const DenseRows<T>&, const double*, double*, const Context&);           \
-  template void rows_sum(const DenseRows<T>&, const double*, double*, const Context&);           \
-  template void rows_dot(const SparseRows<T, int32_t>&, const double*, double*, const Context&); \
-  template void rows_sum(const SparseRows<T, int32_t>&, const double*, double*, const Context&); \
-  template void rows_dot(const SparseRows<T, int64_t>&, const double*, double*, const Context&); \
-  template void rows_sum(const SparseRows<T, int64_t>&, const double*, double*, const Context&); \
-  template void scatter_diagonal(const SparseRows<T, int32_t>&, bool, const double*,             \
-                                 const Groups&, double*, const Context&);                        \
-  template void scatter_diagonal(const SparseRows<T, int64_t>&, bool, const double*,             \
-                                 const Groups&, double*, const Context&);
+#define RANKSVM_SPARSE_PRODUCTS(T, I)                                                             \
+  template void rows_dot(const SparseRows<T, I>&, const double*, double*, const Context&);        \
+  template void rows_sum(const SparseRows<T, I>&, const double*, double*, const Context&);        \
+  template void squares_of_rows(const SparseRows<T, I>&, double, double*, const Context&);        \
+  template void squares_of_columns(const SparseRows<T, I>&, double, double*, const Context&);     \
+  template void scatter_diagonal(const SparseRows<T, I>&, bool, const double*, const Groups&,     \
+                                 double*, const Context&);
+#define RANKSVM_PRODUCTS(T)                                                                       \
+  template void rows_dot(const DenseRows<T>&, const double*, double*, const Context&);            \
+  template void rows_sum(const DenseRows<T>&, const double*, double*, const Context&);            \
+  template void squares_of_rows(const DenseRows<T>&, double, double*, const Context&);            \
+  template void squares_of_columns(const DenseRows<T>&, double, double*, const Context&);         \
+  RANKSVM_SPARSE_PRODUCTS(T, int32_t)                                                             \
+  RANKSVM_SPARSE_PRODUCTS(T, int64_t)
 RANKSVM_PRODUCTS(float)
 RANKSVM_PRODUCTS(double)
 #undef RANKSVM_PRODUCTS
+#undef RANKSVM_SPARSE_PRODUCTS
 
 }  // namespace ranksvm

@@ -344,7 +344,7 @@ TEST(centring_takes_a_constant_off_each_query) {
   for (double& s : in.score) s += 1e9;
   const auto order = in.order(Context(1));
   Vector centred(in.score.size(), std::nan(""));
-  order->centred(in.score.data(), centred.data(), Context(2));
+  order->centred(in.score.data(), false, centred.data(), Context(2));
   for (std::size_t q = 0; q < in.queries(); ++q) {
     const double taken = in.score[in.rows[in.offsets[q]]] - centred[in.rows[in.offsets[q]]];
     bool constant = true, small = true;

@@ -10,11 +10,37 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "dot"]
+from ranksvm._rounding import SLACK
+
+__all__ = ["Array", "dot", "dot_depth", "length"]
 
 Array = NDArray[np.float64]
+
+# Longer products are sums of products of this length: rounding errors then stop growing with n.
+BLOCK = 512
 
 
 def dot(u: Array, v: Array) -> float:
     """Inner product of two vectors; the same bits whatever the number of threads."""
-    return float(np.einsum("i,i->", u, v))
+    whole = u.size // BLOCK * BLOCK
+    if whole <= BLOCK:
+        return float(np.einsum("i,i->", u, v))
+    blocks = np.einsum("ij,ij->i", u[:whole].reshape(-1, BLOCK), v[:whole].reshape(-1, BLOCK))
+    return float(np.add.reduce(blocks)) + float(np.einsum("i,i->", u[whole:], v[whole:]))
+
+
+def length(u: Array) -> float:
+    """Bound the Euclidean norm from above, closely; also where squares over- or underflow."""
+    found = SLACK * float(np.sqrt(dot(u, u)))
+    if 1e-140 < found < 1e140:
+        return found
+    largest = float(np.max(np.abs(u), initial=0.0))
+    if largest == 0.0:
+        return 0.0
+    scaled = u / largest
+    return SLACK * largest * float(np.sqrt(dot(scaled, scaled)))
+
+
+def dot_depth(n: int) -> int:
+    """Roundings that a term of :func:`dot` goes through at most; the blocks are added in pairs."""
+    return n + 2 if n < 2 * BLOCK else BLOCK + 64

@@ -6,7 +6,13 @@ with u = C X' g,
 
     D(theta) = theta C A1 - theta^2 C A2 - theta^2 / 2 <u, u>,    0 <= theta <= theta_max.
 
-At theta = 1 the gap F - D of the squared hinge is 1/2 |grad F|^2.
+At theta = 1 the gap F - D of the squared hinge is 1/2 |grad F|^2.  For the same multipliers, and
+every v, C loss(scores(v)) >= C A1 - C A2 + <u, v>: the cutting plane of the bundle method.
+
+Rounding.  Everything that enters D, F or the plane is off by a known amount at most: A1, A2 and g
+(the loss says so), u (the map says so), the scores (the point says so).  A1 is taken as small, and
+A2, |u| and the slacks as large, as they may be.  theta is then the best for these numbers, so that
+the bound holds whatever theta is.  ``docs/certificates.md`` has the whole argument.
 
 Preconditioner.  The Hessian in scores is the Laplacian D - A of the violated pairs (times a
 factor).  In the random graph with the same degrees d, A would be d d' / sum(d) in every query; with
@@ -25,12 +31,13 @@ space, with the identity on the rest.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from ranksvm._rounding import TINY, roundings
 from ranksvm.maps.matrix import ScoreMap
 from ranksvm.pairs.oracle import LossEval, PairLoss
 from ranksvm.solvers.base import Array, Point, Preconditioner, Trial, dot
@@ -40,6 +47,8 @@ __all__ = ["RankEval", "RankObjective"]
 # A smaller C, or one that many times larger, is a new problem: products with it lose their digits.
 _LEAST_C = 1e-250
 _MOST_RESCALED = 1e100
+# What a few operations on bounds may lose.
+SLIGHTLY = 1.0 + roundings(16)
 
 
 class RankObjective:
@@ -50,12 +59,17 @@ class RankObjective:
     score_map : ScoreMap
     loss : PairLoss
     C : float
+    weight_rounding : float, default=0.0
+        How far C times the weight of a pair may be off, relatively.
     """
 
-    def __init__(self, score_map: ScoreMap, loss: PairLoss, C: float) -> None:
+    def __init__(
+        self, score_map: ScoreMap, loss: PairLoss, C: float, weight_rounding: float = 0.0
+    ) -> None:
         self.score_map = score_map
         self.loss = loss
         self.C = C
+        self.weight_rounding = weight_rounding + roundings(8)
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -73,7 +87,12 @@ class RankObjective:
     def point(self, w: Array) -> Point:
         if not np.any(w):
             return Point(w, self.zero_scores())
-        return Point(w, self.score_map.scores(w))
+        return self.known(w, self.score_map.scores(w))
+
+    def known(self, w: Array, scores: Array, error: float = 0.0) -> Point:
+        """Return the point of scores that are as good as a product, but for ``error``."""
+        reach = self.score_map.reach(w)
+        return Point(w, scores, max(error, self.score_map.score_rounding * reach), reach)
 
     def zero_scores(self) -> Array:
         return np.zeros(self.score_map.shape[0])
@@ -81,24 +100,25 @@ class RankObjective:
     def inner(self, u: Array, v: Point) -> float:
         return self.score_map.inner(u, v.w, v.scores)
 
+    def norm_bound(self, v: Point) -> float:
+        norm2 = self.score_map.norm2(v.w, v.scores)
+        return float(np.sqrt(norm2 + self.score_map.norm2_error(v.w, v.reach, v.error))) * SLIGHTLY
+
     def at(self, point: Point) -> RankEval:
-        norm2 = self.score_map.norm2(point.w, point.scores)
-        return self._finish(point, self.loss.at(point.scores), norm2)
+        return self._finish(point, self.loss.at(point.scores))
 
     def smoothed(self, mu: float) -> RankObjective:
         """Return the same objective with its loss smoothed; capability "smoothing"."""
         loss: Any = self.loss
-        return RankObjective(self.score_map, loss.smoothed(mu), self.C)
+        return RankObjective(self.score_map, loss.smoothed(mu), self.C, self.weight_rounding)
 
-    def _finish(self, point: Point, loss: LossEval, norm2: float) -> RankEval:
-        C = self.C
+    def _finish(self, point: Point, loss: LossEval) -> RankEval:
         risk_grad = self.score_map.pullback(loss.grad)
-        risk_scores = None
         with np.errstate(over="ignore", invalid="ignore"):
-            risk_grad *= C
-            if not self.euclidean:
-                risk_scores = self.score_map.scores(risk_grad)
-            u2 = self.score_map.norm2(risk_grad, risk_scores)
+            risk_grad *= self.C
+            norm2 = self.score_map.norm2(point.w, point.scores)
+            risk_point = None if self.euclidean else self.point(risk_grad)
+            u2 = self.score_map.norm2(risk_grad, None if risk_point is None else risk_point.scores)
         if not np.isfinite(u2 + norm2 + loss.value):
             raise OverflowError(
                 "numbers too large for float64: the scores reach "
@@ -106,34 +126,49 @@ class RankObjective:
                 "Scale the features down (for example with sklearn.preprocessing.StandardScaler), "
                 "choose a smaller C, smaller weights, or smaller parameters of a kernel."
             )
-        bend = 2.0 * C * loss.dual_quadratic + u2
-        reward = C * loss.dual_linear
+        return self._certified(point, norm2, loss, risk_grad, risk_point)
+
+    def _certified(
+        self,
+        point: Point,
+        norm2: float,
+        loss: LossEval,
+        risk_grad: Array,
+        risk_point: Point | None,
+    ) -> RankEval:
+        """Put an evaluation together, with bounds that allow for rounding."""
+        C, score_map, off = self.C, self.score_map, loss.errors
+        stated = loss.stated + off.stated + loss.blurred(point.error)
+        norm2_most = norm2 + score_map.norm2_error(point.w, point.reach, point.error)
+        some, more = C * self.weight_rounding, C * (1.0 + self.weight_rounding)
+        reward = C * (loss.dual_linear - off.linear) - some * loss.dual_linear - TINY
+        cost = more * (loss.dual_quadratic + off.quadratic)
+        size = 2.0 * (loss.dual_linear + off.linear) + off.grad  # of the gradient, item by item
+        slope_size = score_map.size(risk_grad)
+        slope_error = SLIGHTLY * (
+            C * score_map.pullback_error(size, off.grad)
+            + (self.weight_rounding + roundings(4)) * slope_size
+        )
+        slope = Point(risk_grad, point.scores) if risk_point is None else risk_point
+        bend = 2.0 * cost + (self.norm_bound(slope) + slope_error) ** 2
         theta = loss.dual_scale if bend <= 0.0 else min(loss.dual_scale, reward / bend)
-        dual = theta * (reward - 0.5 * theta * bend) if np.isfinite(theta) else 0.0
-        rounding = C * loss.rounding + self._norm_rounding(point.w, risk_grad)
-        # Once for the bound itself, once for the value that it will be taken from.
-        dual -= 2.0 * rounding
-        half = 0.5 * norm2
+        dual = theta * (reward - 0.5 * theta * bend) if 0.0 < theta < np.inf else 0.0
         return RankEval(
             objective=self,
             point=point,
             norm2=norm2,
             loss=loss,
-            value=half + C * loss.value,
+            value=0.5 * norm2 + C * loss.value,
             grad=point.w + risk_grad,
             risk=C * loss.value,
             risk_grad=risk_grad,
-            risk_scores=risk_scores,
-            primal=half + C * loss.stated,
-            dual=max(0.0, dual),  # the objective is never negative
-            rounding=rounding,
+            risk_point=risk_point,
+            primal=SLIGHTLY * (0.5 * norm2_most + more * stated + TINY),
+            dual=dual / SLIGHTLY,
+            offset=reward - cost,
+            slope_error=slope_error,
+            slope_size=slope_size,
         )
-
-    def _norm_rounding(self, w: Array, u: Array) -> float:
-        """Return what rounding may have done to half the squared norms of w and u."""
-        if self.euclidean:
-            return 0.0
-        return 0.5 * (self.score_map.rounding(w) + self.score_map.rounding(u))
 
 
 @dataclass(frozen=True)
@@ -148,10 +183,12 @@ class RankEval:
     grad: Array
     risk: float
     risk_grad: Array
-    risk_scores: Array | None
+    risk_point: Point | None
     primal: float
     dual: float
-    rounding: float
+    offset: float
+    slope_error: float
+    slope_size: float
 
     def hessp(self, direction: Point) -> Array:
         assert self.loss.hessp is not None
@@ -160,6 +197,10 @@ class RankEval:
         product += direction.w
         return product
 
+    def blurred(self, error: float) -> float:
+        """How much of F is unknown where scores may be off by ``error``."""
+        return self.objective.C * self.loss.blurred(error)
+
     def can_rescale(self, C: float) -> bool:
         """Whether float64 can go from the C of this evaluation to another one."""
         return min(C, self.objective.C) > _LEAST_C and C < _MOST_RESCALED * self.objective.C
@@ -167,29 +208,12 @@ class RankEval:
     def rescaled(self, objective: RankObjective) -> RankEval:
         """Return the evaluation of an objective that differs in C alone, at the same point.
 
-        Nothing is computed anew.  The lower bound is the dual objective at theta = 1.
+        No product with X is made.
         """
-        loss = self.loss
         factor = objective.C / self.objective.C
-        risk = factor * self.risk
-        risk_grad = factor * self.risk_grad
-        risk_scores = None if self.risk_scores is None else factor * self.risk_scores
-        value = 0.5 * self.norm2 + risk
-        rounding = objective.C * loss.rounding + objective._norm_rounding(self.point.w, risk_grad)
-        dual = objective.C * (loss.dual_linear - loss.dual_quadratic)
-        dual -= 0.5 * objective.score_map.norm2(risk_grad, risk_scores)
-        return replace(
-            self,
-            objective=objective,
-            value=value,
-            grad=self.point.w + risk_grad,
-            risk=risk,
-            risk_grad=risk_grad,
-            risk_scores=risk_scores,
-            primal=value,
-            dual=max(0.0, dual - 2.0 * rounding),
-            rounding=rounding,
-        )
+        risk_point = None if self.risk_point is None else self.risk_point.times(factor)
+        risk_grad = factor * self.risk_grad if risk_point is None else risk_point.w
+        return objective._certified(self.point, self.norm2, self.loss, risk_grad, risk_point)
 
     def preconditioner(self, *, diagonal: bool = False) -> Preconditioner | None:
         """Return an approximate inverse of the Hessian; see the module's text."""
@@ -212,7 +236,7 @@ class RankEval:
             return None
         return objective.score_map.lift(lambda r: cho_solve(factor, r, check_finite=False))
 
-    def line(self, direction: Point) -> Callable[[float], Trial]:
+    def line(self, direction: Point, target: Point | None = None) -> Callable[[float], Trial]:
         objective, point = self.objective, self.point
         cross = objective.inner(point.w, direction)
         square = objective.inner(direction.w, direction)
@@ -226,9 +250,13 @@ class RankEval:
 
             def accept() -> RankEval:
                 w = point.w + t * direction.w
-                square = norm2 if objective.euclidean else objective.score_map.norm2(w, moved)
-                return objective._finish(Point(w, moved), loss, square)
+                error = (
+                    point.plus_error(t, direction)[0]
+                    if target is None
+                    else point.mixed_error(t, target)
+                )
+                return objective._finish(Point(w, moved, error, objective.score_map.reach(w)), loss)
 
-            return Trial(value, slope, 0.5 * norm2 + objective.C * loss.stated, accept)
+            return Trial(value, slope, accept)
 
         return trial

@@ -56,6 +56,25 @@ inline int64_t count_pairs(const uint32_t* start, uint32_t levels) {
   return pairs;
 }
 
+// Of a vector x and the queries that have pairs. With query weight c, item weights v and their sum V:
+// sums over queries of c V sum(v |x|) and c V sum(v x^2), and the same times `additions`: how often
+// a term of a sum over partners is rounded at most, which is told in docs/certificates.md.
+struct Sizes {
+  double linear = 0.0, square = 0.0, linear_additions = 0.0, square_additions = 0.0;
+  double moved = 0.0;  // how far a grid has moved an element of x
+};
+inline double additions(uint32_t size) { return size <= kMaskItems ? size + 8.0 : 4.0 * size + 96.0; }
+
+// About the mean of value(0) .. value(n - 1): a sample will do, and overflow will not.
+template <class Value>
+double centre_of(uint32_t n, Value value) {
+  const uint32_t step = n / 256 + 1;
+  double sum = 0.0;
+  uint32_t taken = 0;
+  for (uint32_t i = 0; i < n; i += step, ++taken) sum += value(i) / 256.0;
+  return taken == 0 ? 0.0 : sum * (256.0 / taken);
+}
+
 class Order {
  public:
   // `rows` lists the row numbers query by query, offsets[q] .. offsets[q + 1]; `utility` is by row.
@@ -66,6 +85,8 @@ class Order {
   int64_t size() const { return size_; }
   int64_t mask_words_total() const { return mask_words_; }
   bool weighted() const { return !item_weight_.empty(); }
+  bool has_grid() const { return largest_weight_ > 0.0; }
+  bool query_weighted() const { return !query_weight_.empty(); }
   const std::vector<Query>& queries() const { return queries_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const uint32_t* row() const { return row_.data(); }      // position -> row
@@ -83,11 +104,17 @@ class Order {
   void set_query_weight(std::vector<double> weight) { query_weight_ = std::move(weight); }
   // A value near the middle of x over the items of a query. Products and losses do not change when
   // it is taken off x, but rounding errors then go with the spread of x, not with its size.
-  double centre(std::size_t query, const double* x) const;
-  // By row: x minus the centre of its query. Returns the sum over queries of
-  // weight * (sum of item weight * |centred x|)^2: the scale of the rounding errors in a quadratic
-  // form of the violated pairs.
-  double centred(const double* x, double* out, const Context& context) const;
+  double centre(std::size_t query, const double* x) const {
+    const uint32_t* row = row_.data() + queries_[query].begin;
+    return centre_of(queries_[query].size, [&](uint32_t i) { return x[row[i]]; });
+  }
+  // By row: x minus the centre of its query. Returns what the rounding errors in linear and
+  // quadratic forms of the violated pairs go with.
+  //
+  // On a grid: rounded to multiples of a power of two that is just coarse enough for sums over the
+  // items of a query, and their products with counts, to be exact in any order. That takes item
+  // weights that are whole numbers, and not too large (has_grid).
+  Sizes centred(const double* x, bool on_grid, double* out, const Context& context) const;
   // Comparable pairs of a query, and the sum of their item weights' products.
   int64_t pairs(std::size_t query) const { return pairs_[query]; }
   double pair_weight(std::size_t query) const { return pair_weight_[query]; }
@@ -112,12 +139,13 @@ class Order {
   uint32_t build_tree(Query& query);
 
   int64_t size_ = 0, mask_words_ = 0;
+  double largest_weight_ = 1.0;  // 0 if some weights are no whole numbers, or too large for a grid
   std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
   std::vector<Query> queries_;
   std::vector<Node> nodes_;
   std::vector<uint32_t> row_, level_, level_start_;
   std::vector<uint8_t> digits_;
-  std::vector<double> item_weight_, query_weight_, pair_weight_;
+  std::vector<double> item_weight_, query_weight_, pair_weight_, mass_;  // mass: of a query's items
   std::vector<int64_t> pairs_;
   std::vector<std::pair<uint32_t, uint32_t>> batches_;
   std::vector<uint32_t> large_;

@@ -92,11 +92,17 @@ class OrderPlan : public Plan {
   // Zeros for the items of all other queries.
   void clear_idle(double* out) const;
   // Turns sums over partner weights (in above_, below_) into the counts: multiplies in the item's
-  // own weight and its query's, and sets total_. Items without a partner get zeros.
+  // own weight, and sets total_. Items without a partner get zeros.
   void finish_counts(const Context& context);
 
   std::shared_ptr<const Order> order_;
-  Buffer<double> above_, below_;  // by position
+  // By position, without the weight of the query: without item weights they are exact.
+  Buffer<double> above_, below_;
+
+ private:
+  // body(position, weight of its query).
+  template <class Body>
+  void for_each_position(const Context& context, Body&& body) const;
 };
 
 // Throws the error for scores that are infinite or NaN.

@@ -58,6 +58,17 @@ template <class T, class I>
 void scatter_diagonal(const SparseRows<T, I>& a, bool items_are_rows, const double* weight,
                       const Groups& groups, double* out, const Context& context);
 
+// Squared norms of the rows, and of the columns, of scale * A.
+template <class T>
+void squares_of_rows(const DenseRows<T>& a, double scale, double* out, const Context& context);
+template <class T>
+void squares_of_columns(const DenseRows<T>& a, double scale, double* out, const Context& context);
+template <class T, class I>
+void squares_of_rows(const SparseRows<T, I>& a, double scale, double* out, const Context& context);
+template <class T, class I>
+void squares_of_columns(const SparseRows<T, I>& a, double scale, double* out,
+                        const Context& context);
+
 template <class T>
 void rows_dot(const DenseRows<T>& a, const double* x, double* out, const Context& context);
 template <class T>

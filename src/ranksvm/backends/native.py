@@ -23,11 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm import _core
-from ranksvm._vectors import Array
+from ranksvm._rounding import roundings
+from ranksvm._vectors import Array, dot
 from ranksvm.data.queries import QueryGroups
-from ranksvm.pairs.order import PairOrder, PairSnapshot
+from ranksvm.pairs.order import PairErrors, PairOrder, PairSnapshot
 
 __all__ = ["COUNTINGS", "NativeBackend", "NativePlan"]
+
+# What ``_core.Order.centred`` returns beside the centred scores.
+Sizes = tuple[float, float, float, float, float]
 
 COUNTINGS = ("auto", "tree", "direct", "joachims", "pairs")
 
@@ -50,14 +54,7 @@ class NativeBackend:
         self._counting = counting
         self._threads = n_threads
         weight = order.item_weight
-        n_queries = len(order.groups.offsets) - 1
-        # By query: squared sum of the item weights; nothing when there are none.
-        self._squares: Array = np.zeros(n_queries)
-        if weight is not None:
-            sums = np.bincount(order.groups.index, weight, n_queries)
-            with np.errstate(over="ignore"):  # the pair weights overflow too, and are refused
-                self._squares = np.square(sums.astype(np.float64))
-        self._mass = float(self._squares.sum())
+        self._item_weight = weight
         self._order = _core.Order(
             np.ascontiguousarray(order.utility, dtype=np.float64),
             np.ascontiguousarray(order.groups.rows, dtype=np.int64),
@@ -66,6 +63,8 @@ class NativeBackend:
             None,
             n_threads,
         )
+        self._query_weight: Array | None = None
+        self._size_up()
 
     @property
     def pairs(self) -> Sequence[int]:
@@ -76,8 +75,27 @@ class NativeBackend:
         return self._order.pair_weights()
 
     def set_query_weight(self, weight: Array) -> None:
-        self._mass = float(np.einsum("q,q->", self._squares, weight))
-        self._order.set_query_weight(np.ascontiguousarray(weight, dtype=np.float64))
+        self._query_weight = np.ascontiguousarray(weight, dtype=np.float64)
+        self._order.set_query_weight(self._query_weight)
+        self._size_up()
+
+    def _size_up(self) -> None:
+        """Set the weight of all pairs, and how far sums of weights may be off."""
+        groups = self.groups
+        own = np.ones(groups.n_queries) if self._query_weight is None else self._query_weight
+        sums = 0.0
+        whole = self._order.has_grid  # sums of whole weights are as exact as counts
+        with np.errstate(over="ignore", invalid="ignore"):  # weights that overflow are refused
+            self.weight = dot(own, self.pair_weights)
+            if not whole:  # running sums, and their differences
+                mass = np.bincount(groups.index, self._item_weight, groups.n_queries)
+                additions = 4.0 * groups.sizes + 96.0
+                sums = roundings(4) * float(np.einsum("q,q,q,q->", additions, own, mass, mass))
+        weighted = not whole or self._query_weight is not None
+        exact = not weighted and self.weight < 2.0**53
+        many = groups.n_queries + 16 + (0 if whole else groups.n_items)
+        self._count_error = 0.0 if exact else roundings(many) * self.weight + sums
+        self._imbalance_error = roundings(8) * self.weight + 2.0 * sums if weighted else 0.0
 
     @property
     def factor_rows(self) -> NDArray[np.int64]:
@@ -90,32 +108,55 @@ class NativeBackend:
         t = np.ascontiguousarray(t, dtype=np.float64)
         return self._order.factor_gradient(factors, t, self._threads).reshape(factors.shape)
 
-    def at(self, scores: Array) -> NativeSnapshot:
+    def at(self, scores: Array, *, on_grid: bool = False) -> NativeSnapshot:
         scores = np.ascontiguousarray(scores, dtype=np.float64)
-        return NativeSnapshot(self._order, scores, self._mass, self._counting, self._threads)
+        return NativeSnapshot(self, scores, on_grid=on_grid and self._order.has_grid)
+
+    def _errors(self, sizes: Sizes, *, on_grid: bool) -> PairErrors:
+        """See ``docs/certificates.md``, "Sums over violated pairs"."""
+        linear, square, linear_additions, square_additions, moved = sizes
+        if on_grid:  # and weights of queries come after the sums
+            own = 0.0 if self._query_weight is None else roundings(4)
+            products = own * linear, own * linear, own * square
+            return PairErrors(
+                self._count_error, self._imbalance_error, *products, linear, 2.0 * square, moved
+            )
+        # Sums of weights have such errors too; running sums of the classic countings are longer.
+        each = roundings(1 if self._counting == "auto" else 4)
+        counts = 0.0 if self._order.has_grid else 2.0 * each
+        return PairErrors(
+            count=self._count_error,
+            imbalance=self._imbalance_error,
+            tilt=counts * linear_additions + roundings(8) * linear,
+            product=(each + counts) * linear_additions,
+            square=(each + counts) * square_additions,
+            linear=linear,
+            quadratic=2.0 * square,
+            moved=moved,
+        )
 
 
 class NativeSnapshot:
-    def __init__(
-        self, order: _core.Order, scores: Array, mass: float, counting: str, threads: int
-    ) -> None:
-        self.mass = mass
-        self._order = order
+    def __init__(self, backend: NativeBackend, scores: Array, *, on_grid: bool) -> None:
+        self._backend = backend
+        self._threads = backend._threads
+        self._on_grid = on_grid
         self._scores = scores
-        self._threads = threads
-        self._sorted = order.sort(scores, counting, threads)
+        if on_grid:
+            self._scores = self._centred[0]
+        self._sorted = backend._order.sort(self._scores, backend._counting, backend._threads)
 
     @cached_property
-    def _centred(self) -> tuple[Array, float]:
-        return self._order.centred(self._scores, self._threads)
+    def _centred(self) -> tuple[Array, Sizes]:
+        return self._backend._order.centred(self._scores, self._on_grid, self._threads)
 
     @property
     def centred(self) -> Array:
         return self._centred[0]
 
     @property
-    def magnitude(self) -> float:
-        return self._centred[1]
+    def errors(self) -> PairErrors:
+        return self._backend._errors(self._centred[1], on_grid=self._on_grid)
 
     def plan(self, margin: float, *, products: bool) -> NativePlan:
         return NativePlan(self._sorted.plan(margin, products, self._threads), self, self._threads)

@@ -3,10 +3,10 @@
 The pairs stand by item, so each statistic of an item is a sum over its own partners (see
 ``cpp/include/ranksvm/pair_list.hpp``).
 
-Rounding.  A pair adds weight * (s_i - s_j) to a product, and a quadratic form multiplies that by
-s_i: its errors are some EPS times the sum over pairs of weight * (|s_better| + |s_worse|)^2.  With
-d_i the weight of all pairs of item i, that is at most 2 sum d_i s_i^2, which costs O(n_items).  A
-linear form sums weight * |s|, at most the square root of that times the weight of all pairs.
+Rounding.  A pair adds weight * (c_i - c_j) to the Laplacian products of both its items, and a term
+of such a sum goes through at most ``DEPTH`` roundings, since halves are added first.  With d_i the
+weight of all pairs of item i, the terms of all items add up to at most 2 sum d_i |c_i|; times |c_i|,
+as in a quadratic form, to at most 2 sum d_i c_i^2, because (|a| + |b|)^2 <= 2 a^2 + 2 b^2.
 """
 
 from __future__ import annotations
@@ -18,12 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm import _core
-from ranksvm._vectors import Array
+from ranksvm._rounding import roundings
+from ranksvm._vectors import Array, dot
 from ranksvm.backends.native import NativePlan
 from ranksvm.data.preferences import Preferences, components, positive_pairs
 from ranksvm.data.queries import QueryGroups
+from ranksvm.pairs.order import PairErrors
 
 __all__ = ["PairListBackend"]
+
+# 64 terms one after the other, halves of at most 2^40 pairs, and what comes before and after.
+DEPTH = 120
 
 
 class PairListBackend:
@@ -61,7 +66,12 @@ class PairListBackend:
         (self._factor,) = weight.tolist()
         self._list.set_factor(self._factor)
 
-    def at(self, scores: Array) -> PairListSnapshot:
+    @property
+    def weight(self) -> float:
+        return self._factor * float(self.pair_weights[0])
+
+    def at(self, scores: Array, *, on_grid: bool = False) -> PairListSnapshot:
+        del on_grid
         return PairListSnapshot(self, np.ascontiguousarray(scores, dtype=np.float64))
 
     def _centred(self, scores: Array) -> Array:
@@ -72,20 +82,27 @@ class PairListBackend:
             centred: Array = scores - middle[group]
         return centred
 
-    def _magnitude(self, centred: Array) -> float:
-        return 4.0 * self._factor * float(np.einsum("i,i,i->", self._degree, centred, centred))
-
-    @property
-    def _mass(self) -> float:
-        """Scale of the rounding errors of weighted counts; plain counts are exact."""
-        return 4.0 * self._factor * float(self.pair_weights[0]) if self._weighted else 0.0
+    def _errors(self, centred: Array) -> PairErrors:
+        degree, factor = self._degree, self._factor
+        with np.errstate(over="ignore"):  # the objective refuses what overflows
+            linear = factor * dot(degree, np.abs(centred))
+            square = factor * float(np.einsum("i,i,i->", degree, centred, centred))
+        counting = 2 * DEPTH if self._weighted else 4  # exact until the factor comes
+        return PairErrors(
+            count=roundings(counting) * self.weight,
+            imbalance=roundings(2 * counting) * self.weight,
+            tilt=roundings(counting + 8) * linear,
+            product=roundings(2 * DEPTH) * linear,
+            square=roundings(2 * DEPTH) * square,
+            linear=linear,
+            quadratic=2.0 * square,
+        )
 
 
 class PairListSnapshot:
     """See :class:`ranksvm.pairs.order.PairSnapshot`."""
 
     def __init__(self, backend: PairListBackend, scores: Array) -> None:
-        self.mass = backend._mass
         self._backend = backend
         self._scores = scores
 
@@ -94,8 +111,8 @@ class PairListSnapshot:
         return self._backend._centred(self._scores)
 
     @cached_property
-    def magnitude(self) -> float:
-        return self._backend._magnitude(self.centred)
+    def errors(self) -> PairErrors:
+        return self._backend._errors(self.centred)
 
     def plan(self, margin: float, *, products: bool) -> NativePlan:
         del products

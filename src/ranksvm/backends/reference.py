@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._rounding import roundings
 from ranksvm._vectors import Array
 from ranksvm.data.preferences import Preferences, connected_items
 from ranksvm.data.queries import QueryGroups
-from ranksvm.pairs.order import PairOrder
+from ranksvm.pairs.order import PairErrors, PairOrder
 
 __all__ = ["ReferenceBackend", "ReferencePairList"]
 
@@ -44,6 +45,10 @@ class ReferenceBackend:
         sums = self._base.sum(axis=1)
         return np.bincount(self._query, sums, self._n_queries).astype(np.float64)
 
+    @property
+    def weight(self) -> float:
+        return float(self._weight.sum())
+
     def set_query_weight(self, weight: Array) -> None:
         self._weight = self._base * np.asarray(weight)[self._query][:, None]
 
@@ -62,7 +67,8 @@ class ReferenceBackend:
         gradient: Array = (effect + effect.T) @ factors
         return gradient
 
-    def at(self, scores: Array) -> ReferenceSnapshot:
+    def at(self, scores: Array, *, on_grid: bool = False) -> ReferenceSnapshot:
+        del on_grid
         return ReferenceSnapshot(self._comparable, self._weight, np.asarray(scores, dtype=float))
 
 
@@ -82,10 +88,15 @@ class ReferencePairList:
     def pair_weights(self) -> Array:
         return np.array([self._base.sum()])
 
+    @property
+    def weight(self) -> float:
+        return float(self._weight.sum())
+
     def set_query_weight(self, weight: Array) -> None:
         self._weight = self._base * float(weight[0])
 
-    def at(self, scores: Array) -> ReferenceSnapshot:
+    def at(self, scores: Array, *, on_grid: bool = False) -> ReferenceSnapshot:
+        del on_grid
         return ReferenceSnapshot(self._base > 0.0, self._weight, np.asarray(scores, dtype=float))
 
 
@@ -94,12 +105,22 @@ class ReferenceSnapshot:
         self._comparable = comparable
         self._weight = weight
         self.centred = scores
-        self.mass = 0.0  # sums over pairs, nothing cancels
 
     @property
-    def magnitude(self) -> float:
+    def errors(self) -> PairErrors:
         scores = np.abs(self.centred)
-        return float(scores @ self._weight @ scores)
+        degree = self._weight.sum(axis=0) + self._weight.sum(axis=1)
+        linear, square = float(degree @ scores), float(degree @ scores**2)
+        many = 2 * len(scores) + 16
+        return PairErrors(
+            count=roundings(many * many) * float(degree.sum()),
+            imbalance=roundings(2 * many) * float(degree.sum()),
+            tilt=roundings(many) * linear,
+            product=roundings(2 * many) * linear,
+            square=roundings(2 * many) * square,
+            linear=linear,
+            quadratic=2.0 * square,
+        )
 
     def plan(self, margin: float, *, products: bool) -> ReferencePlan:
         del products

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._vectors import Array
+from ranksvm._rounding import SLACK, roundings
+from ranksvm._vectors import Array, length
 from ranksvm.maps.features import whitening
 from ranksvm.maps.kernels import LINEAR, kernel_matrix, row_blocks
 from ranksvm.maps.matrix import MatrixMap
@@ -59,6 +60,7 @@ class FeatureMap(MatrixMap):
         self._values = values
         self._fold = None if fold is None else MatrixMap(fold, n_threads=n_threads)
         self._directions = None if fold is None else fold[:, :MOST_DIRECTIONS]
+        self._fold_norms = None if fold is None else np.sqrt(np.einsum("ij,ij->j", fold, fold))
         self._subspace: _Subspace | None = None
 
     @property
@@ -77,6 +79,22 @@ class FeatureMap(MatrixMap):
     def pullback(self, g: Array) -> Array:
         back = super().pullback(g)
         return back if self._fold is None else self._fold.pullback(back)
+
+    def reach(self, w: Array) -> float:
+        if self._fold_norms is None:
+            return super().reach(w)
+        return SLACK * self._longest_row * float(np.einsum("j,j->", self._fold_norms, np.abs(w)))
+
+    @property
+    def score_rounding(self) -> float:
+        return super().score_rounding + roundings(0 if self._fold is None else self._fold.dim + 8)
+
+    def pullback_error(self, size: float, error: float) -> float:
+        if self._fold_norms is None:
+            return super().pullback_error(size, error)
+        return length(self._fold_norms) * super().pullback_error(
+            size, error + roundings(len(self._fold_norms) + self._shape[1] + 8) * size
+        )
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
         """Scatter of a sample of the items in the subspace."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ranksvm import _core
 from ranksvm._memory import told
 from ranksvm._vectors import Array
-from ranksvm.maps.gram_checks import ROUNDING
+from ranksvm.maps.gram_checks import ROUNDING, is_definite
 from ranksvm.maps.kernels import (
     Kernel,
     called,
@@ -105,9 +105,7 @@ class TiledGram:
         self._threads = n_threads
         self.n_items: int = X.shape[0]
         self._diagonal = kernel_diagonal(kernel, X)
-        self.scale = float(np.max(np.abs(self._diagonal), initial=0.0))
         self.precision = float(np.finfo(self._dtype).eps)
-        self.noise = self.precision * self.n_items * self.scale
         self._native: Any = None
         if not callable(kernel.function):
             self._native = kernel.native
@@ -127,6 +125,19 @@ class TiledGram:
                 self._strips.append(self._called_strip(first, last))
             else:
                 self._strips.append(self._native_strip(first, last))
+        self.scale = self._largest()
+        self.noise = self.precision * self.n_items * self.scale
+
+    def _largest(self) -> float:
+        """Largest value: on the diagonal, unless the kernel is not positive semi-definite."""
+        largest = float(np.max(np.abs(self._diagonal), initial=0.0))
+        if is_definite(self._kernel):
+            return largest
+        for first in range(0, self.n_items, STRIP_ROWS):
+            some = np.arange(first, min(first + STRIP_ROWS, self.n_items))
+            values = self.block(some, np.arange(first, self.n_items))
+            largest = max(largest, float(values.max()), -float(values.min()))
+        return largest
 
     @property
     def share_held(self) -> float:
@@ -210,7 +221,7 @@ class GivenGram:
         self._items = items
         self._map = MatrixMap(K, n_threads=n_threads)
         self.n_items = len(items)
-        self.scale = float(np.max(np.abs(K.diagonal()), initial=0.0))
+        self.scale = max(0.0, float(K.max()), -float(K.min())) if K.size else 0.0
         self.precision = float(np.finfo(K.dtype).eps)
         self.noise = ROUNDING[K.dtype.name] * self.n_items * self.scale
 

@@ -63,6 +63,11 @@ def check_gram(given: Any, *, n_threads: int = 1) -> NDArray[Any]:
     return K
 
 
+def is_definite(kernel: Kernel) -> bool:
+    """Whether a kernel is known to be positive semi-definite."""
+    return kernel.function in DEFINITE or (kernel.function == "poly" and kernel.coef0 >= 0.0)
+
+
 def check_kernel(kernel: Kernel, X: Any, *, n_threads: int = 1) -> bool:
     """Raise if a kernel function is seen not to be a kernel on these items.
 
@@ -71,7 +76,7 @@ def check_kernel(kernel: Kernel, X: Any, *, n_threads: int = 1) -> bool:
     bool
         Whether it is seen to be positive semi-definite for vectors of any sum.
     """
-    if kernel.function in DEFINITE or (kernel.function == "poly" and kernel.coef0 >= 0.0):
+    if is_definite(kernel):
         return True
     some = X[:: max(1, X.shape[0] // SAMPLE)]
     K = kernel_matrix(kernel, some, some, n_threads=n_threads)

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from ranksvm._threads import one_blas_thread
-from ranksvm._vectors import Array, dot
+from ranksvm._rounding import SLACK, roundings
+from ranksvm._vectors import Array, dot, dot_depth
 from ranksvm.maps.cholesky import pivoted_cholesky
 from ranksvm.maps.gram import Gram
 from ranksvm.maps.gram_checks import ADVICE
@@ -117,12 +118,25 @@ class KernelMap:
             )
         return 0.0
 
-    def rounding(self, v: Array) -> float:
+    def reach(self, w: Array) -> float:
+        return SLACK * self.gram.scale * float(np.abs(w).sum())
+
+    @property
+    def score_rounding(self) -> float:
+        return roundings(self.gram.n_items + 16)
+
+    def size(self, v: Array) -> float:
+        return SLACK * float(np.sqrt(self.gram.scale)) * float(np.abs(v).sum())
+
+    def norm2_error(self, v: Array, v_reach: float, v_error: float) -> float:
         """Bound what sums in float64, and values rounded to less, each on its own, may do."""
-        total = float(np.abs(v).sum())
-        arithmetic = 2.0 * EPS * total * total
         kept = 2.0 * self.gram.precision * dot(v, v) if self.gram.precision > EPS else 0.0
-        return self.gram.scale * (arithmetic + kept)
+        arithmetic = float(np.abs(v).sum()) * (v_error + roundings(dot_depth(v.size)) * v_reach)
+        return SLACK * (self.gram.scale * kept + arithmetic)
+
+    def pullback_error(self, size: float, error: float) -> float:
+        del size
+        return SLACK * float(np.sqrt(self.gram.scale)) * error
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
         if self._subspace is None and self._rank and self._n_products >= self._price:
@@ -161,6 +175,7 @@ class _Subspace:
         self._root = features[places]
         self._columns = gram.block(np.arange(n_items), self._items)
         self._map = MatrixMap(self._columns, n_threads=n_threads)
+        self._scale = SLACK * gram.scale
         self.scatter = SampledParts(self._features, ITEMS_PER_LANDMARK * len(self._items))
 
     def _features(self, rows: NDArray[np.int64]) -> Array:
@@ -173,9 +188,11 @@ class _Subspace:
         def on_point(point: Point) -> Point:
             inside = self._solve(point.scores[self._items])
             change = self._solve(inverse(inside) - inside, trans="T")
-            w = point.w.copy()
-            w[self._items] += change
-            return Point(w, point.scores + self._map.scores(change))
+            w = np.zeros_like(point.w)
+            w[self._items] = change
+            reach = self._scale * float(np.abs(change).sum())
+            moved = Point(w, self._map.scores(change), self._map.score_rounding * reach, reach)
+            return point.plus(1.0, moved)
 
         return Preconditioner(on_point=on_point)
 

@@ -10,13 +10,15 @@ result has the same bits for every number of threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
 from ranksvm import _core
-from ranksvm._vectors import Array, dot
+from ranksvm._rounding import SLACK, roundings
+from ranksvm._vectors import Array, dot, dot_depth, length
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.sample import WeightedItems, add, by_whole_groups
 from ranksvm.solvers.base import Preconditioner
@@ -26,6 +28,8 @@ __all__ = ["MatrixMap", "ScoreMap"]
 # The scatter: a full matrix up to this many columns, from about this many items.
 MOST_COLUMNS = 256
 SCATTER_ITEMS = 8_192
+# Below it, and above its inverse, squares are not to be trusted.
+_LEAST_NORM = 1e-140
 
 
 class ScoreMap(Protocol):
@@ -49,8 +53,29 @@ class ScoreMap(Protocol):
         """Squared norm; ``v_scores`` may be None if the space is euclidean."""
         ...
 
-    def rounding(self, v: Array) -> float:
-        """Return what rounding may have done to the squared norm of v."""
+    def reach(self, w: Array) -> float:
+        """Bound the scores of w, and the sums of absolute values that they are made from."""
+        ...
+
+    @property
+    def score_rounding(self) -> float:
+        """How far a score of w may be off, against ``reach(w)``."""
+        ...
+
+    def size(self, v: Array) -> float:
+        """Bound the norm of every vector whose entries are no larger than those of v."""
+        ...
+
+    def norm2_error(self, v: Array, v_reach: float, v_error: float) -> float:
+        """How far ``norm2`` may be off, for scores that are off by at most ``v_error``."""
+        ...
+
+    def pullback_error(self, size: float, error: float) -> float:
+        """How far ``pullback(g)`` may be off, in the norm of the space.
+
+        For a g whose absolute values add up to ``size`` at most, and those of its errors to
+        ``error``.
+        """
         ...
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
@@ -131,9 +156,48 @@ class MatrixMap:
         del v_scores
         return dot(v, v)
 
-    def rounding(self, v: Array) -> float:
-        del v
-        return 0.0
+    def reach(self, w: Array) -> float:
+        return self._longest_row * length(w)
+
+    @property
+    def score_rounding(self) -> float:
+        return roundings(self._longest_sum + 8)
+
+    def size(self, v: Array) -> float:
+        return length(v)
+
+    def norm2_error(self, v: Array, v_reach: float, v_error: float) -> float:
+        del v_reach, v_error
+        return roundings(dot_depth(v.size)) * length(v) ** 2
+
+    def pullback_error(self, size: float, error: float) -> float:
+        return self._longest_row * (error + roundings(self._shape[0] + 8) * size)
+
+    @cached_property
+    def _longest_row(self) -> float:
+        """Largest norm of an item: for one pass over X."""
+        longest = self._row_norm(1.0)
+        if not _LEAST_NORM < longest < 1.0 / _LEAST_NORM:  # squares may have over- or underflown
+            scale = float(np.max(np.abs(self._parts[0]), initial=0.0))
+            longest = scale * self._row_norm(1.0 / scale) if scale > 0.0 else 0.0
+        return SLACK * longest
+
+    def _row_norm(self, scale: float) -> float:
+        # As long as X has no more than 2^40 columns, rounding is covered by the slack.
+        transposed = not self._by_rows
+        if len(self._parts) == 1:
+            squares = _core.dense_squares(self._parts[0], scale, transposed, self._threads)
+        else:
+            cols = self._shape[1] if self._by_rows else self._shape[0]
+            squares = _core.sparse_squares(*self._parts, cols, scale, transposed, self._threads)
+        return float(np.sqrt(np.max(squares, initial=0.0)))
+
+    @cached_property
+    def _longest_sum(self) -> int:
+        """Terms of a score, at most."""
+        if len(self._parts) == 1 or not self._by_rows:
+            return self._shape[1]
+        return int(np.max(np.diff(self._parts[2]), initial=0))
 
     def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
         return Preconditioner(on_vector=inverse)

@@ -33,13 +33,20 @@ class SteadyScatter:
         self.pullback = score_map.pullback
         self.inner = score_map.inner
         self.norm2 = score_map.norm2
-        self.rounding = score_map.rounding
+        self.reach = score_map.reach
+        self.size = score_map.size
+        self.norm2_error = score_map.norm2_error
+        self.pullback_error = score_map.pullback_error
         self.lift = score_map.lift
         self.euclidean = score_map.euclidean
 
     @property
     def n_products(self) -> int:
         return self._map.n_products
+
+    @property
+    def score_rounding(self) -> float:
+        return self._map.score_rounding
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
         total = sum(float(weight.sum()) for weight, _ in parts)

@@ -87,7 +87,7 @@ class SplitTask:
 
         def following(k: int) -> Point:
             assert guide is not None
-            return Point(guide[k].w, guide[k].scores[split.train])
+            return problem.known_point(guide[k], split.train)
 
         follow: Guide | None = None if guide is None else following
         with naming(f"{split.name}: "):
@@ -131,7 +131,7 @@ class SplitTask:
             full[split.test] = scores
             full[split.train] = fit.point.scores
             full[rest] = others
-            points.append(Point(fit.coef, full))
+            points.append(fit.point._replace(scores=full))
         return points if all(np.isfinite(point.scores).all() for point in points) else None
 
 

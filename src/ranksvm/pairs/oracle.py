@@ -32,27 +32,37 @@ the smoothed loss certifies the true one.
 
 Pairs of several kinds (those of utilities, and listed ones) have one loss each, and these add up:
 so do gradients and Hessians, and with them the multipliers; one theta then serves all.
+
+Rounding.  Multipliers are feasible whatever scores they are taken at, and whichever pairs are held
+to be violated, as long as these are: s_b - s_w, rounded, is below M only if it is below M.  So what
+a certificate has to know is how far value, A1, A2 and gradient are from the exact ones of these
+scores and pairs (:class:`LossErrors`).  How far the scores are from X w matters for the value alone:
+no score being off by more than e, no slack xi is by more than 2e, and the value is at most
+
+    hinge           value + 2e * weight of all pairs
+    squared hinge   value + 2e * A1 + 4e^2 * weight of all pairs
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ranksvm._vectors import Array, dot
+from ranksvm._rounding import UNIT, roundings
+from ranksvm._vectors import Array, dot, dot_depth
 from ranksvm.data.queries import QueryGroups
-from ranksvm.pairs.order import PairBackend, PairPlan, PairSnapshot
-
-EPS = float(np.finfo(np.float64).eps)
+from ranksvm.pairs.order import PairBackend, PairErrors, PairPlan
 
 __all__ = [
     "LOSSES",
     "Degrees",
     "Hinge",
+    "LossErrors",
     "LossEval",
     "PairLoss",
     "SmoothedHinge",
@@ -62,6 +72,19 @@ __all__ = [
 
 # Diagonal of a Hessian in scores, and the groups of items that are compared.
 Degrees = tuple[Array, QueryGroups]
+
+
+class LossErrors(NamedTuple):
+    """Bounds of the rounding errors of an evaluation; see the module's text.
+
+    Of ``stated``, ``dual_linear`` and ``dual_quadratic``; and the sum over items of those of the
+    gradient.
+    """
+
+    stated: float
+    linear: float
+    quadratic: float
+    grad: float
 
 
 @dataclass(frozen=True)
@@ -81,9 +104,11 @@ class LossEval:
         Product of the Hessian in scores with a vector.
     degrees : callable or None
         The diagonals of the Hessian in scores: one for each kind of pairs, with its groups.
-    rounding : float
-        What rounding may have done to the values; it matters when the scores of a query spread over
-        very many margins, because sums of small slacks are then differences of large numbers.
+    errors : LossErrors
+        What rounding may have done; it matters when the scores of a query spread over very many
+        margins, because sums of small slacks are then differences of large numbers.
+    steepness, bend, moved : float
+        See ``blurred``; ``moved`` is how far the scores were moved for the evaluation.
     """
 
     value: float
@@ -92,9 +117,20 @@ class LossEval:
     dual_linear: float
     dual_quadratic: float
     dual_scale: float
+    errors: LossErrors
+    steepness: float
+    bend: float = 0.0
+    moved: float = 0.0
     hessp: Callable[[Array], Array] | None = None
     degrees: Callable[[], Sequence[Degrees]] | None = None
-    rounding: float = 0.0
+
+    def blurred(self, error: float) -> float:
+        """How far the stated value may rise when scores are off by ``error``.
+
+        Differences of scores are rounded, too: a pair that is just violated may not be seen.
+        """
+        off = error + self.moved + UNIT
+        return off * (2.0 * self.steepness + 4.0 * off * self.bend)
 
 
 class PairLoss(Protocol):
@@ -118,8 +154,9 @@ class Hinge:
         plan = snapshot.plan(1.0, products=False)
         net = plan.imbalance
         value = max(0.0, plan.total + dot(net, snapshot.centred))
-        rounding = _linear_rounding(plan.total, net, snapshot.centred) + _weight_rounding(snapshot)
-        return LossEval(value, net, value, plan.total, 0.0, 1.0, rounding=rounding)
+        off = snapshot.errors
+        errors = LossErrors(_linear_error(off, value, net.size), off.count, 0.0, off.imbalance)
+        return LossEval(value, net, value, plan.total, 0.0, 1.0, errors, self._backend.weight)
 
     def smoothed(self, mu: float) -> SmoothedHinge:
         return SmoothedHinge(self._backend, mu)
@@ -147,12 +184,28 @@ class SquaredHinge:
             above, below = plan.counts()
             return [(2.0 * (above + below), self._backend.groups)]
 
-        rounding = 16.0 * EPS * (value + snapshot.magnitude + snapshot.mass)
-        return LossEval(value, grad, value, 2.0 * linear, value, np.inf, hessp, degrees, rounding)
+        reward = 2.0 * linear
+        off = snapshot.errors
+        square = _square_error(off, value, grad.size)
+        errors = LossErrors(
+            stated=square,
+            linear=2.0 * _linear_error(off, linear, grad.size),
+            quadratic=square,
+            grad=_gradient_error(off, reward),
+        )
+        return LossEval(
+            value, grad, value, reward, value, np.inf, errors,
+            steepness=reward + errors.linear, bend=self._backend.weight,
+            hessp=hessp, degrees=degrees,
+        )  # fmt: skip
 
 
 class SmoothedHinge:
-    """The hinge with its corner rounded over a width ``mu`` in (0, 1)."""
+    """The hinge with its corner rounded over a width ``mu`` in (0, 1).
+
+    The gradient is a difference of nearly equal sums, divided by mu, so rounding errors matter.  On
+    a grid of scores there are none, if mu is a power of two: the nearest one is taken.
+    """
 
     capabilities = frozenset({"hessian"})
 
@@ -160,11 +213,11 @@ class SmoothedHinge:
         if not 0.0 < mu < 1.0:
             raise ValueError(f"mu must lie in (0, 1), got {mu}")
         self._backend = backend
-        self._mu = mu
+        self._mu = 2.0 ** min(-1, round(math.log2(mu)))
 
     def at(self, scores: Array) -> LossEval:
         mu = self._mu
-        snapshot = self._backend.at(scores)
+        snapshot = self._backend.at(scores, on_grid=True)
         outer = snapshot.plan(1.0, products=True)
         inner = snapshot.plan(1.0 - mu, products=True)
         hinge, value, grad = _power_sums(outer, snapshot.centred, 1.0)
@@ -172,7 +225,10 @@ class SmoothedHinge:
         difference = outer.imbalance - inner.imbalance
         grad -= inner_grad
         grad *= 0.5 / mu
-        _balance(grad, self._backend.groups)
+        off = snapshot.errors
+        exact = off.imbalance == 0.0 and off.product == 0.0
+        if not exact:
+            _balance(grad, self._backend.groups)
 
         def hessp(direction: Array) -> Array:
             product = outer.laplacian(direction)
@@ -191,11 +247,21 @@ class SmoothedHinge:
         value = max(0.0, (value - inner_value) / (2.0 * mu))
         zone = outer.total - inner.total  # pairs on the parabola, of which only these differ
         multipliers = max(0.0, inner.total + (zone + dot(difference, snapshot.centred)) / mu)
-        rounding = _linear_rounding(zone, difference, snapshot.centred) / mu
-        # The gradient is a difference of nearly equal sums too, and the bound rests on it.
-        rounding += EPS * (outer.total + 0.125 * snapshot.magnitude / mu)
-        rounding += _weight_rounding(snapshot) / mu
-        return LossEval(value, grad, hinge, multipliers, 0.0, 1.0, hessp, degrees, rounding)
+        # Both plans have these errors.
+        adding = roundings(dot_depth(grad.size) + 8) * _moment(difference, snapshot.centred)
+        errors = LossErrors(
+            stated=_linear_error(off, hinge, grad.size),
+            linear=(4.0 * off.count + 2.0 * off.tilt + adding) / mu + roundings(8) * multipliers,
+            quadratic=0.0,
+            # Twice: once more for what `_balance` does.
+            grad=0.0 if exact else 2.0 * _gradient_error(off, 2.0 * hinge) / mu,
+        )
+        # Scores whose difference is rounded let a multiplier pass the weight of its pair by so much.
+        scale = 1.0 if exact else 1.0 - 8.0 * UNIT / mu
+        return LossEval(
+            value, grad, hinge, multipliers, 0.0, scale, errors,
+            steepness=self._backend.weight, moved=off.moved, hessp=hessp, degrees=degrees,
+        )  # fmt: skip
 
 
 class SumLoss:
@@ -230,9 +296,12 @@ class SumLoss:
             dual_linear=sum(part.dual_linear for part in parts),
             dual_quadratic=sum(part.dual_quadratic for part in parts),
             dual_scale=min(part.dual_scale for part in parts),
+            errors=LossErrors(*(sum(kind) for kind in zip(*(p.errors for p in parts), strict=True))),
+            steepness=sum(part.steepness for part in parts),
+            bend=sum(part.bend for part in parts),
+            moved=max(part.moved for part in parts),
             hessp=hessp if smooth else None,
             degrees=degrees if smooth else None,
-            rounding=sum(part.rounding for part in parts),
         )
 
     def smoothed(self, mu: float) -> SumLoss:
@@ -260,8 +329,25 @@ def _power_sums(plan: PairPlan, scores: Array, margin: float) -> tuple[float, fl
     return max(0.0, linear), max(0.0, square), product
 
 
-def _linear_rounding(total: float, net: Array, scores: Array) -> float:
-    return EPS * (total + 4.0 * float(np.einsum("i,i->", np.abs(net), np.abs(scores))))
+def _linear_error(off: PairErrors, value: float, n_items: int) -> float:
+    """Of a sum of slacks, total + net.c, that came out as ``value``."""
+    adding = roundings(dot_depth(n_items)) * off.linear
+    return off.count + off.tilt + adding + roundings(2) * value
+
+
+def _square_error(off: PairErrors, value: float, n_items: int) -> float:
+    """Of a sum of squared slacks, total + 2 net.c + c.Lc, that came out as ``value``."""
+    adding = roundings(dot_depth(n_items)) * (2.0 * off.linear + off.quadratic)
+    return off.count + 2.0 * off.tilt + off.square + adding + roundings(4) * value
+
+
+def _gradient_error(off: PairErrors, size: float) -> float:
+    """Of 2 (L c + net), over all items; their values add up to twice ``size``."""
+    return 2.0 * off.imbalance + 2.0 * off.product + roundings(8) * size
+
+
+def _moment(net: Array, scores: Array) -> float:
+    return float(np.einsum("i,i->", np.abs(net), np.abs(scores)))
 
 
 def _balance(grad: Array, groups: QueryGroups) -> None:
@@ -277,12 +363,6 @@ def _balance(grad: Array, groups: QueryGroups) -> None:
     share = np.divide(sums, scale, out=np.zeros_like(sums), where=scale > 0.0)
     size *= share[groups.index]
     grad -= size
-
-
-def _weight_rounding(snapshot: PairSnapshot) -> float:
-    """Bound what weighted counts lose: they are differences of sums, plain counts are exact."""
-    cross = float(np.sqrt(snapshot.mass)) * float(np.sqrt(snapshot.magnitude))
-    return 4.0 * EPS * (snapshot.mass + cross)
 
 
 LOSSES: dict[str, type[Hinge] | type[SquaredHinge]] = {

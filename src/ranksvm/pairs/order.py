@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 
-__all__ = ["PairBackend", "PairOrder", "PairPlan", "PairSnapshot"]
+__all__ = ["PairBackend", "PairErrors", "PairOrder", "PairPlan", "PairSnapshot"]
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,39 @@ class PairPlan(Protocol):
         ...
 
 
+class PairErrors(NamedTuple):
+    """How far the statistics of a plan may be off, at scores s with centred scores c.
+
+    What is exact here are sums over the pairs that the plan holds to be violated, with the scores s.
+
+    Attributes
+    ----------
+    count : float
+        Of the total weight.
+    imbalance : float
+        Sum over items of the errors of the imbalances.
+    tilt : float
+        Of imbalance . c, before the products are added up.
+    product : float
+        Sum over items of the errors of the Laplacian times c.
+    square : float
+        Of c . (Laplacian times c), before the products are added up.
+    linear, quadratic : float
+        Bounds of the absolute values that are added up for imbalance . c and c . (Laplacian times c).
+    moved : float
+        How far a grid has moved the scores.
+    """
+
+    count: float
+    imbalance: float
+    tilt: float
+    product: float
+    square: float
+    linear: float
+    quadratic: float
+    moved: float = 0.0
+
+
 class PairSnapshot(Protocol):
     """Scores, sorted once for plans of any margin."""
 
@@ -76,21 +109,8 @@ class PairSnapshot(Protocol):
         ...
 
     @property
-    def magnitude(self) -> float:
-        """Scale of the rounding errors in a quadratic form of the scores.
-
-        Sum over queries of weight * (sum of item weight * abs(centred score))^2; for a list, see
-        :mod:`ranksvm.backends.pair_list`.
-        """
-        ...
-
-    @property
-    def mass(self) -> float:
-        """Scale of the rounding errors of weighted counts; 0 without weights, counts are exact.
-
-        Sum over queries of weight * (sum of item weight)^2; for a list, some times the weight of
-        all its pairs.
-        """
+    def errors(self) -> PairErrors:
+        """Bounds of the rounding errors of every plan at these scores."""
         ...
 
     def plan(self, margin: float, *, products: bool) -> PairPlan: ...
@@ -114,6 +134,17 @@ class PairBackend(Protocol):
         """Of each query: sum of the weights of its pairs, without the query's own weight."""
         ...
 
+    @property
+    def weight(self) -> float:
+        """Sum of the weights of all pairs, queries' own weights included."""
+        ...
+
     def set_query_weight(self, weight: Array) -> None: ...
 
-    def at(self, scores: Array) -> PairSnapshot: ...
+    def at(self, scores: Array, *, on_grid: bool = False) -> PairSnapshot:
+        """Sort the scores.
+
+        ``on_grid`` lets the backend move them a little, so that sums over pairs come out exactly;
+        ``PairErrors`` tells whether it did.
+        """
+        ...

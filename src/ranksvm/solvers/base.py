@@ -18,11 +18,12 @@ from __future__ import annotations
 import enum
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from ranksvm._rounding import roundings
 from ranksvm._vectors import Array, dot
 
 __all__ = [
@@ -47,18 +48,42 @@ __all__ = [
 
 
 class Point(NamedTuple):
-    """A vector and its scores; a linear space of its own."""
+    """A vector and its scores; a linear space of its own.
+
+    ``error`` bounds how far a score is from that of exactly this vector: what rounding did to the
+    product with X, and to the updates of w and of the scores since then.  ``reach`` bounds the
+    scores, and the sums of absolute values that they are made from; it is what rounding errors of
+    updates are measured by.
+    """
 
     w: Array
     scores: Array
+    error: float = 0.0
+    reach: float = 0.0
 
     def plus(self, step: float, other: Point) -> Point:
         """Return ``self + step * other``."""
-        return Point(self.w + step * other.w, self.scores + step * other.scores)
+        w = self.w + step * other.w
+        return Point(w, self.scores + step * other.scores, *self.plus_error(step, other))
 
     def times(self, factor: float) -> Point:
         """Return ``factor * self``."""
-        return Point(factor * self.w, factor * self.scores)
+        reach = abs(factor) * self.reach
+        error = abs(factor) * self.error + roundings(2) * reach
+        return Point(factor * self.w, factor * self.scores, error, reach)
+
+    def plus_error(self, step: float, other: Point) -> tuple[float, float]:
+        """Return error and reach of ``self + step * other``.
+
+        A product and a sum are rounded, in w and in the scores.
+        """
+        reach = self.reach + abs(step) * other.reach
+        return self.error + abs(step) * other.error + roundings(5) * reach, reach
+
+    def mixed_error(self, step: float, other: Point) -> float:
+        """Return the error of ``self + step * (other - self)``, a mean if ``step`` is below 1."""
+        reach = self.reach + 2.0 * abs(step) * (self.reach + other.reach)
+        return abs(1.0 - step) * self.error + abs(step) * other.error + roundings(8) * reach
 
 
 class Preconditioner(NamedTuple):
@@ -73,14 +98,13 @@ class Preconditioner(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """A point on a line: F there, its slope along the line, the stated objective there.
+    """A point on a line: F there, and its slope along the line.
 
     ``accept()`` evaluates fully at that point, for one product with X', reusing what is known.
     """
 
     value: float
     slope: float
-    primal: float
     accept: Callable[[], Eval]
 
 
@@ -96,15 +120,20 @@ class Eval(Protocol):
         Its gradient (a subgradient where F has a kink): ``w + risk_grad``.
     risk, risk_grad : float, ndarray
         R(w) and its (sub)gradient.
-    risk_scores : ndarray or None
-        Scores of ``risk_grad``, known where the inner product needs them (not ``euclidean``).
+    risk_point : Point or None
+        ``risk_grad`` with its scores, known where the inner product needs them (not
+        ``euclidean``).
     primal : float
-        Value of the *stated* objective at w: an upper bound of its optimum.  Equal to ``value``
-        unless F is a smoothed stand-in for the stated objective.
+        An upper bound of the *stated* objective at w, and so of its optimum: ``value`` and what
+        rounding may have hidden, unless F is a smoothed stand-in for the stated objective.
     dual : float
-        A certified lower bound of the optimum of the stated objective, rounding allowed for.
-    rounding : float
-        How much of ``risk`` may be rounding.
+        A lower bound of the optimum of the stated objective.
+    offset, slope_error : float
+        For every v, R(v) is at least ``offset + <risk_grad, v> - slope_error * |v|``.
+    slope_size : float
+        Bounds the norm of every vector whose entries are no larger than those of ``risk_grad``.
+
+    ``primal``, ``dual`` and ``offset`` hold whatever rounding does.
     """
 
     @property
@@ -118,13 +147,17 @@ class Eval(Protocol):
     @property
     def risk_grad(self) -> Array: ...
     @property
-    def risk_scores(self) -> Array | None: ...
+    def risk_point(self) -> Point | None: ...
     @property
     def primal(self) -> float: ...
     @property
     def dual(self) -> float: ...
     @property
-    def rounding(self) -> float: ...
+    def offset(self) -> float: ...
+    @property
+    def slope_error(self) -> float: ...
+    @property
+    def slope_size(self) -> float: ...
 
     def hessp(self, direction: Point) -> Array:
         """Hessian of F times ``direction.w``.  One product with X'."""
@@ -134,8 +167,11 @@ class Eval(Protocol):
         """Approximate inverse of the Hessian of F, or None; capability "preconditioner"."""
         ...
 
-    def line(self, direction: Point) -> Callable[[float], Trial]:
-        """``t -> Trial`` at ``point + t * direction``.  No product with X."""
+    def line(self, direction: Point, target: Point | None = None) -> Callable[[float], Trial]:
+        """``t -> Trial`` at ``point + t * direction``.  No product with X.
+
+        ``target`` is ``point + direction`` where that is what the direction was made from.
+        """
         ...
 
 
@@ -176,13 +212,17 @@ class Objective(Protocol):
         """Inner product of the space of w."""
         ...
 
+    def norm_bound(self, v: Point) -> float:
+        """Bound the norm of v from above."""
+        ...
+
 
 def gradient_norm2(objective: Objective, evaluation: Eval) -> float:
     """Squared norm of the gradient in the inner product of the objective; no product with X."""
     grad = evaluation.grad
-    if evaluation.risk_scores is None:
+    if evaluation.risk_point is None:
         return objective.inner(grad, Point(grad, evaluation.point.scores))
-    return objective.inner(grad, Point(grad, evaluation.point.scores + evaluation.risk_scores))
+    return objective.inner(grad, evaluation.point.plus(1.0, evaluation.risk_point))
 
 
 class Status(enum.Enum):
@@ -214,8 +254,9 @@ Callback = Callable[["TraceRow", Array], Any]
 class SolverResult:
     """Where the solver ended and how good that is.
 
-    ``objective - optimum <= gap`` is certified, for the stated objective.  ``evaluation`` is what
-    is known at ``point``, where a :class:`Resuming` solver could go on; None if it was not kept.
+    The stated objective at ``point`` and its optimum both lie between ``objective - gap`` and
+    ``objective``.  ``evaluation`` is what is known at ``point``, where a :class:`Resuming` solver
+    could go on; None if it was not kept.
     """
 
     point: Point
@@ -226,6 +267,24 @@ class SolverResult:
     n_products: int
     trace: Sequence[TraceRow]
     evaluation: Eval | None = None
+
+    def followed_by(self, other: SolverResult) -> SolverResult:
+        """Return the result of a solve that ``other`` has gone on with."""
+        last = self.trace[-1]
+        more = (
+            row._replace(
+                iteration=row.iteration + self.n_iter,
+                n_products=row.n_products + last.n_products,
+                seconds=row.seconds + last.seconds,
+            )
+            for row in other.trace
+        )
+        return replace(
+            other,
+            n_iter=self.n_iter + other.n_iter,
+            n_products=self.n_products + other.n_products,
+            trace=(*self.trace, *more),
+        )
 
 
 class Solver(Protocol):
@@ -288,7 +347,7 @@ class Monitor:
 
     @property
     def gap(self) -> float:
-        """Certified gap.  Bounds that cross show how large the rounding errors are."""
+        """Certified gap.  Bounds that allow for rounding do not cross."""
         return abs(self.upper - self.lower)
 
     @property

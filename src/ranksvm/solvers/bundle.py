@@ -3,9 +3,12 @@
 It minimises F(w) = 1/2 <w, w> + R(w) for any convex R, smooth or not, from values and
 subgradients.  A subgradient a_k of R at w_k gives a cutting plane,
 
-    R(w)  >=  c_k + <a_k, w>,        c_k = R(w_k) - <a_k, w_k>,
+    R(w)  >=  c_k + <a_k, w>,        c_k = R(w_k) - <a_k, w_k>
 
-and the planes together a model  F_t(w) = 1/2 <w, w> + max_k (c_k + <a_k, w>)  <=  F(w).
+(an evaluation states it, and what rounding may have done to it), and the planes together a model
+
+    F_t(w) = 1/2 <w, w> + max_k (c_k + <a_k, w>)  <=  F(w).
+
 With weights b in the simplex, its minimum is the maximum of the dual
 
     D(b) = c'b - 1/2 <w_b, w_b>,     w_b = - sum_k b_k a_k,
@@ -42,6 +45,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._rounding import roundings
 from ranksvm.solvers.base import (
     Array,
     Callback,
@@ -147,7 +151,7 @@ class Bundle:
         origin = np.zeros_like(center.point.w)
         model = _Model(origin.size, self.patience, euclidean=objective.euclidean)
         if self.risk_lower is not None:
-            model.add(origin, origin, self.risk_lower)
+            model.add(_Plane(Point(origin, origin), self.risk_lower))
         stall = _Stall()
         new = [center]
         step, trials = 1.0, 0
@@ -155,12 +159,10 @@ class Bundle:
         while True:
             iteration += 1
             for at in new:
-                # Twice: for the plane, and for the value that the bound will be taken from.
-                offset = at.risk - 2.0 * at.rounding - objective.inner(at.risk_grad, at.point)
-                dual = at.risk_grad if at.risk_scores is None else at.risk_scores
-                model.add(at.risk_grad, dual, offset, center=at is center)
+                model.add(_plane(at), center=at is center)
                 monitor.offer(at.point, at.primal, at.dual)
-            w, dual, lower = model.minimise(_MODEL_TOL * min(monitor.gap, abs(monitor.upper)))
+            minimiser = model.minimise(_MODEL_TOL * min(monitor.gap, abs(monitor.upper)))
+            lower = minimiser.lower(objective)
             monitor.offer(center.point, center.primal, lower)
             status = monitor.record(iteration, trials)
             if status is None and stall.reached(monitor.upper, lower):
@@ -170,7 +172,9 @@ class Bundle:
             if status is not None:
                 return monitor.result(status, iteration, center)
 
-            target = objective.point(w) if objective.euclidean else Point(w, dual)
+            target = minimiser.point
+            if objective.euclidean:
+                target = objective.point(target.w)
             if self.line_search:
                 center, new, step, trials = _step_towards(
                     objective, center, target, min(step, 1.0), _NEGLIGIBLE * monitor.gap
@@ -178,6 +182,36 @@ class Bundle:
             else:
                 center = objective.at(target)
                 new = [center]
+
+
+class _Plane(NamedTuple):
+    """R(v) >= offset + <slope, v> - error * |v|; see ``Eval`` for the size."""
+
+    slope: Point
+    offset: float
+    error: float = 0.0
+    size: float = 0.0
+
+
+def _plane(at: Eval) -> _Plane:
+    slope = Point(at.risk_grad, at.risk_grad) if at.risk_point is None else at.risk_point
+    return _Plane(slope, at.offset, at.slope_error, at.slope_size)
+
+
+class _Minimiser(NamedTuple):
+    """Of the model: the point, with scores where these are known, and what its value comes from."""
+
+    point: Point
+    offset: float
+    slope_error: float
+
+    def lower(self, objective: Objective) -> float:
+        """Bound the minimum of F from below.
+
+        From the point and not from the Gram matrix, whose rounding errors would enter the bound.
+        """
+        norm = objective.norm_bound(self.point) + self.slope_error
+        return self.offset - 0.5 * (1.0 + roundings(4)) * norm * norm
 
 
 class _Model:
@@ -195,29 +229,33 @@ class _Model:
         self._duals = self._slopes if euclidean else np.empty_like(self._slopes)
         self._gram = np.empty((_FIRST_CAPACITY, _FIRST_CAPACITY))
         self._offsets = np.empty(_FIRST_CAPACITY)
+        # By plane: error and size of the slope; error and reach of its scores.
+        self._errors = np.empty((_FIRST_CAPACITY, 4))
         self._weights = np.zeros(_FIRST_CAPACITY)
         self._idle = np.zeros(_FIRST_CAPACITY, dtype=np.intp)  # iterations since last active
         self._center: int | None = None
 
-    def add(self, slope: Array, dual: Array, offset: float, *, center: bool = False) -> None:
-        """Take in the plane ``R(w) >= offset + <slope, w>``.
+    def add(self, plane: _Plane, *, center: bool = False) -> None:
+        """Take in a plane.
 
         The plane at the ``center`` stays until the center moves: it is what makes F fall from
         the center towards the minimiser of the model.
         """
         place = self._free_place()
         kept = slice(0, self._n_planes)
-        self._slopes[place] = slope
-        self._duals[place] = dual
-        self._offsets[place] = offset
-        self._gram[place, kept] = self._gram[kept, place] = _inner(self._slopes[kept], dual)
+        slope = plane.slope
+        self._slopes[place] = slope.w
+        self._duals[place] = slope.scores
+        self._offsets[place] = plane.offset
+        self._errors[place] = plane.error, plane.size, slope.error, slope.reach
+        self._gram[place, kept] = self._gram[kept, place] = _inner(self._slopes[kept], slope.scores)
         self._weights[place] = 0.0
         self._idle[place] = 0
         if center:
             self._center = place
 
-    def minimise(self, tol: float) -> tuple[Array, Array, float]:
-        """Return the minimiser of the model up to ``tol``, its dual, a bound of its minimum."""
+    def minimise(self, tol: float) -> _Minimiser:
+        """Return the minimiser of the model up to ``tol``."""
         kept = slice(0, self._n_planes)
         solution = solve_simplex_qp(
             self._gram[kept, kept], self._offsets[kept], self._weights[kept], tol=tol
@@ -232,8 +270,15 @@ class _Model:
         w = dual = self._combined(self._slopes, weights, active)
         if not self._euclidean:
             dual = self._combined(self._duals, weights, active)
-        # From w and not from the Gram matrix, whose rounding errors would enter the bound.
-        return w, dual, float(weights @ self._offsets[kept] - 0.5 * _inner(w, dual))
+        # The weights add up to 1 but for rounding, and so do sums with them.
+        off = roundings(2 * active.size + 8) + abs(float(weights.sum()) - 1.0)
+        offsets = self._offsets[kept]
+        slope_error, size, error, reach = _inner(self._errors[kept].T, weights).tolist()
+        return _Minimiser(
+            Point(w, dual, error + 2.0 * off * reach, (1.0 + off) * reach),
+            float(weights @ offsets) - off * float(weights @ np.abs(offsets)),
+            (1.0 + off) * slope_error + off * size,
+        )
 
     @staticmethod
     def _combined(vectors: Array, weights: Array, active: NDArray[np.intp]) -> Array:
@@ -253,6 +298,7 @@ class _Model:
             self._duals = self._slopes if self._euclidean else _enlarged(self._duals, shape)
             self._gram = _enlarged(self._gram, (2 * capacity, 2 * capacity))
             self._offsets = _enlarged(self._offsets, (2 * capacity,))
+            self._errors = _enlarged(self._errors, (2 * capacity, 4))
             self._weights = _enlarged(self._weights, (2 * capacity,))
             self._idle = _enlarged(self._idle, (2 * capacity,))
         self._n_planes += 1
@@ -318,7 +364,7 @@ def _step_towards(
     if not slope < 0.0:
         # The center's plane makes F fall towards the target, unless rounding has the last word.
         return _Step(center, [objective.at(target)], 1.0, 0)
-    line = _sampler(center.line(direction))
+    line = _sampler(center.line(direction, target))
     origin = _Sample(0.0, center.value, slope, lambda: center)
     best, beyond, trials = _search_line(line, origin, first, negligible)
     new: list[Eval] = []

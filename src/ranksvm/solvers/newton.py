@@ -202,8 +202,8 @@ class Stepper:
         rho = 0.0
         first = 0.0
         for step in range(1, self._effort.most(settings.max_cg) + 1):
-            if direction is None and evaluation.risk_scores is not None and on_vector is None:
-                image = Point(descent, -(evaluation.point.scores + evaluation.risk_scores))
+            if direction is None and evaluation.risk_point is not None and on_vector is None:
+                image = evaluation.point.plus(1.0, evaluation.risk_point).times(-1.0)
             else:
                 image = objective.point(descent)
             settled = not objective.euclidean and direction is not None
@@ -288,12 +288,19 @@ class _Step:
     at_boundary: bool
 
 
-def search(objective: Objective, evaluation: Eval, step: Point, *, most: int = 25) -> Trial | None:
+def search(
+    objective: Objective,
+    evaluation: Eval,
+    step: Point,
+    *,
+    target: Point | None = None,
+    most: int = 25,
+) -> Trial | None:
     """Try the full step; if it does not decrease F enough, find a point near the minimum.
 
-    None when no point along the step is better than where we are.
+    None when no point along the step is better than where we are.  ``target`` as for ``Eval.line``.
     """
-    line = evaluation.line(step)
+    line = evaluation.line(step, target)
     slope = objective.inner(evaluation.grad, step)
     if not slope < 0.0:
         return None

@@ -62,7 +62,7 @@ class FactorObjective:
         weights = self.factor_map.weights(factors)
         evaluation = self.objective.at(self.objective.point(weights))
         grad = self.factor_map.pullback(factors, evaluation.grad)
-        return FactorEval(float(evaluation.value), grad, weights)
+        return FactorEval(float(evaluation.primal), grad, weights)
 
 
 def random_start(

@@ -8,14 +8,16 @@ forecast ``start`` is a direction to search; with known scores, that takes no pr
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ranksvm._vectors import Array, dot
+from ranksvm._vectors import Array
 from ranksvm._version import library_version
 from ranksvm.backends.native import NativeBackend
 from ranksvm.backends.pair_list import PairListBackend
@@ -35,8 +37,11 @@ from ranksvm.training.weights import no_pairs, reduce_weights
 __all__ = ["Fit", "LinearProblem", "RankProblem", "fit_facts"]
 
 BYTES_PER_FEATURE = 56  # seven vectors: coefficients, gradients, directions
-# Rounding of scores that came along by vector updates which needs no second look, against F.
-DRIFT = 1e-11
+# Scores that came along are computed anew when their errors matter: when they blur F by this part of
+# the tolerance before a fit, or when it has stalled and this part of the errors would be left.
+STALE = 0.1
+# So often at most after a stall.
+REFRESHED = 3
 # Rows of X are copied when no more than this part of them takes part in a pair.
 LEFT_OUT = 0.5
 # A forecast nearer than this to the last solution, relative to its length, is no direction.
@@ -45,7 +50,9 @@ NEAR = 1e-4
 
 @dataclass(frozen=True)
 class Fit:
-    """A minimiser and how good it is: ``objective`` minus the optimum is at most ``gap``.
+    """A minimiser and how good it is.
+
+    F(coef) and the optimum both lie between ``objective - gap`` and ``objective``.
 
     ``point`` holds the coefficients with their scores, to start another fit from; ``evaluation``
     what else is known there, for a fit ``after`` this one.
@@ -128,7 +135,8 @@ class RankProblem:
             backends.append(PairListBackend(preferences, groups.n_items, n_threads=n_threads))
         if not backends:
             raise no_pairs(utility, groups)
-        self._factor = reduce_weights(backends, settings.reduction, query_weight, groups.n_items)
+        reduced = reduce_weights(backends, settings.reduction, query_weight, groups.n_items)
+        self._factor, self._weight_rounding = reduced
         losses = [LOSSES[settings.loss](backend) for backend in backends]
         self._loss: PairLoss = losses[0] if len(losses) == 1 else SumLoss(losses)
         self._map = score_map
@@ -146,7 +154,11 @@ class RankProblem:
     def objective(self, C: float, *, steady: bool = False) -> RankObjective:
         """F for this C; ``steady`` keeps its preconditioner from one C to the next."""
         score_map = self._steady_map if steady else self._map
-        return RankObjective(score_map, self._loss, C * self._factor)
+        return RankObjective(score_map, self._loss, C * self._factor, self._weight_rounding)
+
+    def known_point(self, point: Point, items: NDArray[np.int64]) -> Point:
+        """Return the part of a point of a larger set whose items these are."""
+        return self.objective(self.settings.C).known(point.w, point.scores[items], point.error)
 
     def solve(
         self,
@@ -182,27 +194,52 @@ class RankProblem:
             start = np.zeros(self._map.dim)
         point = start if isinstance(start, Point) else objective.point(start)
         if known is not None and isinstance(self.solver, Resuming):
-            evaluation = _search_towards(known.rescaled(objective), point)
+            evaluation = known.rescaled(objective)
+            if self._is_stale(evaluation, evaluation.point):
+                evaluation = objective.at(objective.point(evaluation.point.w))
+            if self._is_stale(evaluation, point):  # forecasts multiply the errors of their parts
+                point = objective.point(point.w)
+            evaluation = _search_towards(evaluation, point)
             result = self.solver.resume(objective, evaluation, callback=callback)
         else:
             result = self.solver.solve(objective, point, callback=callback)
-        end = _settle_scores(result, objective, carried=known is not None)
-        gap, status = float(result.gap + end.drift), result.status
-        if status is Status.CONVERGED and gap > 1.01 * self.settings.tol * abs(end.value):
-            status = Status.STALLED  # the scores had drifted
+        result = self._refreshed(objective, result, callback)
+        last: Any = result.evaluation
         return Fit(
-            point=end.point,
-            objective=float(end.value),
-            gap=gap,
+            point=result.point,
+            objective=result.objective,
+            gap=math.nextafter(result.gap, math.inf),
             n_iter=result.n_iter,
             n_products=self._map.n_products - before,
             n_pairs=self.n_pairs,
-            status=status,
+            status=result.status,
             history=tuple(result.trace),
             solver=self.solver.name,
             tol=self.settings.tol,
-            evaluation=end.evaluation,
+            evaluation=last,
         )
+
+    def _is_stale(self, evaluation: RankEval, point: Point) -> bool:
+        """Whether the errors of the scores of a point would blur F too much."""
+        return evaluation.blurred(point.error) > STALE * self.settings.tol * evaluation.value
+
+    def _refreshed(
+        self, objective: RankObjective, result: SolverResult, callback: Callback | None
+    ) -> SolverResult:
+        """Go on from fresh scores where the errors of scores that came along are in the way.
+
+        Solvers carry scores along by vector updates, and points know what these may have lost.
+        After a start that is far away, that can be more than the tolerance.
+        """
+        for _ in range(REFRESHED):
+            if result.status is not Status.STALLED or not isinstance(self.solver, Resuming):
+                break
+            fresh = objective.point(result.point.w)
+            if fresh.error > STALE * result.point.error:
+                break
+            again = self.solver.resume(objective, objective.at(fresh), callback=callback)
+            result = result.followed_by(again)
+        return result
 
 
 class LinearProblem(RankProblem):
@@ -263,46 +300,10 @@ def _search_towards(evaluation: RankEval, point: Point) -> RankEval:
     direction = point.plus(-1.0, evaluation.point)
     if evaluation.objective.inner(direction.w, direction) <= NEAR**2 * evaluation.norm2:
         return evaluation
-    trial = search(evaluation.objective, evaluation, direction)
+    trial = search(evaluation.objective, evaluation, direction, target=point)
     lower: Any = evaluation if trial is None else trial.accept()
     found: RankEval = lower
     return found
-
-
-class _End(NamedTuple):
-    """A solution, F there, what rounding of its scores may have done to F, and what is known."""
-
-    point: Point
-    value: float
-    drift: float
-    evaluation: RankEval | None
-
-
-def _settle_scores(result: SolverResult, objective: RankObjective, *, carried: bool) -> _End:
-    """Make sure of the scores of a solution.
-
-    Solvers carry scores along by vector updates; the certificate must not rest on those.  So they
-    are computed anew.  On a path it is enough to know what the difference does: to first order the
-    loss changes by g.(X w - s), where C X'g is the gradient at hand, and the second order is that
-    of rounding squared.
-    """
-    evaluation: Any = result.evaluation
-    if carried and evaluation is not None:
-        # <u, w> without the scores of w.
-        dual = evaluation.risk_grad if evaluation.risk_scores is None else evaluation.risk_scores
-        moved = dot(dual, result.point.w)
-        drift = abs(moved - objective.C * dot(evaluation.loss.grad, result.point.scores))
-        if drift <= DRIFT * result.objective:
-            return _End(result.point, result.objective, 2.0 * drift, evaluation)
-    exact = objective.point(result.point.w)
-    drift = float(np.max(np.abs(exact.scores - result.point.scores), initial=0.0))
-    if drift <= 1e-12 * (1.0 + float(np.max(np.abs(exact.scores), initial=0.0))):
-        known = None if evaluation is None else replace(evaluation, point=exact)
-        return _End(exact, result.objective, 0.0, known)
-    value = 0.5 * objective.inner(exact.w, exact) + objective.C * (
-        objective.loss.at(exact.scores).stated
-    )
-    return _End(exact, value, abs(value - result.objective), None)
 
 
 def check_room(n_features: int) -> None:

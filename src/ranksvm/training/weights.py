@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ranksvm._checks import as_weights, check_weights
+from ranksvm._rounding import roundings
 from ranksvm._vectors import Array, dot
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
@@ -24,8 +25,10 @@ __all__ = [
 
 def reduce_weights(
     backends: Sequence[PairBackend], reduction: str, query_weight: Array | None, n_items: int
-) -> float:
-    """Give the backends their query weights; return the factor that goes with C.
+) -> tuple[float, float]:
+    """Give the backends their query weights.
+
+    Returns the factor that goes with C, and how far that and the weights may be off, relatively.
 
     Parameters
     ----------
@@ -56,7 +59,12 @@ def reduce_weights(
         ends = np.cumsum([len(part) for part in masses])[:-1]
         for backend, part in zip(backends, np.split(scaled, ends), strict=True):
             backend.set_query_weight(part)
-    return 1.0 / total if reduction == "mean" else 1.0
+    if reduction == "sum":
+        return 1.0, 0.0
+    factor = 1.0 / total if reduction == "mean" else 1.0
+    pairs = [count for backend in backends for count in backend.pairs]
+    plain = scaled is None and total < 2.0**53 and np.array_equal(mass, pairs)
+    return factor, roundings(4 if plain else n_items + len(mass) + 16)
 
 
 def effective_query_weight(mass: Array, reduction: str, query_weight: Array | None) -> Array | None:
