@@ -63,7 +63,7 @@ def test_certificate_of_kernels_that_hardly_tell_items_apart(
     value, gap = model.objective_ * gamma / 10.0, model.gap_ * gamma / 10.0
     assert value - gap <= limit + 50.0 * gamma
     assert value >= limit - 50.0 * gamma - gap
-    if dtype == "float64" and gamma >= 1e-9:
+    if dtype == "float64" and gamma >= 1e-6:
         assert model.status_ == "converged"
 
 

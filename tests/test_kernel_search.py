@@ -42,7 +42,7 @@ from ranksvm.training.problem import RankProblem
 CS = [0.5, 500.0, 20.0]
 GAMMAS = [0.3, 0.02]
 NAN = math.nan
-TIGHT = {"tol": 1e-10}
+TIGHT = {"tol": 1e-9}
 quiet = pytest.mark.filterwarnings("ignore:KernelRankSVMCV. the best:UserWarning")
 
 

@@ -259,8 +259,14 @@ def test_rounding_is_bounded(spread: float, weighted: bool) -> None:
             (SmoothedHinge(backend, 0.01), hinge),
         ):
             at = loss.at(scores)
-            assert abs(Fraction(at.stated) - truth) <= Fraction(at.rounding)
-            assert at.rounding <= 1e-10 * max(float(truth), spread**2 * n_pairs) / 0.01
+            bound = at.errors.stated + at.blurred(0.0)
+            assert abs(Fraction(at.stated) - truth) <= Fraction(bound)
+            assert bound <= 1e-10 * max(float(truth), spread**2 * n_pairs) / 0.01
+
+
+def tolerance(solver: str) -> float:
+    """As small as there is reason to ask; rounding of weighted sums lets smoothing go only so far."""
+    return 1e-6 if solver == "smoothed_newton" else 1e-7
 
 
 def kinds(preferences: Preferences, n: int, name: str) -> list[PairLoss]:
@@ -313,7 +319,7 @@ def test_a_sum_of_losses(name: str) -> None:
     scores, d = np.random.default_rng(1).normal(size=(2, n))
     parts, at = [loss.at(scores) for loss in (utilities, listed)], total.at(scores)
     assert total.capabilities == listed.capabilities
-    for field in ("value", "stated", "dual_linear", "dual_quadratic", "rounding"):
+    for field in ("value", "stated", "dual_linear", "dual_quadratic", "steepness"):
         assert getattr(at, field) == pytest.approx(sum(getattr(part, field) for part in parts))
     assert at.dual_scale == parts[0].dual_scale == parts[1].dual_scale
     np.testing.assert_allclose(at.grad, parts[0].grad + parts[1].grad)
@@ -391,7 +397,8 @@ def test_pairs_of_utilities_give_the_same_model(
     X = layout(data.X)
     weight = data.item_weight if weighted else None
     C = 10.0 if reduction == "mean" else 0.1
-    model = LinearRankSVM(C, loss=loss, solver=solver, reduction=reduction, tol=1e-7)
+    tol = tolerance(solver)
+    model = LinearRankSVM(C, loss=loss, solver=solver, reduction=reduction, tol=tol)
     fitted = model.fit(X, data.y, qid=data.qid, sample_weight=weight)
     listed = LinearRankSVM(**model.get_params())
     fit_list(listed, X, pairs_of(data.y, data.qid, weight))
@@ -448,10 +455,11 @@ def test_the_certificate_is_true(mixed: bool, loss: str, solver: str, tol: float
     data = Data(seed=3)
     options = {"y": data.y, "qid": data.qid} if mixed else {}
     model = LinearRankSVM(30.0, loss=loss, solver=solver)
-    best = fit_list(model.set_params(tol=1e-8), data.X, data.across, **options).objective_
+    near = tolerance(solver)
+    best = fit_list(model.set_params(tol=near), data.X, data.across, **options).objective_
     rough = fit_list(model.set_params(tol=tol), data.X, data.across, **options)
     assert rough.gap_ <= tol * rough.objective_
-    assert -1e-7 * best <= rough.objective_ - best <= rough.gap_
+    assert -near * best <= rough.objective_ - best <= rough.gap_
     slack = np.maximum(
         0.0,
         1.0 - data.X[data.across.better] @ rough.coef_ + data.X[data.across.worse] @ rough.coef_,
@@ -485,9 +493,10 @@ def together(data: Data, reduction: str) -> Preferences:
 def test_a_mix_is_the_sum_of_both(loss: str, solver: str, reduction: str) -> None:
     data = Data(seed=1)
     C = 0.1 if reduction == "sum" else 10.0
-    mixed = LinearRankSVM(C, loss=loss, solver=solver, reduction=reduction, tol=1e-7)
+    tol = tolerance(solver)
+    mixed = LinearRankSVM(C, loss=loss, solver=solver, reduction=reduction, tol=tol)
     fit_list(mixed, data.X, data.across, y=data.y, qid=data.qid, sample_weight=data.item_weight)
-    listed = LinearRankSVM(C, loss=loss, solver=solver, reduction="sum", tol=1e-7)
+    listed = LinearRankSVM(C, loss=loss, solver=solver, reduction="sum", tol=tol)
     fit_list(listed, data.X, together(data, reduction))
     check_same_model(mixed, listed, data.X)
 

@@ -360,6 +360,9 @@ NB_MODULE(_core, m) {
           },
           nb::arg("x").noconvert(), nb::arg("threads"));
 
+  m.def("depth_of_product", &depth_of_product, nb::arg("rows"), nb::arg("cols"),
+        nb::arg("elements"), nb::arg("longest"), nb::arg("dense"), nb::arg("transposed"),
+        "How often a term of an element of A x, or of A' x when transposed, is rounded at most.");
   bind_dense<double>(m);
   bind_dense<float>(m);
   bind_scatter<double>(m);

@@ -118,6 +118,16 @@ double sum_of_squares(const T* value, int64_t n, double scale) {
 
 }  // namespace
 
+int64_t depth_of_product(int64_t rows, int64_t cols, int64_t elements, int64_t longest, bool dense,
+                         bool transposed) {
+  constexpr int64_t kFew = 8;  // the product itself, and the sums of running sums
+  if (!transposed) return longest / (dense ? 8 : 4) + (dense ? 8 : 4) + kFew;
+  if (dense && cols > rows) return rows / 4 + 4 + kFew;
+  const int64_t pieces = std::min(pieces_adding(elements, cols), std::max<int64_t>(rows, 1));
+  if (!dense) return rows + pieces + kFew;  // pieces are cut by elements: one may have most rows
+  return rows / pieces / 4 + 4 + pieces + kFew;
+}
+
 template <class T>
 void rows_dot(const DenseRows<T>& a, const double* x, double* out, const Context& context) {
   const auto ends = cut_evenly(a.rows, pieces_apart(a.rows * a.cols, a.rows));

@@ -58,6 +58,11 @@ template <class T, class I>
 void scatter_diagonal(const SparseRows<T, I>& a, bool items_are_rows, const double* weight,
                       const Groups& groups, double* out, const Context& context);
 
+// How often a term of an element of A x, or of A' g when transposed, is rounded at most: known from
+// the order of the sums. `elements` are the stored ones, `longest` those of a row at most.
+int64_t depth_of_product(int64_t rows, int64_t cols, int64_t elements, int64_t longest, bool dense,
+                         bool transposed);
+
 // Squared norms of the rows, and of the columns, of scale * A.
 template <class T>
 void squares_of_rows(const DenseRows<T>& a, double scale, double* out, const Context& context);

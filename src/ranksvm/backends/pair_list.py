@@ -6,11 +6,13 @@ The pairs stand by item, so each statistic of an item is a sum over its own part
 Rounding.  A pair adds weight * (c_i - c_j) to the Laplacian products of both its items, and a term
 of such a sum goes through at most ``DEPTH`` roundings, since halves are added first.  With d_i the
 weight of all pairs of item i, the terms of all items add up to at most 2 sum d_i |c_i|; times |c_i|,
-as in a quadratic form, to at most 2 sum d_i c_i^2, because (|a| + |b|)^2 <= 2 a^2 + 2 b^2.
+as in a quadratic form, to at most 2 sum d_i c_i^2, because (|a| + |b|)^2 <= 2 a^2 + 2 b^2.  On a grid,
+and with weights that are whole numbers, all these sums are exact.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -29,6 +31,7 @@ __all__ = ["PairListBackend"]
 
 # 64 terms one after the other, halves of at most 2^40 pairs, and what comes before and after.
 DEPTH = 120
+MOST_ON_GRID = 2.0**30
 
 
 class PairListBackend:
@@ -51,6 +54,10 @@ class PairListBackend:
         self.pair_weights: Array = np.array([total])
         self._factor = 1.0
         self._weighted = weight is not None
+        # The most that an item has to do with: for a grid.
+        most = float(np.max(self._degree, initial=1.0))
+        self._whole = most < MOST_ON_GRID and (weight is None or bool((weight % 1.0 == 0.0).all()))
+        self._per_unit = 2.0 ** (math.frexp(4.0 * most)[1] - 50)
         self._threads = n_threads
         self._list = _core.PairList(
             np.ascontiguousarray(better, dtype=np.int64),
@@ -71,8 +78,8 @@ class PairListBackend:
         return self._factor * float(self.pair_weights[0])
 
     def at(self, scores: Array, *, on_grid: bool = False) -> PairListSnapshot:
-        del on_grid
-        return PairListSnapshot(self, np.ascontiguousarray(scores, dtype=np.float64))
+        scores = np.ascontiguousarray(scores, dtype=np.float64)
+        return PairListSnapshot(self, scores, on_grid=on_grid and self._whole)
 
     def _centred(self, scores: Array) -> Array:
         """Scores minus their mean over the group, each first divided: their sum might overflow."""
@@ -82,29 +89,46 @@ class PairListBackend:
             centred: Array = scores - middle[group]
         return centred
 
-    def _errors(self, centred: Array) -> PairErrors:
+    def _to_grid(self, centred: Array) -> tuple[Array, float]:
+        """Round scores so that sums over the pairs of an item are exact, and tell how far."""
+        largest = float(np.max(np.abs(centred), initial=0.0))
+        step = self._per_unit * 2.0 ** math.frexp(largest + 1.0)[1]
+        return np.rint(centred / step) * step, 0.5 * step + 4e-16 * largest
+
+    def _errors(self, centred: Array, moved: float) -> PairErrors:
         degree, factor = self._degree, self._factor
         with np.errstate(over="ignore"):  # the objective refuses what overflows
             linear = factor * dot(degree, np.abs(centred))
             square = factor * float(np.einsum("i,i,i->", degree, centred, centred))
-        counting = 2 * DEPTH if self._weighted else 4  # exact until the factor comes
+        # Exact until the factor comes.
+        counting = 0 if factor == 1.0 else 4
+        adding = counting
+        if self._weighted and not self._whole:
+            counting = 2 * DEPTH
+        if not moved:
+            adding = 2 * DEPTH
         return PairErrors(
             count=roundings(counting) * self.weight,
             imbalance=roundings(2 * counting) * self.weight,
             tilt=roundings(counting + 8) * linear,
-            product=roundings(2 * DEPTH) * linear,
-            square=roundings(2 * DEPTH) * square,
+            product=roundings(adding) * linear,
+            square=roundings(adding) * square,
             linear=linear,
             quadratic=2.0 * square,
+            moved=moved,
         )
 
 
 class PairListSnapshot:
     """See :class:`ranksvm.pairs.order.PairSnapshot`."""
 
-    def __init__(self, backend: PairListBackend, scores: Array) -> None:
+    def __init__(self, backend: PairListBackend, scores: Array, *, on_grid: bool) -> None:
         self._backend = backend
         self._scores = scores
+        self._moved = 0.0
+        if on_grid:
+            self._scores, self._moved = backend._to_grid(backend._centred(scores))
+            self.centred = self._scores
 
     @cached_property
     def centred(self) -> Array:
@@ -112,7 +136,7 @@ class PairListSnapshot:
 
     @cached_property
     def errors(self) -> PairErrors:
-        return self._backend._errors(self.centred)
+        return self._backend._errors(self.centred, self._moved)
 
     def plan(self, margin: float, *, products: bool) -> NativePlan:
         del products

@@ -87,14 +87,14 @@ class FeatureMap(MatrixMap):
 
     @property
     def score_rounding(self) -> float:
-        return super().score_rounding + roundings(0 if self._fold is None else self._fold.dim + 8)
+        own = super().score_rounding
+        return own if self._fold is None else own + self._fold.score_rounding
 
     def pullback_error(self, size: float, error: float) -> float:
-        if self._fold_norms is None:
+        if self._fold is None or self._fold_norms is None:
             return super().pullback_error(size, error)
-        return length(self._fold_norms) * super().pullback_error(
-            size, error + roundings(len(self._fold_norms) + self._shape[1] + 8) * size
-        )
+        folding = roundings(self._fold._depth(transposed=True))
+        return length(self._fold_norms) * super().pullback_error(size, error + folding * size)
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
         """Scatter of a sample of the items in the subspace."""

@@ -161,7 +161,7 @@ class MatrixMap:
 
     @property
     def score_rounding(self) -> float:
-        return roundings(self._longest_sum + 8)
+        return roundings(self._depth(transposed=not self._by_rows))
 
     def size(self, v: Array) -> float:
         return length(v)
@@ -171,7 +171,8 @@ class MatrixMap:
         return roundings(dot_depth(v.size)) * length(v) ** 2
 
     def pullback_error(self, size: float, error: float) -> float:
-        return self._longest_row * (error + roundings(self._shape[0] + 8) * size)
+        rounding = roundings(self._depth(transposed=self._by_rows))
+        return self._longest_row * (error + rounding * size)
 
     @cached_property
     def _longest_row(self) -> float:
@@ -192,11 +193,18 @@ class MatrixMap:
             squares = _core.sparse_squares(*self._parts, cols, scale, transposed, self._threads)
         return float(np.sqrt(np.max(squares, initial=0.0)))
 
+    def _depth(self, *, transposed: bool) -> int:
+        """How often a term of a product is rounded at most."""
+        rows, cols = self._shape if self._by_rows else self._shape[::-1]
+        dense = len(self._parts) == 1
+        elements = self._parts[0].size
+        return _core.depth_of_product(rows, cols, elements, self._fullest, dense, transposed)
+
     @cached_property
-    def _longest_sum(self) -> int:
-        """Terms of a score, at most."""
-        if len(self._parts) == 1 or not self._by_rows:
-            return self._shape[1]
+    def _fullest(self) -> int:
+        """Stored elements of a stored row, at most."""
+        if len(self._parts) == 1:
+            return int(self._parts[0].shape[1])
         return int(np.max(np.diff(self._parts[2]), initial=0))
 
     def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:

@@ -204,7 +204,7 @@ class SmoothedHinge:
     """The hinge with its corner rounded over a width ``mu`` in (0, 1).
 
     The gradient is a difference of nearly equal sums, divided by mu, so rounding errors matter.  On
-    a grid of scores there are none, if mu is a power of two: the nearest one is taken.
+    a grid of scores there are none, if mu is a power of two.
     """
 
     capabilities = frozenset({"hessian"})
@@ -213,7 +213,7 @@ class SmoothedHinge:
         if not 0.0 < mu < 1.0:
             raise ValueError(f"mu must lie in (0, 1), got {mu}")
         self._backend = backend
-        self._mu = 2.0 ** min(-1, round(math.log2(mu)))
+        self._mu = mu
 
     def at(self, scores: Array) -> LossEval:
         mu = self._mu
@@ -226,7 +226,8 @@ class SmoothedHinge:
         grad -= inner_grad
         grad *= 0.5 / mu
         off = snapshot.errors
-        exact = off.imbalance == 0.0 and off.product == 0.0
+        is_power = math.frexp(mu)[0] == 0.5
+        exact = is_power and off.imbalance == 0.0 and off.product == 0.0
         if not exact:
             _balance(grad, self._backend.groups)
 

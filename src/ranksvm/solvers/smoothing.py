@@ -5,11 +5,13 @@ whose evaluations certify the stated objective (see :class:`ranksvm.solvers.base
 the minimum of F_mu falls with the square of mu: only pairs within mu of the kink contribute, each
 about mu.  So a few reductions of mu suffice.  Each stage starts at the end of the one before, and
 is left as soon as its own part of the gap (distance from the minimum of F_mu) is small against the
-part that only a smaller mu can remove.
+part that only a smaller mu can remove.  Widths are powers of two, which objectives may divide by
+without rounding.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from ranksvm.solvers.base import (
@@ -65,7 +67,8 @@ class SmoothedNewton:
         idle = 0
         first = True
         while status is None:
-            smooth = objective.smoothed(mu)  # type: ignore[attr-defined]
+            width = 2.0 ** min(-1, round(math.log2(mu)))
+            smooth = objective.smoothed(width)  # type: ignore[attr-defined]
             stepper = Stepper(self.newton, smooth)
             evaluation = smooth.at(point)
             monitor.offer(point, evaluation.primal, evaluation.dual)
