@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ranksvm._checks import check_choice
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.estimators.base import check_finite_columns, fitting
+from ranksvm.estimators.base import check_finite_columns, check_items, fitting
 from ranksvm.maps.features import FeatureBasis, make_fourier, make_nystroem
 from ranksvm.maps.kernels import DTYPES, KERNELS, Kernel, is_sparse, resolve_gamma
 from ranksvm.maps.landmarks import Seed
@@ -66,7 +66,7 @@ class _KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _check_items(self, X: Any, *, reset: bool) -> Any:
         X = validate_data(
             self,
-            X,
+            check_items(X),
             reset=reset,
             accept_sparse="csr",
             accept_large_sparse=True,

@@ -21,7 +21,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ranksvm import _core
 from ranksvm._checks import check_item_weight
+from ranksvm._sparse import check_structure
 from ranksvm._threads import resolve_n_jobs
+from ranksvm._values import as_levels, exact_vector, finite_values, refuse_masked
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_frame, split_frame
@@ -37,6 +39,8 @@ __all__ = [
     "BaseRanker",
     "PairData",
     "TrainingData",
+    "check_items",
+    "check_labels",
     "check_utility",
     "fitting",
     "logged",
@@ -248,6 +252,7 @@ class BaseRanker(BaseEstimator):
 
     def _check_features(self, X: Any, *, reset: bool) -> Any:
         """X as float32 or float64, dense, CSR or CSC; all finite, in the layout it came in."""
+        X = check_items(X)
         if is_frame(X):
             names = None if reset else getattr(self, "feature_names_in_", None)
             if not reset:
@@ -307,6 +312,19 @@ def check_scores(scores: Array) -> Array:
     return scores
 
 
+def check_items(X: Any) -> Any:
+    """Refuse what scikit-learn's checks pass over, or would not survive.
+
+    Masked entries, which NumPy would take for values; sparse matrices whose arrays do not fit
+    together; complex numbers in sparse ones.
+    """
+    refuse_masked("X", X)
+    X = check_structure(X)
+    if sp.issparse(X) and X.dtype.kind == "c":
+        raise ValueError(f"X must hold real numbers; got a sparse matrix of dtype {X.dtype}")
+    return X
+
+
 def check_finite_columns(X: Any, names: Any) -> None:
     """Raise when X has NaN or infinite entries, and say in which columns and how many."""
     values = X.data if sp.issparse(X) else X
@@ -339,40 +357,32 @@ def check_finite_columns(X: Any, names: Any) -> None:
 
 
 def check_utility(y: Any, n_items: int) -> Array:
-    """Utilities as float64; one finite number an item."""
+    """Utilities as float64 in their exact order; one finite number an item."""
+    return as_levels(check_labels(y, n_items))
+
+
+def check_labels(y: Any, n_items: int) -> NDArray[Any]:
+    """Utilities in a type that holds their values: one finite number an item."""
     if y is None:
         raise ValueError(
             "This estimator requires y to be passed, but the target y is None: give one utility "
             "(relevance) per item."
         )
-    y = column_or_1d(y, warn=True)
-    if y.dtype.kind not in "biuf":
-        try:
-            if y.dtype.kind != "O" or any(isinstance(value, str | bytes) for value in y):
-                raise TypeError
-            y = y.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"y must be numeric, one utility per item; got values of type {y.dtype}. "
-                "Map labels to numbers first, larger is better."
-            ) from None
-    if len(y) != n_items:
+    remedy = "Give one utility per item; map labels to numbers first, larger is better."
+    labels = column_or_1d(exact_vector("y", y, remedy), warn=True)
+    if len(labels) != n_items:
         raise ValueError(
-            f"X and y have inconsistent numbers of samples: X has {n_items} rows, y has {len(y)} "
-            "values; every item needs one utility"
+            f"X and y have inconsistent numbers of samples: X has {n_items} rows, y has "
+            f"{len(labels)} values; every item needs one utility"
         )
-    if y.dtype.kind in "iu" and len(y) and max(abs(int(y.min())), abs(int(y.max()))) > 2**53:
-        # Only their order matters, and float64 would make neighbours equal.
-        y = np.unique(y, return_inverse=True)[1]
-    utility: Array = np.ascontiguousarray(y, dtype=np.float64)
-    finite = np.isfinite(utility)
+    finite = finite_values(labels)
     if not finite.all():
         row = int(np.argmin(finite))
         raise ValueError(
             f"y contains NaN or infinity in {int((~finite).sum())} of {n_items} rows, first in row "
             f"{row}: drop these items or give them a finite utility"
         )
-    return utility
+    return np.asarray(labels)
 
 
 @contextmanager

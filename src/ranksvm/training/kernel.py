@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._checks import check_choice, check_positive, check_seed
+from ranksvm._checks import check_choice, check_positive, check_seed, finite_number, shown
 from ranksvm._memory import parse_memory, told
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
@@ -69,11 +68,11 @@ class KernelSettings(Settings):
         check_gamma(self.gamma)
         check_positive("degree", self.degree, integer=True)
         if self.degree > MOST_DEGREE:
-            raise ValueError(f"degree must be at most {MOST_DEGREE}; got {self.degree!r}")
+            raise ValueError(f"degree must be at most {MOST_DEGREE}; got {shown(self.degree)}")
         check_seed("random_state", self.random_state)
         check_positive("n_components", self.n_components, integer=True)
-        if not isinstance(self.coef0, Real) or not np.isfinite(float(self.coef0)):
-            raise ValueError(f"coef0 must be a finite number; got {self.coef0!r}")
+        if finite_number(self.coef0) is None:
+            raise ValueError(f"coef0 must be a finite number; got {shown(self.coef0)}")
         if self.approximation is not None:
             check_choice("approximation", self.approximation, APPROXIMATIONS)
         check_choice("landmarks", self.landmarks, LANDMARKS)
