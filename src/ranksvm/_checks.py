@@ -110,9 +110,7 @@ def as_weights(name: str, weight: Any) -> Array:
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must be numbers: {error}") from None
     if given.ndim != 1:
-        raise ValueError(
-            f"{name} must be one-dimensional; got an array of {given.ndim} dimensions"
-        )
+        raise ValueError(f"{name} must be one-dimensional; got an array of {given.ndim} dimensions")
     return weights
 
 

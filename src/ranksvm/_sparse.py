@@ -111,7 +111,7 @@ def _list_trouble(X: Any) -> str | None:
     for row, (columns, values) in enumerate(zip(X.rows, X.data, strict=True)):
         if len(columns) != len(values):
             return f"row {row} has {len(columns)} columns and {len(values)} values"
-        if columns and not (0 <= min(columns) and max(columns) < X.shape[1]):
+        if columns and not (min(columns) >= 0 and max(columns) < X.shape[1]):
             return f"row {row} has columns from {min(columns)} to {max(columns)}"
     return None
 

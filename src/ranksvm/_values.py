@@ -40,7 +40,7 @@ def refuse_masked(name: str, values: Any) -> None:
     """Raise when entries of a NumPy masked array, or of a list of such, are masked."""
     if isinstance(values, list | tuple):
         parts = [part for part in values if isinstance(part, np.ma.MaskedArray)]
-        n_masked = sum(int(np.ma.count_masked(part)) for part in parts)
+        n_masked = int(sum(np.ma.getmaskarray(part).sum() for part in parts))
         place = ""
     elif isinstance(values, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(values)
@@ -93,7 +93,7 @@ def exact_vector(name: str, values: Any, remedy: str = "") -> NDArray[Any]:
 def finite_values(array: NDArray[Any]) -> NDArray[np.bool_]:
     """By value of an exact vector: whether it is neither NaN nor infinite."""
     if array.dtype.kind == "f":
-        return np.isfinite(array)
+        return np.asarray(np.isfinite(array))
     if array.dtype.kind != "O":
         return np.ones(array.shape, dtype=np.bool_)
     finite = (not isinstance(value, float) or math.isfinite(value) for value in array.flat)
@@ -197,7 +197,7 @@ def _exact_number(value: Any) -> Any:
     if isinstance(value, Decimal):
         return value if value.is_finite() else float(value)
     if isinstance(value, Rational) and not isinstance(value, Integral):
-        return Fraction(value.numerator, value.denominator)
+        return Fraction(int(value.numerator), int(value.denominator))
     if isinstance(value, np.floating):  # no float of Python's: of another length
         return Fraction(*value.as_integer_ratio()) if np.isfinite(value) else float(value)
     for convert in (operator.index, float):

@@ -322,4 +322,6 @@ def _other_types(columns: Mapping[str, NDArray[Any]], items: Items) -> str:
 
 
 def _types(values: Any) -> set[str]:
-    return {type(value).__name__ for value in _as_array("items", values).tolist() if value is not None}
+    return {
+        type(value).__name__ for value in _as_array("items", values).tolist() if value is not None
+    }

@@ -23,7 +23,7 @@ from ranksvm import _core
 from ranksvm._checks import check_item_weight
 from ranksvm._sparse import check_structure
 from ranksvm._threads import resolve_n_jobs
-from ranksvm._values import as_levels, exact_vector, finite_values, refuse_masked
+from ranksvm._values import as_levels, exact_vector, finite_values, is_exact, refuse_masked
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_frame, split_frame
@@ -54,7 +54,11 @@ FEATURE_FACTS = ("n_features_in_", "feature_names_in_", "_frame_columns")
 
 
 class TrainingData(NamedTuple):
-    """What a fit was given, checked: see ``LinearRankSVM.fit``; ``qid`` as it came."""
+    """What a fit was given, checked: see ``LinearRankSVM.fit``; ``qid`` as it came.
+
+    ``labels`` are the values of y, of which ``utility`` has the order: the same array, unless
+    float64 does not hold them.
+    """
 
     X: Any
     utility: Array
@@ -62,6 +66,7 @@ class TrainingData(NamedTuple):
     qid: Any
     item_weight: Array | None
     query_weight: Array | None
+    labels: NDArray[Any]
 
     @property
     def preferences(self) -> None:
@@ -230,7 +235,7 @@ class BaseRanker(BaseEstimator):
         )
         X = self._check_features(X, reset=True)
         n_items = X.shape[0]
-        utility = check_utility(y, n_items)
+        utility, labels = check_labels(y, n_items)
         groups = QueryGroups.from_qid(qid, n_items, name=name)
         return TrainingData(
             X,
@@ -239,6 +244,7 @@ class BaseRanker(BaseEstimator):
             qid,
             check_item_weight(sample_weight, n_items),
             check_query_weight(query_weight, groups),
+            labels,
         )
 
     def _take_columns(
@@ -358,11 +364,11 @@ def check_finite_columns(X: Any, names: Any) -> None:
 
 def check_utility(y: Any, n_items: int) -> Array:
     """Utilities as float64 in their exact order; one finite number an item."""
-    return as_levels(check_labels(y, n_items))
+    return check_labels(y, n_items)[0]
 
 
-def check_labels(y: Any, n_items: int) -> NDArray[Any]:
-    """Utilities in a type that holds their values: one finite number an item."""
+def check_labels(y: Any, n_items: int) -> tuple[Array, NDArray[Any]]:
+    """Utilities, and labels with the values of y; the same array if float64 holds these."""
     if y is None:
         raise ValueError(
             "This estimator requires y to be passed, but the target y is None: give one utility "
@@ -382,7 +388,8 @@ def check_labels(y: Any, n_items: int) -> NDArray[Any]:
             f"y contains NaN or infinity in {int((~finite).sum())} of {n_items} rows, first in row "
             f"{row}: drop these items or give them a finite utility"
         )
-    return np.asarray(labels)
+    utility = as_levels(labels)
+    return utility, utility if is_exact(labels) else labels
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.frames import split_frame
 from ranksvm.data.queries import QueryGroups
-from ranksvm.estimators.base import TrainingData, check_utility, plain_params, seed_of
+from ranksvm.estimators.base import TrainingData, check_labels, plain_params, seed_of
 from ranksvm.estimators.certified import CertifiedRanker
 from ranksvm.estimators.feature_weights import FeatureWeightRanker
 from ranksvm.maps.matrix import MatrixMap
@@ -225,13 +225,13 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
         X, y, qid = (*eval_set, None)[:3]
         X, columns = split_frame(X, y=y, qid=qid)
         X = self._check_features(X, reset=False)
-        utility = check_utility(columns["y"], X.shape[0])
+        utility, labels = check_labels(columns["y"], X.shape[0])
         ids = columns["qid"]
         groups = QueryGroups.from_qid(ids, X.shape[0])
         threads = resolve_n_jobs(self.n_jobs)
         score_map = MatrixMap(X, n_threads=threads)
         if metric is not None:
-            return lambda weights: metric(utility, score_map.scores(weights), ids)
+            return lambda weights: metric(labels, score_map.scores(weights), ids)
         backend = NativeBackend(PairOrder(utility, groups), n_threads=threads)
         return lambda weights: pairwise_accuracy(backend, groups, score_map.scores(weights))
 

@@ -224,6 +224,7 @@ def search_grid(
     conventions: str = "standard",
     item_weight: Array | None = None,
     query_weight: Array | None = None,
+    labels: NDArray[Any] | None = None,
     n_threads: int = 1,
     progress: Progress | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -243,7 +244,7 @@ def search_grid(
     gammas : sequence of float or None
         Positive and different; None is :func:`default_gammas`.  A kernel without gamma takes None,
         and the grid has one row, 1.0.
-    folds, validation, metric, conventions, item_weight, query_weight, progress
+    folds, validation, metric, conventions, item_weight, query_weight, labels, progress
         As for :func:`ranksvm.model_selection.search_path`; cells that are taken over from a
         checkpoint count as done.
     n_threads : int
@@ -267,7 +268,7 @@ def search_grid(
         validation = validation._replace(X=validation.X.tocsr())
     C_grid = check_grid("C", Cs)
     gamma_grid = _check_gammas(gammas, settings, X, item_weight)
-    items = TrainingSet(X, utility, groups, settings, item_weight, query_weight)
+    items = TrainingSet(X, utility, groups, settings, item_weight, query_weight, labels)
     splits = make_splits(items, folds, validation, metric, conventions)
     random_state = settings.random_state
     if random_state is None and settings.approximation is not None:

@@ -274,6 +274,7 @@ def search_path(
     conventions: str = "standard",
     item_weight: Array | None = None,
     query_weight: Array | None = None,
+    labels: NDArray[Any] | None = None,
     n_threads: int = 1,
     progress: Progress | None = None,
 ) -> PathSearch:
@@ -298,6 +299,8 @@ def search_path(
         For the fits; the metric counts every item the same.
     query_weight : ndarray of shape (n_queries,) or None
         Likewise.
+    labels : ndarray of shape (n_items,) or None
+        What the metric looks at, if float64 does not hold the values; None: the utilities.
     n_threads : int
         In all: as many splits at a time, and what is left over inside them; all of them inside
         the fits of kernel models.
@@ -314,7 +317,7 @@ def search_path(
         If a split cannot be used; the message says which one.
     """
     grid = check_Cs(Cs)
-    items = TrainingSet(X, utility, groups, settings, item_weight, query_weight)
+    items = TrainingSet(X, utility, groups, settings, item_weight, query_weight, labels)
     splits = make_splits(items, folds, validation, metric, conventions)
     task = SplitTask(items, grid, metric, conventions)
     tally = Tally(len(splits) * grid.size, progress)

@@ -22,7 +22,7 @@ from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.data.frames import split_frame
 from ranksvm.data.queries import QueryGroups
-from ranksvm.estimators.base import FEATURE_FACTS, BaseRanker, TrainingData, check_utility
+from ranksvm.estimators.base import FEATURE_FACTS, BaseRanker, TrainingData, check_labels
 from ranksvm.estimators.certified import CertifiedRanker
 from ranksvm.model_selection.progress import shown
 from ranksvm.model_selection.search import HeldOut, Progress, Search, default_Cs
@@ -140,6 +140,7 @@ class SearchCV(BaseRanker):
                 metric=self.metric,
                 conventions=self.conventions,
                 progress=tell,
+                labels=data.labels,
                 **weights,
             )
         model, short = None, list(search.shortfalls)
@@ -237,9 +238,9 @@ class SearchCV(BaseRanker):
             raise ValueError(
                 "the training set and the validation set must both have query ids, or neither"
             )
-        utility = check_utility(values["y"], X.shape[0])
+        _, labels = check_labels(values["y"], X.shape[0])
         groups = QueryGroups.from_qid(values["qid"], X.shape[0], name="qid of validation")
-        return HeldOut(X, utility, None if values["qid"] is None else groups.index)
+        return HeldOut(X, labels, None if values["qid"] is None else groups.index)
 
     def _keep(self, search: Any, model: Any) -> None:
         self.C_ = search.best_C
