@@ -457,7 +457,7 @@ def test_scores_that_overflow_have_no_order(method: str) -> None:
     model.coef_ = np.full(4, 1e200)
     items = np.array([[1.0], [3.0], [2.0]]) * np.full((3, 4), 1e200)
     with pytest.raises((ValueError, OverflowError), match=r"overflow|infinit|too large"):
-        model.rank(items) if method == "rank" else model.score(items, [0, 2, 1])
+        model.rank(items) if method == "rank" else model.score(items, [0, 2, 1], [0] * 3)
 
 
 # --- Size ----------------------------------------------------------------------------------------

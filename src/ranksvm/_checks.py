@@ -40,7 +40,11 @@ def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
         number = finite_number(value)
         fine = number is not None and number > 0.0
     if not fine:
-        what = "a positive integer" if integer else "a positive finite number"
+        what = "a positive finite number"
+        if integer:
+            what = "a positive integer"
+            if isinstance(value, Integral) and value > _LARGEST_INTEGER:
+                what += " below 2^63"
         raise ValueError(f"{name} must be {what}; got {shown(value)}")
 
 

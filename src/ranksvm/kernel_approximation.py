@@ -101,7 +101,7 @@ class Nystroem(_KernelFeatures):
     coef0 : float, default=1.0
         Of "poly" and "sigmoid".
     n_components : int, default=500
-        Landmarks, at most the number of items.
+        Landmarks.  If there are fewer items, all of them are landmarks, with a warning.
     landmarks : {"uniform", "kmeans", "leverage"}, default="uniform"
         Items drawn at random, centroids, or items drawn by their leverage; see
         :mod:`ranksvm.maps.landmarks`.
@@ -113,9 +113,9 @@ class Nystroem(_KernelFeatures):
 
     Attributes
     ----------
-    components_ : ndarray or CSR of shape (n_components, n_features)
-        The landmarks.
-    normalization_ : ndarray of shape (n_components, n_features_out)
+    components_ : ndarray or CSR of shape (n_landmarks, n_features)
+        The landmarks, ``n_components`` or as many as there are items.
+    normalization_ : ndarray of shape (n_landmarks, n_features_out)
         Features are kernel values at the landmarks times this matrix.  There are fewer features
         than landmarks when some of these tell nothing new.
     gamma_ : float

@@ -75,7 +75,10 @@ def read_tables(
         return [None if document in (None, "") else str(document) for document in ids]
 
     names = tuple(map(str, features.column_names))
-    return Items(X, y, qid, None, documents, names, source, others=tuple(named.values()))
+    return Items(
+        X, y, qid, None, documents, names, source,
+        others=tuple(named.values()), qid_column=None if qid is None else named["qid"],
+    )  # fmt: skip
 
 
 def _special_columns(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, NamedTuple
@@ -37,6 +38,7 @@ from ranksvm.training import check_query_weight
 __all__ = [
     "FEATURE_FACTS",
     "BaseRanker",
+    "MissingQidWarning",
     "PairData",
     "TrainingData",
     "check_items",
@@ -50,7 +52,14 @@ __all__ = [
 
 
 # What fit notes of X before there is a model.
-FEATURE_FACTS = ("n_features_in_", "feature_names_in_", "_frame_columns")
+FEATURE_FACTS = ("n_features_in_", "feature_names_in_", "_frame_columns", "_qid_column")
+
+
+class MissingQidWarning(UserWarning):
+    """A model that was fitted on several queries is scored without their ids.
+
+    Then items of different queries are compared with each other, which the model has not learnt.
+    """
 
 
 class TrainingData(NamedTuple):
@@ -94,8 +103,9 @@ class BaseRanker(BaseEstimator):
     n_jobs: int | None
     predict: Callable[[Any], Array]
     _record: Callable[[], ModelRecord]  # what is saved
-    # Columns of the training frame that are no features.
+    # Columns of the training frame that are no features, and the one of these with the query ids.
     _frame_columns: frozenset[str] = frozenset()
+    _qid_column: str | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -110,14 +120,15 @@ class BaseRanker(BaseEstimator):
         ----------
         X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
         qid : array-like of shape (n_items,), str or None
-            Query of each item, or the column of X that holds it; None ranks all items together.
+            Query of each item, or the column of X that holds it.  None: the column that ``fit``
+            was told of, if X is a frame that has it; else all items are ranked together.
 
         Returns
         -------
         ndarray of int64, shape (n_items,)
             1 for the item with the highest score; equal scores keep the order of their rows.
         """
-        X, columns = split_frame(X, qid=qid)
+        X, columns = split_frame(X, qid=self._known_qid(X, qid))
         scores = check_scores(self.predict(X))
         groups = QueryGroups.from_qid(columns["qid"], len(scores))
         threads = resolve_n_jobs(self.n_jobs)
@@ -142,6 +153,10 @@ class BaseRanker(BaseEstimator):
         y : array-like of shape (n_items,)
             Utilities.
         qid : array-like of shape (n_items,) or None
+            Query of each item.  None: the column that ``fit`` was told of, if X is a frame that
+            has it; else one global ranking, and a :class:`MissingQidWarning` if the model was
+            fitted on several queries.  The same id for all items, such as ``qid=[0] * len(y)``,
+            says that one global ranking is meant, without a warning.
         sample_weight : array-like of shape (n_items,) or None
             A pair weighs the product of the weights of its items.
 
@@ -154,6 +169,18 @@ class BaseRanker(BaseEstimator):
             comparable pair are left out.
         """
         check_is_fitted(self)
+        qid = self._known_qid(X, qid)
+        n_queries = self._n_queries()
+        if qid is None and n_queries > 1:
+            warnings.warn(
+                f"{type(self).__name__} was fitted on {n_queries} queries, and score got no qid: "
+                "it compares items of different queries with each other. Pass qid=; if all items "
+                "are one ranking, qid=[0] * len(y). In scikit-learn's model selection use "
+                "scoring=ranksvm.metrics.ranking_scorer(...), cv=QueryKFold() and "
+                "set_config(enable_metadata_routing=True).",
+                MissingQidWarning,
+                stacklevel=2,
+            )
         X, columns = split_frame(X, y=y, qid=qid, sample_weight=sample_weight)
         scores = check_scores(self.predict(X))
         utility = check_utility(columns["y"], len(scores))
@@ -214,7 +241,22 @@ class BaseRanker(BaseEstimator):
 
     def _frame_facts(self) -> dict[str, Any]:
         """Return which columns of a frame are no features, as the file of a model tells it."""
-        return {"frame_columns": sorted(self._frame_columns)} if self._frame_columns else {}
+        facts: dict[str, Any] = {}
+        if self._frame_columns:
+            facts["frame_columns"] = sorted(self._frame_columns)
+        if self._qid_column is not None:
+            facts["qid_column"] = self._qid_column
+        return facts
+
+    def _n_queries(self) -> int:
+        """How many queries the model was fitted on; 1 if nobody knows."""
+        return int(getattr(self, "_facts", {}).get("n_queries", 1))
+
+    def _known_qid(self, X: Any, qid: Any) -> Any:
+        """Return qid, or the column of the frame X that held the ids in ``fit``."""
+        if qid is not None or self._qid_column is None or not is_frame(X):
+            return qid
+        return self._qid_column if self._qid_column in frame_columns(X) else None
 
     def _feature_names(self) -> tuple[str, ...] | None:
         names = getattr(self, "feature_names_in_", None)
@@ -254,6 +296,7 @@ class BaseRanker(BaseEstimator):
         arguments = {"y": y, qid_name: qid, "sample_weight": sample_weight}
         X, values = split_frame(X, **arguments)
         self._frame_columns = frozenset(v for v in arguments.values() if isinstance(v, str))
+        self._qid_column = qid if isinstance(qid, str) else None
         return X, values["y"], values[qid_name], values["sample_weight"]
 
     def _check_features(self, X: Any, *, reset: bool) -> Any:

@@ -27,6 +27,7 @@ from ranksvm.data.queries import QueryGroups
 from ranksvm.estimators.base import TrainingData, check_labels, plain_params, seed_of
 from ranksvm.estimators.certified import CertifiedRanker
 from ranksvm.estimators.feature_weights import FeatureWeightRanker
+from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.model_io import ModelRecord
 from ranksvm.pairs.accuracy import pairwise_accuracy
@@ -173,6 +174,7 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
         eval_set: Sequence[Any] | None = None,
         eval_metric: EvalMetric | None = None,
         callback: Callable[[FactorRow, Array], Any] | None = None,
+        **unknown: Any,
     ) -> Self:
         """Learn to rank the items of every query by their utility.
 
@@ -195,6 +197,7 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
         -------
         self
         """
+        refuse_unknown(self, self.fit, unknown)
         with self._fitting():
             settings = self._settings()
             data = self._check_training(X, y, qid, group, sample_weight, query_weight)

@@ -33,6 +33,7 @@ from ranksvm.model_selection.search import (
     Tally,
     best_places,
     check_choice_left,
+    check_count,
     edge_of,
     unscored_texts,
 )
@@ -81,10 +82,7 @@ def default_gammas(X: Any, n: int = N_GAMMAS, item_weight: Array | None = None) 
     -------
     ndarray of shape (n,), ascending by factors of 4
     """
-    if n < 1:
-        raise ValueError(
-            f"gammas must be a sequence, or how many values to try (at least 1); got {n}"
-        )
+    check_count("gammas", n)
     powers = np.arange(n, dtype=np.float64) - 0.5 * (n - 1)
     return np.asarray(resolve_gamma("scale", X, item_weight) * FACTOR**powers, dtype=np.float64)
 

@@ -24,6 +24,7 @@ from ranksvm.data.frames import split_frame
 from ranksvm.data.queries import QueryGroups
 from ranksvm.estimators.base import FEATURE_FACTS, BaseRanker, TrainingData, check_labels
 from ranksvm.estimators.certified import CertifiedRanker
+from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.model_selection.progress import shown
 from ranksvm.model_selection.search import HeldOut, Progress, Search, default_Cs
 from ranksvm.model_selection.splitters import QueryKFold, item_folds
@@ -87,6 +88,7 @@ class SearchCV(BaseRanker):
         query_weight: Any = None,
         validation: tuple[Any, ...] | None = None,
         progress: Progress | None = None,
+        **unknown: Any,
     ) -> Self:
         """Choose the parameters, then learn with them.
 
@@ -105,6 +107,7 @@ class SearchCV(BaseRanker):
         -------
         self
         """
+        refuse_unknown(self, self.fit, unknown)
         with self._fitting():
             settings = self._unfitted()._settings()
             data = self._check_training(X, y, qid, group, sample_weight, query_weight)
@@ -194,6 +197,9 @@ class SearchCV(BaseRanker):
         """
         scores: Array = self._model().predict(X)
         return scores
+
+    def _n_queries(self) -> int:
+        return int(self._model()._n_queries())
 
     def _model(self) -> Any:
         check_is_fitted(self)

@@ -21,6 +21,9 @@ __all__ = [
     "total_pair_weight",
 ]
 
+# The weight of all pairs together: less than this has lost digits, and no inverse.
+SMALLEST_WEIGHT = 1e-280
+
 
 def reduce_weights(
     backends: Sequence[PairBackend], reduction: str, query_weight: Array | None, n_items: int
@@ -49,7 +52,7 @@ def reduce_weights(
             "the pair weights are too large for float64: a pair weighs query_weight times the "
             "sample_weight of both items, or what a list of pairs says. Scale the weights down."
         )
-    if not total > 0.0:
+    if not total > SMALLEST_WEIGHT:
         raise _no_pairs(sum(sum(backend.pairs) for backend in backends), n_items, len(mass))
     scaled = effective_query_weight(mass, reduction, weight)
     if scaled is not None:
@@ -95,7 +98,9 @@ def _no_pairs(n_pairs: int, n_items: int, n_queries: int) -> ValueError:
     why = (
         "every query has only one distinct utility in y"
         if n_pairs == 0
-        else f"all {n_pairs} comparable pairs have weight zero"
+        else f"all {n_pairs} comparable pairs have weight zero, or so little that float64 "
+        "rounds it to zero (a pair weighs the product of the sample_weight of both items and the "
+        "query_weight; scale the weights up)"
     )
     return ValueError(
         f"no comparable pair to learn from (n_samples={n_items}, queries={n_queries}): {why}. "
