@@ -25,8 +25,10 @@ from ranksvm.maps.kernels import Kernel
 from ranksvm.maps.landmarks import LANDMARKS
 
 
+@pytest.mark.filterwarnings("ignore:n_components=500 is larger")
 @parametrize_with_checks(
     [
+        Nystroem(),
         Nystroem(n_components=5),
         Nystroem("laplacian", n_components=5, landmarks="kmeans", dtype="float32"),
         Nystroem("poly", n_components=5, landmarks="leverage", gamma="auto", n_jobs=2),

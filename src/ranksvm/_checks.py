@@ -43,7 +43,7 @@ def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
         what = "a positive finite number"
         if integer:
             what = "a positive integer"
-            if isinstance(value, Integral) and value > _LARGEST_INTEGER:
+            if isinstance(value, Integral) and int(value) > _LARGEST_INTEGER:
                 what += " below 2^63"
         raise ValueError(f"{name} must be {what}; got {shown(value)}")
 

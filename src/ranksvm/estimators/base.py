@@ -175,9 +175,9 @@ class BaseRanker(BaseEstimator):
             warnings.warn(
                 f"{type(self).__name__} was fitted on {n_queries} queries, and score got no qid: "
                 "it compares items of different queries with each other. Pass qid=; if all items "
-                "are one ranking, qid=[0] * len(y). In scikit-learn's model selection use "
-                "scoring=ranksvm.metrics.ranking_scorer(...), cv=QueryKFold() and "
-                "set_config(enable_metadata_routing=True).",
+                "are one ranking, qid=[0] * len(y). Pipelines and searches of scikit-learn hand "
+                "qid on only after sklearn.set_config(enable_metadata_routing=True), and a search "
+                "needs cv=ranksvm.model_selection.QueryKFold() to keep queries whole.",
                 MissingQidWarning,
                 stacklevel=2,
             )
