@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 from ranksvm import LinearRankSVM
-from ranksvm.estimators.base import check_finite_columns
+from ranksvm.estimators.checks import check_finite_columns
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 4))

@@ -259,7 +259,12 @@ def test_arguments_of_other_libraries_are_named(model: Any, name: str, says: str
         clone(model).fit(X, Y, QID, **{name: None})
 
 
-def test_arguments_of_fit_pairs_are_named() -> None:
+def test_arguments_of_other_methods_are_named() -> None:
+    model = LinearRankSVM().fit(X, Y, QID)
+    with pytest.raises(TypeError, match=r"^LinearRankSVM\.score\(\) has no .* 'group'.*called qid"):
+        model.score(X, Y, group=QID)
+    with pytest.raises(TypeError, match=r"^LinearRankSVM\.rank\(\) has no .* 'group'.*called qid"):
+        model.rank(X, group=QID)
     with pytest.raises(TypeError, match=r"^LinearRankSVM\.fit_pairs\(\) has no parameter 'eval_se"):
         LinearRankSVM().fit_pairs(X, [0], [1], eval_set=[(X, Y)])
 

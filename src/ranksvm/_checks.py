@@ -13,6 +13,7 @@ from ranksvm._values import refuse_masked
 from ranksvm._vectors import Array
 
 __all__ = [
+    "SMALLEST_PAIR_WEIGHT",
     "as_weights",
     "check_choice",
     "check_item_weight",
@@ -27,8 +28,8 @@ __all__ = [
 # Of a value in an error message: characters, at most.
 _MOST_SHOWN = 60
 _LARGEST_INTEGER = 2**63 - 1
-# Products of two weights below this have lost digits, or are zero.
-_SMALLEST_PRODUCT = 1e-280
+# Weights of pairs, which are products, have lost digits below this, or are zero.
+SMALLEST_PAIR_WEIGHT = 1e-280
 
 
 def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
@@ -94,7 +95,7 @@ def check_item_weight(weight: Any, n_items: int) -> Array | None:
         )
     check_weights("sample_weight", weights, "row")
     largest = float(weights.max(initial=0.0))
-    if largest * largest < _SMALLEST_PRODUCT:
+    if largest * largest < SMALLEST_PAIR_WEIGHT:
         raise ValueError(
             f"sample_weight is too small: the largest is {largest:g}, a pair weighs the product of "
             "the weights of its two items, and float64 rounds that to zero. Scale the weights up: "

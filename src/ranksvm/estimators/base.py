@@ -1,7 +1,7 @@
-"""What all rankers share: checking of the input, weights, ranks, score.
+"""What all rankers share: checking of what they are given, ranks, score, save.
 
-Everything a user can get wrong is caught here, before any work is done, with an error that says
-what was wrong, what was got and what to do.
+Everything a user can get wrong is caught here (by :mod:`ranksvm.estimators.checks`), before any
+work is done, with an error that says what was wrong, what was got and what to do.
 """
 
 from __future__ import annotations
@@ -14,22 +14,27 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ranksvm import _core
 from ranksvm._checks import check_item_weight
-from ranksvm._sparse import check_structure
 from ranksvm._threads import resolve_n_jobs
-from ranksvm._values import as_levels, exact_vector, finite_values, is_exact, refuse_masked
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_frame, split_frame
 from ranksvm.data.preferences import Preferences, check_preferences
 from ranksvm.data.queries import QueryGroups
+from ranksvm.estimators.checks import (
+    check_finite_columns,
+    check_items,
+    check_labels,
+    check_scores,
+    check_utility,
+)
+from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.model_io import ModelRecord, write_model
 from ranksvm.pairs.accuracy import pairwise_accuracy, preference_accuracy
 from ranksvm.pairs.order import PairOrder
@@ -41,9 +46,6 @@ __all__ = [
     "MissingQidWarning",
     "PairData",
     "TrainingData",
-    "check_items",
-    "check_labels",
-    "check_utility",
     "fitting",
     "logged",
     "plain_params",
@@ -113,7 +115,7 @@ class BaseRanker(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def rank(self, X: Any, qid: ArrayLike | None = None) -> NDArray[np.int64]:
+    def rank(self, X: Any, qid: ArrayLike | None = None, **unknown: Any) -> NDArray[np.int64]:
         """Position of every item inside its query.
 
         Parameters
@@ -128,6 +130,7 @@ class BaseRanker(BaseEstimator):
         ndarray of int64, shape (n_items,)
             1 for the item with the highest score; equal scores keep the order of their rows.
         """
+        refuse_unknown(self, self.rank, unknown)
         X, columns = split_frame(X, qid=self._known_qid(X, qid))
         scores = check_scores(self.predict(X))
         groups = QueryGroups.from_qid(columns["qid"], len(scores))
@@ -144,6 +147,7 @@ class BaseRanker(BaseEstimator):
         y: ArrayLike,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        **unknown: Any,
     ) -> float:
         """Pairwise accuracy, averaged over queries.
 
@@ -168,6 +172,7 @@ class BaseRanker(BaseEstimator):
             Share of the comparable pairs in the right order, ties counted half; queries without a
             comparable pair are left out.
         """
+        refuse_unknown(self, self.score, unknown)
         check_is_fitted(self)
         qid = self._known_qid(X, qid)
         n_queries = self._n_queries()
@@ -348,91 +353,6 @@ def seed_of(random_state: Any) -> int | None:
     if random_state is None or isinstance(random_state, int | np.integer):
         return None if random_state is None else int(random_state)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-
-
-def check_scores(scores: Array) -> Array:
-    """Refuse scores that overflowed: they have no order."""
-    infinite = int(np.sum(~np.isfinite(scores)))
-    if infinite:
-        raise OverflowError(
-            f"{infinite} of {len(scores)} scores overflow float64 and cannot be ranked. Scale the "
-            "features down."
-        )
-    return scores
-
-
-def check_items(X: Any) -> Any:
-    """Refuse what scikit-learn's checks pass over, or would not survive.
-
-    Masked entries, which NumPy would take for values; sparse matrices whose arrays do not fit
-    together; complex numbers in sparse ones.
-    """
-    refuse_masked("X", X)
-    X = check_structure(X)
-    if sp.issparse(X) and X.dtype.kind == "c":
-        raise ValueError(f"X must hold real numbers; got a sparse matrix of dtype {X.dtype}")
-    return X
-
-
-def check_finite_columns(X: Any, names: Any) -> None:
-    """Raise when X has NaN or infinite entries, and say in which columns and how many."""
-    values = X.data if sp.issparse(X) else X
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)):  # no temporary array on the usual path
-            return
-    bad: dict[int, tuple[int, int]] = {}
-    columns = X.tocsc() if sp.issparse(X) else X
-    for j in range(X.shape[1]):
-        column = (
-            columns.data[columns.indptr[j] : columns.indptr[j + 1]]
-            if sp.issparse(X)
-            else columns[:, j]
-        )
-        missing, infinite = int(np.isnan(column).sum()), int(np.isinf(column).sum())
-        if missing or infinite:
-            bad[j] = (missing, infinite)
-    if not bad:
-        return  # finite entries whose sum overflows
-    shown = []
-    for j, (missing, infinite) in list(bad.items())[:5]:
-        name = f"{j}" if names is None else f"{j} ({names[j]!r})"
-        what = [f"{missing} NaN"] * bool(missing) + [f"{infinite} infinity"] * bool(infinite)
-        shown.append(f"column {name}: {' and '.join(what)}")
-    more = f", and {len(bad) - 5} more columns" if len(bad) > 5 else ""
-    raise ValueError(
-        f"X contains NaN or infinity in {len(bad)} of {X.shape[1]} columns ({'; '.join(shown)}"
-        f"{more}). Impute or drop these values, for example with sklearn.impute.SimpleImputer."
-    )
-
-
-def check_utility(y: Any, n_items: int) -> Array:
-    """Utilities as float64 in their exact order; one finite number an item."""
-    return check_labels(y, n_items)[0]
-
-
-def check_labels(y: Any, n_items: int) -> tuple[Array, NDArray[Any]]:
-    """Utilities, and labels with the values of y; the same array if float64 holds these."""
-    if y is None:
-        raise ValueError(
-            "This estimator requires y to be passed, but the target y is None: give one utility "
-            "(relevance) per item."
-        )
-    remedy = "Give one utility per item; map labels to numbers first, larger is better."
-    labels = column_or_1d(exact_vector("y", y, remedy), warn=True)
-    if len(labels) != n_items:
-        raise ValueError(
-            f"X and y have inconsistent numbers of samples: X has {n_items} rows, y has "
-            f"{len(labels)} values; every item needs one utility"
-        )
-    finite = finite_values(labels)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise ValueError(
-            f"y contains NaN or infinity in {int((~finite).sum())} of {n_items} rows, first in row "
-            f"{row}: drop these items or give them a finite utility"
-        )
-    utility = as_levels(labels)
-    return utility, utility if is_exact(labels) else labels
 
 
 @contextmanager

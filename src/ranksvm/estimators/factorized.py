@@ -24,8 +24,9 @@ from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.frames import split_frame
 from ranksvm.data.queries import QueryGroups
-from ranksvm.estimators.base import TrainingData, check_labels, plain_params, seed_of
+from ranksvm.estimators.base import TrainingData, plain_params, seed_of
 from ranksvm.estimators.certified import CertifiedRanker
+from ranksvm.estimators.checks import check_labels
 from ranksvm.estimators.feature_weights import FeatureWeightRanker
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.maps.matrix import MatrixMap

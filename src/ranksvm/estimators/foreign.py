@@ -1,7 +1,7 @@
-"""Arguments of ``fit`` that other libraries have: what they are called here, or why there are none.
+"""Arguments that other libraries have: what they are called here, or why there are none.
 
 Who comes from LightGBM, XGBoost, CatBoost or Keras brings ``eval_set``, ``early_stopping_rounds``
-and ``callbacks`` along.  ``fit`` takes such arguments only to refuse them, with a sentence that
+and ``callbacks`` along.  Methods take such arguments only to refuse them, with a sentence that
 helps.
 """
 
@@ -63,7 +63,7 @@ FOREIGN: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(("eval_metric", "eval_at", "metrics", "scoring"), _METRIC),
     "callbacks": _CALLBACK,
     **dict.fromkeys(
-        ("groups", "group_id", "qids", "query", "query_id", "queries"), _QID
+        ("group", "groups", "group_id", "qids", "query", "query_id", "queries"), _QID
     ),
     **dict.fromkeys(("verbose", "verbose_eval", "n_jobs", "C", "tol", "max_iter"), _CONSTRUCTOR),
     **dict.fromkeys(("categorical_feature", "cat_features", "enable_categorical"), _CATEGORIES),

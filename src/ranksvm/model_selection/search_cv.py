@@ -22,8 +22,9 @@ from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.data.frames import split_frame
 from ranksvm.data.queries import QueryGroups
-from ranksvm.estimators.base import FEATURE_FACTS, BaseRanker, TrainingData, check_labels
+from ranksvm.estimators.base import FEATURE_FACTS, BaseRanker, TrainingData
 from ranksvm.estimators.certified import CertifiedRanker
+from ranksvm.estimators.checks import check_labels
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.model_selection.progress import shown
 from ranksvm.model_selection.search import HeldOut, Progress, Search, default_Cs

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ranksvm._checks import as_weights, check_weights
+from ranksvm._checks import SMALLEST_PAIR_WEIGHT, as_weights, check_weights
 from ranksvm._vectors import Array, dot
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
@@ -20,9 +20,6 @@ __all__ = [
     "reduce_weights",
     "total_pair_weight",
 ]
-
-# The weight of all pairs together: less than this has lost digits, and no inverse.
-SMALLEST_WEIGHT = 1e-280
 
 
 def reduce_weights(
@@ -52,7 +49,7 @@ def reduce_weights(
             "the pair weights are too large for float64: a pair weighs query_weight times the "
             "sample_weight of both items, or what a list of pairs says. Scale the weights down."
         )
-    if not total > SMALLEST_WEIGHT:
+    if not total > SMALLEST_PAIR_WEIGHT:
         raise _no_pairs(sum(sum(backend.pairs) for backend in backends), n_items, len(mass))
     scaled = effective_query_weight(mass, reduction, weight)
     if scaled is not None:
