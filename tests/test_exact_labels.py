@@ -39,6 +39,7 @@ LABELS: dict[str, Any] = {
     "beyond float64": [10**400, 10**400 + 1, 10**400 + 2],
     "signed and unsigned": [-1, 2**63, 2**63 + 1],
     "integers and a float": [0.5, BIG, BIG + 1],
+    "the first integer that is lost": [0.5, 2**53, 2**53 + 1],
     "objects": np.array(INTS, dtype=object),
     "pandas Int64": pd.Series(INTS, dtype="Int64"),
     "pandas UInt64": pd.Series(INTS, dtype="UInt64"),
@@ -197,6 +198,8 @@ def test_exact_vectors() -> None:
 
 
 def test_a_file_with_labels_that_no_double_is() -> None:
+    with pytest.raises(LetorError, match="found '9007199254740993'"):
+        load_letor(io.StringIO("9007199254740992 1:1\n9007199254740993 1:1\n"))
     text = "1152921504606846976 qid:1 1:1\n1152921504606846977 qid:1 1:2\n"
     with pytest.raises(LetorError, match=r"line 2, column 1: found '1152921504606846977'.*2\^53"):
         load_letor(io.StringIO(text))

@@ -149,7 +149,7 @@ bool Piece<T>::read_line(const char*& p, const TextOptions& options) {
   const Number outcome = read_number(p, y[rows]);
   if (outcome == Number::overflow) return fail(Fault::label_range, label);
   if (outcome == Number::malformed || !is_token_end(p)) return fail(Fault::label, label);
-  if (std::abs(y[rows]) > kLargestExact && !holds_integer(label, p, y[rows])) {
+  if (std::abs(y[rows]) >= kLargestExact && !holds_integer(label, p, y[rows])) {
     return fail(Fault::label_inexact, label);
   }
   skip_blanks(p);

@@ -169,7 +169,7 @@ def _as_array(values: Any) -> NDArray[Any]:
         array = np.asarray(values)
         # A list of 2^63 and -1, or of 2^60 + 1 and 0.5, is rounded by NumPy.
         rounded = array.ndim == 1 and array.dtype.kind == "f"
-        if rounded and not bool((np.abs(array) <= _LARGEST_EXACT_FLOAT).all()):
+        if rounded and not bool((np.abs(array) < _LARGEST_EXACT_FLOAT).all()):
             return _objects(values)
         return array
     try:
