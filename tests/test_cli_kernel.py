@@ -224,6 +224,17 @@ def test_bad_values(run, folder, tmp_path, arguments, code, message):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_more_components_than_items_are_told_once(run, folder, tmp_path):
+    options = ("--kernel", "rbf", "--approximation", "nystroem", "--components", "100000")
+    code, _, err = run("train", folder / "train.txt", *options, "-o", tmp_path / "m")
+    assert code == 0
+    assert err.count("warning: --components 100000 is larger than the number of items") == 1
+    code, _, err = run("tune", folder / "train.txt", *options, "--gamma", "0.1", "--gamma", "0.2")
+    assert code == 0, err
+    told = [line for line in err.splitlines() if "--components 100000 is larger" in line]
+    assert len(told) == len(set(told))
+
+
 def test_a_kernel_model_has_no_place_in_svmranks_format(good, run, folder, tmp_path):
     good("train", folder / "train.txt", "--kernel", "rbf", "-o", tmp_path / "m")
     code, _, err = run("convert", tmp_path / "m", tmp_path / "m.dat")
