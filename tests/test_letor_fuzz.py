@@ -347,7 +347,7 @@ def test_numbers_are_those_of_python():
         halfway = 2**power + 2 ** (power - 53) if power >= 53 else 2**power
         texts += [str(halfway), f"{halfway}.0000000000000000000000001", f"{halfway - 1}.99999"]
     texts = [text for text in texts if abs(float(text)) != float("inf")]
-    # Whole numbers that no double is are refused as labels, see test_doors.py.
+    # Whole numbers that no double is are refused as labels, see test_exact_labels.py.
     texts = [text for text in texts if not text.isdigit() or int(float(text)) == int(text)]
     data = load_letor(io.StringIO("".join(f"{t} 1:{t}\n" for t in texts)), dense=True)
     expected = [bits(float(text)) for text in texts]
