@@ -629,6 +629,8 @@ def table(samples, tmp_path):
 
 @pytest.mark.parametrize("name", ["train.parquet", "train.csv"])
 def test_train_and_predict_with_tables(good, table, samples, name):
+    import pandas as pd
+
     columns = ("--label-column", "grade", "--qid-column", "query")
     good("train", table / name, *columns, "-o", table / "m")
     X, y, qid, _ = samples["train"]
@@ -636,6 +638,9 @@ def test_train_and_predict_with_tables(good, table, samples, name):
     assert list(model.feature_names_in_) == [f"feature {j}" for j in range(6)]
     expected = LinearRankSVM().fit(np.asfortranarray(X), y, qid)
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-9)
+    # The model knows which column has the ids.
+    frame = pd.read_parquet(table / "train.parquet")
+    assert model.score(frame, "grade") == pytest.approx(expected.score(X, y, qid))
     # Columns of new data may come in any order, and labels are not needed.
     out = good("predict", table / "m", table / "new.csv", "--qid-column", "query")
     np.testing.assert_allclose([float(s) for s in out.split()], expected.predict(X), rtol=1e-9)

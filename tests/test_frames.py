@@ -117,7 +117,7 @@ def test_a_name_without_a_frame(sample):
     with pytest.raises(ValueError, match=r"qid='query' names a column, but X is a ndarray"):
         LinearRankSVM().fit(sample.X, sample.y, qid="query")
     with pytest.raises(ValueError, match=r"y='label' names a column"):
-        LinearRankSVM().fit(sample.X, sample.y, sample.qid).score(sample.X, "label")
+        LinearRankSVM().fit(sample.X, sample.y, sample.qid).score(sample.X, "label", sample.qid)
 
 
 def test_lazy_frames_are_refused(sample):

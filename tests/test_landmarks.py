@@ -258,8 +258,12 @@ def test_weighted_draws_have_the_chances_of_their_weights():
 
 @every_way
 def test_more_landmarks_than_items(how: str) -> None:
-    with pytest.raises(ValueError, match=r"n_components=11 is larger than the 10 items .* at most"):
-        choose_landmarks(random_items(10), RBF, 11, how)
+    items = random_items(10)
+    with pytest.warns(UserWarning, match="n_components=11 is larger .* n_components=10 is used"):
+        landmarks = choose_landmarks(items, RBF, 11, how, seed=0)
+    assert landmarks.shape == items.shape
+    if how != "kmeans":
+        np.testing.assert_array_equal(landmarks, items)
 
 
 @pytest.mark.parametrize("n_landmarks", [0, -1, 2.5, True, "3", None])

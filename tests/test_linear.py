@@ -671,7 +671,7 @@ def test_score_is_the_pairwise_accuracy(data) -> None:
     weight = np.random.default_rng(10).random(len(y))
     scores = model.predict(X)
     assert model.score(X, y, qid) == pairwise_accuracy(y, scores, qid)
-    assert model.score(X, y) == pairwise_accuracy(y, scores)
+    assert model.score(X, y, np.zeros(len(y))) == pairwise_accuracy(y, scores)
     assert model.score(X, y, qid, sample_weight=weight) == pytest.approx(
         pairwise_accuracy(y, scores, qid, sample_weight=weight), rel=1e-14
     )

@@ -253,7 +253,12 @@ def test_ndcg_of_tiny_utilities_does_not_cancel():
         ([1, 0], [1j, 0], None, "scores must hold real numbers; got dtype complex128"),
         ([[1], [0]], [1, 0], None, r"y must be one-dimensional; got shape \(2, 1\)"),
         ([], [], None, "at least one item"),
-        (np.ma.masked_array([1, 0], [False, True]), [1, 0], None, "y must be finite; .* row 1"),
+        (
+            np.ma.masked_array([1, 0], [False, True]),
+            [1, 0],
+            None,
+            "y has 1 masked value, the first in row 1",
+        ),
         ([1, 0], [1, 0], [0], "qid must have one query id per row; got 1 ids for 2 rows"),
     ],
 )

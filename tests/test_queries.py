@@ -108,7 +108,10 @@ def test_missing_ids_in_pandas_columns_are_named():
         (["a", np.nan, "b"], "missing id in row 1: got nan"),
         (["a", "a", None], "missing id in row 2: got None"),
         (np.array(["2024-05-01", "NaT", "NaT"], dtype="datetime64[D]"), "row 1: got NaT"),
-        (np.ma.array([1, 2, 3], mask=[False, False, True]), "row 2: got a masked value"),
+        (
+            np.ma.array([1, 2, 3], mask=[False, False, True]),
+            "qid has 1 masked value, the first in row 2",
+        ),
         ([1, 2, 2.5], "got the float 2.5 in row 2. Pass the ids as integers or strings"),
         (np.array([1, 2.5, "a"], dtype=object), "got the float 2.5 in row 1"),
         ([1.0, np.inf, 2.0], "got the float inf in row 1"),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 
@@ -14,6 +15,8 @@ namespace {
 // Column numbers, and so the number of columns, fit into 32 bits with a sign.
 constexpr int64_t kMostColumns = INT64_C(0x7fffffff);
 constexpr int64_t kLongestId = 1024;
+// Doubles hold every integer up to here.
+constexpr double kLargestExact = 9007199254740992.0;
 
 // Every piece ends in LF, so nothing below has to compare with its end.
 inline bool is_line_end(const char* p) { return *p == '\n' || (*p == '\r' && p[1] == '\n'); }
@@ -43,6 +46,17 @@ bool is_word(const char* p, const char* word) {
     if (lower != *word) return false;
   }
   return is_token_end(p);
+}
+
+// Whether a number is the one that was written, if that is a whole number: labels are compared, and
+// different ones must not become equal. Fractions and powers of ten are rounded as usual.
+bool holds_integer(const char* first, const char* last, double value) {
+  first += *first == '-' || *first == '+';
+  if (!std::all_of(first, last, is_digit)) return true;
+  while (*first == '0') ++first;
+  char exact[320];
+  const int length = std::snprintf(exact, sizeof exact, "%.0f", std::abs(value));
+  return length == last - first && std::memcmp(exact, first, last - first) == 0;
 }
 
 // Characters of UTF-8 text; -1 if it is not UTF-8 or has a control character in it.
@@ -135,6 +149,9 @@ bool Piece<T>::read_line(const char*& p, const TextOptions& options) {
   const Number outcome = read_number(p, y[rows]);
   if (outcome == Number::overflow) return fail(Fault::label_range, label);
   if (outcome == Number::malformed || !is_token_end(p)) return fail(Fault::label, label);
+  if (std::abs(y[rows]) >= kLargestExact && !holds_integer(label, p, y[rows])) {
+    return fail(Fault::label_inexact, label);
+  }
   skip_blanks(p);
   if (!read_qid(p, options) || !read_features(p, options)) return false;
   ++rows;

@@ -81,6 +81,8 @@ const char* fault_name(Fault fault) {
       return "label";
     case Fault::label_range:
       return "label_range";
+    case Fault::label_inexact:
+      return "label_inexact";
     case Fault::qid_missing:
       return "qid_missing";
     case Fault::qid_unexpected:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ranksvm.estimators.base import MissingQidWarning
     from ranksvm.estimators.factorized import FactorizedRankSVM
     from ranksvm.estimators.kernel import KernelRankSVM
     from ranksvm.estimators.linear import LinearRankSVM
@@ -25,6 +26,7 @@ _HOME = {
     "KernelRankSVMCV": "ranksvm.model_selection.kernel_cv",
     "LinearRankSVM": "ranksvm.estimators.linear",
     "LinearRankSVMCV": "ranksvm.model_selection.linear_cv",
+    "MissingQidWarning": "ranksvm.estimators.base",
     "load": "ranksvm.estimators.loading",
     "multiplier_spectrum": "ranksvm.estimators.spectrum",
 }
@@ -35,6 +37,7 @@ __all__ = [
     "KernelRankSVMCV",
     "LinearRankSVM",
     "LinearRankSVMCV",
+    "MissingQidWarning",
     "__version__",
     "load",
     "multiplier_spectrum",

@@ -2,37 +2,77 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+from ranksvm._values import refuse_masked
 from ranksvm._vectors import Array
 
 __all__ = [
+    "SMALLEST_PAIR_WEIGHT",
     "as_weights",
     "check_choice",
     "check_item_weight",
     "check_positive",
     "check_seed",
     "check_weights",
+    "finite_number",
+    "shown",
 ]
 
 
+# Of a value in an error message: characters, at most.
+_MOST_SHOWN = 60
+_LARGEST_INTEGER = 2**63 - 1
+# Weights of pairs, which are products, have lost digits below this, or are zero.
+SMALLEST_PAIR_WEIGHT = 1e-280
+
+
 def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
-    """Raise unless ``value`` is a positive finite number (a positive integer)."""
-    kind = Integral if integer else Real
-    fine = isinstance(value, kind) and not isinstance(value, bool)
-    if not fine or not 0 < value < np.inf:
-        what = "a positive integer" if integer else "a positive finite number"
-        raise ValueError(f"{name} must be {what}; got {value!r}")
+    """Raise unless ``value`` is a positive finite number (a positive integer of 64 bits)."""
+    if integer:
+        fine = isinstance(value, Integral) and not isinstance(value, bool)
+        fine = fine and 0 < value <= _LARGEST_INTEGER
+    else:
+        number = finite_number(value)
+        fine = number is not None and number > 0.0
+    if not fine:
+        what = "a positive finite number"
+        if integer:
+            what = "a positive integer"
+            if isinstance(value, Integral) and int(value) > _LARGEST_INTEGER:
+                what += " below 2^63"
+        raise ValueError(f"{name} must be {what}; got {shown(value)}")
+
+
+def finite_number(value: Any) -> float | None:
+    """Return a real number as a float; None if it is none, or float64 has no such number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # an integer or a fraction of hundreds of digits
+        return None
+    return number if math.isfinite(number) else None
+
+
+def shown(value: Any) -> str:
+    """Return how a value is written in Python, cut off when it is long."""
+    try:
+        text = repr(value.item() if isinstance(value, np.generic) else value)
+    except ValueError:  # Python does not write integers of thousands of digits
+        text = f"an integer of {int(value).bit_length()} bits"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
 def check_seed(name: str, value: Any) -> None:
     """Raise unless ``value`` is None or an integer from 0 on."""
     if value is not None and (not isinstance(value, Integral) or value < 0):
-        raise ValueError(f"{name} must be None or an integer from 0 on; got {value!r}")
+        raise ValueError(f"{name} must be None or an integer from 0 on; got {shown(value)}")
 
 
 def check_choice(name: str, value: Any, valid: Iterable[str]) -> None:
@@ -54,19 +94,28 @@ def check_item_weight(weight: Any, n_items: int) -> Array | None:
             f"sample_weight has {len(weights)} values for {n_items} items; give one weight per item"
         )
     check_weights("sample_weight", weights, "row")
+    largest = float(weights.max(initial=0.0))
+    if largest * largest < SMALLEST_PAIR_WEIGHT:
+        raise ValueError(
+            f"sample_weight is too small: the largest is {largest:g}, a pair weighs the product of "
+            "the weights of its two items, and float64 rounds that to zero. Scale the weights up: "
+            "sample_weight / max(sample_weight)."
+        )
     return weights
 
 
 def as_weights(name: str, weight: Any) -> Array:
     """One-dimensional float64."""
+    refuse_masked(name, weight)
+    given = np.asarray(weight)
+    if given.dtype.kind in "cmM":
+        raise ValueError(f"{name} must be real numbers; got dtype {given.dtype}")
     try:
-        weights: Array = np.ascontiguousarray(weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        weights: Array = np.ascontiguousarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must be numbers: {error}") from None
-    if np.asarray(weight).ndim != 1:
-        raise ValueError(
-            f"{name} must be one-dimensional; got an array of {np.asarray(weight).ndim} dimensions"
-        )
+    if given.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional; got an array of {given.ndim} dimensions")
     return weights
 
 

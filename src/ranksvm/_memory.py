@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from numbers import Real
 from typing import Any
+
+from ranksvm._checks import finite_number, shown
 
 __all__ = ["parse_memory", "told"]
 
@@ -23,12 +24,12 @@ def parse_memory(name: str, value: Any) -> int:
             if binary:
                 factor = 1024 ** (len(str(factor)) // 3)
             size = float(number) * factor
-    elif isinstance(value, Real) and not isinstance(value, bool):
-        size = float(value)
+    else:
+        size = finite_number(value) or size
     if not 0.0 < size < 2.0**63:
         raise ValueError(
             f"{name} must be a positive number of bytes or a text such as '4GB' or '512MB'; got "
-            f"{value!r}"
+            f"{shown(value)}"
         )
     return int(size)
 

@@ -28,7 +28,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ranksvm._checks import check_choice
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.estimators.base import check_finite_columns, fitting
+from ranksvm.estimators.base import fitting
+from ranksvm.estimators.checks import check_finite_columns, check_items
 from ranksvm.maps.features import FeatureBasis, make_fourier, make_nystroem
 from ranksvm.maps.kernels import DTYPES, KERNELS, Kernel, is_sparse, resolve_gamma
 from ranksvm.maps.landmarks import Seed
@@ -66,7 +67,7 @@ class _KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _check_items(self, X: Any, *, reset: bool) -> Any:
         X = validate_data(
             self,
-            X,
+            check_items(X),
             reset=reset,
             accept_sparse="csr",
             accept_large_sparse=True,
@@ -101,7 +102,7 @@ class Nystroem(_KernelFeatures):
     coef0 : float, default=1.0
         Of "poly" and "sigmoid".
     n_components : int, default=500
-        Landmarks, at most the number of items.
+        Landmarks.  If there are fewer items, all of them are landmarks, with a warning.
     landmarks : {"uniform", "kmeans", "leverage"}, default="uniform"
         Items drawn at random, centroids, or items drawn by their leverage; see
         :mod:`ranksvm.maps.landmarks`.
@@ -113,9 +114,9 @@ class Nystroem(_KernelFeatures):
 
     Attributes
     ----------
-    components_ : ndarray or CSR of shape (n_components, n_features)
-        The landmarks.
-    normalization_ : ndarray of shape (n_components, n_features_out)
+    components_ : ndarray or CSR of shape (n_landmarks, n_features)
+        The landmarks, ``n_components`` or as many as there are items.
+    normalization_ : ndarray of shape (n_landmarks, n_features_out)
         Features are kernel values at the landmarks times this matrix.  There are fewer features
         than landmarks when some of these tell nothing new.
     gamma_ : float

@@ -47,6 +47,7 @@ enum class Fault {
   not_text,
   label,
   label_range,
+  label_inexact,
   qid_missing,
   qid_unexpected,
   qid_bad,

@@ -63,6 +63,8 @@ class Items:
         Whether nobody said so.
     others : tuple of str
         Columns of a table that are no features.
+    qid_column : str or None
+        The one of these with the query ids.
     """
 
     X: Any
@@ -75,6 +77,7 @@ class Items:
     zero_based: bool | None = None
     base_guessed: bool = False
     others: tuple[str, ...] = ()
+    qid_column: str | None = None
 
     @property
     def groups(self) -> QueryGroups:

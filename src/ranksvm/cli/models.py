@@ -179,6 +179,8 @@ def make_record(
         found["zero_based"] = items.zero_based
     if items.others:
         found["frame_columns"] = list(items.others)
+    if items.qid_column is not None:
+        found["qid_column"] = items.qid_column
     return ModelRecord(
         kind=model.kind,
         params=asdict(trained.settings),

@@ -100,7 +100,14 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
 def _warnings_as_notes() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
+        told: set[str] = set()
+
+        def show(message: Warning | str, *_: Any, **__: Any) -> None:
+            if str(message) not in told:  # every fold may say the same
+                told.add(str(message))
+                note(f"warning: {message}")
+
+        warnings.showwarning = show
         yield
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._values import as_float, exact_vector, finite_values, merges_values
 from ranksvm._vectors import Array
 from ranksvm.cli.inputs import Items
 from ranksvm.cli.options import DataOptions, Format, Missing
@@ -74,7 +75,10 @@ def read_tables(
         return [None if document in (None, "") else str(document) for document in ids]
 
     names = tuple(map(str, features.column_names))
-    return Items(X, y, qid, None, documents, names, source, others=tuple(named.values()))
+    return Items(
+        X, y, qid, None, documents, names, source,
+        others=tuple(named.values()), qid_column=None if qid is None else named["qid"],
+    )  # fmt: skip
 
 
 def _special_columns(
@@ -121,12 +125,18 @@ def _as_ids(qid: NDArray[Any], where: str) -> NDArray[Any]:
 
 def _as_labels(y: Any, where: str) -> Array:
     try:
-        labels = np.asarray(y).astype(np.float64)
-    except (TypeError, ValueError):
-        labels = np.array([np.nan])
-    if np.asarray(y).dtype.kind in "US" or not np.isfinite(labels).all():
+        exact = exact_vector("labels", y)
+    except ValueError:
+        exact = np.array([np.nan])
+    if not finite_values(exact).all():
         raise ValueError(f"{where} must hold labels that are finite numbers, none missing.")
-    return labels
+    if merges_values(exact):
+        raise ValueError(
+            f"{where} holds different labels that float64 makes equal, the largest is "
+            f"{exact.max()}: whole numbers from 2^53 on. Subtract an offset, or number the labels "
+            "in their order."
+        )
+    return as_float("labels", exact)
 
 
 def _import_pyarrow() -> Any:

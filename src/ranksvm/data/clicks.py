@@ -36,13 +36,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ranksvm._checks import check_choice, check_positive
+from ranksvm._checks import check_choice, check_positive, finite_number, shown
+from ranksvm._values import as_float, exact_vector
 from ranksvm.data.impressions import Items, Rows, read_impressions
 from ranksvm.data.preferences import Preferences
 from ranksvm.data.queries import QueryGroups
@@ -141,7 +141,7 @@ def clicks_to_pairs(
 
 def _check_weighting(eta: float | None, max_weight: float | None) -> None:
     if eta is not None and not _is_number(eta):
-        raise ValueError(f"eta must be a finite number >= 0, or None; got {eta!r}")
+        raise ValueError(f"eta must be a finite number >= 0, or None; got {shown(eta)}")
     if max_weight is None:
         return
     check_positive("max_weight", max_weight)
@@ -155,8 +155,8 @@ def _check_weighting(eta: float | None, max_weight: float | None) -> None:
 
 def _is_number(value: Any, most: float = sys.float_info.max) -> bool:
     """Whether it is a number from 0 to ``most``; True and False are none."""
-    is_real = isinstance(value, Real) and not isinstance(value, bool)
-    return is_real and bool(0.0 <= value <= most)
+    number = finite_number(value)
+    return number is not None and 0.0 <= number <= most
 
 
 class _Candidates(NamedTuple):
@@ -378,7 +378,7 @@ def simulate_clicks(
 
 
 def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    array = np.asarray(values, dtype=np.float64)
+    array = as_float(name, exact_vector(name, values))
     if array.ndim != 1 or not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite numbers, one for each item; got {values!r:.80}")
     return array

@@ -115,8 +115,9 @@ def check_numeric(X: Any) -> None:
 
 
 def _values(column: nw.Series[Any]) -> NDArray[Any]:
-    """Turn a column into an array in which missing values stay missing."""
-    if column.null_count() and not column.dtype.is_numeric():
+    """Turn a column into an array in which missing values stay missing, and integers exact."""
+    missing = column.null_count() and not column.dtype.is_numeric()
+    if missing or column.dtype in (nw.Int128, nw.UInt128):  # NumPy has no such integers
         array = np.empty(len(column), dtype=object)
         array[:] = column.to_list()
         return array

@@ -21,6 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ranksvm._checks import shown
+from ranksvm._values import is_missing, refuse_masked
+
 __all__ = ["Impressions", "Items", "Rows", "read_impressions"]
 
 Rows = NDArray[np.int64]
@@ -28,7 +31,6 @@ Rows = NDArray[np.int64]
 Items = tuple[ArrayLike | None, ArrayLike]
 
 _LARGEST_WHOLE = 2**53  # floats hold every whole number up to here
-_MOST_SHOWN = 60  # characters of a value, in messages
 
 
 class Impressions(NamedTuple):
@@ -151,7 +153,7 @@ def _columns(impressions: Any, names: Mapping[str, str]) -> dict[str, NDArray[An
             )
     if not is_mapping:
         return split_frame(impressions, **names)[1]
-    columns = {argument: _as_array(impressions[name]) for argument, name in names.items()}
+    columns = {argument: _as_array(name, impressions[name]) for argument, name in names.items()}
     n_rows = columns["query"].shape
     for argument, column in columns.items():
         if column.ndim != 1 or column.shape != n_rows:
@@ -162,8 +164,9 @@ def _columns(impressions: Any, names: Mapping[str, str]) -> dict[str, NDArray[An
     return columns
 
 
-def _as_array(values: Any) -> NDArray[Any]:
+def _as_array(name: str, values: Any) -> NDArray[Any]:
     """Turn a column into an array; NumPy would make text of the missing one in ["a", nan]."""
+    refuse_masked(name, values)
     if isinstance(values, list | tuple) and len(set(map(type, values))) > 1:
         array = np.empty(len(values), dtype=object)
         array[:] = values
@@ -183,12 +186,6 @@ def _as_numbers(column: NDArray[Any], *, booleans: bool) -> NDArray[Any]:
     return np.fromiter(map(number, column.tolist()), dtype=np.float64, count=len(column))
 
 
-def _shown(value: Any) -> str:
-    """Return how a value is written in Python, so that text and numbers look different."""
-    text = repr(value.item() if isinstance(value, np.generic) else value)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
-
-
 def _whole_numbers(column: NDArray[Any], name: str, smallest: int, what: str) -> Rows:
     numbers = _as_numbers(column, booleans=False)
     wrong = ~((numbers >= smallest) & (numbers <= _LARGEST_WHOLE))  # also NaN
@@ -197,7 +194,7 @@ def _whole_numbers(column: NDArray[Any], name: str, smallest: int, what: str) ->
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ValueError(
-            f"{name} must hold {what}; got {_shown(column[row])} in row {row} "
+            f"{name} must hold {what}; got {shown(column[row])} in row {row} "
             f"({int(wrong.sum())} such rows)"
         )
     return numbers.astype(np.int64)
@@ -209,7 +206,7 @@ def _clicks(column: NDArray[Any], name: str) -> NDArray[np.bool_]:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ValueError(
-            f"{name} must hold booleans, or 0 and 1; got {_shown(column[row])} in row {row} "
+            f"{name} must hold booleans, or 0 and 1; got {shown(column[row])} in row {row} "
             f"({int(wrong.sum())} such rows). Of a column of counts, pass whether they are > 0"
         )
     return numbers.astype(bool)
@@ -228,7 +225,7 @@ def _numbered(column: NDArray[Any], name: str) -> _Numbered:
     except TypeError as error:
         raise _no_ids(name, error) from None
     for value, number in ids.items():
-        if _is_missing(value):
+        if is_missing(value):
             row = int(np.argmax(code == number))
             raise ValueError(
                 f"{name} is missing in row {row}: got {value!r}. Drop such rows or fill them in"
@@ -238,13 +235,6 @@ def _numbered(column: NDArray[Any], name: str) -> _Numbered:
 
 def _no_ids(name: str, error: TypeError) -> ValueError:
     return ValueError(f"{name} must hold ids such as integers or strings: {error}")
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # pandas' NA is neither true nor false
-        return True
 
 
 # --- Documents ----------------------------------------------------------------------------------
@@ -273,7 +263,7 @@ def _row_numbers(
     if twice.size:
         first, second = known[twice[0]], known[twice[0] + 1]
         raise ValueError(
-            f"items has the document {_as_array(items[1])[first]!s} twice"
+            f"items has the document {_as_array('docid', items[1])[first]!s} twice"
             f"{'' if items[0] is None else ' in one query'}: rows {first} and {second}. Keep one "
             "of them, or pass row numbers of X instead of ids"
         )
@@ -296,13 +286,13 @@ def _item_keys(items: Items, queries: _Numbered, documents: _Numbered) -> tuple[
         qid, docid = items
     except (TypeError, ValueError):
         raise ValueError("items must be (qid, docid), the ids of the rows of X") from None
-    ids = _as_array(docid)
+    ids = _as_array("docid", docid)
     if ids.ndim != 1:
         raise ValueError(f"docid of items must be one-dimensional; got shape {ids.shape}")
     code = _looked_up("docid of items", ids, documents.ids)
     if qid is None:
         return code, documents.code
-    query = _as_array(qid)
+    query = _as_array("qid", qid)
     if query.shape != ids.shape:
         raise ValueError(
             f"items must have one query and one document id per row of X; got shapes {query.shape} "
@@ -332,4 +322,6 @@ def _other_types(columns: Mapping[str, NDArray[Any]], items: Items) -> str:
 
 
 def _types(values: Any) -> set[str]:
-    return {type(value).__name__ for value in _as_array(values).tolist() if value is not None}
+    return {
+        type(value).__name__ for value in _as_array("items", values).tolist() if value is not None
+    }

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ranksvm import _core
 from ranksvm._checks import as_weights, check_weights
+from ranksvm._values import refuse_masked
 from ranksvm.data.queries import QueryGroups
 
 __all__ = [
@@ -157,6 +158,7 @@ def _pair_list(preferences: Preferences, n_items: int) -> _core.PairList:
 def _as_rows(name: str, values: ArrayLike, n_items: int) -> NDArray[np.int64]:
     """Row numbers as integers, whatever whole numbers they came as."""
     how = "Give the row numbers of X, from 0, one for each pair."
+    refuse_masked(name, values)
     try:
         array: NDArray[Any] = np.asarray(values)
     except ValueError:
@@ -166,9 +168,6 @@ def _as_rows(name: str, values: ArrayLike, n_items: int) -> NDArray[np.int64]:
             f"{name} must be one-dimensional, one row number per pair; got shape {array.shape}. "
             f"{how}"
         )
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        pair = int(np.argmax(np.ma.getmaskarray(values)))
-        raise ValueError(f"{name} has no row number in pair {pair}: it is masked. {how}")
     if not array.size:
         return np.empty(0, dtype=np.int64)
     if array.dtype == object and all(isinstance(value, Integral) for value in array):

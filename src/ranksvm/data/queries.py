@@ -26,6 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ranksvm._values import is_missing, refuse_masked
+
 __all__ = ["QueryGroups", "ids_from_text"]
 
 # Doubles hold every integer up to here; beyond it neighbouring ids would fall together.
@@ -170,9 +172,7 @@ def ids_from_text(ids: Sequence[str]) -> NDArray[Any]:
 
 def _as_array(qid: ArrayLike, name: str) -> NDArray[Any]:
     """Turn ids into an array in which no missing id hides behind a conversion."""
-    if isinstance(qid, np.ma.MaskedArray) and np.ma.is_masked(qid):
-        row = int(np.argmax(np.ma.getmaskarray(qid)))
-        raise ValueError(_missing(row, "a masked value", name))
+    refuse_masked(name, qid)
     if isinstance(qid, list | tuple):
         try:
             array = np.asarray(qid)
@@ -230,7 +230,7 @@ def _factorize_objects(
                 f"{type(value).__name__} in row {row}."
             ) from None
         if code is None:
-            if _is_missing(value):
+            if is_missing(value):
                 raise ValueError(_missing(row, repr(value), name))
             if isinstance(value, float) and not value.is_integer():
                 raise ValueError(_inexact(row, value, name))
@@ -239,16 +239,6 @@ def _factorize_objects(
     ids = np.empty(len(numbers), dtype=object)
     ids[:] = list(numbers)
     return codes, ids
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether an object stands for "no id": None, NaN, NaT or pandas' NA."""
-    if value is None:
-        return True
-    try:
-        return not bool(value == value)
-    except TypeError:  # pandas' NA refuses to be true or false
-        return True
 
 
 def _missing(row: int, what: str, name: str) -> str:

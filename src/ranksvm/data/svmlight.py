@@ -62,6 +62,8 @@ _FAULTS = {
     "not_text": "expected text. Is this another kind of file, or text in another encoding?",
     "label": "expected a number: the label, which starts the line",
     "label_range": "expected a label that fits into a double",
+    "label_inexact": "expected a label that a double holds: beyond 2^53 it would make different "
+    "whole numbers equal. Subtract an offset, or number the labels in their order",
     "qid_missing": "expected 'qid:', {reason}. Give every line its query, or pass "
     "qid='ignore' for one global ranking",
     "qid_unexpected": "expected no 'qid:', as the lines before have none. Give every line its "

@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ranksvm import _core
+from ranksvm._sparse import check_structure
 from ranksvm._threads import resolve_n_jobs
+from ranksvm._values import as_levels, exact_vector, finite_values, is_exact, refuse_masked
 from ranksvm.data.ranking_data import Comments
 from ranksvm.data.sources import Target, open_target
 
@@ -114,6 +116,7 @@ def _dense_rows(
     X: Any, n_items: int, missing: str, *, zeros: bool
 ) -> tuple[NDArray[np.int64], Format]:
     """Return how many entries come before each row, and what formats rows."""
+    refuse_masked("X", X)
     array = np.asarray(X)
     if array.ndim != 2:
         raise ValueError(f"X must be two-dimensional; got shape {array.shape}")
@@ -141,7 +144,7 @@ def _sparse_rows(
     if X.ndim != 2:
         raise ValueError(f"X must be two-dimensional; got shape {X.shape}")
     _check_rows("X", X.shape[0], n_items)
-    rows = X.tocsr()
+    rows = check_structure(X).tocsr()
     _check_real("X", rows.data)
     if rows.data.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float64)
@@ -183,30 +186,32 @@ def _cuts(entries: NDArray[Any]) -> list[tuple[int, int]]:
 
 
 def _as_labels(y: ArrayLike) -> NDArray[np.float64]:
-    labels = np.asarray(y)
+    labels = exact_vector("y", y)
     if labels.ndim != 1:
         raise ValueError(f"y must be one-dimensional; got shape {labels.shape}")
     if labels.shape[0] == 0:
         raise ValueError("there are no items to write: y is empty")
-    _check_real("y", labels)
-    labels = np.ascontiguousarray(labels, dtype=np.float64)
-    bad = np.flatnonzero(~np.isfinite(labels))
+    bad = np.flatnonzero(~finite_values(labels))
     if bad.size:
         raise ValueError(f"y must be finite; got {labels[bad[0]]} in row {bad[0]}")
-    return labels
+    _check_held("y", labels)
+    return as_levels(labels)
 
 
 def _check_real(name: str, array: NDArray[Any]) -> None:
-    """Refuse what a double does not hold."""
+    """Refuse what is no number, and what a double does not hold."""
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold real numbers; got an array of dtype {array.dtype}")
-    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
-        extreme = max(int(array.max()), -int(array.min()))
-        if extreme > _LARGEST_EXACT:
-            raise ValueError(
-                f"{name} holds the whole number {extreme}, which a double cannot hold exactly. "
-                "Convert it to float64 if it may be rounded"
-            )
+    _check_held(name, array)
+
+
+def _check_held(name: str, array: NDArray[Any]) -> None:
+    if not is_exact(array):
+        low, high = array.min(), array.max()
+        raise ValueError(
+            f"{name} holds the number {high if high > -low else low}, which a double cannot hold "
+            "exactly. Convert it to float64 if it may be rounded"
+        )
 
 
 def _check_rows(name: str, n_rows: int, n_items: int) -> None:
@@ -235,6 +240,7 @@ def _as_ids(qid: ArrayLike | None, n_items: int) -> tuple[NDArray[np.int64] | No
     """Return ids as whole numbers or as texts."""
     if qid is None:
         return None, None
+    refuse_masked("qid", qid)
     ids = np.asarray(qid)
     if ids.ndim != 1:
         raise ValueError(f"qid must be one-dimensional; got shape {ids.shape}")

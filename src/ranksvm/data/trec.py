@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ranksvm._values import as_float, exact_vector
 from ranksvm.data.queries import QueryGroups, ids_from_text
 from ranksvm.data.sources import FileFormatError, Source, Target, name_of, open_target, text_blocks
 
@@ -269,7 +270,7 @@ def write_run(
         Lengths that differ, scores that are not finite, ids or a tag with blanks in them, a
         document that occurs twice in one query.  Nothing has been written then.
     """
-    values = np.asarray(scores, dtype=np.float64)
+    values = as_float("scores", exact_vector("scores", scores))
     if values.ndim != 1:
         raise ValueError(f"scores must be one-dimensional; got shape {values.shape}")
     n_items = values.shape[0]

@@ -1,22 +1,22 @@
-"""What all rankers share: checking of the input, weights, ranks, score.
+"""What all rankers share: checking of what they are given, ranks, score, save.
 
-Everything a user can get wrong is caught here, before any work is done, with an error that says
-what was wrong, what was got and what to do.
+Everything a user can get wrong is caught here (by :mod:`ranksvm.estimators.checks`), before any
+work is done, with an error that says what was wrong, what was got and what to do.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ranksvm import _core
@@ -27,6 +27,14 @@ from ranksvm.backends.native import NativeBackend
 from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_frame, split_frame
 from ranksvm.data.preferences import Preferences, check_preferences
 from ranksvm.data.queries import QueryGroups
+from ranksvm.estimators.checks import (
+    check_finite_columns,
+    check_items,
+    check_labels,
+    check_scores,
+    check_utility,
+)
+from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.model_io import ModelRecord, write_model
 from ranksvm.pairs.accuracy import pairwise_accuracy, preference_accuracy
 from ranksvm.pairs.order import PairOrder
@@ -35,9 +43,9 @@ from ranksvm.training import check_query_weight
 __all__ = [
     "FEATURE_FACTS",
     "BaseRanker",
+    "MissingQidWarning",
     "PairData",
     "TrainingData",
-    "check_utility",
     "fitting",
     "logged",
     "plain_params",
@@ -46,11 +54,22 @@ __all__ = [
 
 
 # What fit notes of X before there is a model.
-FEATURE_FACTS = ("n_features_in_", "feature_names_in_", "_frame_columns")
+FEATURE_FACTS = ("n_features_in_", "feature_names_in_", "_frame_columns", "_qid_column")
+
+
+class MissingQidWarning(UserWarning):
+    """A model that was fitted on several queries is scored without their ids.
+
+    Then items of different queries are compared with each other, which the model has not learnt.
+    """
 
 
 class TrainingData(NamedTuple):
-    """What a fit was given, checked: see ``LinearRankSVM.fit``; ``qid`` as it came."""
+    """What a fit was given, checked: see ``LinearRankSVM.fit``; ``qid`` as it came.
+
+    ``labels`` are the values of y, of which ``utility`` has the order: the same array, unless
+    float64 does not hold them.
+    """
 
     X: Any
     utility: Array
@@ -58,6 +77,7 @@ class TrainingData(NamedTuple):
     qid: Any
     item_weight: Array | None
     query_weight: Array | None
+    labels: NDArray[Any]
 
     @property
     def preferences(self) -> None:
@@ -85,8 +105,9 @@ class BaseRanker(BaseEstimator):
     n_jobs: int | None
     predict: Callable[[Any], Array]
     _record: Callable[[], ModelRecord]  # what is saved
-    # Columns of the training frame that are no features.
+    # Columns of the training frame that are no features, and the one of these with the query ids.
     _frame_columns: frozenset[str] = frozenset()
+    _qid_column: str | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -94,21 +115,23 @@ class BaseRanker(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def rank(self, X: Any, qid: ArrayLike | None = None) -> NDArray[np.int64]:
+    def rank(self, X: Any, qid: ArrayLike | None = None, **unknown: Any) -> NDArray[np.int64]:
         """Position of every item inside its query.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
         qid : array-like of shape (n_items,), str or None
-            Query of each item, or the column of X that holds it; None ranks all items together.
+            Query of each item, or the column of X that holds it.  None: the column that ``fit``
+            was told of, if X is a frame that has it; else all items are ranked together.
 
         Returns
         -------
         ndarray of int64, shape (n_items,)
             1 for the item with the highest score; equal scores keep the order of their rows.
         """
-        X, columns = split_frame(X, qid=qid)
+        refuse_unknown(self, self.rank, unknown)
+        X, columns = split_frame(X, qid=self._known_qid(X, qid))
         scores = check_scores(self.predict(X))
         groups = QueryGroups.from_qid(columns["qid"], len(scores))
         threads = resolve_n_jobs(self.n_jobs)
@@ -124,6 +147,7 @@ class BaseRanker(BaseEstimator):
         y: ArrayLike,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        **unknown: Any,
     ) -> float:
         """Pairwise accuracy, averaged over queries.
 
@@ -133,6 +157,10 @@ class BaseRanker(BaseEstimator):
         y : array-like of shape (n_items,)
             Utilities.
         qid : array-like of shape (n_items,) or None
+            Query of each item.  None: the column that ``fit`` was told of, if X is a frame that
+            has it; else one global ranking, and a :class:`MissingQidWarning` if the model was
+            fitted on several queries.  The same id for all items, such as ``qid=[0] * len(y)``,
+            says that one global ranking is meant, without a warning.
         sample_weight : array-like of shape (n_items,) or None
             A pair weighs the product of the weights of its items.
 
@@ -144,7 +172,20 @@ class BaseRanker(BaseEstimator):
             Share of the comparable pairs in the right order, ties counted half; queries without a
             comparable pair are left out.
         """
+        refuse_unknown(self, self.score, unknown)
         check_is_fitted(self)
+        qid = self._known_qid(X, qid)
+        n_queries = self._n_queries()
+        if qid is None and n_queries > 1:
+            warnings.warn(
+                f"{type(self).__name__} was fitted on {n_queries} queries, and score got no qid: "
+                "it compares items of different queries with each other. Pass qid=; if all items "
+                "are one ranking, qid=[0] * len(y). Pipelines and searches of scikit-learn hand "
+                "qid on only after sklearn.set_config(enable_metadata_routing=True), and a search "
+                "needs cv=ranksvm.model_selection.QueryKFold() to keep queries whole.",
+                MissingQidWarning,
+                stacklevel=2,
+            )
         X, columns = split_frame(X, y=y, qid=qid, sample_weight=sample_weight)
         scores = check_scores(self.predict(X))
         utility = check_utility(columns["y"], len(scores))
@@ -205,7 +246,22 @@ class BaseRanker(BaseEstimator):
 
     def _frame_facts(self) -> dict[str, Any]:
         """Return which columns of a frame are no features, as the file of a model tells it."""
-        return {"frame_columns": sorted(self._frame_columns)} if self._frame_columns else {}
+        facts: dict[str, Any] = {}
+        if self._frame_columns:
+            facts["frame_columns"] = sorted(self._frame_columns)
+        if self._qid_column is not None:
+            facts["qid_column"] = self._qid_column
+        return facts
+
+    def _n_queries(self) -> int:
+        """How many queries the model was fitted on; 1 if nobody knows."""
+        return int(getattr(self, "_facts", {}).get("n_queries", 1))
+
+    def _known_qid(self, X: Any, qid: Any) -> Any:
+        """Return qid, or the column of the frame X that held the ids in ``fit``."""
+        if qid is not None or self._qid_column is None or not is_frame(X):
+            return qid
+        return self._qid_column if self._qid_column in frame_columns(X) else None
 
     def _feature_names(self) -> tuple[str, ...] | None:
         names = getattr(self, "feature_names_in_", None)
@@ -226,7 +282,7 @@ class BaseRanker(BaseEstimator):
         )
         X = self._check_features(X, reset=True)
         n_items = X.shape[0]
-        utility = check_utility(y, n_items)
+        utility, labels = check_labels(y, n_items)
         groups = QueryGroups.from_qid(qid, n_items, name=name)
         return TrainingData(
             X,
@@ -235,6 +291,7 @@ class BaseRanker(BaseEstimator):
             qid,
             check_item_weight(sample_weight, n_items),
             check_query_weight(query_weight, groups),
+            labels,
         )
 
     def _take_columns(
@@ -244,10 +301,12 @@ class BaseRanker(BaseEstimator):
         arguments = {"y": y, qid_name: qid, "sample_weight": sample_weight}
         X, values = split_frame(X, **arguments)
         self._frame_columns = frozenset(v for v in arguments.values() if isinstance(v, str))
+        self._qid_column = qid if isinstance(qid, str) else None
         return X, values["y"], values[qid_name], values["sample_weight"]
 
     def _check_features(self, X: Any, *, reset: bool) -> Any:
         """X as float32 or float64, dense, CSR or CSC; all finite, in the layout it came in."""
+        X = check_items(X)
         if is_frame(X):
             names = None if reset else getattr(self, "feature_names_in_", None)
             if not reset:
@@ -294,85 +353,6 @@ def seed_of(random_state: Any) -> int | None:
     if random_state is None or isinstance(random_state, int | np.integer):
         return None if random_state is None else int(random_state)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-
-
-def check_scores(scores: Array) -> Array:
-    """Refuse scores that overflowed: they have no order."""
-    infinite = int(np.sum(~np.isfinite(scores)))
-    if infinite:
-        raise OverflowError(
-            f"{infinite} of {len(scores)} scores overflow float64 and cannot be ranked. Scale the "
-            "features down."
-        )
-    return scores
-
-
-def check_finite_columns(X: Any, names: Any) -> None:
-    """Raise when X has NaN or infinite entries, and say in which columns and how many."""
-    values = X.data if sp.issparse(X) else X
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)):  # no temporary array on the usual path
-            return
-    bad: dict[int, tuple[int, int]] = {}
-    columns = X.tocsc() if sp.issparse(X) else X
-    for j in range(X.shape[1]):
-        column = (
-            columns.data[columns.indptr[j] : columns.indptr[j + 1]]
-            if sp.issparse(X)
-            else columns[:, j]
-        )
-        missing, infinite = int(np.isnan(column).sum()), int(np.isinf(column).sum())
-        if missing or infinite:
-            bad[j] = (missing, infinite)
-    if not bad:
-        return  # finite entries whose sum overflows
-    shown = []
-    for j, (missing, infinite) in list(bad.items())[:5]:
-        name = f"{j}" if names is None else f"{j} ({names[j]!r})"
-        what = [f"{missing} NaN"] * bool(missing) + [f"{infinite} infinity"] * bool(infinite)
-        shown.append(f"column {name}: {' and '.join(what)}")
-    more = f", and {len(bad) - 5} more columns" if len(bad) > 5 else ""
-    raise ValueError(
-        f"X contains NaN or infinity in {len(bad)} of {X.shape[1]} columns ({'; '.join(shown)}"
-        f"{more}). Impute or drop these values, for example with sklearn.impute.SimpleImputer."
-    )
-
-
-def check_utility(y: Any, n_items: int) -> Array:
-    """Utilities as float64; one finite number an item."""
-    if y is None:
-        raise ValueError(
-            "This estimator requires y to be passed, but the target y is None: give one utility "
-            "(relevance) per item."
-        )
-    y = column_or_1d(y, warn=True)
-    if y.dtype.kind not in "biuf":
-        try:
-            if y.dtype.kind != "O" or any(isinstance(value, str | bytes) for value in y):
-                raise TypeError
-            y = y.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"y must be numeric, one utility per item; got values of type {y.dtype}. "
-                "Map labels to numbers first, larger is better."
-            ) from None
-    if len(y) != n_items:
-        raise ValueError(
-            f"X and y have inconsistent numbers of samples: X has {n_items} rows, y has {len(y)} "
-            "values; every item needs one utility"
-        )
-    if y.dtype.kind in "iu" and len(y) and max(abs(int(y.min())), abs(int(y.max()))) > 2**53:
-        # Only their order matters, and float64 would make neighbours equal.
-        y = np.unique(y, return_inverse=True)[1]
-    utility: Array = np.ascontiguousarray(y, dtype=np.float64)
-    finite = np.isfinite(utility)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise ValueError(
-            f"y contains NaN or infinity in {int((~finite).sum())} of {n_items} rows, first in row "
-            f"{row}: drop these items or give them a finite utility"
-        )
-    return utility
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ranksvm.data.queries import QueryGroups
 from ranksvm.estimators.base import BaseRanker, PairData, TrainingData, logged
+from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.model_io import ModelRecord
 from ranksvm.solvers.base import Array, TraceRow
 from ranksvm.training import Fit, Settings, fit_facts
@@ -62,6 +63,7 @@ class CertifiedRanker(BaseRanker):
         sample_weight: ArrayLike | None = None,
         query_weight: Any = None,
         callback: Callable[[TraceRow, Array], Any] | None = None,
+        **unknown: Any,
     ) -> Self:
         """Learn to rank the items of every query by their utility.
 
@@ -89,6 +91,7 @@ class CertifiedRanker(BaseRanker):
         -------
         self
         """
+        refuse_unknown(self, self.fit, unknown)
         with self._fitting():
             settings = self._settings()
             data = self._check_training(X, y, qid, group, sample_weight, query_weight)
@@ -139,6 +142,7 @@ class CertifiedRanker(BaseRanker):
             self.feature_names_in_ = np.asarray(record.feature_names, dtype=object)
         facts = self._facts = dict(record.facts)
         self._frame_columns = frozenset(map(str, facts.pop("frame_columns", ())))
+        self._qid_column = facts.pop("qid_column", None)
         self._keep_certificate(facts)
         self.history_ = []
         return self

@@ -24,9 +24,11 @@ from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.frames import split_frame
 from ranksvm.data.queries import QueryGroups
-from ranksvm.estimators.base import TrainingData, check_utility, plain_params, seed_of
+from ranksvm.estimators.base import TrainingData, plain_params, seed_of
 from ranksvm.estimators.certified import CertifiedRanker
+from ranksvm.estimators.checks import check_labels
 from ranksvm.estimators.feature_weights import FeatureWeightRanker
+from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.model_io import ModelRecord
 from ranksvm.pairs.accuracy import pairwise_accuracy
@@ -173,6 +175,7 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
         eval_set: Sequence[Any] | None = None,
         eval_metric: EvalMetric | None = None,
         callback: Callable[[FactorRow, Array], Any] | None = None,
+        **unknown: Any,
     ) -> Self:
         """Learn to rank the items of every query by their utility.
 
@@ -195,6 +198,7 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
         -------
         self
         """
+        refuse_unknown(self, self.fit, unknown)
         with self._fitting():
             settings = self._settings()
             data = self._check_training(X, y, qid, group, sample_weight, query_weight)
@@ -225,13 +229,13 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
         X, y, qid = (*eval_set, None)[:3]
         X, columns = split_frame(X, y=y, qid=qid)
         X = self._check_features(X, reset=False)
-        utility = check_utility(columns["y"], X.shape[0])
+        utility, labels = check_labels(columns["y"], X.shape[0])
         ids = columns["qid"]
         groups = QueryGroups.from_qid(ids, X.shape[0])
         threads = resolve_n_jobs(self.n_jobs)
         score_map = MatrixMap(X, n_threads=threads)
         if metric is not None:
-            return lambda weights: metric(utility, score_map.scores(weights), ids)
+            return lambda weights: metric(labels, score_map.scores(weights), ids)
         backend = NativeBackend(PairOrder(utility, groups), n_threads=threads)
         return lambda weights: pairwise_accuracy(backend, groups, score_map.scores(weights))
 

@@ -67,7 +67,8 @@ default="rbf"
     approximation : {None, "nystroem", "fourier"}, default=None
         None is exact.  "fourier" is for rbf and laplacian.
     n_components : int, default=500
-        Landmarks, or random features.
+        Landmarks, or random features.  If there are fewer items than landmarks, all of them are
+        landmarks, with a warning; items that are in no pair are never landmarks.
     landmarks : {"uniform", "kmeans", "leverage"}, default="uniform"
         Items at random, centroids of k-means, or items drawn by their leverage.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"

@@ -21,6 +21,7 @@ from ranksvm.data.preferences import (
 from ranksvm.data.queries import QueryGroups
 from ranksvm.estimators.base import PairData
 from ranksvm.estimators.certified import CertifiedRanker
+from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.solvers.base import Array, TraceRow
 
 __all__ = ["PreferenceRanker"]
@@ -42,6 +43,7 @@ class PreferenceRanker(CertifiedRanker):
         sample_weight: ArrayLike | None = None,
         query_weight: Any = None,
         callback: Callable[[TraceRow, Array], Any] | None = None,
+        **unknown: Any,
     ) -> Self:
         """Learn from pairs of items, of which one is the better; alone, or beside utilities.
 
@@ -94,6 +96,7 @@ class PreferenceRanker(CertifiedRanker):
         >>> model.n_pairs_
         3
         """
+        refuse_unknown(self, self.fit_pairs, unknown)
         with self._fitting():
             settings = self._settings()
             data = self._check_pairs(
@@ -146,7 +149,7 @@ class PreferenceRanker(CertifiedRanker):
                 "utilities, and there is no y. Give y, or leave them out: listed pairs have their "
                 "own weight, and need no query."
             )
-        self._frame_columns = frozenset()
+        self._frame_columns, self._qid_column = frozenset(), None
         X = self._check_features(X, reset=True)
         n_items = X.shape[0]
         preferences = check_preferences(better, worse, weight, n_items)

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm import _core
+from ranksvm._checks import finite_number, shown
 from ranksvm._vectors import Array, dot
 
 __all__ = [
@@ -101,10 +101,10 @@ def check_gamma(gamma: Any) -> None:
     """Raise unless gamma is "scale", "auto" or a positive number."""
     if isinstance(gamma, str) and gamma in ("scale", "auto"):
         return
-    fine = isinstance(gamma, Real) and not isinstance(gamma, bool)
-    if not fine or not 0.0 < gamma < np.inf:
+    number = finite_number(gamma)
+    if number is None or not number > 0.0:
         raise ValueError(
-            f"gamma must be a positive finite number, 'scale' or 'auto'; got {gamma!r}"
+            f"gamma must be a positive finite number, 'scale' or 'auto'; got {shown(gamma)}"
         )
 
 

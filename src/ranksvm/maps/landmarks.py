@@ -24,6 +24,7 @@ native kernels, which give the same bits for every number of threads.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -72,7 +73,7 @@ def choose_landmarks(
     kernel : Kernel
         Plays a part in "leverage" alone.
     n_landmarks : int
-        At most n_items.
+        If there are fewer items, all of them are taken, with a warning.
     how : {"uniform", "kmeans", "leverage"}, default="uniform"
     seed : int, Generator, RandomState or None, default=None
     n_threads : int, default=1
@@ -81,7 +82,7 @@ def choose_landmarks(
 
     Returns
     -------
-    ndarray or CSR of shape (n_landmarks, n_features), as X is
+    ndarray or CSR of shape (min(n_landmarks, n_items), n_features), as X is
         Rows of X in their order, or centroids in float64.  The centroids of sparse items are
         sparse: together they have no more entries than the items that they are the means of.
     """
@@ -89,12 +90,14 @@ def choose_landmarks(
     check_positive("n_components", n_landmarks, integer=True)
     n_items = int(X.shape[0])
     if n_landmarks > n_items:
-        raise ValueError(
-            f"n_components={n_landmarks} is larger than the {n_items} items (n_samples={n_items}): "
-            f"use n_components of at most {n_items}, or the exact kernel (approximation=None)"
+        warnings.warn(
+            f"n_components={n_landmarks} is larger than the number of items to choose landmarks "
+            f"from: there are {n_items}, and n_components={n_items} is used.",
+            UserWarning,
+            stacklevel=2,
         )
     rng = as_generator(seed)
-    return LANDMARKS[how](X, kernel, int(n_landmarks), rng, n_threads, memory)
+    return LANDMARKS[how](X, kernel, min(int(n_landmarks), n_items), rng, n_threads, memory)
 
 
 def as_generator(seed: Seed) -> np.random.Generator:

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from ranksvm import _core
 from ranksvm._rounding import SLACK, roundings
+from ranksvm._sparse import check_structure
 from ranksvm._vectors import Array, dot, dot_depth, length
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.sample import WeightedItems, add, by_whole_groups
@@ -109,6 +110,7 @@ class MatrixMap:
         self._n_products = 0
         self._diagonals: dict[int, Array] = {}  # by part
         if sp.issparse(X):
+            X = check_structure(X)  # the native code trusts the indices
             by_rows = X.format == "csr"
             if not by_rows and X.format != "csc":
                 X = X.tocsr()
@@ -120,7 +122,6 @@ class MatrixMap:
                 np.ascontiguousarray(X.indices, dtype=index),
                 np.ascontiguousarray(X.indptr, dtype=index),
             )
-            self._check_structure(self._parts, X.shape if by_rows else X.shape[::-1])
         else:
             X = _as_float(np.asarray(X))
             by_rows = X.flags.c_contiguous or not X.flags.f_contiguous
@@ -297,27 +298,6 @@ class MatrixMap:
                 data, indices, indptr, cols, x, transposed, self._threads
             )
         return product
-
-    @staticmethod
-    def _check_structure(parts: tuple[Any, ...], shape: tuple[int, int]) -> None:
-        """Stop a broken matrix before it reaches the native code, which trusts the indices."""
-        data, indices, indptr = parts
-        rows, cols = shape
-        if len(indptr) == rows + 1:
-            indices = indices[: max(0, int(indptr[-1]))]  # there may be room behind
-        fine = (
-            len(indptr) == rows + 1
-            and indptr[0] == 0
-            and indptr[-1] <= len(data)
-            and len(parts[1]) >= int(indptr[-1])
-            and bool(np.all(indptr[1:] >= indptr[:-1]))
-            and (len(indices) == 0 or (int(indices.min()) >= 0 and int(indices.max()) < cols))
-        )
-        if not fine:
-            raise ValueError(
-                "the sparse matrix is broken: its indptr or indices do not fit its shape "
-                f"{shape}; rebuild it, for example with X = X.tocoo().tocsr()"
-            )
 
 
 def _within(X: Any, rows: Any, weight: Array, offsets: Any, middle: Array) -> Array:

@@ -1,8 +1,7 @@
 """Vectors from the outside: one-dimensional, real, finite, and in an exact order.
 
-Most metrics look at the order of y, all of them at nothing but the order of the scores.  float64
-makes neighbouring integers beyond 2^53 equal; where it would, the values are replaced by their
-ranks.
+Most metrics look at the order of y, all of them at nothing but the order of the scores
+(:mod:`ranksvm._values` keeps it); gains and relevance need the values of y.
 
 A score of -inf belongs to an item that was not retrieved: it is below all others.  For the sort,
 which wants finite numbers, it becomes a number below them.
@@ -11,25 +10,21 @@ which wants finite numbers, it becomes a number below them.
 from __future__ import annotations
 
 import math
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ranksvm._values import as_float, as_levels, exact_vector, finite_values
 from ranksvm._vectors import Array
 
 __all__ = [
-    "as_float",
-    "as_levels",
     "check_scores",
     "check_vector",
     "check_vectors",
     "check_weight",
     "split_scores",
 ]
-
-_LARGEST_EXACT_FLOAT = 2**53
 
 
 def check_vectors(y: ArrayLike, scores: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -60,10 +55,11 @@ def check_weight(weight: ArrayLike, n_items: int) -> Array:
 
 
 def check_vector(name: str, values: ArrayLike) -> NDArray[Any]:
-    """One-dimensional and finite: of a NumPy number type, or integers too large for any."""
+    """One-dimensional and finite, in a type that keeps the values."""
     array = _real_vector(name, values)
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        row = int(np.argmin(np.isfinite(array)))
+    finite = finite_values(array)
+    if not finite.all():
+        row = int(np.argmin(finite))
         raise ValueError(f"{name} must be finite; got {array[row]} in row {row}.")
     return array
 
@@ -71,6 +67,8 @@ def check_vector(name: str, values: ArrayLike) -> NDArray[Any]:
 def check_scores(name: str, values: ArrayLike) -> NDArray[Any]:
     """As :func:`check_vector`, but -inf is a score, too."""
     array = _real_vector(name, values)
+    if array.dtype.kind == "O" and not finite_values(array).all():
+        array = as_float(name, array)
     if array.dtype.kind == "f" and not (array < np.inf).all():  # NaN is not, either
         row = int(np.argmin(array < np.inf))
         raise ValueError(
@@ -108,52 +106,7 @@ def split_scores(scores: NDArray[Any]) -> tuple[Array, NDArray[np.bool_] | None]
 
 def _real_vector(name: str, values: ArrayLike) -> NDArray[Any]:
     """One-dimensional, of real numbers."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        row = int(np.argmax(np.ma.getmaskarray(values)))
-        raise ValueError(f"{name} must be finite; got a masked value in row {row}.")
-    array = np.asarray(values)
+    array = exact_vector(name, values)
     if array.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional; got shape {array.shape}.")
-    if array.dtype.kind not in "biufO":
-        raise ValueError(f"{name} must hold real numbers; got dtype {array.dtype}.")
-    if array.dtype.kind == "O":
-        if all(isinstance(value, Integral) for value in array):
-            return array
-        array = as_float(name, array)
     return array
-
-
-def as_float(name: str, array: NDArray[Any]) -> Array:
-    """As float64, rounded where it has to be."""
-    try:
-        with np.errstate(over="ignore"):
-            vector = np.ascontiguousarray(array, dtype=np.float64)
-        if array.dtype.itemsize > vector.dtype.itemsize and not np.isfinite(vector).all():
-            raise OverflowError
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold real numbers; {error}.") from None
-    except OverflowError:
-        raise ValueError(
-            f"{name} holds a number that is too large for float64, and this metric needs its "
-            f"value. Scale {name} down, or use a metric that looks at the order alone "
-            "(pairwise_accuracy, kendall_tau)."
-        ) from None
-    return vector
-
-
-def as_levels(array: NDArray[Any]) -> Array:
-    """float64 numbers in the same order, equal where the values are equal."""
-    if _is_exact(array):
-        return np.ascontiguousarray(array, dtype=np.float64)
-    return np.unique(array, return_inverse=True)[1].astype(np.float64)
-
-
-def _is_exact(array: NDArray[Any]) -> bool:
-    """Whether float64 tells all values of a checked vector apart."""
-    kind = array.dtype.kind
-    if kind == "f":
-        return array.dtype.itemsize <= 8
-    if kind in "iuO" and array.size:
-        largest = max(abs(int(array.min())), abs(int(array.max())))
-        return largest <= _LARGEST_EXACT_FLOAT
-    return True

@@ -29,6 +29,8 @@ __all__ = ["MEAN_NDCG", "NDCG", "exp2_gain", "mean_ndcg", "ndcg", "need_gains"]
 
 # 2^y is finite up to y = 1023; the room below is for the sum over the items of a query.
 _LARGEST_EXPONENT = 900.0
+# 2^-y is zero from here on: nothing is left of the 1 in (2^x - 1) / 2^y.
+_FAR = 1_100.0
 
 
 class MeanNdcgOptions(TypedDict, total=False):
@@ -249,7 +251,12 @@ def exp2_gain(y: Array, shift: Array | float) -> Array:
 
 def _scaled_exp2_gain(y: Array, largest: Array) -> Array:
     """2^y - 1, divided by a power of two where the largest utility of the query is huge."""
-    return exp2_gain(y, np.maximum(0.0, largest - _LARGEST_EXPONENT))
+    # Where the difference to the largest is a small number, so is the exponent.
+    below = largest - y
+    shift = np.maximum(0.0, largest - _LARGEST_EXPONENT)
+    with np.errstate(over="ignore"):
+        gain = exp2_gain(y, shift)
+    return np.where(shift < _FAR, gain, np.exp2(_LARGEST_EXPONENT - below))
 
 
 def _linear_gain(y: Array, largest: Array) -> Array:

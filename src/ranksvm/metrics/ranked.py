@@ -19,15 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ranksvm import _core
 from ranksvm._threads import resolve_n_jobs
+from ranksvm._values import as_float, as_levels
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
-from ranksvm.metrics.checks import (
-    as_float,
-    as_levels,
-    check_scores,
-    check_vectors,
-    split_scores,
-)
+from ranksvm.metrics.checks import check_scores, check_vectors, split_scores
 
 __all__ = ["PairCounts", "Ranked", "Top", "Truth"]
 

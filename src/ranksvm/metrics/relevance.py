@@ -24,8 +24,9 @@ from typing import Literal, TypedDict, Unpack, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ranksvm._values import as_float
 from ranksvm._vectors import Array
-from ranksvm.metrics.checks import as_float, check_vector
+from ranksvm.metrics.checks import check_vector
 from ranksvm.metrics.definition import Definition
 from ranksvm.metrics.ranked import Ranked
 from ranksvm.metrics.rules import Conventions, Empty, Rules, Ties, rules_of

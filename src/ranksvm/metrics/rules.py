@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Literal
 
-import numpy as np
+from ranksvm._checks import finite_number, shown
 
 __all__ = [
     "CONVENTIONS",
@@ -104,11 +104,12 @@ def check_choice(name: str, value: object, valid: Iterable[str]) -> None:
 
 def _check_cutoff(k: Any) -> int:
     if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
-        raise ValueError(f"k must be an integer >= 1, or None for all ranks; got {k!r}.")
+        raise ValueError(f"k must be an integer >= 1, or None for all ranks; got {shown(k)}.")
     return int(k)
 
 
 def _check_number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
-        raise ValueError(f"{name} must be a finite number; got {value!r}.")
-    return float(value)
+    number = finite_number(value)
+    if number is None:
+        raise ValueError(f"{name} must be a finite number; got {shown(value)}.")
+    return number

@@ -1,8 +1,9 @@
 """What must hold of the facts of a model, those that are there.
 
     objective, gap                   numbers, finite or not
-    n_iter, n_products, n_pairs, best_iteration      whole numbers
+    n_iter, n_products, n_pairs, n_queries, best_iteration      whole numbers
     frame_columns                    a list of texts
+    qid_column                       a text, or null
     gamma                            a positive number, or null
     kernel                           of kinds that compute one, and of no others: an entry with
 
@@ -26,7 +27,7 @@ FUNCTIONS = ("linear", "rbf", "poly", "sigmoid", "laplacian")
 COSINE = ("cosine",)
 
 NUMBERS = ("objective", "gap")
-COUNTS = ("n_iter", "n_products", "n_pairs", "best_iteration")
+COUNTS = ("n_iter", "n_products", "n_pairs", "n_queries", "best_iteration")
 OF_KERNEL = ("function", "gamma", "coef0", "degree", "scale")
 LARGEST_COUNT = 2**63 - 1
 LARGEST_DEGREE = 2**31 - 1
@@ -55,6 +56,9 @@ def check_facts(facts: Mapping[str, Any], functions: Sequence[str]) -> None:
     columns = facts.get("frame_columns", [])
     if not isinstance(columns, list | tuple) or not all(isinstance(one, str) for one in columns):
         raise _wrong("frame_columns", "a list of texts", columns)
+    qid_column = facts.get("qid_column")
+    if qid_column is not None and not isinstance(qid_column, str):
+        raise _wrong("qid_column", "a text or null", qid_column)
     gamma = facts.get("gamma")
     if gamma is not None and not (_is_finite(gamma) and gamma > 0.0):
         raise _wrong("gamma", "a positive number or null", gamma)

@@ -252,7 +252,7 @@ def identity(
             "a precomputed kernel, or no checkpoint"
         )
     return {
-        "items": _digest(items.X, items.utility, items.groups.index),
+        "items": _digest(items.X, items.truth, items.groups.index),
         "weights": _digest(items.item_weight, items.query_weight),
         "splits": _digest(*(part for split in splits for part in _parts(split))),
         "Cs": _digest(Cs),
@@ -266,8 +266,8 @@ def identity(
 def _parts(split: Split) -> list[Any]:
     if split.held_out is None:
         return [split.train, split.test]
-    X, utility, qid = split.held_out
-    return [X, utility, None if qid is None else QueryGroups.from_qid(qid, len(utility)).index]
+    X, labels, qid = split.held_out
+    return [X, labels, None if qid is None else QueryGroups.from_qid(qid, len(labels)).index]
 
 
 def _as_python(value: Any) -> Any:
@@ -292,6 +292,9 @@ def _digest(*arrays: Any) -> str:
 def _update(digest: Any, array: Any) -> None:
     """Add type and values, in C order, without a copy of the whole."""
     digest.update(array.dtype.str.encode())
+    if array.dtype.kind == "O" or array.dtype == np.longdouble:  # their bytes are not their values
+        digest.update(repr(array.tolist()).encode())
+        return
     rows = max(1, HASHED_VALUES // max(1, math.prod(array.shape[1:])))
     for first in range(0, array.shape[0], rows):
         digest.update(array[first : first + rows].tobytes())

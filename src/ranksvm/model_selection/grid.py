@@ -33,6 +33,7 @@ from ranksvm.model_selection.search import (
     Tally,
     best_places,
     check_choice_left,
+    check_count,
     edge_of,
     unscored_texts,
 )
@@ -81,10 +82,7 @@ def default_gammas(X: Any, n: int = N_GAMMAS, item_weight: Array | None = None) 
     -------
     ndarray of shape (n,), ascending by factors of 4
     """
-    if n < 1:
-        raise ValueError(
-            f"gammas must be a sequence, or how many values to try (at least 1); got {n}"
-        )
+    check_count("gammas", n)
     powers = np.arange(n, dtype=np.float64) - 0.5 * (n - 1)
     return np.asarray(resolve_gamma("scale", X, item_weight) * FACTOR**powers, dtype=np.float64)
 
@@ -224,6 +222,7 @@ def search_grid(
     conventions: str = "standard",
     item_weight: Array | None = None,
     query_weight: Array | None = None,
+    labels: NDArray[Any] | None = None,
     n_threads: int = 1,
     progress: Progress | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -243,7 +242,7 @@ def search_grid(
     gammas : sequence of float or None
         Positive and different; None is :func:`default_gammas`.  A kernel without gamma takes None,
         and the grid has one row, 1.0.
-    folds, validation, metric, conventions, item_weight, query_weight, progress
+    folds, validation, metric, conventions, item_weight, query_weight, labels, progress
         As for :func:`ranksvm.model_selection.search_path`; cells that are taken over from a
         checkpoint count as done.
     n_threads : int
@@ -267,7 +266,7 @@ def search_grid(
         validation = validation._replace(X=validation.X.tocsr())
     C_grid = check_grid("C", Cs)
     gamma_grid = _check_gammas(gammas, settings, X, item_weight)
-    items = TrainingSet(X, utility, groups, settings, item_weight, query_weight)
+    items = TrainingSet(X, utility, groups, settings, item_weight, query_weight, labels)
     splits = make_splits(items, folds, validation, metric, conventions)
     random_state = settings.random_state
     if random_state is None and settings.approximation is not None:

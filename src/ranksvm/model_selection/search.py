@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._checks import check_choice
+from ranksvm._checks import check_choice, shown
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.model_selection.path import check_Cs
@@ -50,9 +50,18 @@ __all__ = [
 Progress = Callable[[int, int, str], Any]
 
 _MIDDLE_C = 50.0
+_MOST_VALUES = 1_000_000  # of a grid
 _SMALLEST, _LARGEST = -3.0, 6.0  # powers of 4 away from it
 # Means that agree to so many digits count as equal.
 DIGITS = 12
+
+
+def check_count(name: str, n: int) -> None:
+    """Raise unless a grid can have so many values."""
+    if not 1 <= n <= _MOST_VALUES:
+        raise ValueError(
+            f"{name} must be a sequence, or how many values to try (at least 1); got {shown(n)}"
+        )
 
 
 def default_Cs(n: int, reduction: str, pair_weight: float) -> Array:
@@ -71,8 +80,7 @@ def default_Cs(n: int, reduction: str, pair_weight: float) -> Array:
     ndarray of shape (n,), ascending
     """
     check_choice("reduction", reduction, REDUCTIONS)
-    if n < 1:
-        raise ValueError(f"Cs must be a sequence, or how many values to try (at least 1); got {n}")
+    check_count("Cs", n)
     powers = np.linspace(_SMALLEST, _LARGEST, n) if n > 1 else np.zeros(1)
     Cs: Array = _MIDDLE_C * 4.0**powers
     return Cs / pair_weight if reduction == "sum" else Cs
@@ -274,6 +282,7 @@ def search_path(
     conventions: str = "standard",
     item_weight: Array | None = None,
     query_weight: Array | None = None,
+    labels: NDArray[Any] | None = None,
     n_threads: int = 1,
     progress: Progress | None = None,
 ) -> PathSearch:
@@ -298,6 +307,8 @@ def search_path(
         For the fits; the metric counts every item the same.
     query_weight : ndarray of shape (n_queries,) or None
         Likewise.
+    labels : ndarray of shape (n_items,) or None
+        What the metric looks at, if float64 does not hold the values; None: the utilities.
     n_threads : int
         In all: as many splits at a time, and what is left over inside them; all of them inside
         the fits of kernel models.
@@ -314,7 +325,7 @@ def search_path(
         If a split cannot be used; the message says which one.
     """
     grid = check_Cs(Cs)
-    items = TrainingSet(X, utility, groups, settings, item_weight, query_weight)
+    items = TrainingSet(X, utility, groups, settings, item_weight, query_weight, labels)
     splits = make_splits(items, folds, validation, metric, conventions)
     task = SplitTask(items, grid, metric, conventions)
     tally = Tally(len(splits) * grid.size, progress)

@@ -22,8 +22,10 @@ from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.data.frames import split_frame
 from ranksvm.data.queries import QueryGroups
-from ranksvm.estimators.base import FEATURE_FACTS, BaseRanker, TrainingData, check_utility
+from ranksvm.estimators.base import FEATURE_FACTS, BaseRanker, TrainingData
 from ranksvm.estimators.certified import CertifiedRanker
+from ranksvm.estimators.checks import check_labels
+from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.model_selection.progress import shown
 from ranksvm.model_selection.search import HeldOut, Progress, Search, default_Cs
 from ranksvm.model_selection.splitters import QueryKFold, item_folds
@@ -87,6 +89,7 @@ class SearchCV(BaseRanker):
         query_weight: Any = None,
         validation: tuple[Any, ...] | None = None,
         progress: Progress | None = None,
+        **unknown: Any,
     ) -> Self:
         """Choose the parameters, then learn with them.
 
@@ -105,6 +108,7 @@ class SearchCV(BaseRanker):
         -------
         self
         """
+        refuse_unknown(self, self.fit, unknown)
         with self._fitting():
             settings = self._unfitted()._settings()
             data = self._check_training(X, y, qid, group, sample_weight, query_weight)
@@ -140,6 +144,7 @@ class SearchCV(BaseRanker):
                 metric=self.metric,
                 conventions=self.conventions,
                 progress=tell,
+                labels=data.labels,
                 **weights,
             )
         model, short = None, list(search.shortfalls)
@@ -194,6 +199,9 @@ class SearchCV(BaseRanker):
         scores: Array = self._model().predict(X)
         return scores
 
+    def _n_queries(self) -> int:
+        return int(self._model()._n_queries())
+
     def _model(self) -> Any:
         check_is_fitted(self)
         if not hasattr(self, "best_estimator_"):
@@ -237,9 +245,9 @@ class SearchCV(BaseRanker):
             raise ValueError(
                 "the training set and the validation set must both have query ids, or neither"
             )
-        utility = check_utility(values["y"], X.shape[0])
+        _, labels = check_labels(values["y"], X.shape[0])
         groups = QueryGroups.from_qid(values["qid"], X.shape[0], name="qid of validation")
-        return HeldOut(X, utility, None if values["qid"] is None else groups.index)
+        return HeldOut(X, labels, None if values["qid"] is None else groups.index)
 
     def _keep(self, search: Any, model: Any) -> None:
         self.C_ = search.best_C

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
@@ -28,7 +29,7 @@ class HeldOut(NamedTuple):
     """
 
     X: Any
-    utility: Array
+    utility: NDArray[Any]
     qid: Any
 
 
@@ -46,7 +47,10 @@ class Split(NamedTuple):
 
 
 class TrainingSet(NamedTuple):
-    """All items, what is minimised over some of them, and their weights."""
+    """All items, what is minimised over some of them, and their weights.
+
+    The metric looks at ``labels``; None: the utilities.
+    """
 
     X: Any
     utility: Array
@@ -54,6 +58,12 @@ class TrainingSet(NamedTuple):
     settings: Settings
     item_weight: Array | None = None
     query_weight: Array | None = None
+    labels: NDArray[Any] | None = None
+
+    @property
+    def truth(self) -> NDArray[Any]:
+        """What the metric looks at."""
+        return self.utility if self.labels is None else self.labels
 
     @property
     def ids(self) -> Rows | None:
@@ -81,7 +91,7 @@ class TrainingSet(NamedTuple):
         """Items to take the metric on, for a model of others."""
         ids = self.ids
         return HeldOut(
-            self.features(rows, train), self.utility[rows], None if ids is None else ids[rows]
+            self.features(rows, train), self.truth[rows], None if ids is None else ids[rows]
         )
 
     def held_out_of(self, split: Split) -> HeldOut:
@@ -119,7 +129,7 @@ def make_splits(
     """
     if (folds is None) == (validation is None):
         raise ValueError("give either folds or a validation set")
-    take_metric(items.utility, items.utility, items.ids, metric, conventions)
+    take_metric(items.truth, items.truth, items.ids, metric, conventions)
     if validation is not None:
         splits = [Split("validation set", np.arange(len(items.utility)), None, validation)]
     else:
@@ -139,13 +149,13 @@ def make_splits(
 def _why_not(items: TrainingSet, split: Split, metric: str, conventions: str) -> str | None:
     """Say why the metric cannot be taken on the held-out part; None if it can."""
     if split.held_out is not None:
-        utility, qid = split.held_out.utility, split.held_out.qid
+        labels, qid = split.held_out.utility, split.held_out.qid
     else:
         assert split.test is not None
-        utility = items.utility[split.test]
+        labels = items.truth[split.test]
         qid = None if items.ids is None else items.ids[split.test]
     try:
-        take_metric(utility, utility, qid, metric, conventions)
+        take_metric(labels, labels, qid, metric, conventions)
     except ValueError as error:
         return f"{split.name}, held-out part: {error}"
     return None
@@ -176,10 +186,12 @@ def fold_split(items: TrainingSet, number: int, train: Any, test: Any) -> Split:
     return Split(name, train, test, None)
 
 
-def take_metric(utility: Array, scores: Array, qid: Any, metric: str, conventions: str) -> float:
+def take_metric(
+    labels: NDArray[Any], scores: NDArray[Any], qid: Any, metric: str, conventions: str
+) -> float:
     """Value of one metric by name."""
     chosen: Any = conventions
-    (value,) = evaluate(utility, scores, qid, [metric], conventions=chosen).values()
+    (value,) = evaluate(labels, scores, qid, [metric], conventions=chosen).values()
     return value
 
 

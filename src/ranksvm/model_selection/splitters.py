@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ranksvm._checks import check_positive
+from ranksvm._sparse import check_structure
 from ranksvm.data.queries import QueryGroups
 
 __all__ = [
@@ -271,6 +272,7 @@ def take_rows(array: Any, rows: Rows) -> Any:
     if isinstance(array, list | tuple):
         return type(array)([array[i] for i in rows.tolist()])
     if hasattr(array, "tocsr"):
+        array = check_structure(array)
         if array.format not in ("csr", "csc"):
             array = array.tocsr()
         return array[rows]

@@ -10,13 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from numbers import Real
 from threading import Event, Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._checks import finite_number
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
@@ -131,7 +131,7 @@ class Shared:
             return np.nan
         with self._lock:  # one call of the user's function at a time
             score = self.validate(weights)
-        if not isinstance(score, Real) or not np.isfinite(float(score)):
+        if finite_number(score) is None:
             raise ValueError(
                 f"the score on the validation set is {score!r}: early stopping needs a validation "
                 "set with at least one comparable pair and a metric that is a finite number"

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._checks import check_choice, check_positive, check_seed
+from ranksvm._checks import check_choice, check_positive, check_seed, finite_number, shown
 from ranksvm._memory import parse_memory, told
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
@@ -67,13 +67,13 @@ class KernelSettings(Settings):
         if not callable(self.kernel):
             check_choice("kernel", self.kernel, (*KERNELS, "precomputed"))
         check_gamma(self.gamma)
+        if isinstance(self.degree, Integral) and self.degree > MOST_DEGREE:
+            raise ValueError(f"degree must be at most {MOST_DEGREE}; got {shown(self.degree)}")
         check_positive("degree", self.degree, integer=True)
-        if self.degree > MOST_DEGREE:
-            raise ValueError(f"degree must be at most {MOST_DEGREE}; got {self.degree!r}")
         check_seed("random_state", self.random_state)
         check_positive("n_components", self.n_components, integer=True)
-        if not isinstance(self.coef0, Real) or not np.isfinite(float(self.coef0)):
-            raise ValueError(f"coef0 must be a finite number; got {self.coef0!r}")
+        if finite_number(self.coef0) is None:
+            raise ValueError(f"coef0 must be a finite number; got {shown(self.coef0)}")
         if self.approximation is not None:
             check_choice("approximation", self.approximation, APPROXIMATIONS)
         check_choice("landmarks", self.landmarks, LANDMARKS)
@@ -207,12 +207,8 @@ def _make_space(
         coef0=float(settings.coef0),
         degree=int(settings.degree),
     )
-    if settings.approximation == "nystroem" and settings.n_components > X.shape[0]:
-        raise ValueError(
-            f"n_components={settings.n_components} is larger than the number of items: there are "
-            f"n_samples={X.shape[0]}. Take fewer landmarks, or the exact kernel "
-            "(approximation=None)."
-        )
+    if items.size < settings.n_components <= X.shape[0]:  # others would be no landmarks
+        settings = replace(settings, n_components=items.size)
     if items.size < X.shape[0]:
         X = X[items]
     return SPACES[settings.approximation](X, kernel, settings, n_threads)
@@ -245,7 +241,7 @@ def _nystroem_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads:
     basis = make_nystroem(
         X,
         kernel,
-        min(settings.n_components, X.shape[0]),  # items without a pair are left out
+        settings.n_components,
         settings.landmarks,
         seed=settings.random_state,
         dtype=settings.dtype,
@@ -273,13 +269,14 @@ SPACES: dict[str | None, Callable[[Any, Kernel, KernelSettings, int], _Space]] =
 
 def check_feature_room(n_items: int, settings: KernelSettings) -> None:
     """Raise when the one array of features does not fit the budget."""
-    n_components = min(settings.n_components, n_items)
-    needed = n_items * settings.n_components * np.dtype(settings.dtype).itemsize
+    n_components, landmarks = settings.n_components, 0
     if settings.approximation == "nystroem":
-        needed += 4 * 8 * n_components**2  # the landmarks' own matrix, and what is made of it
+        n_components = min(n_components, n_items)
+        landmarks = 4 * 8 * n_components**2  # the landmarks' own matrix, and what is made of it
+    needed = n_items * n_components * np.dtype(settings.dtype).itemsize + landmarks
     if needed > settings.memory:
         raise ValueError(
-            f"{settings.n_components} features of {n_items:,} items take {told(needed)} in "
+            f"{n_components} features of {n_items:,} items take {told(needed)} in "
             f"{settings.dtype}, more than memory_budget={settings.memory_budget!r}: take fewer "
             "n_components, dtype='float32', or a larger memory_budget"
         )

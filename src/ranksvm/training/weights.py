@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ranksvm._checks import as_weights, check_weights
+from ranksvm._checks import SMALLEST_PAIR_WEIGHT, as_weights, check_weights
 from ranksvm._rounding import roundings
 from ranksvm._vectors import Array, dot
 from ranksvm.backends.native import NativeBackend
@@ -52,7 +52,7 @@ def reduce_weights(
             "the pair weights are too large for float64: a pair weighs query_weight times the "
             "sample_weight of both items, or what a list of pairs says. Scale the weights down."
         )
-    if not total > 0.0:
+    if not total > SMALLEST_PAIR_WEIGHT:
         raise _no_pairs(sum(sum(backend.pairs) for backend in backends), n_items, len(mass))
     scaled = effective_query_weight(mass, reduction, weight)
     if scaled is not None:
@@ -103,7 +103,9 @@ def _no_pairs(n_pairs: int, n_items: int, n_queries: int) -> ValueError:
     why = (
         "every query has only one distinct utility in y"
         if n_pairs == 0
-        else f"all {n_pairs} comparable pairs have weight zero"
+        else f"all {n_pairs} comparable pairs have weight zero, or so little that float64 "
+        "rounds it to zero (a pair weighs the product of the sample_weight of both items and the "
+        "query_weight; scale the weights up)"
     )
     return ValueError(
         f"no comparable pair to learn from (n_samples={n_items}, queries={n_queries}): {why}. "

@@ -1,0 +1,151 @@
+"""Sparse matrices from the outside, whose arrays must fit together.
+
+SciPy checks little of what it is given, and its compiled code and ours trust indices: a matrix
+whose arrays do not fit its shape ends the process, at the first conversion or product.  So every
+sparse X is looked at once, where it enters the library and before anything else is done with it.
+That is one pass over the indices, less work than one product.
+
+Unsorted and repeated entries are legal, and so is room behind the last entry.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["check_structure"]
+
+
+def check_structure(X: Any) -> Any:
+    """Raise unless the arrays of a sparse matrix fit its shape.
+
+    Parameters
+    ----------
+    X : SciPy sparse matrix or array of any format, or anything else
+        What is not sparse, or has not two dimensions, is left to others to judge.
+
+    Returns
+    -------
+    X itself; CSR for a format that is not stored in arrays (LIL, DOK) or by diagonals; with int32
+    or int64 in place of other types of indices.
+
+    Raises
+    ------
+    ValueError
+        The message says what does not fit.
+    """
+    if not hasattr(X, "tocsr") or len(getattr(X, "shape", ())) != 2:
+        return X
+    form = X.format
+    if form in ("csr", "csc", "bsr"):
+        trouble = _compressed_trouble(X)
+    elif form == "coo":
+        trouble = _coordinate_trouble(X)
+    elif form == "lil":
+        trouble = _list_trouble(X)
+    elif form == "dia":
+        trouble = _diagonal_trouble(X)
+    else:
+        trouble = None  # a dict (DOK): SciPy checks its keys when it is converted
+    if trouble is not None:
+        raise ValueError(
+            f"X is a broken sparse matrix ({form} of shape {X.shape}): {trouble}. Build it again "
+            "from where its data come from; converting or copying it repairs nothing, and may end "
+            "the process."
+        )
+    if form in ("lil", "dok", "dia"):
+        return X.tocsr()
+    return _usual_indices(X) if form in ("csr", "csc", "bsr") else X
+
+
+def _compressed_trouble(X: Any) -> str | None:
+    """Say what is wrong with data, indices and indptr."""
+    data, indices, indptr = X.data, X.indices, X.indptr
+    n_rows, n_cols = X.shape if X.format != "csc" else X.shape[::-1]
+    if X.format == "bsr":
+        if data.ndim != 3 or 0 in data.shape[1:]:
+            return f"data must hold blocks; its shape is {data.shape}"
+        height, width = data.shape[1:]
+        if n_rows % height or n_cols % width:
+            return f"blocks of shape {(height, width)} do not fill it"
+        n_rows, n_cols = n_rows // height, n_cols // width
+    elif data.ndim != 1:
+        return f"data must have one dimension, not {data.ndim}"
+    for name, array in (("indices", indices), ("indptr", indptr)):
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            return f"{name} must hold whole numbers in one dimension"
+    if len(indptr) != n_rows + 1:
+        return f"indptr has {len(indptr)} values, not {n_rows + 1}"
+    if indptr[0] != 0:
+        return f"indptr begins with {indptr[0]}, not 0"
+    if bool((indptr[1:] < indptr[:-1]).any()):
+        return f"indptr decreases after place {int(np.argmax(indptr[1:] < indptr[:-1]))}"
+    n_entries = int(indptr[-1])
+    if n_entries > min(len(data), len(indices)):
+        return (
+            f"indptr ends with {n_entries}, but there are {len(indices)} indices and {len(data)} "
+            "values"
+        )
+    return _outside("indices", indices[:n_entries], n_cols)
+
+
+def _coordinate_trouble(X: Any) -> str | None:
+    """Say what is wrong with the rows and columns of entries."""
+    for name, index, size in (("row", X.row, X.shape[0]), ("col", X.col, X.shape[1])):
+        if index.ndim != 1 or index.dtype.kind not in "iu":
+            return f"{name} must hold whole numbers in one dimension"
+        if index.shape != X.data.shape:
+            return f"{name} has {len(index)} values for {X.data.size} entries"
+        trouble = _outside(name, index, size)
+        if trouble is not None:
+            return trouble
+    return None
+
+
+def _list_trouble(X: Any) -> str | None:
+    """Say what is wrong with lists of columns and values, one a row."""
+    if X.rows.shape != (X.shape[0],) or X.data.shape != (X.shape[0],):
+        return f"there are {X.rows.size} lists of columns and {X.data.size} of values"
+    for row, (columns, values) in enumerate(zip(X.rows, X.data, strict=True)):
+        if len(columns) != len(values):
+            return f"row {row} has {len(columns)} columns and {len(values)} values"
+        if columns and not (min(columns) >= 0 and max(columns) < X.shape[1]):
+            return f"row {row} has columns from {min(columns)} to {max(columns)}"
+    return None
+
+
+def _diagonal_trouble(X: Any) -> str | None:
+    """Say what is wrong with the diagonals."""
+    offsets = X.offsets
+    if X.data.ndim != 2 or offsets.ndim != 1 or offsets.dtype.kind not in "iu":
+        return "data must have two dimensions, and offsets hold whole numbers in one"
+    if len(offsets) != len(X.data):
+        return f"there are {len(offsets)} offsets for {len(X.data)} diagonals"
+    if len(np.unique(offsets)) < len(offsets):
+        return "offsets holds a diagonal more than once"
+    return None
+
+
+def _outside(name: str, index: NDArray[Any], size: int) -> str | None:
+    """Say which indices are not in 0..size - 1; in one pass, negative ones look huge."""
+    if not len(index):
+        return None
+    unsigned = np.dtype(f"u{index.dtype.itemsize}")
+    native = index.dtype.newbyteorder("=")
+    if int(index.astype(native, copy=False).view(unsigned).max()) < size:
+        return None
+    low, high = int(index.min()), int(index.max())
+    return f"{name} must lie in 0 to {size - 1}; they reach from {low} to {high}"
+
+
+def _usual_indices(X: Any) -> Any:
+    """Give X indices of one type that SciPy's compiled code and ours read."""
+    types = {X.indices.dtype, X.indptr.dtype}
+    if len(types) == 1 and types <= {np.dtype(np.int32), np.dtype(np.int64)}:
+        return X
+    narrow = all(np.can_cast(one, np.int32) for one in types)
+    index: Any = np.int32 if narrow else np.int64
+    parts = (X.data, X.indices.astype(index), X.indptr.astype(index))
+    return type(X)(parts, shape=X.shape)

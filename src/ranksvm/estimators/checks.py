@@ -1,0 +1,110 @@
+"""Items, utilities and scores: checked before any work is done.
+
+Errors say what was wrong, what was got and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import column_or_1d
+
+from ranksvm._sparse import check_structure
+from ranksvm._values import as_levels, exact_vector, finite_values, is_exact, refuse_masked
+from ranksvm._vectors import Array
+
+__all__ = [
+    "check_finite_columns",
+    "check_items",
+    "check_labels",
+    "check_scores",
+    "check_utility",
+]
+
+
+def check_scores(scores: Array) -> Array:
+    """Refuse scores that overflowed: they have no order."""
+    infinite = int(np.sum(~np.isfinite(scores)))
+    if infinite:
+        raise OverflowError(
+            f"{infinite} of {len(scores)} scores overflow float64 and cannot be ranked. Scale the "
+            "features down."
+        )
+    return scores
+
+
+def check_items(X: Any) -> Any:
+    """Refuse what scikit-learn's checks pass over, or would not survive.
+
+    Masked entries, which NumPy would take for values; sparse matrices whose arrays do not fit
+    together; complex numbers in sparse ones.
+    """
+    refuse_masked("X", X)
+    X = check_structure(X)
+    if sp.issparse(X) and X.dtype.kind == "c":
+        raise ValueError(f"X must hold real numbers; got a sparse matrix of dtype {X.dtype}")
+    return X
+
+
+def check_finite_columns(X: Any, names: Any) -> None:
+    """Raise when X has NaN or infinite entries, and say in which columns and how many."""
+    values = X.data if sp.issparse(X) else X
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)):  # no temporary array on the usual path
+            return
+    bad: dict[int, tuple[int, int]] = {}
+    columns = X.tocsc() if sp.issparse(X) else X
+    for j in range(X.shape[1]):
+        column = (
+            columns.data[columns.indptr[j] : columns.indptr[j + 1]]
+            if sp.issparse(X)
+            else columns[:, j]
+        )
+        missing, infinite = int(np.isnan(column).sum()), int(np.isinf(column).sum())
+        if missing or infinite:
+            bad[j] = (missing, infinite)
+    if not bad:
+        return  # finite entries whose sum overflows
+    shown = []
+    for j, (missing, infinite) in list(bad.items())[:5]:
+        name = f"{j}" if names is None else f"{j} ({names[j]!r})"
+        what = [f"{missing} NaN"] * bool(missing) + [f"{infinite} infinity"] * bool(infinite)
+        shown.append(f"column {name}: {' and '.join(what)}")
+    more = f", and {len(bad) - 5} more columns" if len(bad) > 5 else ""
+    raise ValueError(
+        f"X contains NaN or infinity in {len(bad)} of {X.shape[1]} columns ({'; '.join(shown)}"
+        f"{more}). Impute or drop these values, for example with sklearn.impute.SimpleImputer."
+    )
+
+
+def check_utility(y: Any, n_items: int) -> Array:
+    """Utilities as float64 in their exact order; one finite number an item."""
+    return check_labels(y, n_items)[0]
+
+
+def check_labels(y: Any, n_items: int) -> tuple[Array, NDArray[Any]]:
+    """Utilities, and labels with the values of y; the same array if float64 holds these."""
+    if y is None:
+        raise ValueError(
+            "This estimator requires y to be passed, but the target y is None: give one utility "
+            "(relevance) per item."
+        )
+    remedy = "Give one utility per item; map labels to numbers first, larger is better."
+    labels = column_or_1d(exact_vector("y", y, remedy), warn=True)
+    if len(labels) != n_items:
+        raise ValueError(
+            f"X and y have inconsistent numbers of samples: X has {n_items} rows, y has "
+            f"{len(labels)} values; every item needs one utility"
+        )
+    finite = finite_values(labels)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise ValueError(
+            f"y contains NaN or infinity in {int((~finite).sum())} of {n_items} rows, first in row "
+            f"{row}: drop these items or give them a finite utility"
+        )
+    utility = as_levels(labels)
+    return utility, utility if is_exact(labels) else labels

@@ -1,0 +1,275 @@
+"""What is told when something was lost, forgotten, or brought along from another library."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from ranksvm import (
+    FactorizedRankSVM,
+    KernelRankSVM,
+    KernelRankSVMCV,
+    LinearRankSVM,
+    LinearRankSVMCV,
+    MissingQidWarning,
+    load,
+)
+from ranksvm.data import clicks_to_pairs
+from ranksvm.datasets import make_ranking
+from ranksvm.kernel_approximation import Nystroem, RandomFourier
+from ranksvm.metrics import average_precision, ndcg, ranking_scorer
+from ranksvm.model_selection import QueryKFold, default_gammas
+
+SET = make_ranking(12, 8, n_features=4, random_state=0)
+X, Y, QID = SET.X, SET.y, SET.qid
+N = len(Y)
+MODELS = [
+    LinearRankSVM(),
+    KernelRankSVM(),
+    FactorizedRankSVM(n_factors=2, random_state=0),
+    LinearRankSVMCV([0.1, 1.0, 10.0], cv=2),
+    KernelRankSVMCV([1.0], [1.0], cv=2),
+]
+every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+no_edge = pytest.mark.filterwarnings("ignore:.*of the grid")
+
+# --- Lost query ids ------------------------------------------------------------------------------
+
+
+@no_edge
+@every_model
+def test_score_without_the_queries_of_the_fit_warns(model: Any, tmp_path) -> None:
+    model = clone(model).fit(X, Y, QID)
+    model.save(tmp_path / "m")
+    for one in (model, load(tmp_path / "m")):
+        with pytest.warns(MissingQidWarning, match="fitted on 12 queries, and score got no qid"):
+            lost = one.score(X, Y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert one.score(X, Y, QID) != lost
+            assert one.score(X, Y, [0] * N) == lost  # one global ranking is meant
+            one.rank(X[:8])  # the items of one query
+
+
+def test_a_global_ranking_needs_no_ids() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for qid in (None, np.zeros(N)):
+            LinearRankSVM().fit(X, Y, qid).score(X, Y)
+        LinearRankSVM().fit_pairs(X, [0], [1]).score(X, Y)
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_the_column_of_the_ids_is_remembered(make: Any, tmp_path) -> None:
+    columns = {**{f"f{j}": X[:, j] for j in range(4)}, "label": Y, "query": QID}
+    frame = make(columns)
+    model = LinearRankSVM().fit(frame, "label", qid="query")
+    model.save(tmp_path / "m")
+    expected = model.score(frame, "label", qid="query")
+    lacking = make({name: columns[name] for name in columns if name != "query"})
+    for one in (model, load(tmp_path / "m"), clone(model).fit(frame, "label", group="query")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert one.score(frame, "label") == expected
+            np.testing.assert_array_equal(one.rank(frame), model.rank(frame, qid="query"))
+            # Other ids come before it.
+            assert one.score(frame, "label", qid=np.zeros(N)) != expected
+        with pytest.warns(MissingQidWarning):
+            one.score(lacking, "label")
+    searched = LinearRankSVMCV([0.1, 1.0, 10.0], cv=2).fit(frame, "label", qid="query")
+    assert searched.score(frame, "label") == searched.score(frame, "label", qid="query")
+    # A fit without a column forgets it, a fit that fails does not.
+    with pytest.raises(ValueError, match="no column"):
+        model.fit(frame, "label", qid="nowhere")
+    assert model.score(frame, "label") == expected
+    model.fit(X, Y)
+    assert model._qid_column is None
+
+
+def test_scikit_learn_does_not_lose_the_ids_in_silence() -> None:
+    pipeline = make_pipeline(StandardScaler(), LinearRankSVM())
+    pipeline.fit(X, Y, linearranksvm__qid=QID)
+    with pytest.warns(MissingQidWarning, match="enable_metadata_routing"):
+        pipeline.score(X, Y, qid=QID)  # dropped by the pipeline while routing is off
+    grid = {"C": [1.0, 10.0]}
+    with pytest.warns(MissingQidWarning, match="QueryKFold"):
+        GridSearchCV(LinearRankSVM(), grid, cv=3).fit(X, Y, qid=QID)
+    with sklearn.config_context(enable_metadata_routing=True), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = make_pipeline(StandardScaler(), LinearRankSVM()).fit(X, Y, qid=QID)
+        by_hand = LinearRankSVM().fit(StandardScaler().fit_transform(X), Y, QID)
+        scaled = StandardScaler().fit_transform(X)
+        assert fitted.score(X, Y, qid=QID) == by_hand.score(scaled, Y, QID)
+        for scoring in (None, ranking_scorer("pairwise_accuracy")):
+            search = GridSearchCV(LinearRankSVM(), grid, cv=QueryKFold(3), scoring=scoring)
+            search.fit(X, Y, qid=QID)
+            assert search.score(X, Y, qid=QID) == search.best_estimator_.score(X, Y, QID)
+
+
+# --- More landmarks than items -------------------------------------------------------------------
+
+
+def test_fewer_items_than_landmarks() -> None:
+    words = "n_components=500 is larger .*: there are 20, and n_components=20 is used"
+    with pytest.warns(UserWarning, match=words):
+        features = Nystroem(random_state=0).fit(X[:20])
+    assert features.components_.shape == (20, 4)
+    assert features.n_components == 500
+    qid = np.repeat([0, 1], 10)
+    labels = np.tile([0, 1], 10)
+    with pytest.warns(UserWarning, match=words):
+        model = KernelRankSVM(approximation="nystroem", tol=1e-8).fit(X[:20], labels, qid)
+    exact = KernelRankSVM(tol=1e-8).fit(X[:20], labels, qid)
+    assert model.objective_ == pytest.approx(exact.objective_, rel=1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # as many as items, of which some are in no pair
+        labels[:10] = 1
+        KernelRankSVM(approximation="nystroem", n_components=20).fit(X[:20], labels, qid)
+
+
+def test_features_that_are_not_made_need_no_room() -> None:
+    """500 landmarks of 20 items are 20."""
+    model = KernelRankSVM(approximation="nystroem", memory_budget="20KB")
+    with pytest.warns(UserWarning, match="n_components=20 is used"):
+        model.fit(X[:20], np.arange(20))
+
+
+# --- Numbers that name their parameter -----------------------------------------------------------
+
+HUGE = 10**400
+
+
+@pytest.mark.parametrize(
+    "value",
+    [HUGE, 10**5000, -HUGE, np.longdouble("1e4000")],
+    ids=["huge", "too long to write", "negative", "long double"],
+)
+@pytest.mark.parametrize(
+    ("make", "names"),
+    [
+        (LinearRankSVM, ["C", "tol", "max_iter"]),
+        (KernelRankSVM, ["gamma", "coef0", "degree", "memory_budget", "n_components"]),
+        (FactorizedRankSVM, ["n_factors", "n_restarts", "init_scale", "patience"]),
+        (lambda **params: LinearRankSVMCV(**params), ["Cs", "tol"]),
+        (lambda **params: KernelRankSVMCV(Cs=[1.0], **params), ["gammas"]),
+        (RandomFourier, ["gamma", "n_components"]),
+    ],
+)
+def test_numbers_beyond_float64_name_their_parameter(make: Any, names: list[str], value) -> None:
+    if value == np.inf:
+        pytest.skip("this long double is a double")
+    for name in names:
+        if name == "coef0" and value == -HUGE:
+            continue
+        with pytest.raises(ValueError, match=rf"\b{name} must be .*; got ") as caught:
+            make(**{name: value}).fit(X, Y)
+        assert len(str(caught.value)) < 250
+
+
+def test_the_same_elsewhere() -> None:
+    with pytest.raises(ValueError, match="every C of Cs must be a positive finite number"):
+        LinearRankSVMCV([1.0, HUGE]).fit(X, Y, QID)
+    with pytest.raises(ValueError, match="gammas must be a sequence, or how many"):
+        default_gammas(X, HUGE)
+    with pytest.raises(ValueError, match="relevant_above must be a finite number; got"):
+        average_precision(Y, Y, relevant_above=HUGE)
+    with pytest.raises(ValueError, match="n_splits must be a positive integer below 2"):
+        QueryKFold(HUGE)
+    log = {"query": [1, 1], "position": [1, 2], "document": [0, 1], "clicked": [0, 1]}
+    with pytest.raises(ValueError, match="eta must be a finite number"):
+        clicks_to_pairs(log, eta=HUGE)
+    assert ndcg([1, 0], [1, 0], k=HUGE) == 1.0  # all ranks
+
+
+# --- Weights -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["sample_weight", "query_weight"])
+def test_complex_weights_are_refused(name: str) -> None:
+    weight = np.ones(N if name == "sample_weight" else 12) * (1 + 1j)
+    for given in (weight, weight.tolist(), weight.astype(object)):
+        with pytest.raises(ValueError, match=rf"{name} must be (real )?numbers"):
+            LinearRankSVM().fit(X, Y, QID, **{name: given})
+    with pytest.raises(ValueError, match="weight must be real numbers; got dtype complex128"):
+        LinearRankSVM().fit_pairs(X, [0], [1], weight=[1j])
+    with pytest.raises(ValueError, match="Complex data"):
+        LinearRankSVM().fit(X * 1j, Y)
+
+
+def test_weights_whose_products_vanish_are_told() -> None:
+    tiny = np.full(N, 1e-200)
+    for model in (LinearRankSVM(), KernelRankSVM(), LinearRankSVMCV([1.0])):
+        with pytest.raises(ValueError, match="sample_weight is too small: the largest is 1e-200"):
+            model.fit(X, Y, QID, sample_weight=tiny)
+    fitted = LinearRankSVM().fit(X, Y, QID)
+    with pytest.raises(ValueError, match="sample_weight is too small"):
+        fitted.score(X, Y, QID, sample_weight=tiny)
+    # The remedy of the message.
+    scaled = LinearRankSVM().fit(X, Y, QID, sample_weight=tiny / max(tiny))
+    np.testing.assert_array_equal(scaled.coef_, LinearRankSVM().fit(X, Y, QID).coef_)
+    # One item weighs something, but is in no pair.
+    mixed = np.append(tiny, 1.0)
+    with pytest.raises(ValueError, match=r"float64 rounds it to zero .*scale the weights up"):
+        LinearRankSVM().fit(
+            np.vstack([X, X[:1]]), np.append(Y, 0), np.append(QID, 99), sample_weight=mixed
+        )
+    with pytest.raises(ValueError, match="float64 rounds it to zero"):
+        LinearRankSVM().fit_pairs(X, [0], [1], weight=[1e-310])
+    # Small weights that are numbers still are weights.
+    small = LinearRankSVM().fit(X, Y, QID, sample_weight=np.full(N, 2.0**-300))
+    np.testing.assert_allclose(small.coef_, scaled.coef_, rtol=1e-6)
+
+
+# --- Arguments of other libraries ----------------------------------------------------------------
+
+
+@every_model
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("eval_set", "validation=|LinearRankSVMCV"),
+        ("eval_group", "validation=|LinearRankSVMCV|eval_set="),
+        ("eval_qid", "validation=|LinearRankSVMCV|eval_set="),
+        ("early_stopping_rounds", "certified optimum|patience"),
+        ("callbacks", "callback|progress"),
+        ("verbose", "parameter of the constructor"),
+        ("categorical_feature", "OneHotEncoder"),
+        ("query_id", "called qid"),
+        ("weights", "sample_weight"),
+        ("sample_wieght", "Did you mean 'sample_weight'"),
+        ("nonsense", "It has X, y, qid"),
+    ],
+)
+def test_arguments_of_other_libraries_are_named(model: Any, name: str, says: str) -> None:
+    if name in inspect.signature(model.fit).parameters:
+        return
+    cls = type(model).__name__
+    with pytest.raises(TypeError, match=rf"^{cls}\.fit\(\) has no parameter '{name}'\..*({says})"):
+        clone(model).fit(X, Y, QID, **{name: None})
+
+
+def test_arguments_of_other_methods_are_named() -> None:
+    model = LinearRankSVM().fit(X, Y, QID)
+    with pytest.raises(TypeError, match=r"^LinearRankSVM\.score\(\) has no .* 'group'.*called qid"):
+        model.score(X, Y, group=QID)
+    with pytest.raises(TypeError, match=r"^LinearRankSVM\.rank\(\) has no .* 'group'.*called qid"):
+        model.rank(X, group=QID)
+    with pytest.raises(TypeError, match=r"^LinearRankSVM\.fit_pairs\(\) has no parameter 'eval_se"):
+        LinearRankSVM().fit_pairs(X, [0], [1], eval_set=[(X, Y)])
+
+
+def test_routing_knows_the_named_arguments_alone() -> None:
+    with sklearn.config_context(enable_metadata_routing=True):
+        requests = LinearRankSVM().get_metadata_routing().fit.requests
+    assert set(requests) == {"qid", "group", "sample_weight", "query_weight", "callback"}
