@@ -25,6 +25,7 @@ from ranksvm.data.sources import FileFormatError, Source, Target, name_of, open_
 
 __all__ = ["JoinedRun", "Qrels", "Run", "TrecError", "join", "read_qrels", "read_run", "write_run"]
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _GRADE = re.compile(rb"[+-]?[0-9]{1,18}")
 _SHOWN = 60
 # Lines that are put together before they are written.
@@ -301,12 +302,15 @@ def write_run(
                 strict=True,
             )
             text = "".join(f"{names[q]} Q0 {d} {r} {s!r} {tag}\n" for q, d, r, s in lines)
-            write(text.encode())
+            write(text.encode("utf-8", "surrogateescape"))
 
 
 def _check_word(name: str, word: object) -> None:
-    if not isinstance(word, str) or not word or len(word.split()) != 1 or word != word.strip():
-        raise ValueError(f"{name} must be a word without blanks; got {word!r}")
+    fine = isinstance(word, str) and len(word.split()) == 1 and word == word.strip()
+    if not fine or _CONTROL.search(str(word)):
+        raise ValueError(
+            f"{name} must be a word without blanks or control characters; got {word!r}"
+        )
 
 
 def _check_documents(
