@@ -528,7 +528,10 @@ def nested(depth: int) -> str:
         (b'{"a": 1, "a": 1}', "'a' is there twice"),
         (b'{"__metadata__": {"x": "1", "x": "1"}}', "'x' is there twice"),
         (b'{"a": ' + b"9" * 5000 + b"}", "not valid JSON"),
-        (b'{"a": ' + nested(100_000).encode() + b"}", "lists and mappings, of 5000000 and 100000 at most|recursion"),
+        (
+            b'{"a": ' + nested(100_000).encode() + b"}",
+            "lists and mappings, of 5000000 and 100000 at most|recursion",
+        ),
         (b'{"' + b"x" * 10_000 + b'": 1}', "of another program"),
         (b'{"__metadata__": 5}', "of another program"),
         (b'{"__metadata__": {"ranksvm": 5}}', "of another program"),

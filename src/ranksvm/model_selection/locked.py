@@ -14,8 +14,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO
 
 from ranksvm._files import naming, sync_directory, try_lock
 
@@ -46,10 +47,11 @@ class LockedFile:
         self.path = _checked(path)
         self._descriptor = _open_locked(self.path)
 
-    def read(self) -> bytes:
-        """Return all that is there."""
+    @contextmanager
+    def reader(self) -> Iterator[BinaryIO]:
+        """Give what is there as a file to read from its beginning."""
         with naming(self.path), open(self._descriptor, "rb", closefd=False) as file:
-            return file.read()
+            yield file
 
     def truncate(self, size: int) -> None:
         """Drop what is beyond a size."""
