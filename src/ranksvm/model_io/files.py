@@ -140,6 +140,11 @@ def _name_of(file: Any) -> str:
     return name if isinstance(name, str) else f"<{type(file).__name__}>"
 
 
+def _told(error: Exception) -> str:
+    """Return the beginning of a message, which may quote the file."""
+    return printable(str(error)[:300])
+
+
 def _to_bytes(record: ModelRecord) -> bytes:
     arrays = {name: _little_endian(np.asarray(array)) for name, array in record.arrays.items()}
     names = record.feature_names
@@ -202,7 +207,7 @@ class _Reader:
         try:
             loaded = safetensors.load(b"".join((head, header, body)))
         except (SafetensorError, ValueError, OverflowError) as error:
-            self._refuse(f"damaged ({error})", COPY_AGAIN)
+            self._refuse(f"damaged ({_told(error)})", COPY_AGAIN)
         arrays = {name: _little_endian(array) for name, array in loaded.items()}
         if entries.pop("sha256") != checksum(entries, arrays):
             self._refuse("damaged or edited: its checksum does not fit its content", COPY_AGAIN)
@@ -211,7 +216,7 @@ class _Reader:
         try:
             check_model(values["kind"], arrays, names, values["facts"])
         except ValueError as error:
-            self._refuse(f"not a model that can be used ({error})", GIVE_ANOTHER)
+            self._refuse(f"not a model that can be used ({_told(error)})", GIVE_ANOTHER)
         return ModelRecord(
             kind=values["kind"],
             params=values["params"],
@@ -261,7 +266,7 @@ class _Reader:
         try:
             value = from_json(text.decode("utf-8"))
         except (ValueError, RecursionError) as error:
-            self._refuse(f"damaged: {what} is not valid JSON ({error})", COPY_AGAIN)
+            self._refuse(f"damaged: {what} is not valid JSON ({_told(error)})", COPY_AGAIN)
         if not isinstance(value, dict):
             self._refuse(f"damaged: {what} is a {type(value).__name__}", COPY_AGAIN)
         return value
@@ -289,7 +294,7 @@ class _Reader:
         try:
             values: dict[str, Any] = restored(entries)
         except ValueError as error:
-            self._refuse(f"damaged ({error})", COPY_AGAIN)
+            self._refuse(f"damaged ({_told(error)})", COPY_AGAIN)
         self._check_types(values)
         return values
 

@@ -32,11 +32,12 @@ import math
 import os
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, BinaryIO, NoReturn, Self
 
 import numpy as np
 
+from ranksvm._text import printable
 from ranksvm._vectors import Array
 from ranksvm._version import library_version
 from ranksvm.data.queries import QueryGroups
@@ -241,6 +242,8 @@ class Checkpoint:
 
     def _take(self, entries: Mapping[str, Any]) -> None:
         """Keep the cell of a line; raise one of ``UNREADABLE`` if it cannot be one."""
+        if entries.keys() != {"gamma", "split", *(field.name for field in fields(Cell))}:
+            raise ValueError
         gamma, split = _real(entries["gamma"]), _count(entries["split"])
         if not (0.0 < gamma < math.inf and split < self._n_splits) or (gamma, split) in self._cells:
             raise ValueError
@@ -271,7 +274,9 @@ class Checkpoint:
         try:
             head = _entries(line, b"")
             there, random_state = head["search"], head["random_state"]
-            if not isinstance(there, dict) or type(random_state) not in (int, type(None)):
+            if not isinstance(there, dict) or (
+                random_state is not None and _count(random_state) < 0
+            ):
                 raise ValueError
         except UNREADABLE:
             raise ValueError(
@@ -281,8 +286,8 @@ class Checkpoint:
         other = [name for name in names if search.get(name) != there.get(name)]
         if other:
             raise ValueError(
-                f"{self._path} belongs to another search: not the same {', '.join(other)}. Delete "
-                "it or give another name."
+                f"{self._path} belongs to another search: not the same "
+                f"{printable(', '.join(other))[:200]}. Delete it or give another name."
             )
         self.random_state = random_state
 
