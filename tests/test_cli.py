@@ -944,28 +944,7 @@ def test_demo(good):
 # --- On a terminal -------------------------------------------------------------------------------
 
 
-def on_a_terminal(*arguments) -> tuple[int, str]:
-    """Run a command with stdout and stderr on a terminal; gives exit code and what it showed."""
-    pty = pytest.importorskip("pty", reason="terminals of a POSIX system")
-    master, slave = pty.openpty()
-    command = [str(PROGRAM), *map(str, arguments)]
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
-    with subprocess.Popen(command, stdout=slave, stderr=slave, env=environment) as process:
-        os.close(slave)
-        shown = b""
-        while True:
-            try:
-                part = os.read(master, 65536)
-            except OSError:  # how Linux tells that the other side is closed
-                break
-            if not part:
-                break
-            shown += part
-    os.close(master)
-    return process.returncode, shown.decode()
-
-
-def test_progress_and_tables_on_a_terminal(folder, tmp_path):
+def test_progress_and_tables_on_a_terminal(folder, tmp_path, on_a_terminal):
     model = tmp_path / "m"
     code, shown = on_a_terminal("train", folder / "train.txt", "-o", model)
     assert (code, "certified relative gap" in shown) == (0, True)

@@ -26,6 +26,7 @@ __all__ = [
 
 HEAD_BYTES = 1 << 16
 _MODEL_HEADER = re.compile(rb'\{"__metadata__":\{"ranksvm":')
+_LINES = 100  # that are looked at
 _PAIR = re.compile(rb"[^\s:#]+:[^\s:]+")
 
 
@@ -51,14 +52,11 @@ def _is_scores(head: bytes) -> bool:
 
 
 def _is_letor(head: bytes) -> bool:
-    for line in _whole_lines(head):
-        text, _, comment = line.partition(b"#")
-        words = text.split()
-        if words:
-            return _is_number(words[0]) and all(map(_PAIR.fullmatch, words[1:]))
-        if not comment and line.strip():
-            return False
-    return False
+    """Find a label and index:value, or nothing but a comment, in every line."""
+    words = [line.partition(b"#")[0].split() for line in _whole_lines(head)[:_LINES]]
+    return any(len(line) > 1 for line in words) and all(
+        _is_number(line[0]) and all(map(_PAIR.fullmatch, line[1:])) for line in words if line
+    )
 
 
 def _is_table(head: bytes) -> bool:
