@@ -6,12 +6,13 @@ import argparse
 import secrets
 from collections.abc import Callable
 
-from fuzz import checkpoints, models
+from fuzz import checkpoints, kills, models
 
 # What a part does in so many seconds, drawn by a seed; it returns the number of cases.
 PARTS: dict[str, Callable[[float, int], int]] = {
     "models": models.run,
     "checkpoints": checkpoints.run,
+    "kills": kills.run,
 }
 
 
