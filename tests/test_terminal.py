@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ranksvm.cli
 from ranksvm._text import printable
 from ranksvm.data.trec import write_run
 from ranksvm.metrics import compare
@@ -129,6 +130,13 @@ def test_messages_and_reports_of_the_library_are_visible(tmp_path):
     shown = str(compare([1, 0, 1], {"a\x1b[31m\n": [1, 2, 3], "b": [3, 2, 1]}, metrics="auc"))
     assert r"a\x1b[31m\n" in shown
     assert re.sub("\n", "", shown).isprintable()
+
+
+def test_commands_print_in_one_place():
+    """What is printed elsewhere would not be escaped."""
+    folder = Path(ranksvm.cli.__file__).parent
+    printing = {path.name for path in folder.glob("*.py") if "print(" in path.read_text()}
+    assert printing == {"output.py", "__init__.py"}  # and what cannot be imported
 
 
 def test_what_is_visible_stays_as_it_is():

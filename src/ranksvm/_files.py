@@ -12,8 +12,8 @@ A reader sees the old file or the new one, never half of one; so does whoever lo
 
 The temporary file is ``.NAME.HOST-RANDOM.tmp``.  Its writer holds a lock on it (flock), which ends
 with the process, however that ends: a temporary file that can be locked has no writer.  Some
-network drives keep locks to each host, so what another host has left is removed only when nothing
-was written to it for a day.
+network drives keep locks to each host, so what another host has left (or this one, before it was
+started) is removed only when nothing was written to it for a day.
 
 Errors of the system that name no file get the name of theirs, and what to do.
 """
@@ -208,7 +208,19 @@ def _status(name: str, target: str) -> os.stat_result | None:
 
 _CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | _CLOSE_ON_EXEC
-_HOST = hashlib.sha256(platform.node().encode("utf-8", "surrogateescape")).hexdigest()[:8]
+
+
+def _host() -> str:
+    """Return a name for the system that keeps the locks, which several containers may share."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            name = file.read()
+    except OSError:
+        name = platform.node().encode("utf-8", "surrogateescape")
+    return hashlib.sha256(name).hexdigest()[:8]
+
+
+_HOST = _host()
 _ENDING = re.compile(r"\.(?P<host>[0-9a-f]{8})-[0-9a-f]{8}\.tmp")
 
 

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ranksvm._text import printable
 from ranksvm.data.queries import QueryGroups, ids_from_text
 from ranksvm.data.sources import FileFormatError, Source, Target, name_of, open_target, text_blocks
 
@@ -413,5 +414,5 @@ def _by_query(
 
 
 def _some(names: dict[str, Any]) -> str:
-    shown = ", ".join(list(names)[:3])
+    shown = printable(", ".join(list(names)[:3]))
     return shown + (", ..." if len(names) > 3 else "")
