@@ -250,6 +250,27 @@ def test_save_replaces_models_only(place, samples):
     assert load(place / "notes").C == 2.0
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="no file that fails to be read")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", "{}"],
+        ["train", "{}", "--format", "csv"],
+        ["train", "train.txt", "--pairs", "{}"],
+        ["predict", "{}", "test.txt"],
+        ["evaluate", "test.txt", "--scores", "{}"],
+        ["evaluate", "{}", "--run", "run"],
+        ["info", "{}"],
+    ],
+)
+def test_errors_of_reading_name_the_file(run, place, monkeypatch, command):
+    monkeypatch.chdir(place)
+    bad = "/proc/self/mem"  # reading from its beginning is an Input/output error
+    code, _, err = run(*(word.format(bad) for word in command))
+    assert code == 3
+    assert err.startswith(f"ranksvm: error: {bad}: Input/output error; the disk"), err
+
+
 # --- Checksums of what is written ----------------------------------------------------------------
 
 

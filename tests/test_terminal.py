@@ -136,7 +136,7 @@ def test_commands_print_in_one_place():
     """What is printed elsewhere would not be escaped."""
     folder = Path(ranksvm.cli.__file__).parent
     printing = {path.name for path in folder.glob("*.py") if "print(" in path.read_text()}
-    assert printing == {"output.py", "__init__.py"}  # and what cannot be imported
+    assert printing == {"output.py", "__init__.py"}  # the latter without typer
 
 
 def test_what_is_visible_stays_as_it_is():

@@ -5,14 +5,11 @@ Nothing heavy is imported here: what a command needs is imported when it runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
-from ranksvm._text import printable
+from ranksvm._files import naming
 from ranksvm.cli.factor_options import FactorOptions, factor_options
 from ranksvm.cli.kernel_options import KernelOptions, kernel_options
 from ranksvm.cli.options import (
@@ -24,36 +21,13 @@ from ranksvm.cli.options import (
     data_options,
     solver_options,
 )
-from ranksvm.cli.output import UsageProblem, say
+from ranksvm.cli.output import STDOUT, Commands, UsageProblem, say
 from ranksvm.cli.pair_options import PairOptions, pair_options
 
 __all__ = ["app"]
 
-
-@contextmanager
-def _escaped_errors() -> Iterator[None]:
-    """Arguments that are refused come back in messages that we do not print: escape them."""
-    try:
-        yield
-    except Exception as error:
-        message = getattr(error, "message", None)
-        if hasattr(error, "format_message") and isinstance(message, str):
-            error.message = printable(message)  # type: ignore[attr-defined]
-        raise
-
-
-class _Commands(TyperGroup):
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        with _escaped_errors():
-            return super().make_context(*args, **kwargs)
-
-    def invoke(self, *args: Any, **kwargs: Any) -> Any:
-        with _escaped_errors():
-            return super().invoke(*args, **kwargs)
-
-
 app = typer.Typer(
-    cls=_Commands,
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -413,4 +387,5 @@ def demo(
     """Train on two small sets and show what was learned."""
     from ranksvm import demo as demonstration
 
-    return demonstration.main(["--seed", str(seed), "--queries", str(queries)])
+    with naming(STDOUT):
+        return demonstration.main(["--seed", str(seed), "--queries", str(queries)])

@@ -232,8 +232,12 @@ class Opened(NamedTuple):
 def look_at(path: str) -> Opened:
     """Tell models from data by what a file begins with."""
     file: BinaryIO = standard_input() if path == "-" else open(path, "rb")  # noqa: SIM115
-    with naming(name_of(path)):
-        head = file.read(_HEAD)
+    try:
+        with naming(name_of(path)):
+            head = file.read(_HEAD)
+    except OSError:
+        file.close()
+        raise
     size = None
     if path != "-" and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         size = os.fstat(file.fileno()).st_size

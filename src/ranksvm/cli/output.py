@@ -32,6 +32,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec
 
 import typer
+from typer.core import TyperGroup
 
 from ranksvm._files import naming
 from ranksvm._text import printable
@@ -40,6 +41,7 @@ __all__ = [
     "NOT_CONVERGED",
     "STDOUT",
     "Advance",
+    "Commands",
     "UsageProblem",
     "as_usage",
     "check_stdout",
@@ -65,6 +67,30 @@ Advance = Callable[[float, float | None, str], None]
 
 class UsageProblem(Exception):
     """Options that do not go together."""
+
+
+@contextmanager
+def _escaped_errors() -> Iterator[None]:
+    """Arguments that are refused come back in messages that we do not print: escape them."""
+    try:
+        yield
+    except Exception as error:
+        message = getattr(error, "message", None)
+        if hasattr(error, "format_message") and isinstance(message, str):
+            error.message = printable(message)  # type: ignore[attr-defined]
+        raise
+
+
+class Commands(TyperGroup):
+    """The commands together; refuses wrong usage in visible signs."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with _escaped_errors():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, *args: Any, **kwargs: Any) -> Any:
+        with _escaped_errors():
+            return super().invoke(*args, **kwargs)
 
 
 def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
@@ -311,7 +337,7 @@ def _show_rich(
         table.add_column(name, justify="right" if to_right else "left")
     for line in cells:
         table.add_row(*line)
-    with naming(STDOUT):
+    with naming("standard error" if to_stderr else STDOUT):
         Console(markup=False, highlight=False, stderr=to_stderr).print(table)
 
 

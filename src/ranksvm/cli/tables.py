@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._files import naming
 from ranksvm._vectors import Array
 from ranksvm.cli.inputs import Items
 from ranksvm.cli.options import DataOptions, Format, Missing
@@ -170,7 +171,8 @@ def _read_table(source: Any, form: Format, options: DataOptions) -> Any:
         raise ValueError(f"{name} cannot be read as {form.value}: {error}") from None
     except OSError as error:
         if error.errno is not None:
-            raise OSError(error.errno, os.strerror(error.errno), name) from error
+            with naming(name):  # in the words of the system, not those of pyarrow
+                raise OSError(error.errno, os.strerror(error.errno)) from error
         raise ValueError(f"{name} cannot be read as {form.value}: {error}") from None
 
 
