@@ -6,6 +6,7 @@ import io
 import mmap
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -105,6 +106,32 @@ def good(run: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
         return out
 
     return good
+
+
+@pytest.fixture(scope="session")
+def on_a_terminal() -> Callable[..., tuple[int, str]]:
+    """Run a command with stdout and stderr on a terminal; gives exit code and what it showed."""
+    pty = pytest.importorskip("pty", reason="terminals of a POSIX system")
+
+    def run(*arguments: object) -> tuple[int, str]:
+        master, slave = pty.openpty()
+        command = [sys.executable, "-m", "ranksvm", *map(str, arguments)]
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+        with subprocess.Popen(command, stdout=slave, stderr=slave, env=environment) as process:
+            os.close(slave)
+            shown = b""
+            while True:
+                try:
+                    part = os.read(master, 65536)
+                except OSError:  # how Linux tells that the other side is closed
+                    break
+                if not part:
+                    break
+                shown += part
+        os.close(master)
+        return process.returncode, shown.decode()
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,17 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+import ranksvm
+from ranksvm import _files
 from ranksvm._files import atomic_write
+from ranksvm.data import load_letor, read_pairs
+from ranksvm.data.trec import read_qrels, read_run
+from ranksvm.export import read_svmrank
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="permissions and links as on POSIX")
 NOT_ROOT = pytest.mark.skipif(
@@ -226,3 +232,181 @@ def test_standard_output_is_appended_to_also_when_it_is_a_file(tmp_path, name):
 def test_a_descriptor_that_is_not_open():
     with pytest.raises(OSError, match="not open"):
         atomic_write("/dev/fd/987").__enter__()
+
+
+# --- Temporary files -----------------------------------------------------------------------------
+
+KILLED = """
+import os, signal, sys
+from ranksvm._files import atomic_write
+with atomic_write(sys.argv[1]) as file:
+    file.write(b"half")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def kill_a_writer(path: Path) -> str:
+    """Kill a process while it writes; returns the name of what it leaves behind."""
+    before = set(names(path.parent))
+    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+    (left,) = set(names(path.parent)) - before
+    return left
+
+
+@POSIX
+@pytest.mark.parametrize("bits", [0o600, 0o640, 0o644])
+def test_a_temporary_file_is_never_more_open_than_its_target(tmp_path, bits):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(bits)
+    old = os.umask(0o022)
+    try:
+        with atomic_write(path) as file:
+            file.write(b"secret")
+            (temporary,) = set(names(tmp_path)) - {"file"}
+            assert stat.S_IMODE((tmp_path / temporary).stat().st_mode) == bits
+    finally:
+        os.umask(old)
+
+
+@POSIX
+@pytest.mark.skipif(not hasattr(os, "fchown") or os.geteuid() != 0, reason="needs root")
+def test_owner_and_group_stay(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(0o660)
+    os.chown(path, 12345, 23456)
+    with atomic_write(path) as file:
+        file.write(b"new")
+    status = path.stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (12345, 23456, 0o660)
+
+    def refuse(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    with atomic_write(path) as file:  # our group is not that of the file
+        file.write(b"newer")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@POSIX
+def test_what_a_killed_writer_leaves_is_cleared_by_the_next(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    left = kill_a_writer(path)
+    assert path.read_bytes() == b"old"
+    assert stat.S_IMODE((tmp_path / left).stat().st_mode) == stat.S_IMODE(path.stat().st_mode)
+    other = kill_a_writer(tmp_path / "file2")
+    with atomic_write(path) as file:
+        file.write(b"new")
+    assert path.read_bytes() == b"new"
+    assert names(tmp_path) == sorted([other, "file"])
+
+
+@POSIX
+def test_files_of_living_writers_and_other_names_stay(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    strange = [
+        ".file.tmp", ".file.0123abcd.tmp", f".file.{_files._HOST}-0123abcg.tmp", ".file.x",
+        f".file2.{_files._HOST}-0123abcd.tmp", f"file.{_files._HOST}-0123abcd.tmp",
+    ]  # fmt: skip
+    for name in strange:
+        (tmp_path / name).touch()
+    target = tmp_path / "precious"
+    target.write_bytes(b"precious")
+    (tmp_path / f".file.{_files._HOST}-00000000.tmp").symlink_to(target)
+    os.link(target, tmp_path / f".file.{_files._HOST}-00000001.tmp")
+    os.mkfifo(tmp_path / f".file.{_files._HOST}-00000002.tmp")
+    (tmp_path / f".file.{_files._HOST}-00000003.tmp").mkdir()
+    before = names(tmp_path)
+    with atomic_write(path) as first:
+        first.write(b"first")
+        with atomic_write(path) as second:
+            second.write(b"second")
+        assert path.read_bytes() == b"second"
+    assert path.read_bytes() == b"first"
+    assert target.read_bytes() == b"precious"
+    assert names(tmp_path) == sorted([*before, "file"])
+
+
+@POSIX
+def test_what_another_host_left_stays_for_a_day(tmp_path):
+    path = tmp_path / "file"
+    left = tmp_path / ".file.0123abcd-0123abcd.tmp"
+    assert _files._HOST != "0123abcd"
+    left.touch()
+    path.touch()
+    for age, there in ((0, True), (80_000, True), (100_000, False)):
+        os.utime(left, (time.time() - age,) * 2)
+        with atomic_write(path) as file:
+            file.write(b"x")
+        assert left.exists() == there
+
+
+@POSIX
+def test_a_file_that_is_cleared_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    lock, cleared = _files.try_lock, []
+
+    def clear_first(descriptor):
+        if not cleared:
+            (name,) = names(tmp_path)
+            cleared.append(name)
+            os.unlink(tmp_path / name)
+        return lock(descriptor)
+
+    monkeypatch.setattr(_files, "try_lock", clear_first)
+    with atomic_write(path) as file:
+        file.write(b"x")
+    assert cleared
+    assert names(tmp_path) == ["file"]
+
+
+# --- Errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+@pytest.mark.parametrize("mode", ["wb", "w"])
+def test_errors_of_writing_name_the_file(mode):
+    full = pytest.raises(OSError, match="No space left on device; free some space")
+    with full as caught, atomic_write("/dev/full", mode) as file:
+        file.write("x" * 100_000 if mode == "w" else b"x" * 100_000)
+    assert (caught.value.filename, caught.value.errno) == ("/dev/full", 28)
+
+
+def test_errors_inside_that_are_not_about_the_file_stay_what_they_are(tmp_path):
+    other = pytest.raises(OSError, match="about something else")
+    with other as caught, atomic_write(tmp_path / "file"):
+        raise OSError(5, "about something else")
+    assert caught.value.filename is None
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_errors_of_every_step_name_the_file(tmp_path, monkeypatch, step):
+    def fail(*_):
+        raise OSError(5, "Input/output error")
+
+    path = tmp_path / "file"
+    monkeypatch.setattr(os, step, fail)
+    failing = pytest.raises(OSError, match="Input/output error; the disk")
+    with failing as caught, atomic_write(path) as file:
+        file.write(b"x")
+    assert caught.value.filename == str(path)
+    assert names(tmp_path) == []
+
+
+UNREADABLE = "/proc/self/mem"  # reading from its beginning is an Input/output error
+
+
+@pytest.mark.skipif(not os.path.exists(UNREADABLE), reason="no file that fails to be read")
+@pytest.mark.parametrize(
+    "read",
+    [load_letor, read_qrels, read_run, read_pairs, ranksvm.load, read_svmrank],
+    ids=lambda read: read.__name__,
+)
+def test_errors_of_reading_name_the_file(read):
+    with pytest.raises(OSError, match="Input/output error; the disk") as caught:
+        read(UNREADABLE)
+    assert caught.value.filename == UNREADABLE

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import functools
+import hashlib
 import json
 import math
 import os
@@ -424,8 +426,20 @@ def test_a_half_written_line_is_written_over(tmp_path, data, fits):
     assert len(path.read_text().splitlines()) == 7
 
 
-def edited(line: bytes, **entries: Any) -> bytes:
-    return json.dumps({**json.loads(line), **entries}).encode() + b"\n"
+def edited(line: bytes, head: bytes = b"", **entries: Any) -> bytes:
+    """A line with other entries and the checksum of these."""
+    changed = {**json.loads(line), **entries}
+    del changed["sha256"]
+    text = json.dumps(changed).encode()
+    digest = hashlib.sha256(head + text).hexdigest()
+    return text[:-1] + f', "sha256": "{digest}"}}\n'.encode()
+
+
+def old_head(line: bytes) -> bytes:
+    """The first line as it was before there were checksums."""
+    entries = json.loads(line)
+    del entries["sha256"], entries["format"]
+    return json.dumps(entries).encode() + b"\n"
 
 
 def test_a_line_that_is_whole_and_not_ours_is_an_error(tmp_path, data):
@@ -433,17 +447,24 @@ def test_a_line_that_is_whole_and_not_ours_is_an_error(tmp_path, data):
     searched(data, checkpoint=path)
     lines = path.read_bytes().splitlines(keepends=True)
     cell = lines[2]
+    edited_cell = functools.partial(edited, cell, lines[0])
     wrong = [
         b"{}\n", cell[:-9] + b"\n", b"\n", b"[1]\n", b"7\n", b"\xff\n", b"\r" + cell[9:],
         b"[" * 100_000 + b"\n", b"1" * 5000 + b"\n", cell.replace(b'"gamma"', b'"gemma"'),
-        edited(cell, scores="123"), edited(cell, scores=[0.5, 0.5]),
-        edited(cell, scores=[None] * 3), edited(cell, scores=["0.5"] * 3),
-        edited(cell, scores=[True] * 3), edited(cell, scores=[10**400] * 3),
-        edited(cell, scores={"0.5": 1, "1": 2, "2": 3}),
-        edited(cell, n_iter=[1.5, 2, 3]), edited(cell, n_iter=[2**63, 2, 3]),
-        edited(cell, n_iter=[math.inf, 2, 3]), edited(cell, split=math.inf), edited(cell, split=-1),
-        edited(cell, split="0"), edited(cell, gamma="wide"), edited(cell, gamma=10**400),
-        edited(cell, shortfalls="none"), edited(cell, shortfalls=[1]),
+        edited_cell(scores="123"), edited_cell(scores=[0.5, 0.5]),
+        edited_cell(scores=[None] * 3), edited_cell(scores=["0.5"] * 3),
+        edited_cell(scores=[True] * 3), edited_cell(scores=[10**400] * 3),
+        edited_cell(scores={"0.5": 1, "1": 2, "2": 3}),
+        edited_cell(n_iter=[1.5, 2, 3]), edited_cell(n_iter=[2**63, 2, 3]),
+        edited_cell(n_iter=[math.inf, 2, 3]), edited_cell(split=math.inf), edited_cell(split=-1),
+        edited_cell(split="0"), edited_cell(gamma="wide"), edited_cell(gamma=10**400),
+        edited_cell(shortfalls="none"), edited_cell(shortfalls=[1]),
+        edited_cell(scores=[0.5, 0.5, 1e9]), edited_cell(scores=[0.5, -0.1, 0.5]),
+        edited_cell(scores=["inf", 0.5, 0.5]), edited_cell(gaps=[-1.0, 0.0, 0.0]),
+        edited_cell(objectives=[-1.0, 0.0, 0.0]), edited_cell(seconds=["-inf", 0.0, 0.0]),
+        edited_cell(split=3), edited_cell(gamma="nan"), edited_cell(gamma=-1.0),
+        edited_cell(more=1), edited(cell, lines[1]), cell.replace(b"0", b"1", 1), lines[1],
+        cell.replace(b'{"gamma"', b'{"split": 1, "gamma"'), b" " * 100_000 + cell,
     ]  # fmt: skip
     for line in wrong:
         for damaged in ([*lines[:2], line, *lines[3:]], [*lines[:2], line]):
@@ -452,11 +473,21 @@ def test_a_line_that_is_whole_and_not_ours_is_an_error(tmp_path, data):
             with pytest.raises(ValueError, match=r"search.jsonl, line 3: damaged. Delete"):
                 searched(data, checkpoint=path)
             assert path.read_bytes() == content
-    for head in (b"[" * 100_000 + b"\n", b"1" * 5000 + b"\n", edited(lines[0], search=3),
-                 edited(lines[0], random_state="7"), edited(lines[0], file="a list")):  # fmt: skip
+    for head, message in {
+        b"[" * 100_000 + b"\n": "not the checkpoint of a search",
+        b"1" * 5000 + b"\n": "not the checkpoint of a search",
+        edited(lines[0], file="a list"): "not the checkpoint of a search",
+        edited(lines[0], search=3): "line 1: damaged",
+        edited(lines[0], random_state="7"): "line 1: damaged",
+        lines[0].replace(b'"random_state": null', b'"random_state": 3'): "line 1: damaged",
+        edited(lines[0], format=1): "of another version of ranksvm .format 1, here 2.",
+        edited(lines[0], format=3): "of another version of ranksvm .format 3, here 2.",
+        old_head(lines[0]): "of another version of ranksvm .format 1, here 2.",
+    }.items():
         path.write_bytes(head + cell)
-        with pytest.raises(ValueError, match="not the checkpoint of a search"):
+        with pytest.raises(ValueError, match=message):
             searched(data, checkpoint=path)
+        assert path.read_bytes() == head + cell
 
 
 def test_scores_made_nan_by_hand_are_not_chosen(tmp_path, data):
@@ -466,7 +497,7 @@ def test_scores_made_nan_by_hand_are_not_chosen(tmp_path, data):
     row = GAMMAS.index(whole.best_gamma)
     for k in range(1, 7):
         if json.loads(lines[k])["gamma"] == whole.best_gamma:
-            lines[k] = edited(lines[k], scores=[NAN] * 3)
+            lines[k] = edited(lines[k], lines[0], scores=["nan"] * 3)
             break
     path.write_bytes(b"".join(lines))
     search = searched(data, checkpoint=path)
@@ -569,13 +600,19 @@ def test_where_checkpoints_go(tmp_path, data):
 
 
 def test_cells_survive_text():
-    values = (0.1, math.nan, math.inf, -math.inf, 5e-324, -0.0)
-    cell = Cell(values, values, values, values, (1,) * 6, (2**60,) * 6, ("“early”",))
-    again = Cell.from_entries(json.loads(json.dumps(cell.entries(), allow_nan=False)), 6)
+    scores = (0.1, math.nan, 1.0, 0.0, 5e-324, -0.0)
+    values = (0.1, math.nan, math.inf, 1e300, 5e-324, -0.0)
+    cell = Cell(scores, values, values, values, (1,) * 6, (2**60,) * 6, ("“early”",))
+    text = json.dumps(cell.entries(), allow_nan=False)
+    again = Cell.from_entries(json.loads(text), 6, "pairwise_accuracy")
     assert repr(again) == repr(cell)
     for entries, n_C in ((cell.entries(), 5), ({**cell.entries(), "scores": [None] * 6}, 6)):
         with pytest.raises((ValueError, TypeError)):
-            Cell.from_entries(entries, n_C)
+            Cell.from_entries(entries, n_C, "pairwise_accuracy")
+    lower = {**cell.entries(), "scores": [-0.5] * 6}
+    assert Cell.from_entries(lower, 6, "kendall_tau").scores == (-0.5,) * 6
+    with pytest.raises(ValueError, match=r"^$"):
+        Cell.from_entries(lower, 6, "ndcg@10")
 
 
 def test_a_full_disk_keeps_what_is_done(tmp_path, data, monkeypatch):

@@ -140,7 +140,7 @@ def test_many_lines_in_order(monkeypatch):
         (([1], ["d"], [[1]]), {}, "scores must be one-dimensional"),
         (([1, 2], ["d"], [1]), {}, "qid"),
         (([1], ["d", "e"], [1]), {}, "docid must have one id per score"),
-        (([1], ["a b"], [1]), {}, "docid of row 0 must be a word without blanks; got 'a b'"),
+        (([1], ["a b"], [1]), {}, "docid of row 0 must be a word without blanks or .*; got 'a b'"),
         (([1], [3], [1]), {}, "docid of row 0 must be a word"),
         ((["a b"], ["d"], [1]), {}, "qid must be a word without blanks"),
         (([1, 1], ["d", "d"], [1, 2]), {}, "'d' of row 1 occurs twice in query 1"),

@@ -24,9 +24,7 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command; ends the process with an exit code (see ``ranksvm --help``)."""
-    for name in ("stdout", "stderr"):  # a daemon may have closed them
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    _take_places_of_closed_streams()
     try:
         from ranksvm.cli.app import app
 
@@ -39,6 +37,25 @@ def main(argv: Sequence[str] | None = None) -> None:
         _end("interrupted", 130)
     except OSError as error:  # of a stdout that takes nothing
         _end(f"standard output: {error.strerror or error}", 3)
+
+
+def _take_places_of_closed_streams() -> None:
+    """Keep files that are opened from getting the number of a standard stream that is closed.
+
+    What is written to a closed stdout is an error, as results would be lost; messages to a closed
+    stderr are nobody's loss.
+    """
+    streams = (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))
+    for number, (name, flags) in enumerate(streams):
+        if getattr(sys, name) is not None:
+            continue
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, flags)  # takes the lowest number that is free
+        if name != "stdin":
+            file = open(number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+            setattr(sys, name, file)
 
 
 def _end(message: str, code: int) -> NoReturn:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ranksvm._files import naming
 from ranksvm.cli.factor_options import FactorOptions, factor_options
 from ranksvm.cli.kernel_options import KernelOptions, kernel_options
 from ranksvm.cli.options import (
@@ -20,12 +21,13 @@ from ranksvm.cli.options import (
     data_options,
     solver_options,
 )
-from ranksvm.cli.output import UsageProblem
+from ranksvm.cli.output import STDOUT, Commands, UsageProblem, say
 from ranksvm.cli.pair_options import PairOptions, pair_options
 
 __all__ = ["app"]
 
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -50,6 +52,10 @@ Metrics = Annotated[
         show_default=False,
     ),
 ]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Replace the output file, also if it holds something else."),
+]
 ConventionsOption = Annotated[Conventions, typer.Option(help="Whose definitions of the metrics.")]
 
 
@@ -57,7 +63,7 @@ def _version(value: bool) -> None:
     if value:
         from ranksvm._version import library_version
 
-        print(f"ranksvm {library_version()}")
+        say(f"ranksvm {library_version()}")
         raise typer.Exit()
 
 
@@ -93,6 +99,7 @@ def train(
         str | None,
         typer.Option("--output", "-o", help="Where the model goes.", show_default=False),
     ] = None,
+    force: Force = False,
     C: Annotated[
         float | None,
         typer.Option(
@@ -144,7 +151,7 @@ def train(
     svmrank = None if svmrank_c is None else (svmrank_c, svmrank_l or 1)
     wanted = learn.ModelOptions(C, svmrank, options, kernel, factors)
     rules = None if conventions is None else conventions.rules
-    return learn.train(files, valid, output, metrics, rules, json, wanted, pairs, data)
+    return learn.train(files, valid, output, metrics, rules, json, force, wanted, pairs, data)
 
 
 @command(
@@ -208,6 +215,7 @@ def tune(
             show_default=False,
         ),
     ] = None,
+    force: Force = False,
     json: Json = False,
     *,
     options: SolverOptions,
@@ -220,7 +228,7 @@ def tune(
     grids = tuning.Grids(grid, gamma_grid, resume)
     rules = conventions.rules
     return tuning.tune(
-        files, valid, folds, grids, metric, rules, output, json, options, kernel, data
+        files, valid, folds, grids, metric, rules, output, json, force, options, kernel, data
     )
 
 
@@ -233,6 +241,7 @@ def predict(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Of train, or of SVM^rank.")],
     files: Annotated[list[str], typer.Argument(metavar="DATA", help="Items to score.")],
     output: Annotated[str, typer.Option("--output", "-o", help="Where the scores go.")] = "-",
+    force: Force = False,
     trec_run: Annotated[
         bool, typer.Option("--trec-run", help="A TREC run instead of one score a line.")
     ] = False,
@@ -243,7 +252,7 @@ def predict(
     """Score items: one number a line, in the order of the data, or a TREC run."""
     from ranksvm.cli import judge
 
-    judge.predict(model, files, output, trec_run, tag, data)
+    judge.predict(model, files, output, trec_run, tag, force, data)
 
 
 @command(
@@ -360,13 +369,14 @@ def convert(
             metavar="TO", help="Its name says the format; a model in .dat is SVM^rank's."
         ),
     ],
+    force: Force = False,
     *,
     data: DataOptions,
 ) -> None:
     """Convert between LETOR text and tables, or between model files."""
     from ranksvm.cli import files
 
-    files.convert(source, target, data)
+    files.convert(source, target, force, data)
 
 
 @command(app, epilog="Example: [bold]ranksvm demo --queries 300[/]")
@@ -377,4 +387,5 @@ def demo(
     """Train on two small sets and show what was learned."""
     from ranksvm import demo as demonstration
 
-    return demonstration.main(["--seed", str(seed), "--queries", str(queries)])
+    with naming(STDOUT):
+        return demonstration.main(["--seed", str(seed), "--queries", str(queries)])

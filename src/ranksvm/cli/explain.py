@@ -17,7 +17,7 @@ from ranksvm.cli.inputs import (
     read_items,
 )
 from ranksvm.cli.options import By, DataOptions
-from ranksvm.cli.output import UsageProblem, counted, note, show_json
+from ranksvm.cli.output import UsageProblem, counted, note, say, show_json
 from ranksvm.cli.scoring import aligned_columns
 from ranksvm.model_io import ModelRecord
 from ranksvm.training.explain import Explanation, explain_kernel, explain_linear
@@ -73,7 +73,7 @@ def explain(
         show_json(_as_json(found.top(top), items, rows, _first(record)))
         return
     width = min(shutil.get_terminal_size().columns, _WIDEST) if sys.stdout.isatty() else 80
-    print(found.top(top).picture(width))
+    say(found.top(top).picture(width))
 
 
 def _by_weights(

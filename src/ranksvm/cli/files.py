@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,14 @@ import numpy as np
 from ranksvm.cli.inputs import Items, Opened, look_at, read_any_model, read_items
 from ranksvm.cli.options import COMPRESSED, DataOptions, Format, Missing, format_named
 from ranksvm.cli.output import UsageProblem, note, number, show_json, show_table
-from ranksvm.cli.write import check_output, write_record
+from ranksvm.cli.write import (
+    DATA_FILES,
+    MODEL_FILE,
+    check_output,
+    is_stdout,
+    open_output,
+    write_record,
+)
 from ranksvm.model_io import ModelRecord
 from ranksvm.training.kernel_record import KERNEL_KINDS
 
@@ -168,14 +176,13 @@ def _largest_weights(record: ModelRecord, top: int) -> dict[str, Any]:
     }
 
 
-def convert(source: str, target: str, data: DataOptions) -> None:
+def convert(source: str, target: str, force: bool, data: DataOptions) -> None:
     """Write what was read in another format."""
     opened = look_at(source)
     if opened.is_model:
-        check_output(target, [source], model=True)
+        check_output(target, [source], MODEL_FILE, force=force)
         write_record(target, read_any_model(opened))
         return
-    check_output(target, [source])
     if Path(target).suffix.lower() == ".safetensors":
         raise UsageProblem(f"{source} holds data, and {target} is a name for a model")
     form = format_named(target)
@@ -183,6 +190,7 @@ def convert(source: str, target: str, data: DataOptions) -> None:
         raise UsageProblem(
             f"{target}: tables are not written compressed; Parquet is smaller than CSV by itself"
         )
+    check_output(target, [source], DATA_FILES[form], force=force)
     items = read_items([source], data, comments=True, file=opened.file)
     if form is Format.letor:
         _to_letor(items, target, data)
@@ -201,12 +209,13 @@ def _to_letor(items: Items, target: str, data: DataOptions) -> None:
     documents = items.documents()
     if comments is None and documents is not None:
         comments = [None if docid is None else f"docid = {docid}" for docid in documents]
-    save_letor(
-        target,
-        items.X,
-        items.labels,
-        items.qid,
-        comments=comments,
-        zero_based=bool(data.zero_based),
-        missing="NULL" if data.missing is Missing.nan else "error",
-    )
+    with open_output(target) if is_stdout(target) else nullcontext(target) as place:
+        save_letor(
+            place,
+            items.X,
+            items.labels,
+            items.qid,
+            comments=comments,
+            zero_based=bool(data.zero_based),
+            missing="NULL" if data.missing is Missing.nan else "error",
+        )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import os
 import stat
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,10 +18,12 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._files import naming
 from ranksvm._vectors import Array
 from ranksvm.cli.options import DataOptions, Format
 from ranksvm.cli.output import UsageProblem, counted, progress
 from ranksvm.data.queries import QueryGroups
+from ranksvm.data.sources import name_of, standard_input
 from ranksvm.model_io import ModelRecord
 
 __all__ = [
@@ -186,8 +187,9 @@ def _read_letor(
 def read_scores(path: str, n_items: int, file: BinaryIO | None = None) -> Array:
     """One number a line, as ``ranksvm predict`` writes them ("-" for stdin)."""
     if path == "-":
-        file = sys.stdin.buffer
-    text = Path(path).read_bytes() if file is None else file.read()
+        file = standard_input()
+    with naming(name_of(path)):
+        text = Path(path).read_bytes() if file is None else file.read()
     lines = text.split()
     try:
         scores = np.array(lines, dtype=np.float64) if lines else np.empty(0)
@@ -232,8 +234,13 @@ class Opened(NamedTuple):
 
 def look_at(path: str) -> Opened:
     """Tell models from data by what a file begins with."""
-    file: BinaryIO = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115
-    head = file.read(_HEAD)
+    file: BinaryIO = standard_input() if path == "-" else open(path, "rb")  # noqa: SIM115
+    try:
+        with naming(name_of(path)):
+            head = file.read(_HEAD)
+    except OSError:
+        file.close()
+        raise
     size = None
     if path != "-" and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         size = os.fstat(file.fileno()).st_size

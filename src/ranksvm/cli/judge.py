@@ -19,9 +19,9 @@ from ranksvm.cli.inputs import (
     read_scores,
 )
 from ranksvm.cli.options import DataOptions, Rules
-from ranksvm.cli.output import UsageProblem, as_usage, show_json, show_table
+from ranksvm.cli.output import UsageProblem, as_usage, say, show_json, show_table
 from ranksvm.cli.scoring import score_items
-from ranksvm.cli.write import check_output, open_output
+from ranksvm.cli.write import SCORE_FILE, check_output, open_output
 
 __all__ = ["Judged", "check_metrics", "compare", "default_metrics", "evaluate", "judge", "predict"]
 
@@ -71,11 +71,17 @@ def judge(
 
 
 def predict(
-    model: str, files: Sequence[str], output: str, trec_run: bool, tag: str, data: DataOptions
+    model: str,
+    files: Sequence[str],
+    output: str,
+    trec_run: bool,
+    tag: str,
+    force: bool,
+    data: DataOptions,
 ) -> None:
     """Write scores."""
     only_one_stdin(model, *files)
-    check_output(output, [model, *files])
+    check_output(output, [model, *files], SCORE_FILE, force=force)
     if trec_run and (not tag or len(tag.split()) != 1):
         raise UsageProblem(f"--tag {tag!r}: a tag is one word")
     record = read_any_model(model)
@@ -224,7 +230,7 @@ def compare(
     if json:
         show_json(result.to_dict())
     else:
-        print(result)
+        say(str(result))
 
 
 def _short_names(paths: Sequence[str]) -> dict[str, str]:

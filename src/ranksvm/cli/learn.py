@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ranksvm._checks import check_positive
+from ranksvm._text import printable
 from ranksvm._vectors import Array
 from ranksvm.cli.factor_options import FactorOptions
 from ranksvm.cli.inputs import Items, documents_of, only_one_stdin, read_items
@@ -17,10 +18,10 @@ from ranksvm.cli.judge import check_metrics, default_metrics, judge
 from ranksvm.cli.kernel_options import KernelOptions
 from ranksvm.cli.models import finish, fit_items, make_model, make_record, make_settings
 from ranksvm.cli.options import By, DataOptions, Rules, SolverOptions
-from ranksvm.cli.output import UsageProblem, as_usage, counted, note, number, show_json
+from ranksvm.cli.output import UsageProblem, as_usage, counted, note, number, say, show_json
 from ranksvm.cli.pair_options import PairOptions
 from ranksvm.cli.scoring import read_held_out, score_items
-from ranksvm.cli.write import check_output, is_stdout, is_svmrank, write_record
+from ranksvm.cli.write import MODEL_FILE, check_output, is_stdout, is_svmrank, write_record
 from ranksvm.data.preferences import Preferences, count_contradictions, positive_pairs
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.sources import name_of
@@ -54,6 +55,7 @@ def train(
     metrics: Sequence[str] | None,
     conventions: Rules | None,
     json: bool,
+    force: bool,
     wanted: ModelOptions,
     pairs: PairOptions,
     data: DataOptions,
@@ -63,7 +65,7 @@ def train(
         raise UsageProblem(
             "--metric and --conventions are about the file of --valid; there is none"
         )
-    check_outputs(output, [*files, valid, pairs.path], json, wanted.kernel)
+    check_outputs(output, [*files, valid, pairs.path], json, force, wanted.kernel)
     check_metrics(metrics)
     _check_together(wanted, pairs, valid)
     solver = wanted.solver
@@ -190,7 +192,11 @@ def _validation(held_out: Items, decides: str, conventions: Rules) -> Callable[[
 
 
 def check_outputs(
-    output: str | None, inputs: Sequence[str | None], json: bool, kernel: KernelOptions
+    output: str | None,
+    inputs: Sequence[str | None],
+    json: bool,
+    force: bool,
+    kernel: KernelOptions,
 ) -> None:
     """Look before the work at where things come from and go to."""
     only_one_stdin(*inputs)
@@ -198,7 +204,7 @@ def check_outputs(
         raise UsageProblem(
             f"{output}: SVM^rank's format (.dat) is for linear models; give another name"
         )
-    check_output(output, inputs, model=True)
+    check_output(output, inputs, MODEL_FILE, force=force)
     if json and is_stdout(output):
         raise UsageProblem("the model and --json cannot both go to standard output")
 
@@ -242,7 +248,7 @@ def show_training(report: Mapping[str, Any], *, to_stderr: bool) -> None:
         if to_stderr:
             note(line)
         else:
-            print(line)
+            say(printable(line))
 
 
 def _told_pairs(data: Mapping[str, Any]) -> str:

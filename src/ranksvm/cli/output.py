@@ -3,6 +3,9 @@
 Results go to stdout, everything else (progress, notes, warnings, errors) to stderr.  Progress is
 shown on a terminal only: in a pipe, a file or a job's log nothing but results and errors appear.
 
+Everything that commands print goes through :func:`say`, which escapes what a terminal would obey;
+JSON has escapes of its own.
+
 Exit codes:
 
     0    done
@@ -25,27 +28,36 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec
 
 import typer
+from typer.core import TyperGroup
+
+from ranksvm._files import naming
+from ranksvm._text import printable
 
 __all__ = [
     "NOT_CONVERGED",
+    "STDOUT",
     "Advance",
+    "Commands",
     "UsageProblem",
     "as_usage",
+    "check_stdout",
     "counted",
     "guarded",
     "in_options",
     "note",
     "number",
     "progress",
+    "say",
     "show_json",
     "show_table",
 ]
 
 UNEXPECTED, USAGE, BAD_INPUT, NOT_CONVERGED, MISSING_EXTRA, INTERRUPTED = 1, 2, 3, 4, 5, 130
+STDOUT = "standard output"
 
 P = ParamSpec("P")
 
@@ -57,6 +69,30 @@ class UsageProblem(Exception):
     """Options that do not go together."""
 
 
+@contextmanager
+def _escaped_errors() -> Iterator[None]:
+    """Arguments that are refused come back in messages that we do not print: escape them."""
+    try:
+        yield
+    except Exception as error:
+        message = getattr(error, "message", None)
+        if hasattr(error, "format_message") and isinstance(message, str):
+            error.message = printable(message)  # type: ignore[attr-defined]
+        raise
+
+
+class Commands(TyperGroup):
+    """The commands together; refuses wrong usage in visible signs."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with _escaped_errors():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, *args: Any, **kwargs: Any) -> Any:
+        with _escaped_errors():
+            return super().invoke(*args, **kwargs)
+
+
 def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
     """Turn the errors of a command into a line on stderr and an exit code."""
 
@@ -66,12 +102,12 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
         try:
             with _warnings_as_notes():
                 code = command(*args, **kwargs) or 0
-            sys.stdout.flush()
+            with naming(STDOUT):
+                sys.stdout.flush()
         except (typer.Exit, typer.Abort):
             raise
         except BrokenPipeError:  # whoever read our output has seen enough
-            # Python flushes stdout once more at exit, which must not fail again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop_output()
             code = 0
         except KeyboardInterrupt:
             code = failed("interrupted", INTERRUPTED)
@@ -86,6 +122,8 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
             code = failed(str(error), BAD_INPUT)
         except OSError as error:
             where = f"{error.filename}: " if error.filename is not None else ""
+            if error.filename == STDOUT:
+                drop_output()
             code = failed(f"{where}{error.strerror or error}", BAD_INPUT)
         except Exception as error:
             text = f"{type(error).__name__}: {error} (run again with --debug to see where)"
@@ -113,9 +151,40 @@ def _warnings_as_notes() -> Iterator[None]:
 
 def _failed(message: str, code: int, *, debug: bool) -> int:
     if debug:
-        traceback.print_exc()
-    print(f"ranksvm: error: {in_options(message)}", file=sys.stderr)
+        say(traceback.format_exc().rstrip("\n"), to_stderr=True)
+    _say_line(f"ranksvm: error: {in_options(message)}")
     return code
+
+
+def drop_output() -> None:
+    """Forget what is left for stdout: Python writes it at exit, and must not fail again."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def check_stdout() -> None:
+    """Raise an OSError if stdout is closed."""
+    with suppress(AttributeError, ValueError):  # it may be no file
+        descriptor = sys.stdout.fileno()
+        with naming(STDOUT):
+            os.write(descriptor, b"")
+
+
+def say(text: str, *, to_stderr: bool = False) -> None:
+    """Print lines, with tabs between their cells; what else is no visible sign is escaped."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    lines = (
+        "\t".join(printable(cell, encoding) for cell in line.split("\t"))
+        for line in text.split("\n")
+    )
+    with naming("standard error" if to_stderr else STDOUT):
+        print("\n".join(lines), file=stream)
+
+
+def _say_line(text: str) -> None:
+    """Print one line on stderr, whatever is in it."""
+    say(printable(text), to_stderr=True)
 
 
 # What stands around a word of the library that is not part of something else.
@@ -123,6 +192,7 @@ _BEFORE, _AFTER = r"(?<![\w./\\'\"=-])", r"(?!\.?[\w/\\'\"=-])"
 # How the library calls what options of the command line do.
 _OPTIONS: dict[str, str | Callable[[re.Match[str]], str]] = {
     r"\bzero_based=True": "--zero-based",
+    r"\bforce=True": "--force",
     r"\bqid='ignore'": "--ignore-qid",
     r"\b(missing|duplicates|approximation|dtype|init|loss|solver|optimizer)='(\w+)'"
     r"(?: or '(\w+)')?": lambda found: (
@@ -159,7 +229,7 @@ def in_options(message: str) -> str:
 
 def note(message: str) -> None:
     """Say something that is no result."""
-    print(f"ranksvm: {in_options(message)}", file=sys.stderr)
+    _say_line(f"ranksvm: {in_options(message)}")
 
 
 @contextmanager
@@ -181,21 +251,23 @@ def progress(what: str) -> Iterator[Advance]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TextColumn("{task.fields[text]}"),
+        TextColumn("{task.fields[text]}", markup=False),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
     )
     with bar:
-        task = bar.add_task(what, total=None, text="")
-        yield lambda done, total, text: bar.update(task, completed=done, total=total, text=text)
+        task = bar.add_task(printable(what), total=None, text="")
+        yield lambda done, total, text: bar.update(
+            task, completed=done, total=total, text=printable(text)
+        )
 
 
 def show_json(content: Mapping[str, Any]) -> None:
     """One JSON object on stdout; what is not a number becomes null."""
-    print(json.dumps(_plain(content)))
+    say(json.dumps(_plain(content)).replace("\x7f", "\\u007f"))
 
 
 def _plain(value: Any) -> Any:
@@ -238,22 +310,23 @@ def show_table(
 ) -> None:
     """Aligned columns; off the terminal in plain text, or tab-separated and exact if asked."""
     stream = sys.stderr if to_stderr else sys.stdout
+    names = [printable(name) for name in names]
     if exact and not stream.isatty():
-        for line in [list(names), *([_exact(value) for value in row] for row in rows)]:
-            print("\t".join(line), file=stream)
+        for line in [names, *([printable(_exact(value)) for value in row] for row in rows)]:
+            say("\t".join(line), to_stderr=to_stderr)
         return
-    cells = [[number(value) for value in row] for row in rows]
+    cells = [[printable(number(value)) for value in row] for row in rows]
     right = [all(not isinstance(row[at], str) for row in rows) for at in range(len(names))]
     if stream.isatty():
         _show_rich(names, cells, right, to_stderr=to_stderr)
         return
     widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
-    for line in [list(names), ["-" * width for width in widths], *cells]:
+    for line in [names, ["-" * width for width in widths], *cells]:
         aligned = (
             cell.rjust(width) if to_right else cell.ljust(width)
             for cell, width, to_right in zip(line, widths, right, strict=True)
         )
-        print("  ".join(aligned).rstrip(), file=stream)
+        say("  ".join(aligned).rstrip(), to_stderr=to_stderr)
 
 
 def _show_rich(
@@ -271,7 +344,8 @@ def _show_rich(
         table.add_column(name, justify="right" if to_right else "left")
     for line in cells:
         table.add_row(*line)
-    Console(markup=False, highlight=False, stderr=to_stderr).print(table)
+    with naming("standard error" if to_stderr else STDOUT):
+        Console(markup=False, highlight=False, stderr=to_stderr).print(table)
 
 
 def _exact(value: Any) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._files import naming
 from ranksvm._values import as_float, exact_vector, finite_values, merges_values
 from ranksvm._vectors import Array
 from ranksvm.cli.inputs import Items
@@ -16,6 +17,7 @@ from ranksvm.cli.options import DataOptions, Format, Missing
 from ranksvm.cli.output import UsageProblem, counted, note, progress
 from ranksvm.cli.write import open_output
 from ranksvm.data.queries import ids_from_text
+from ranksvm.data.sources import standard_input
 
 __all__ = ["read_tables", "write_table"]
 
@@ -155,12 +157,12 @@ def _read_table(source: Any, form: Format, options: DataOptions) -> Any:
 
     name = source if isinstance(source, str) else "standard input"
     if source == "-":
-        source = sys.stdin.buffer
+        source = standard_input()
     try:
         if form is Format.parquet:
             # A Parquet file is read from its end, so a stream is read as a whole first.
             whole = source if isinstance(source, str) else pyarrow.BufferReader(source.read())
-            return parquet.ParquetFile(whole).read()
+            return parquet.ParquetFile(whole, page_checksum_verification=True).read()
         # Ids stay as they are: 007 is not 7.
         text = pyarrow.string()
         ids = (options.qid_column or "qid", options.docid_column or "docid")
@@ -176,6 +178,11 @@ def _read_table(source: Any, form: Format, options: DataOptions) -> Any:
     except (pyarrow.ArrowInvalid, pyarrow.ArrowKeyError) as error:
         if "UTF8" in str(error):
             raise ValueError(f"{name}: ids are not UTF-8 text ({error})") from None
+        raise ValueError(f"{name} cannot be read as {form.value}: {error}") from None
+    except OSError as error:
+        if error.errno is not None:
+            with naming(name):  # in the words of the system, not those of pyarrow
+                raise OSError(error.errno, os.strerror(error.errno)) from error
         raise ValueError(f"{name} cannot be read as {form.value}: {error}") from None
 
 
@@ -224,7 +231,7 @@ def write_table(items: Items, target: str, form: Format) -> None:
     table = pyarrow.table(columns)
     with open_output(target) as file:
         if form is Format.parquet:
-            parquet.write_table(table, file)
+            parquet.write_table(table, file, write_page_checksum=True)
         else:
             separator = "\t" if form is Format.tsv else ","
             csv.write_csv(table, file, csv.WriteOptions(delimiter=separator))

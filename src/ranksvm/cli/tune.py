@@ -6,12 +6,12 @@ A table has one row for every candidate; the model is refitted at the best one.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ranksvm._text import printable
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.cli.grids import parse_grid
@@ -27,11 +27,12 @@ from ranksvm.cli.output import (
     counted,
     note,
     progress,
+    say,
     show_json,
     show_table,
 )
 from ranksvm.cli.scoring import read_held_out
-from ranksvm.cli.write import check_output, is_regular, is_stdout, write_record
+from ranksvm.cli.write import check_output, is_regular, is_same, is_stdout, write_record
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.kernels import resolve_gamma
 from ranksvm.training import KernelSettings, LinearSettings, Settings, total_pair_weight
@@ -67,6 +68,7 @@ def tune(
     conventions: Rules,
     output: str | None,
     json: bool,
+    force: bool,
     options: SolverOptions,
     kernel: KernelOptions,
     data: DataOptions,
@@ -74,7 +76,7 @@ def tune(
     """Search on folds or against a validation file; refit at the best candidate."""
     if valid is not None and folds is not None:
         raise UsageProblem("--valid and --folds are two ways to choose: give only one")
-    check_outputs(output, [*files, valid], json, kernel)
+    check_outputs(output, [*files, valid], json, force, kernel)
     check_metrics(None if metric is None else [metric])
     _check_grids(grids, kernel, [*files, valid], output)
     Cs = None if grids.Cs is None else parse_grid(grids.Cs, "--C-grid")
@@ -153,7 +155,8 @@ def _check_grids(
         raise UsageProblem(
             f"--resume needs a file, which the next run can read; got {grids.resume}"
         )
-    if output is not None and os.path.realpath(grids.resume) == os.path.realpath(output):
+    same = output is not None and os.path.realpath(grids.resume) == os.path.realpath(output)
+    if output is not None and (same or is_same(output, grids.resume)):
         raise UsageProblem(f"{output} cannot be both the model and the file of --resume")
     check_output(grids.resume, inputs)
 
@@ -272,12 +275,14 @@ def show_search(
 ) -> None:
     """Show what every candidate is worth."""
     metric, table = report["metric"], report["table"]
-    stream = sys.stderr if to_stderr else sys.stdout
     sizes = " times ".join(
         f"{counted(len({row[name] for row in table}), 'value')} of {name}" for name in best
     )
     again = f", {counted(report['resumed'], 'part')} done before" if report["resumed"] else ""
-    print(f"{report['on']}, {metric}, {sizes}, {report['seconds']:.2f} s{again}", file=stream)
+    say(
+        f"{printable(report['on'])}, {metric}, {sizes}, {report['seconds']:.2f} s{again}",
+        to_stderr=to_stderr,
+    )
     spread = [] if one_split else ["std"]
     rows = [
         [
@@ -290,4 +295,4 @@ def show_search(
     ]
     show_table([*best, metric, *spread, ""], rows, to_stderr=to_stderr)
     if report["model"] is not None and not to_stderr:
-        print(f"model written to {report['model']}")
+        say(f"model written to {printable(report['model'])}")

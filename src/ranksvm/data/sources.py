@@ -23,7 +23,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import IO, Any, NamedTuple, TypeVar
 
-from ranksvm._files import atomic_write
+from ranksvm._files import atomic_write, naming
 from ranksvm.data.streams import COMPRESSORS, FileFormatError, FileStream, text_stream
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "name_of",
     "open_target",
     "sources",
+    "standard_input",
     "text_blocks",
     "total_size",
 ]
@@ -138,18 +139,24 @@ def text_blocks(
     if isinstance(source, str | os.PathLike) and source != "-":
         blocks = _file_blocks(source, block_bytes)
         return _read_ahead(blocks) if background else blocks
-    file = _standard_input() if isinstance(source, str | os.PathLike) else source
-    return _blocks(FileStream(file), name_of(source), block_bytes)
+    file = standard_input() if isinstance(source, str | os.PathLike) else source
+    return _named_blocks(FileStream(file), name_of(source), block_bytes)
 
 
-def _standard_input() -> Any:
+def _named_blocks(file: FileStream, name: str, block_bytes: int) -> Iterator[Block]:
+    with naming(name):
+        yield from _blocks(file, name, block_bytes)
+
+
+def standard_input() -> Any:
+    """Return standard input as a binary file."""
     if sys.stdin is None:
         raise OSError("there is no standard input to read '-' from")
     return getattr(sys.stdin, "buffer", sys.stdin)
 
 
 def _file_blocks(path: str | os.PathLike[str], block_bytes: int) -> Generator[Block, None, None]:
-    with open(path, "rb", buffering=0) as file:
+    with naming(os.fspath(path)), open(path, "rb", buffering=0) as file:
         yield from _blocks(FileStream(file), os.fspath(path), block_bytes)
 
 
@@ -250,12 +257,17 @@ def open_target(target: Target) -> Iterator[Callable[[bytes], object]]:
     if out is sys.stdout and hasattr(out, "buffer"):
         out.flush()
         out = out.buffer
-    if isinstance(out, io.TextIOBase) or hasattr(out, "encoding"):
-        yield lambda data: out.write(data.decode("utf-8", "surrogateescape"))
-    else:
-        yield out.write
+    name = "standard output" if isinstance(target, str | os.PathLike) else name_of(target)
+    as_text = isinstance(out, io.TextIOBase) or hasattr(out, "encoding")
+
+    def write(data: bytes) -> object:
+        with naming(name):
+            return out.write(data.decode("utf-8", "surrogateescape") if as_text else data)
+
+    yield write
     if hasattr(out, "flush"):
-        out.flush()
+        with naming(name):
+            out.flush()
 
 
 def _write_in_pieces(write: Callable[[memoryview], object], data: bytes) -> None:

@@ -320,17 +320,19 @@ def _xz_writer(file: IO[bytes]) -> Any:
 
 
 def _zstd_writer(file: IO[bytes]) -> Any:
+    # With a checksum of the content, which zstd leaves out unless asked; gzip, bzip2 and xz always
+    # have one.
     if sys.version_info >= (3, 14):
-        from compression.zstd import ZstdFile
+        from compression.zstd import CompressionParameter, ZstdFile
 
-        return ZstdFile(file, "wb")
+        return ZstdFile(file, "wb", options={CompressionParameter.checksum_flag: 1})
     try:
         import zstandard
     except ImportError:
         raise ImportError(
             "writing .zst files needs the package zstandard: pip install 'ranksvm[zstd]'"
         ) from None
-    return zstandard.ZstdCompressor().stream_writer(file, closefd=False)
+    return zstandard.ZstdCompressor(write_checksum=True).stream_writer(file, closefd=False)
 
 
 COMPRESSORS: dict[str, Callable[[IO[bytes]], Any]] = {

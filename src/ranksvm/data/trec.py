@@ -20,12 +20,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ranksvm._text import printable
 from ranksvm._values import as_float, exact_vector
 from ranksvm.data.queries import QueryGroups, ids_from_text
 from ranksvm.data.sources import FileFormatError, Source, Target, name_of, open_target, text_blocks
 
 __all__ = ["JoinedRun", "Qrels", "Run", "TrecError", "join", "read_qrels", "read_run", "write_run"]
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _GRADE = re.compile(rb"[+-]?[0-9]{1,18}")
 _SHOWN = 60
 # Lines that are put together before they are written.
@@ -302,12 +304,15 @@ def write_run(
                 strict=True,
             )
             text = "".join(f"{names[q]} Q0 {d} {r} {s!r} {tag}\n" for q, d, r, s in lines)
-            write(text.encode())
+            write(text.encode("utf-8", "surrogateescape"))
 
 
 def _check_word(name: str, word: object) -> None:
-    if not isinstance(word, str) or not word or len(word.split()) != 1 or word != word.strip():
-        raise ValueError(f"{name} must be a word without blanks; got {word!r}")
+    fine = isinstance(word, str) and len(word.split()) == 1 and word == word.strip()
+    if not fine or _CONTROL.search(str(word)):
+        raise ValueError(
+            f"{name} must be a word without blanks or control characters; got {word!r}"
+        )
 
 
 def _check_documents(
@@ -410,5 +415,5 @@ def _by_query(
 
 
 def _some(names: dict[str, Any]) -> str:
-    shown = ", ".join(list(names)[:3])
+    shown = printable(", ".join(list(names)[:3]))
     return shown + (", ..." if len(names) > 3 else "")

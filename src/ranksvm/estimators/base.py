@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ranksvm import _core
 from ranksvm._checks import check_item_weight
+from ranksvm._contents import MODEL, check_replaces
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
@@ -223,7 +224,7 @@ class BaseRanker(BaseEstimator):
         scores = check_scores(self.predict(X))
         return preference_accuracy(check_preferences(better, worse, weight, len(scores)), scores)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the model to a file that :func:`ranksvm.load` reads.
 
         The file holds weights, feature names, parameters and training facts, and no code
@@ -234,9 +235,19 @@ class BaseRanker(BaseEstimator):
         ----------
         path : path-like
             ``model.safetensors``, for example.
+        force : bool, default=False
+            Whether to replace a file that is there and is no model.
+
+        Raises
+        ------
+        FileExistsError
+            If there is such a file, and ``force`` is False.
         """
         check_is_fitted(self)
-        write_model(path, self._record())
+        record = self._record()
+        if not force:
+            check_replaces(path, MODEL)
+        write_model(path, record)
 
     @classmethod
     def _known_params(cls, record: ModelRecord) -> dict[str, Any]:

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ranksvm._checks import check_positive
-from ranksvm._files import atomic_write
+from ranksvm._files import atomic_write, naming
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.model_io import ModelFileError, ModelRecord
@@ -273,7 +273,8 @@ class _Parser:
 
     def _line(self, longest: int) -> bytes:
         """Return the next line, nothing at the end of the file."""
-        line = self.file.readline(longest + 1)
+        with naming(self.name):
+            line = self.file.readline(longest + 1)
         if not isinstance(line, bytes):
             raise TypeError(f"{self.name}: open the file in binary mode, not as text")
         self.number += 1

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ranksvm._text import printable
 from ranksvm._vectors import Array
 from ranksvm.metrics.evaluate import frame
 from ranksvm.metrics.ranked import Ranked
@@ -124,7 +125,7 @@ class Comparison:
         lines.insert(1, "  ".join("-" * width for width in widths))
         lines += ["", _LEGEND.format(queries=self._queries(), permutations=self.n_permutations)]
         lines += [
-            f"{row.metric}, {row.ranking} - {row.baseline}: {row.note}"
+            f"{row.metric}, {printable(row.ranking)} - {printable(row.baseline)}: {row.note}"
             for row in self.rows
             if row.note
         ]
@@ -156,8 +157,8 @@ _LEGEND = (
 def _show(row: ComparisonRow) -> tuple[str, ...]:
     return (
         row.metric,
-        row.ranking,
-        row.baseline,
+        printable(row.ranking),
+        printable(row.baseline),
         f"{row.mean:.4f}",
         f"{row.baseline_mean:.4f}",
         f"{row.difference:+.4f}",

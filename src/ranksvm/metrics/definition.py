@@ -47,6 +47,8 @@ class Definition:
         Whether the metric can be cut off at a rank k.
     preset : Rules or None
         Rules of a metric that is defined by one source, and takes no other conventions.
+    lowest : float
+        Smallest value there is; the largest is 1.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Definition:
     needs: str
     cutoff: Cutoff = "none"
     preset: Rules | None = None
+    lowest: float = 0.0
 
     def by_query(self, ranked: Ranked, rules: Rules) -> Array:
         """One number per query; NaN for those that are left out of the mean."""

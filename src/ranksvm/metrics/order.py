@@ -374,7 +374,11 @@ _COMPARABLE = "a comparable pair (two items with different utilities, of positiv
 _NO_PAIR = "Check that qid puts the items that are to be compared into the same query."
 PAIRWISE_ACCURACY = Definition("pairwise_accuracy", _accuracy_values, _COMPARABLE, preset=Rules())
 KENDALL_TAU = Definition(
-    "kendall_tau", _kendall_tau_values, "two items with different utilities", preset=Rules()
+    "kendall_tau",
+    _kendall_tau_values,
+    "two items with different utilities",
+    preset=Rules(),
+    lowest=-1.0,
 )
 AUC = Definition("auc", _auc_values, "both relevant and other items", preset=Rules())
 RECIPROCAL_TRUE_RANK = Definition(

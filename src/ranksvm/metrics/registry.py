@@ -42,6 +42,7 @@ METRICS: Mapping[str, Definition] = {
     "reciprocal_true_rank": RECIPROCAL_TRUE_RANK,
 }
 
+_ROUNDING = 1e-9  # of a mean over queries
 _NAME = re.compile(r"(?P<base>[a-z_]+)(?:@(?P<k>0|[1-9][0-9]{0,17}))?")
 
 
@@ -69,6 +70,11 @@ class Metric:
     def greater_is_better(self) -> bool:
         """Whether a larger value is a better ranking: true of all metrics here."""
         return True
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """What no value is below or above, but for rounding."""
+        return METRICS[self.base].lowest - _ROUNDING, 1.0 + _ROUNDING
 
     def __str__(self) -> str:
         return self.name

@@ -18,9 +18,9 @@ All that is not an array is one JSON text, its description, "ranksvm" in "__meta
     sha256         of the other entries and the arrays
 
 The same record gives the same bytes.  Reading takes nothing on trust: every length is compared with
-what is there before memory is asked for, the file is read through one descriptor and never mapped
-(it may be replaced or cut off meanwhile), and only numbers and texts come out of it.  The checksum
-finds damage, not forgery.
+what is there before memory is asked for, values are counted before they are parsed, the file is
+read through one descriptor and never mapped (it may be replaced or cut off meanwhile), and only
+numbers and texts come out of it.  The checksum finds damage, not forgery.
 """
 
 from ranksvm.model_io.files import read_model, write_model

@@ -8,7 +8,9 @@
     lists, tuples             lists
     mappings                  objects with sorted entries, none of them twice
 
-Nothing else is written, and nothing else is read.
+Nothing else is written, and nothing else is read.  How much there is in a text is looked at before
+it is parsed, because values take far more memory than their text: at most 5,000,000 values (a name
+for every one of millions of features), of which 100,000 lists and mappings.
 """
 
 from __future__ import annotations
@@ -23,10 +25,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["checksum", "from_json", "plain", "restored", "to_json"]
+__all__ = ["check_extent", "checksum", "from_json", "plain", "restored", "to_json"]
 
 DEEPEST = 64  # lists and mappings inside each other
 LONGEST_INTEGER = 2048  # bits; Python refuses to read much longer ones
+MOST_VALUES = 5_000_000  # in a text
+MOST_CONTAINERS = 100_000  # lists and mappings among them
+PIECE = 1 << 24  # bytes to look at at a time
 NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
@@ -92,6 +97,33 @@ def restored(value: Any, depth: int = 0) -> Any:
 def to_json(value: Any) -> str:
     """Return the one text of a value in terms of JSON."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def check_extent(text: bytes) -> None:
+    """Raise a ValueError if a text holds more values than a model; without parsing it.
+
+    The count is right up to the first mistake in the text, where a parser stops as well.
+    """
+    containers = text.count(b"{") + text.count(b"[")
+    values = containers + text.count(b",")
+    if containers <= MOST_CONTAINERS and values <= MOST_VALUES:
+        return
+    # Those in names do not count.
+    plain_text = np.frombuffer(text.replace(b"\\\\", b"").replace(b'\\"', b""), dtype=np.uint8)
+    containers = values = 0
+    inside = False
+    for begin in range(0, len(plain_text), PIECE):
+        piece = plain_text[begin : begin + PIECE]
+        quoted = np.logical_xor.accumulate(piece == ord('"')) ^ inside
+        inside = bool(quoted[-1])
+        outside = np.bincount(piece[~quoted], minlength=256)
+        containers += int(outside[ord("{")] + outside[ord("[")])
+        values += int(outside[ord("{")] + outside[ord("[")] + outside[ord(",")])
+    if containers > MOST_CONTAINERS or values > MOST_VALUES:
+        raise ValueError(
+            f"{values} values with {containers} lists and mappings, of {MOST_VALUES} and "
+            f"{MOST_CONTAINERS} at most"
+        )
 
 
 def from_json(text: str) -> Any:

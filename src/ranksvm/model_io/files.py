@@ -12,9 +12,17 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
-from ranksvm._files import atomic_write
+from ranksvm._files import atomic_write, naming
+from ranksvm._text import printable
 from ranksvm._version import library_version
-from ranksvm.model_io.description import checksum, from_json, plain, restored, to_json
+from ranksvm.model_io.description import (
+    check_extent,
+    checksum,
+    from_json,
+    plain,
+    restored,
+    to_json,
+)
 from ranksvm.model_io.record import KINDS, ModelFileError, ModelRecord, check_model, listed
 
 __all__ = ["read_model", "write_model"]
@@ -80,7 +88,8 @@ def write_model(target: str | os.PathLike[str] | BinaryIO, record: ModelRecord) 
         wrong = TypeError if isinstance(error, TypeError) else ValueError
         raise wrong(f"cannot save the model to {_name_of(target)}: {error}") from None
     if not isinstance(target, str | os.PathLike):
-        target.write(content)
+        with naming(_name_of(target)):
+            target.write(content)
         return
     with atomic_write(target, "wb") as file:
         file.write(content)
@@ -131,6 +140,11 @@ def _name_of(file: Any) -> str:
     return name if isinstance(name, str) else f"<{type(file).__name__}>"
 
 
+def _told(error: Exception) -> str:
+    """Return the beginning of a message, which may quote the file."""
+    return printable(str(error)[:300])
+
+
 def _to_bytes(record: ModelRecord) -> bytes:
     arrays = {name: _little_endian(np.asarray(array)) for name, array in record.arrays.items()}
     names = record.feature_names
@@ -153,7 +167,12 @@ def _to_bytes(record: ModelRecord) -> bytes:
         )
     entries["sha256"] = checksum(entries, arrays)
     # One text only: older versions of safetensors write several in no fixed order.
-    content = safetensors.save(arrays, metadata={TEXT: to_json(entries)})
+    text = to_json(entries)
+    try:
+        check_extent(text.encode("ascii"))
+    except ValueError as error:
+        raise ValueError(f"names, parameters and facts are too many: {error}") from None
+    content = safetensors.save(arrays, metadata={TEXT: text})
     length = int.from_bytes(content[:8], "little")
     if length > LONGEST_HEADER:
         raise ValueError(
@@ -186,18 +205,18 @@ class _Reader:
         body = self._take(end - start + 1)
         self._check_size(start + len(body), end)
         try:
-            values = restored(entries)
             loaded = safetensors.load(b"".join((head, header, body)))
         except (SafetensorError, ValueError, OverflowError) as error:
-            self._refuse(f"damaged ({error})", COPY_AGAIN)
+            self._refuse(f"damaged ({_told(error)})", COPY_AGAIN)
         arrays = {name: _little_endian(array) for name, array in loaded.items()}
         if entries.pop("sha256") != checksum(entries, arrays):
             self._refuse("damaged or edited: its checksum does not fit its content", COPY_AGAIN)
+        values = self._values(entries)
         names = values["feature_names"]
         try:
             check_model(values["kind"], arrays, names, values["facts"])
         except ValueError as error:
-            self._refuse(f"not a model that can be used ({error})", GIVE_ANOTHER)
+            self._refuse(f"not a model that can be used ({_told(error)})", GIVE_ANOTHER)
         return ModelRecord(
             kind=values["kind"],
             params=values["params"],
@@ -210,7 +229,8 @@ class _Reader:
         """Read ``count`` bytes, or as many as there are, without asking for memory ahead."""
         pieces = []
         while count > 0:
-            piece = self.file.read(min(count, PIECE))
+            with naming(self.name):
+                piece = self.file.read(min(count, PIECE))
             if not isinstance(piece, bytes):
                 raise TypeError(
                     f"{self.name}: a model is read from a path or a file opened in binary mode; "
@@ -238,11 +258,15 @@ class _Reader:
                 self._refuse(f"not a model file but {what}", remedy)
         self._refuse("not a model file: it does not start like one", GIVE_ANOTHER)
 
-    def _parsed(self, text: bytes | str, what: str) -> dict[str, Any]:
+    def _parsed(self, text: bytes, what: str) -> dict[str, Any]:
         try:
-            value = from_json(text.decode("utf-8") if isinstance(text, bytes) else text)
+            check_extent(text)
+        except ValueError as error:
+            self._refuse(f"not a model file: {what} holds {error}", GIVE_ANOTHER)
+        try:
+            value = from_json(text.decode("utf-8"))
         except (ValueError, RecursionError) as error:
-            self._refuse(f"damaged: {what} is not valid JSON ({error})", COPY_AGAIN)
+            self._refuse(f"damaged: {what} is not valid JSON ({_told(error)})", COPY_AGAIN)
         if not isinstance(value, dict):
             self._refuse(f"damaged: {what} is a {type(value).__name__}", COPY_AGAIN)
         return value
@@ -253,23 +277,37 @@ class _Reader:
         if not isinstance(texts, dict) or not isinstance(texts.get(TEXT), str):
             arrays = listed(table) or "none"
             self._refuse(f"a safetensors file of another program (arrays: {arrays})", GIVE_ANOTHER)
-        entries = self._parsed(texts[TEXT], "its description")
+        text = texts[TEXT].encode("utf-8", "surrogatepass")
+        entries = self._parsed(text, "its description")
         self._check_version(entries)
-        for name, kind in ENTRIES.items():
-            if name not in entries:
-                self._refuse(f"damaged: its description has no {name}", COPY_AGAIN)
-            if not isinstance(entries[name], kind):
-                got = type(entries[name]).__name__
-                self._refuse(f"damaged: {name} in its description is a {got}", COPY_AGAIN)
+        absent = ", ".join(name for name in ENTRIES if name not in entries)
+        if absent:
+            self._refuse(f"damaged: its description has no {absent}", COPY_AGAIN)
         unknown = listed(entries.keys() - ENTRIES.keys())
         if unknown:
             self._refuse(f"damaged: its description has unknown entries: {unknown}", COPY_AGAIN)
+        self._check_types(entries)
         return entries
+
+    def _values(self, entries: dict[str, Any]) -> dict[str, Any]:
+        """Return what the entries stand for; it is of the same types."""
+        try:
+            values: dict[str, Any] = restored(entries)
+        except ValueError as error:
+            self._refuse(f"damaged ({_told(error)})", COPY_AGAIN)
+        self._check_types(values)
+        return values
+
+    def _check_types(self, entries: dict[str, Any]) -> None:
+        for name, value in entries.items():
+            if not isinstance(value, ENTRIES[name]):
+                got = type(value).__name__
+                self._refuse(f"damaged: {name} in its description is a {got}", COPY_AGAIN)
 
     def _check_version(self, entries: dict[str, Any]) -> None:
         """Look at what every schema has: its number, the version that wrote it, the kind."""
         schema, kind, version = (entries.get(name) for name in ("schema", "kind", "written_by"))
-        there = version[:40] if isinstance(version, str) else "of unknown version"
+        there = printable(version[:40]) if isinstance(version, str) else "of unknown version"
         here = f"this is ranksvm {library_version()}"
         if type(schema) is not int or schema < 1:
             self._refuse(f"damaged: its schema is {reprlib.repr(schema)}", COPY_AGAIN)

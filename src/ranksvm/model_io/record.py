@@ -81,7 +81,7 @@ class ArraySpec:
 
 
 Arrays = Mapping[str, NDArray[Any]]
-MOST_FEATURES = 2**31 - 1  # that no array has an axis of
+MOST_FEATURES = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -239,6 +239,8 @@ def check_model(kind: str, arrays: Arrays, feature_names: Any, facts: Mapping[st
     n_features = KINDS[kind].n_features(arrays, facts)
     if n_features == 0:
         raise ValueError("the model has no features")
+    if n_features > MOST_FEATURES:
+        raise ValueError(f"the model has {n_features} features, of {MOST_FEATURES} at most")
     further = KINDS[kind].check
     if further is not None:
         further(arrays, n_features)

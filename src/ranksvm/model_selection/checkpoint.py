@@ -2,14 +2,19 @@
 
 What is finished stands in a text file, one JSON object a line:
 
-    {"file": "ranksvm grid search", "search": {"items": "5f3a...", ...}, "random_state": 7}
-    {"gamma": 0.5, "split": 0, "scores": [0.71, ...], "objectives": [...], ...}
+    {"file": "ranksvm grid search", "format": 2, "search": {"items": "5f3a...", ...}, ...}
+    {"gamma": 0.5, "split": 0, "scores": [0.71, ...], "objectives": [...], ..., "sha256": "09c1..."}
     {"gamma": 0.5, "split": 1, ...}
 
 The first line says which search it is, part by part (SHA-256 of what is long).  A further line is
 one gamma on one split with all C.  Every line is appended by one write and synced, so that at any
 moment all but the last are whole; a last line without its end was left by a process that was
 killed, and is dropped.
+
+Every line ends in a checksum, of the first line and of the rest of its own, so that a line that was
+changed, or comes from another file, is found; whole lines may be deleted.  The numbers must also be
+possible ones: a metric within its bounds, objectives, gaps and seconds not negative, a split that
+the search has.  Files of format 1, which had no checksums, are refused.
 
 One search at a time: the file is locked as long as it is open (where the system has locks), and the
 lock ends with the process, however it ends.  A file made for a search that failed before anything
@@ -21,18 +26,22 @@ Numbers are written with the digits that give the same bits back, what is not fi
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import os
+import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import asdict, dataclass, fields
+from typing import Any, BinaryIO, NoReturn, Self
 
 import numpy as np
 
+from ranksvm._text import printable
 from ranksvm._vectors import Array
 from ranksvm._version import library_version
 from ranksvm.data.queries import QueryGroups
+from ranksvm.metrics.registry import parse_metric
 from ranksvm.model_selection.locked import LockedFile
 from ranksvm.model_selection.runs import SplitResult
 from ranksvm.model_selection.splits import Split, TrainingSet
@@ -40,6 +49,12 @@ from ranksvm.model_selection.splits import Split, TrainingSet
 __all__ = ["Cell", "Checkpoint", "identity"]
 
 FILE = "ranksvm grid search"
+FORMAT = 2
+CHECKSUM = "sha256"
+# Bytes of a line, at most: of the first one, and of others beside what they hold for every C.
+LONGEST_HEAD = 1 << 16
+LONGEST_REST = 4096
+LONGEST_OF_C = 4096
 BEGINNING = b'{"file": "ranksvm grid search"'
 # Of the settings: what the cells stand for themselves, and what changes no model.  A search that
 # ran out of memory may go on with another budget.
@@ -83,7 +98,7 @@ class Cell:
         return {name: _plain(value) for name, value in asdict(self).items()}
 
     @classmethod
-    def from_entries(cls, entries: Mapping[str, Any], n_C: int) -> Cell:
+    def from_entries(cls, entries: Mapping[str, Any], n_C: int, metric: str) -> Cell:
         """Return the cell of a line; raise a ValueError or KeyError if it is none."""
         shortfalls = entries["shortfalls"]
         if not (isinstance(shortfalls, list) and all(isinstance(one, str) for one in shortfalls)):
@@ -92,6 +107,10 @@ class Cell:
             **{name: tuple(map(_real, _listed(entries[name], n_C))) for name in REALS},
             **{name: tuple(map(_count, _listed(entries[name], n_C))) for name in COUNTS},
         }
+        low, high = parse_metric(metric).bounds
+        within = all(math.isnan(score) or low <= score <= high for score in numbers["scores"])
+        if not within or any(value < 0.0 for name in REALS[1:] for value in numbers[name]):
+            raise ValueError
         return cls(**numbers, shortfalls=tuple(shortfalls))
 
 
@@ -132,6 +151,8 @@ class Checkpoint:
         See :func:`identity`.
     n_C : int
         Values in a cell.
+    n_splits : int
+        Cells of a gamma.
     random_state : int or None
         What a new file is to keep.
 
@@ -153,21 +174,25 @@ class Checkpoint:
         path: str | os.PathLike[str],
         search: Mapping[str, str],
         n_C: int,
+        n_splits: int,
         random_state: int | None,
     ) -> None:
+        self._search, self._n_C, self._n_splits = search, n_C, n_splits
         self._cells: dict[tuple[float, int], Cell] = {}
         self.random_state = random_state
         self._file = LockedFile(path)
         self._path = self._file.path
         self._is_new = False
         try:
-            content = self._file.read()
-            # Of a first line that is half there, nothing has been done yet.
-            self._is_new = not content or (b"\n" not in content and content.startswith(BEGINNING))
-            self._file.truncate(0 if self._is_new else self._read(content, search, n_C))
+            with self._file.reader() as file:
+                kept = self._read(file)
+            self._is_new = not kept
+            self._file.truncate(kept)
             if self._is_new:
-                head = {"file": FILE, "search": dict(search), "random_state": random_state}
-                self._file.append(_line(head))
+                head = {"file": FILE, "format": FORMAT, "search": dict(search)}
+                line = _line({**head, "random_state": random_state}, b"")
+                self._file.append(line)
+                self._head = line
         except BaseException:
             self._close(failed=True)
             raise
@@ -187,46 +212,82 @@ class Checkpoint:
 
     def add(self, gamma: float, split: int, cell: Cell) -> None:
         """Keep a finished cell."""
-        self._file.append(_line({"gamma": gamma, "split": split, **cell.entries()}))
+        self._file.append(_line({"gamma": gamma, "split": split, **cell.entries()}, self._head))
         self._cells[gamma, split] = cell
 
-    def _read(self, content: bytes, search: Mapping[str, str], n_C: int) -> int:
+    def _read(self, file: BinaryIO) -> int:
         """Take over what is finished; return where the next line belongs."""
-        head, *lines, rest = content.split(b"\n") if b"\n" in content else [b"", b""]
-        self._check_head(head, search)
-        for number, line in enumerate(lines, start=2):
+        head = file.readline(LONGEST_HEAD)
+        if not head.endswith(b"\n"):
+            # Of a first line that is half there, nothing has been done yet.
+            if not head or (head.startswith(BEGINNING) and len(head) < LONGEST_HEAD):
+                return 0
+            self._refuse_file()
+        self._check_head(head)
+        self._head, end = head, len(head)
+        longest = LONGEST_REST + LONGEST_OF_C * self._n_C
+        for number in itertools.count(2):
+            line = file.readline(longest)
+            if not line.endswith(b"\n") and len(line) < longest:
+                return end
             try:
-                entries = json.loads(line)
-                if not isinstance(entries, dict):
-                    raise ValueError
-                key = _real(entries["gamma"]), _count(entries["split"])
-                self._cells[key] = Cell.from_entries(entries, n_C)
+                self._take(_entries(line, head))
             except UNREADABLE:
                 raise ValueError(
                     f"{self._path}, line {number}: damaged. Delete the file to begin the search "
                     "anew, or this line to repeat its part."
                 ) from None
-        return len(content) - len(rest)
+            end += len(line)
+        raise AssertionError  # the count never ends
 
-    def _check_head(self, line: bytes, search: Mapping[str, str]) -> None:
+    def _take(self, entries: Mapping[str, Any]) -> None:
+        """Keep the cell of a line; raise one of ``UNREADABLE`` if it cannot be one."""
+        if entries.keys() != {"gamma", "split", *(field.name for field in fields(Cell))}:
+            raise ValueError
+        gamma, split = _real(entries["gamma"]), _count(entries["split"])
+        if not (0.0 < gamma < math.inf and split < self._n_splits) or (gamma, split) in self._cells:
+            raise ValueError
+        cell = Cell.from_entries(entries, self._n_C, self._search["metric"])
+        self._cells[gamma, split] = cell
+
+    def _refuse_file(self) -> NoReturn:
+        raise ValueError(
+            f"{self._path} is not the checkpoint of a search, and is left as it is. Give another "
+            "name."
+        ) from None
+
+    def _check_head(self, line: bytes) -> None:
+        search = self._search
         try:
             head = json.loads(line)
-            there, random_state = head["search"], head["random_state"]
-            fine = head["file"] == FILE and isinstance(there, dict)
-            fine = fine and (random_state is None or type(random_state) is int)
+            fine = head["file"] == FILE
         except (*UNREADABLE, TypeError):
             fine = False
         if not fine:
+            self._refuse_file()
+        if head.get("format") != FORMAT:
             raise ValueError(
-                f"{self._path} is not the checkpoint of a search, and is left as it is. Give "
-                "another name."
+                f"{self._path} is the checkpoint of another version of ranksvm (format "
+                f"{reprlib.repr(head.get('format', 1))}, here {FORMAT}), and is left as it is. "
+                "Delete it or give another name."
             )
+        try:
+            head = _entries(line, b"")
+            there, random_state = head["search"], head["random_state"]
+            if not isinstance(there, dict) or (
+                random_state is not None and _count(random_state) < 0
+            ):
+                raise ValueError
+        except UNREADABLE:
+            raise ValueError(
+                f"{self._path}, line 1: damaged. Delete the file to begin the search anew."
+            ) from None
         names = [*search, *(name for name in there if name not in search)]
         other = [name for name in names if search.get(name) != there.get(name)]
         if other:
             raise ValueError(
-                f"{self._path} belongs to another search: not the same {', '.join(other)}. Delete "
-                "it or give another name."
+                f"{self._path} belongs to another search: not the same "
+                f"{printable(', '.join(other))[:200]}. Delete it or give another name."
             )
         self.random_state = random_state
 
@@ -300,5 +361,19 @@ def _update(digest: Any, array: Any) -> None:
         digest.update(array[first : first + rows].tobytes())
 
 
-def _line(entries: Mapping[str, Any]) -> bytes:
-    return json.dumps(entries, allow_nan=False).encode("ascii") + b"\n"
+def _line(entries: Mapping[str, Any], head: bytes) -> bytes:
+    """Return a line with its checksum, which is that of the first line of the file, too."""
+    text = json.dumps(entries, allow_nan=False).encode("ascii")
+    digest = hashlib.sha256(head + text).hexdigest()
+    return text[:-1] + f', "{CHECKSUM}": "{digest}"}}\n'.encode("ascii")
+
+
+def _entries(line: bytes, head: bytes) -> dict[str, Any]:
+    """Return what a line holds; raise one of ``UNREADABLE`` unless it is just as it was written."""
+    entries = json.loads(line)
+    if not isinstance(entries, dict):
+        raise ValueError
+    del entries[CHECKSUM]
+    if _line(entries, head) != line:
+        raise ValueError
+    return entries

@@ -274,7 +274,7 @@ def search_grid(
     kept: Any = nullcontext()
     if checkpoint is not None:
         search = identity(items, splits, C_grid, metric, conventions)
-        kept = Checkpoint(checkpoint, search, C_grid.size, random_state)
+        kept = Checkpoint(checkpoint, search, C_grid.size, len(splits), random_state)
         random_state = kept.random_state
     seeded = replace(settings, random_state=random_state)
     tally = Tally(gamma_grid.size * len(splits) * C_grid.size, progress)

@@ -16,7 +16,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, BinaryIO
+
+from ranksvm._files import naming, sync_directory, try_lock
 
 __all__ = ["LockedFile"]
 
@@ -45,26 +47,27 @@ class LockedFile:
         self.path = _checked(path)
         self._descriptor = _open_locked(self.path)
 
-    def read(self) -> bytes:
-        """Return all that is there."""
-        with _naming(self.path), open(self._descriptor, "rb", closefd=False) as file:
-            return file.read()
+    @contextmanager
+    def reader(self) -> Iterator[BinaryIO]:
+        """Give what is there as a file to read from its beginning."""
+        with naming(self.path), open(self._descriptor, "rb", closefd=False) as file:
+            yield file
 
     def truncate(self, size: int) -> None:
         """Drop what is beyond a size."""
-        with _naming(self.path):
+        with naming(self.path):
             os.ftruncate(self._descriptor, size)
 
     def append(self, line: bytes) -> None:
         """Write a line to the disk, as a whole or not at all."""
         before = os.fstat(self._descriptor).st_size
         try:
-            with _naming(self.path):
+            with naming(self.path):
                 while line:  # in one piece, unless the disk is full
                     line = line[os.write(self._descriptor, line) :]
                 os.fsync(self._descriptor)
                 if not before:
-                    _sync_directory(os.path.dirname(os.path.realpath(self.path)))
+                    sync_directory(os.path.dirname(os.path.realpath(self.path)))
         except BaseException:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, before)
@@ -113,7 +116,11 @@ def _open_locked(path: str) -> int:
     while True:
         descriptor = os.open(path, flags, 0o666)
         try:
-            _lock(descriptor, path)
+            if try_lock(descriptor) is False:  # systems without locks go on without
+                raise ValueError(
+                    f"{path} is in use by another process, a search that keeps its results there. "
+                    "Wait until it has ended, or give another name."
+                )
             # Whoever had it before may have removed it.
             if os.path.exists(path) and os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 return descriptor
@@ -121,38 +128,3 @@ def _open_locked(path: str) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
-
-
-def _lock(descriptor: int, path: str) -> None:
-    """Take the lock; where there are none, go on without."""
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES):
-            raise ValueError(
-                f"{path} is in use by another process, a search that keeps its results there. Wait "
-                "until it has ended, or give another name."
-            ) from None
-
-
-@contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Errors of the system say which file they are about."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, path) from error
-
-
-def _sync_directory(directory: str) -> None:
-    """Make a new name last; where directories cannot be synced, the system does it in time."""
-    with suppress(OSError):
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -36,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._checks import check_positive
+from ranksvm._text import can_show, printable
 from ranksvm._vectors import Array
 from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.maps.kernels import is_sparse, kernel_matrix
@@ -292,7 +293,7 @@ def _numbered(what: str, first: int, k: int) -> str:
 
 def _draw(explained: Explanation, width: int, encoding: str) -> list[str]:
     """Lines of the picture: a title, the sides, a bar for every part, the sum."""
-    signs = BLOCKS if _can_show("".join(BLOCKS), encoding) else PLAIN
+    signs = BLOCKS if can_show("".join(BLOCKS), encoding) else PLAIN
     full, half_right, half_left, axis, rest = signs
     per_column = 2 if half_right else 1
     parts = list(zip(explained.names, explained.contributions.tolist(), strict=True))
@@ -301,15 +302,15 @@ def _draw(explained: Explanation, width: int, encoding: str) -> list[str]:
         parts.append((f"{explained.n_others:,} {what}", explained.others))
     total = math.fsum([*explained.contributions.tolist(), explained.others])
     figures = [f"{value:+.4g}" for _, value in parts] + [f"{total:+.4g}"]
-    longest = max(_cells(_printable(name, encoding)) for name, _ in [*parts, ("sum", 0.0)])
+    longest = max(_cells(printable(name, encoding)) for name, _ in [*parts, ("sum", 0.0)])
     wide = min(longest, width // 3)
     figure = max(map(len, figures))
     side = (width - wide - figure - 5) // 2
-    called = [_printable(name, encoding) for name in explained.items]
+    called = [printable(name, encoding) for name in explained.items]
     i, j = _apart(called, (side - 4, side - 4), rest)
 
     def line(name: str, number: str, left: str, right: str) -> str:
-        shown = _fitted(_printable(name, encoding), wide, rest)
+        shown = _fitted(printable(name, encoding), wide, rest)
         shown += " " * (wide - _cells(shown))
         left = " " * (side - _cells(left)) + left
         return f"{shown}  {number:>{figure}}  {left}{axis}{right}".rstrip()
@@ -338,26 +339,6 @@ def _title(explained: Explanation, called: Sequence[str], width: int, rest: str)
     widths = [max(room // 2, room - _cells(other)) for other in reversed(called)]
     i, j = _apart(called, widths, rest)
     return [f"{i} is {order} {j}:", *textwrap.wrap(figures, width)]
-
-
-def _can_show(text: str, encoding: str) -> bool:
-    try:
-        text.encode(encoding)
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
-
-
-def _printable(text: str, encoding: str) -> str:
-    """Escape what moves a cursor or has no place in the encoding."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        sign
-        if sign.isprintable() and _can_show(sign, encoding)
-        else sign.encode("unicode_escape").decode("ascii")
-        for sign in text
-    )
 
 
 def _cells(text: str) -> int:

@@ -1,0 +1,1 @@
+"""Programs that feed readers with hostile files for as long as they are given time."""

@@ -1,0 +1,30 @@
+"""Text that comes from files, made fit to be shown to people.
+
+Names of features, ids and names of files can hold anything: escape sequences that a terminal obeys,
+line ends that forge lines of output, marks that turn the order of letters round.
+"""
+
+from __future__ import annotations
+
+__all__ = ["can_show", "printable"]
+
+
+def printable(text: str, encoding: str = "utf-8") -> str:
+    """Escape all that is no visible sign, or has no place in the encoding, as ``repr`` does."""
+    if text.isprintable() and can_show(text, encoding):
+        return text
+    return "".join(
+        sign
+        if sign.isprintable() and can_show(sign, encoding)
+        else sign.encode("unicode_escape").decode("ascii")
+        for sign in text
+    )
+
+
+def can_show(text: str, encoding: str) -> bool:
+    """Whether an encoding has a place for a text."""
+    try:
+        text.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -1,0 +1,68 @@
+"""Processes that are killed, and files that are changed, by chance: the harness of ``fuzz/``."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SEED = int(os.environ.get("RANKSVM_SEED", "0"))
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("part", ["models", "checkpoints", "kills"])
+def test_some_seconds_of(part):
+    done = subprocess.run(
+        [sys.executable, "-m", "fuzz", part, "--seconds", "8", "--seed", str(SEED)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout.split()[-2]) > 20, done.stdout
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_a_search_that_is_killed_again_and_again_goes_on(folder, tmp_path):
+    """The table and the model in the end are those of a search that nobody disturbed."""
+    print(f"seed {SEED}")
+    draw = random.Random(SEED)
+
+    def search(name: str) -> list[str]:
+        grids = ["--C-grid", "0.1,1,10", "--gamma-grid", "0.01:10:40", "--folds", "4"]
+        files = ["--resume", str(tmp_path / f"{name}.jsonl"), "-o", str(tmp_path / name)]
+        command = ["tune", str(folder / "train.txt"), "--kernel", "rbf", *grids, *files, "--json"]
+        return [sys.executable, "-m", "ranksvm", *command]
+
+    began = time.monotonic()
+    whole = subprocess.run(search("whole"), capture_output=True, check=True)
+    seconds = time.monotonic() - began
+    kills = 0
+    while kills < 12:
+        process = subprocess.Popen(search("killed"), stdout=subprocess.PIPE)
+        try:
+            process.communicate(timeout=draw.uniform(0.3, 1.0) * seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            kills += 1
+        else:
+            break
+    again = subprocess.run(search("killed"), capture_output=True, check=True)
+    assert kills > 0
+    first, second = json.loads(whole.stdout), json.loads(again.stdout)
+    assert first["table"] == second["table"]
+    assert second["resumed"] > 0
+    names = ["killed", "killed.jsonl", "whole", "whole.jsonl"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    cells = (tmp_path / "killed.jsonl").read_bytes().count(b"\n")
+    assert cells == (tmp_path / "whole.jsonl").read_bytes().count(b"\n") == 1 + 40 * 4
