@@ -232,13 +232,12 @@ class RankProblem:
         After a start that is far away, that can be more than the tolerance.
         """
         for _ in range(REFRESHED):
-            if result.status is not Status.STALLED or not isinstance(self.solver, Resuming):
+            if result.status is not Status.STALLED:
                 break
             fresh = objective.point(result.point.w)
             if fresh.error > STALE * result.point.error:
                 break
-            again = self.solver.resume(objective, objective.at(fresh), callback=callback)
-            result = result.followed_by(again)
+            result = result.followed_by(self.solver.solve(objective, fresh, callback=callback))
         return result
 
 
