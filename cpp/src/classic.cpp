@@ -8,6 +8,7 @@
 // All work on one query, on payloads interleaved kPayloads per item, by position.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "ranksvm/plan.hpp"
 #include "ranksvm/rb_tree.hpp"
@@ -36,6 +37,17 @@ using Payload = std::array<double, K>;
 template <unsigned K>
 void accumulate(Payload<K>& to, const Payload<K>& from) {
   for (unsigned k = 0; k < K; ++k) to[k] += from[k];
+}
+
+// The element nearest to the centre of some: differences from it stay on the grid they are on.
+template <class Value>
+double middle_of(uint32_t n, Value value) {
+  const double centre = centre_of(n, value);
+  double middle = value(0);
+  for (uint32_t i = 1; i < n; ++i) {
+    if (std::abs(value(i) - centre) < std::abs(middle - centre)) middle = value(i);
+  }
+  return middle;
 }
 
 struct TreeCounting {
@@ -169,8 +181,7 @@ class ClassicPlan final : public OrderPlan {
         return;
       }
       // Counts and the sums of the scores in one sweep, as the papers do it.
-      const double middle =
-          centre_of(query.size, [&](uint32_t i) { return score_[at + i]; });
+      const double middle = middle_of(query.size, [&](uint32_t i) { return score_[at + i]; });
       run<2>(
           q, inner,
           [&](uint32_t i) {
@@ -205,7 +216,8 @@ class ClassicPlan final : public OrderPlan {
     for_each_query(context, [&](uint32_t q, const Context& inner) {
       const int64_t at = order.queries()[q].begin;
       const uint32_t* row = order.row() + at;
-      const double middle = order.centre(q, x), weight = order.query_weight(q);
+      const double middle = middle_of(order.queries()[q].size, [&](uint32_t i) { return x[row[i]]; });
+      const double weight = order.query_weight(q);
       run<1>(
           q, inner,
           [&](uint32_t i) { return Payload<1>{order.item_weight(row[i]) * (x[row[i]] - middle)}; },

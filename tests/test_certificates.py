@@ -1,0 +1,139 @@
+"""What ``objective_`` and ``gap_`` promise, in rational arithmetic; ``make certify`` has more of it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
+
+from fuzz import certificates
+from fuzz.exact import ExactProblem, rational
+from ranksvm import LinearRankSVM
+from ranksvm.backends.native import COUNTINGS, NativeBackend
+from ranksvm.data.queries import QueryGroups
+from ranksvm.pairs.oracle import LOSSES, Hinge
+from ranksvm.pairs.order import PairOrder
+
+
+def exact_problem(X, y, C, *, loss="squared_hinge") -> ExactProblem:
+    """The mean over all pairs of one query."""
+    pairs = [(b, w) for b in range(len(y)) for w in range(len(y)) if y[b] > y[w]]
+    weight = [rational([C])[0] / len(pairs)] * len(pairs)
+    rows = [rational(row) for row in np.asarray(X, dtype=float)]
+    power = 1 if loss == "hinge" else 2
+    return ExactProblem(rows, [p[0] for p in pairs], [p[1] for p in pairs], weight, power)
+
+
+def check(model: LinearRankSVM, X, y) -> None:
+    exact = exact_problem(X, y, model.C, loss=model.loss)
+    w = rational(model.coef_)
+    (objective, gap), value = rational([model.objective_, model.gap_]), exact.value(w)
+    assert objective - gap <= exact.lowest([w]) <= value <= objective
+    assert (model.status_ == "converged") == (model.gap_ <= model.tol * model.objective_)
+
+
+def quiet(model: LinearRankSVM, X, y) -> LinearRankSVM:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, y)
+
+
+def test_a_warm_start_from_a_far_larger_c() -> None:
+    """The multipliers at the start are scaled by a factor far from 1, and so are their errors."""
+    X = np.array([[3.0, 3.0], [2.0, 0.0], [1.0, -2.0]]) * 672.1702372981217
+    y = [1, 2, 0]
+    model = LinearRankSVM(23417.16469419702, warm_start=True).fit(X, y)
+    check(model, X, y)
+    model.set_params(C=4.0878938661582107e-4).fit(X, y)
+    check(model, X, y)
+    cold = LinearRankSVM(model.C).fit(X, y)
+    assert model.status_ == "converged"
+    assert abs(model.objective_ - cold.objective_) <= model.gap_ + cold.gap_
+
+
+@pytest.mark.parametrize(("n", "dim"), [(251, 1), (74, 3)])
+def test_warm_starts_of_larger_sets(n: int, dim: int) -> None:
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, dim)) * 30.0
+    y = rng.integers(0, 5, n)
+    model = LinearRankSVM(3.07e4, warm_start=True).fit(X, y)
+    model.set_params(C=0.471).fit(X, y)
+    cold = LinearRankSVM(0.471, tol=1e-9).fit(X, y)
+    assert model.objective_ - model.gap_ <= cold.objective_
+    assert cold.objective_ <= model.objective_ + cold.gap_
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_separable_data_of_a_huge_scale(loss: str) -> None:
+    """Rounding of X w alone is more than the whole objective: the fit says so."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6, 2))
+    y = np.argsort(np.argsort(X @ [1.0, 2.0]))
+    for scale in (1.0, 1e4, 6e8):
+        model = quiet(LinearRankSVM(5000, loss=loss), X * scale, y)
+        check(model, X * scale, y)
+        if scale == 1.0:
+            assert model.status_ == "converged"
+        if scale == 6e8:
+            assert model.status_ == "stalled"
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("offset", [2.4e3, 1e5, 8e7])
+def test_offsets_of_the_features(loss: str, offset: float) -> None:
+    rng = np.random.default_rng(1)
+    X = np.round(rng.normal(size=(9, 2)), 3) + offset
+    y = rng.integers(0, 3, 9)
+    for tol in (1e-4, 1e-12):
+        model = quiet(LinearRankSVM(3.0, loss=loss, tol=tol), X, y)
+        check(model, X, y)
+        if tol == 1e-4:
+            assert model.status_ == "converged"
+
+
+def test_a_spread_with_an_outlier() -> None:
+    """What rounding does to a quadratic form goes with the squares, not with the square of the sum."""
+    rng = np.random.default_rng(2)
+    n = 60
+    scores = rng.normal(size=n)
+    scores[0] = 1e7
+    order = PairOrder(rng.integers(0, 3, n).astype(float), QueryGroups.from_qid(None, n))
+    rows = [rational([s]) for s in scores]
+    pairs = [(b, w) for b in range(n) for w in range(n) if order.utility[b] > order.utility[w]]
+    ones = rational(np.ones(len(pairs)))
+    exact = ExactProblem(rows, [p[0] for p in pairs], [p[1] for p in pairs], ones, 2)
+    truth = exact.value_of(rational([0.0])[0], rational(scores))
+    for counting in COUNTINGS:
+        at = LOSSES["squared_hinge"](NativeBackend(order, counting=counting)).at(scores)
+        off = abs(rational([at.stated])[0] - truth)
+        assert off <= rational([at.errors.stated + at.blurred(0.0)])[0]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n", [40, 700])
+def test_sums_on_a_grid_are_exact(n: int, weighted: bool) -> None:
+    """In any order: every counting gives the same bits, and the gradient adds up to zero."""
+    rng = np.random.default_rng(n)
+    groups = QueryGroups.from_qid(rng.integers(0, 2, n), n)
+    weight = rng.integers(0, 4, n).astype(float) if weighted else None
+    order = PairOrder(rng.integers(0, 4, n).astype(float), groups, weight)
+    scores = rng.normal(size=n) * 3.0 + 1e4
+    found = []
+    for counting in COUNTINGS:
+        at = Hinge(NativeBackend(order, counting=counting)).smoothed(2.0**-6).at(scores)
+        assert at.errors.grad == 0.0
+        assert at.moved < 1e-9
+        for query in (0, 1):
+            assert math.fsum(at.grad[groups.index == query]) == 0.0
+        found.append(at.grad)
+    for other in found[1:]:
+        assert_array_equal(found[0], other)
+
+
+def test_random_problems() -> None:
+    for number in range(150):
+        certificates.one(seed=20, number=number)
