@@ -115,6 +115,12 @@ def _failed(message: str, code: int, *, debug: bool) -> int:
 _BEFORE, _AFTER = r"(?<![\w./\\'\"=-])", r"(?!\.?[\w/\\'\"=-])"
 # How the library calls what options of the command line do.
 _OPTIONS: dict[str, str | Callable[[re.Match[str]], str]] = {
+    # Where the two differ the library names both.
+    r"\b(pass )?\S+ (out )?\(on the command line: ([^)]*)\)": lambda found: (
+        f"{'use ' if found[1] else ''}{found[3]}{' out' if found[2] else ''}"
+    ),
+    r"\bmax_line_bytes=": "--max-line-bytes ",
+    r"\bmax_line_bytes\b": "--max-line-bytes",
     r"\bzero_based=True": "--zero-based",
     r"\bqid='ignore'": "--ignore-qid",
     r"\b(missing|duplicates|approximation|dtype|init|loss|solver|optimizer)='(\w+)'"

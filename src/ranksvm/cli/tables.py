@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
-from ranksvm.cli.inputs import Items
+from ranksvm._waiting import blocking
+from ranksvm.cli.inputs import Items, tell_one_ranking
 from ranksvm.cli.options import DataOptions, Format, Missing
-from ranksvm.cli.output import UsageProblem, counted, note, progress
+from ranksvm.cli.output import UsageProblem, counted, progress
 from ranksvm.cli.write import open_output
 from ranksvm.data.queries import ids_from_text
+from ranksvm.data.sources import name_of, standard_input, text_file
 
 __all__ = ["read_tables", "write_table"]
 
@@ -99,10 +100,8 @@ def _special_columns(
                 f"Name the right one with --{key}-column."
             )
     if "qid" not in found and not options.ignore_qid:
-        note(
-            f"{source} has no column 'qid', so all items are one ranking; --qid-column names the "
-            "column with the query ids, --ignore-qid says that there is none"
-        )
+        remedy = "--qid-column names the column with the query ids, "
+        tell_one_ranking(source, "column 'qid'", remedy)
     return found
 
 
@@ -143,19 +142,19 @@ def _read_table(source: Any, form: Format, options: DataOptions) -> Any:
     import pyarrow
     from pyarrow import csv, parquet
 
-    name = source if isinstance(source, str) else "standard input"
-    if source == "-":
-        source = sys.stdin.buffer
+    name = name_of(source)
     try:
         if form is Format.parquet:
             # A Parquet file is read from its end, so a stream is read as a whole first.
-            whole = source if isinstance(source, str) else pyarrow.BufferReader(source.read())
+            whole = standard_input() if source == "-" else source
+            if not isinstance(whole, str):
+                whole = pyarrow.BufferReader(blocking(whole).read())
             return parquet.ParquetFile(whole).read()
         # Ids stay as they are: 007 is not 7.
         text = pyarrow.string()
         ids = (options.qid_column or "qid", options.docid_column or "docid")
         table = csv.read_csv(
-            pyarrow.input_stream(source) if isinstance(source, str) else source,
+            text_file(source, **options.limits),
             parse_options=csv.ParseOptions(delimiter="\t" if form is Format.tsv else ","),
             convert_options=csv.ConvertOptions(column_types=dict.fromkeys(ids, text)),
         )
