@@ -175,7 +175,9 @@ def test_files_without_pairs_and_other_files(tmp_path):
 
 
 def test_ids_and_items_have_to_match():
-    with pytest.raises(ValueError, match=r"docids must have one value for each of the 3 items; got"):
+    with pytest.raises(
+        ValueError, match=r"docids must have one value for each of the 3 items; got"
+    ):
         by_number("a b\n", docids=["a", "b"], n_items=3)
     with pytest.raises(ValueError, match=r"qid must have one value for each of the 2 items; got"):
         by_number("a b\n", docids=["a", "b"], qid=[1])

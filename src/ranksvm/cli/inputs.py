@@ -193,11 +193,9 @@ def tell_one_ranking(source: str, lacks: str, remedy: str = "") -> None:
     )
 
 
-def read_scores(
-    path: str, n_items: int, options: DataOptions, file: BinaryIO | None = None
-) -> Array:
+def read_scores(path: str, n_items: int, file: BinaryIO | None = None, **limits: Any) -> Array:
     """One number a line, as ``ranksvm predict`` writes them ("-" for stdin)."""
-    blocks = text_blocks(path if file is None else file, **options.limits)
+    blocks = text_blocks(path if file is None else file, **limits)
     text = b"".join(bytes(memoryview(block.text)[: block.size]) for block in blocks)
     lines = text.split()
     try:

@@ -142,7 +142,7 @@ def evaluate(
             values = score_items(record, items, data.jobs)
         else:
             assert scores is not None
-            values = read_scores(scores, len(y), data)
+            values = read_scores(scores, len(y), **data.limits)
     if per_query:
         _by_query(y, values, qid, metrics, conventions, json)
         return
@@ -213,7 +213,7 @@ def compare(
     scores = {
         name: score_items(records[name], items, data.jobs)
         if name in records
-        else read_scores(path, len(y), data, looked[name].file if name in looked else None)
+        else read_scores(path, len(y), looked[name].file if name in looked else None, **data.limits)
         for name, path in named.items()
     }
     from ranksvm.metrics import compare as compare_rankings

@@ -110,11 +110,13 @@ def _as_ids(qid: NDArray[Any], where: str) -> NDArray[Any]:
     if qid.dtype.kind not in "OUT":
         return qid
     ids = qid.tolist()
-    for row, value in enumerate(ids, start=1):
+    for number, value in enumerate(ids, start=1):
         if value == "":
-            raise ValueError(f"{where} has no query id in row {row}. Give every row its query.")
+            raise ValueError(
+                f"{where} has no query id for item {number}. Give every item its query."
+            )
         if isinstance(value, bytes):
-            raise ValueError(f"{where} is not UTF-8 text in row {row}")
+            raise ValueError(f"{where} is not UTF-8 text in item {number}")
     return ids_from_text(ids) if all(isinstance(value, str) for value in ids) else qid
 
 
@@ -180,7 +182,7 @@ def _matrix(features: Any, missing: Missing) -> Array:
         if missing is Missing.error:
             raise ValueError(
                 f"column {name!r} has {counted(int(absent.sum()), 'missing value')}, the first in "
-                f"row {int(np.argmax(absent)) + 1}. Fill them in, or use --missing zero."
+                f"item {int(np.argmax(absent)) + 1}. Fill them in, or use --missing zero."
             )
         X[absent, j] = 0.0
     return X
