@@ -293,6 +293,7 @@ def _read_ahead(items: Generator[Item, None, None]) -> Iterator[Item]:
         if item is not None:
             raise item
     finally:
+        item = None  # an error that holds this frame, which holds the error, would stay for long
         stop.set()
         wanted.release()
         # A pipe may keep it waiting; it is then left behind.
