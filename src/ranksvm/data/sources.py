@@ -135,6 +135,7 @@ def text_blocks(
     *,
     max_line_bytes: int = MAX_LINE_BYTES,
     error: type[FileFormatError] = FileFormatError,
+    count: Callable[[], int] | None = None,
     block_bytes: int = BLOCK_BYTES,
     background: bool = False,
 ) -> Iterator[Block]:
@@ -148,6 +149,8 @@ def text_blocks(
         Longest line, without its line feed; a longer one is an error.
     error : type
         Of the error that a bad line is: a NUL in it, or too long.
+    count : callable, optional
+        Returns the lines of all blocks so far.  Who counts them anyway saves the time here.
     block_bytes : int
         Size of a block; a longer line makes its block longer.
     background : bool
@@ -157,11 +160,29 @@ def text_blocks(
     if not isinstance(max_line_bytes, Integral) or max_line_bytes < 1:
         raise ValueError(f"max_line_bytes must be a whole number from 1 on; got {max_line_bytes!r}")
     limits = _Limits(name_of(source), block_bytes, int(max_line_bytes), error)
+    blocks: Iterator[Block]
     if isinstance(source, str | os.PathLike) and source != "-":
         blocks = _file_blocks(source, limits)
-        return _read_ahead(blocks) if background else blocks
-    file = standard_input() if isinstance(source, str | os.PathLike) else source
-    return _blocks(FileStream(file), limits)
+        blocks = _read_ahead(blocks) if background else blocks
+    else:
+        file = standard_input() if isinstance(source, str | os.PathLike) else source
+        blocks = _blocks(FileStream(file), limits)
+    return _numbered(blocks, count)
+
+
+def _numbered(blocks: Iterator[Block], count: Callable[[], int] | None) -> Iterator[Block]:
+    """Yield the same blocks; an error gets the number of its line in the file."""
+    lines = 0
+    try:
+        for block in blocks:
+            yield block
+            if count is None:
+                lines += block.text.count(b"\n", 0, block.size)
+            del block
+    except FileFormatError as error:
+        if error.line is not None:
+            error.line += lines if count is None else count()
+        raise
 
 
 def text_file(source: Source, *, max_line_bytes: int = MAX_LINE_BYTES) -> IO[bytes]:
@@ -211,9 +232,9 @@ def _file_blocks(path: str | os.PathLike[str], limits: _Limits) -> Generator[Blo
 
 
 def _blocks(file: FileStream, limits: _Limits) -> Generator[Block, None, None]:
+    """Yield blocks; the lines of errors are counted from the end of the last one."""
     stream = text_stream(file, limits.name)
     tail = bytearray()  # the beginning of a line
-    lines = 0
     # Two buffers in turn: one may be filled in the background while the other is in use. They start
     # small, as many files are. Where a line is longer than the block there is twice the room, so
     # that every byte is copied a few times at most, but none for a line that is too long: it does
@@ -235,22 +256,20 @@ def _blocks(file: FileStream, limits: _Limits) -> Generator[Block, None, None]:
         nul = buffer.find(0, len(tail), filled)
         if nul >= 0:
             size = buffer.rfind(b"\n", 0, nul) + 1
-            line = lines + 1 + buffer.count(b"\n", 0, size)
             column = len(buffer[size:nul].decode("utf-8", "replace")) + 1
             if size:  # what is wrong with these comes first
                 yield Block(buffer, size, True, file.bytes_read)
-            raise limits.error(f"found a NUL byte, {NOT_TEXT}", limits.name, line, column)
+            raise limits.error(f"found a NUL byte, {NOT_TEXT}", limits.name, 1, column)
         if filled < room:
             break
         size = buffer.rfind(b"\n", len(tail), filled) + 1
-        lines += buffer.count(b"\n", len(tail), size)
         tail = buffer[size:filled]
         if len(tail) > limits.line:
             raise limits.error(
                 f"the line is longer than max_line_bytes={limits.line}. Is this a text file? If "
                 "its lines are meant to be so long, give a larger number",
                 limits.name,
-                lines + 1,
+                1,
             )
         if size:
             yield Block(buffer, size, True, file.bytes_read)

@@ -221,6 +221,7 @@ def load_letor(
             item,
             max_line_bytes=max_line_bytes,
             error=LetorError,
+            count=lambda: int(reader.lines),
             block_bytes=_block_bytes,
             background=threads > 1,
         ):
