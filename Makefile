@@ -6,6 +6,9 @@
 
 PYTHON ?= python3
 ARGS ?=
+# Of `make fuzz`: for how long, and where to begin; a new seed each time by default.
+SECONDS ?= 120
+SEED ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,10 +26,10 @@ SANITIZE_BUILD := build/sanitize
 NATIVE_SOURCES := CMakeLists.txt $(shell find cpp/src cpp/include cpp/bindings 2>/dev/null)
 NATIVE_TEST_SOURCES := $(shell find cpp/tests 2>/dev/null)
 CPP_FILES = $(shell find cpp -name '*.cpp' -o -name '*.hpp')
-PYTHON_DIRS = $(wildcard src tests benchmarks examples)
+PYTHON_DIRS = $(wildcard src tests benchmarks examples fuzz)
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow bench papers sanitize serial lint format wheel clean FORCE
+.PHONY: help demo test slow bench papers fuzz sanitize serial lint format wheel clean FORCE
 
 help:
 	@echo 'make demo       train on two small sets and print what was learned'
@@ -34,6 +37,8 @@ help:
 	@echo 'make slow       the tests that take longer; ARGS as above'
 	@echo 'make sanitize   native tests under the address and undefined behaviour sanitizers'
 	@echo 'make serial     native tests of a build without OpenMP'
+	@echo 'make fuzz       readers of files against slow ones, on good and damaged files; SECONDS=60, SEED=1,'
+	@echo '                ARGS="letor pairs" for these parts alone'
 	@echo 'make bench      benchmarks; ARGS goes to them'
 	@echo 'make papers     the tables and figures of the source papers, with a report in papers/;'
 	@echo '                QUICK=1 tiny sizes, DATA=... folder of the real sets, ARGS=tree a section'
@@ -56,6 +61,9 @@ slow: $(DONE)/install $(DONE)/deps-test $(DONE)/deps-bench
 
 bench: $(DONE)/install $(DONE)/deps-bench
 	$(PY) -m benchmarks $(ARGS)
+
+fuzz: $(DONE)/install $(DONE)/deps-test
+	$(PY) -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 papers: $(DONE)/install $(DONE)/deps-bench
 	$(PY) -m benchmarks.papers $(if $(QUICK),--quick) $(if $(DATA),--data '$(DATA)') $(ARGS)
@@ -100,7 +108,7 @@ endif
 
 clean:
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks fuzz -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- Set-up --------------------------------------------------------------------------------------
 

@@ -5,9 +5,9 @@
 // in one process. Work is always cut into pieces whose number does not depend on the number of
 // threads, so that every thread count gives the same bits.
 //
-// Threads are those of OpenMP. With RANKSVM_STD_THREADS they are std::threads instead, made anew for
-// every call: slow, but the thread sanitizer knows when they begin and end, while it sees races in
-// every OpenMP runtime that was not built for it.
+// Threads are those of OpenMP. With RANKSVM_STD_THREADS they are std::threads instead, made anew
+// for every call: slow, but the thread sanitizer knows when they begin and end, while it sees races
+// in every OpenMP runtime that was not built for it.
 #pragma once
 
 #include <algorithm>
