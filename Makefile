@@ -29,13 +29,14 @@ CPP_FILES = $(shell find cpp -name '*.cpp' -o -name '*.hpp')
 PYTHON_DIRS = $(wildcard src tests benchmarks examples fuzz)
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow bench papers fuzz sanitize serial lint format wheel clean FORCE
+.PHONY: help demo test slow bench papers fuzz sanitize races serial lint format wheel clean FORCE
 
 help:
 	@echo 'make demo       train on two small sets and print what was learned'
 	@echo 'make test       native tests and pytest; ARGS="-k newton -x" goes to pytest'
 	@echo 'make slow       the tests that take longer; ARGS as above'
 	@echo 'make sanitize   native tests under the address and undefined behaviour sanitizers'
+	@echo 'make races      native tests under the thread sanitizer'
 	@echo 'make serial     native tests of a build without OpenMP'
 	@echo 'make fuzz       readers of files against slow ones, on good and damaged files; SECONDS=60, SEED=1,'
 	@echo '                ARGS="letor pairs" for these parts alone'
@@ -74,6 +75,14 @@ sanitize: $(DONE)/deps-build
 	  || { cat $(DONE)/sanitize.log; exit 1; }
 	@$(NO_JOBSERVER) $(BIN)/cmake --build $(SANITIZE_BUILD)
 	$(SANITIZE_BUILD)/ranksvm_native_tests $(ARGS)
+
+# On threads of the C++ library: see cpp/include/ranksvm/parallel.hpp.
+races: $(DONE)/deps-build
+	@$(BIN)/cmake -S . -B build/races -G Ninja -DCMAKE_MAKE_PROGRAM='$(CURDIR)/$(BIN)/ninja' \
+	  -DRANKSVM_PYTHON=OFF -DRANKSVM_NATIVE_TESTS=ON -DRANKSVM_RACES=ON >$(DONE)/races.log \
+	  || { cat $(DONE)/races.log; exit 1; }
+	@$(NO_JOBSERVER) $(BIN)/cmake --build build/races
+	TSAN_OPTIONS=halt_on_error=1 build/races/ranksvm_native_tests $(ARGS)
 
 # The same tests in a build without threads.
 serial: $(DONE)/deps-build

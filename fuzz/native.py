@@ -4,8 +4,8 @@
     races        the thread sanitizer, on four threads; clang++ or g++
 
 Threads are std::threads in the second, not those of OpenMP, whose runtimes the thread sanitizer
-does not understand.  Which piece of work may run beside which is the same, and so are all locks; what
-OpenMP itself does is not looked at.
+does not understand.  Which piece of work may run beside which is the same, and so are all locks;
+what OpenMP itself does is not looked at.  `make races` runs all native tests in this way.
 """
 
 from __future__ import annotations
