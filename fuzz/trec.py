@@ -41,7 +41,7 @@ def parse(text: bytes, kind: str) -> list[Line]:
             seen.add((query, document))
             if not (GRADE if kind == "qrels" else NUMBER).fullmatch(value):
                 raise ValueError
-            if not math.isfinite(float(value)):
+            if not math.isfinite(float(value)) or (kind == "qrels" and abs(int(value)) > 2**53):
                 raise ValueError
             found.append((query, document, int(value) if kind == "qrels" else float(value)))
         except ValueError:

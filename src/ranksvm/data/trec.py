@@ -34,6 +34,7 @@ from ranksvm.data.sources import (
 __all__ = ["JoinedRun", "Qrels", "Run", "TrecError", "join", "read_qrels", "read_run", "write_run"]
 
 _GRADE = re.compile(rb"[+-]?[0-9]{1,18}")
+_LARGEST_GRADE = 2**53
 _SHOWN = 60
 # Lines that are put together before they are written.
 _LINES = 20_000
@@ -115,8 +116,8 @@ def read_qrels(source: Source, *, max_line_bytes: int = MAX_LINE_BYTES) -> Qrels
     Raises
     ------
     TrecError
-        A line without four columns, a relevance that is not a whole number, a document that is
-        judged twice for one query, or a file without judgements.
+        A line without four columns, a relevance that is not a whole number or beyond 2^53, a
+        document that is judged twice for one query, or a file without judgements.
     """
     known: dict[bytes, int] = {}
 
@@ -125,7 +126,14 @@ def read_qrels(source: Source, *, max_line_bytes: int = MAX_LINE_BYTES) -> Qrels
         if found is None:
             if not _GRADE.fullmatch(fields[3]):
                 raise _Unfit(fields[3], "expected a whole number: the relevance, the fourth column")
-            found = known[fields[3]] = int(fields[3])
+            found = int(fields[3])
+            if abs(found) > _LARGEST_GRADE:
+                raise _Unfit(
+                    fields[3],
+                    "expected a relevance within 2^53: metrics are computed in doubles, which "
+                    "cannot tell larger ones apart",
+                )
+            known[fields[3]] = found
         return found
 
     names = "query, iteration, document, relevance"
