@@ -23,6 +23,12 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "fuzz"
 SOURCES = sorted((ROOT / "cpp" / "src").glob("text_*.cpp"))
 COMMON = ("-std=c++20", "-O1", "-g", "-fno-omit-frame-pointer", "-ffp-contract=off")
+# Texts to begin with, beside a good one: short tokens, indices that do not ascend, long numbers.
+SEEDS = {
+    "short": b"0 1:1 2:1 3:1 4:1 5:2\n1 1:1\n0\n",
+    "unsorted": b"1 qid:a 3:1 1:2 2:-0\n0 qid:a 9:1 9:2 1:0\n",
+    "long": b"1 1:0.1234567890123456789012345678901e-17 2:123456789012345678901234567890\n",
+}
 WORDS = ("qid:", "1:", "\\x0a", "NULL", "nan", "inf", "cost:", "sid:", "# ", "1e-5", "2147483648:")
 
 
@@ -56,7 +62,8 @@ def fuzzer(seconds: float, seed: int) -> int:
     corpus.mkdir(exist_ok=True)
     for number in range(32):  # with all kinds of options
         head = bytes([number, number * 7 % 256, number * 8 % 256, number * 37 % 256])
-        (corpus / f"good-{number}").write_bytes(head + GOOD)
+        for name, text in {"good": GOOD, **SEEDS}.items():
+            (corpus / f"{name}-{number}").write_bytes(head + text)
     words = BUILD / "words"
     words.write_text("".join(f'"{word}"\n' for word in WORDS), encoding="ascii")
     found = subprocess.run(
