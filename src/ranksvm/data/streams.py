@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import IO, Any, NamedTuple, Protocol
 
 from ranksvm._waiting import check_text_file, patiently
+from ranksvm.data.zstd_frame import ZstdFrame
 
 __all__ = ["COMPRESSORS", "FileFormatError", "FileStream", "Stream", "text_stream"]
 
@@ -177,87 +178,6 @@ class _Gzip:
         return out
 
 
-class _Zstandard:
-    """The package zstandard gives out all that it can: so it gets a few blocks at a time.
-
-    A frame is a header, blocks of at most 128 KiB of data each, and perhaps a checksum:
-
-        header    magic number (4 bytes), descriptor (1), window (0 or 1), dictionary (0 to 4),
-                  size of the content (0 to 8)
-        block     last (1 bit), type (2 bits), size (21 bits); then so many bytes, or one byte that
-                  is repeated so often
-    """
-
-    _MAGIC = b"\x28\xb5\x2f\xfd"
-    _BLOCK_BYTES = 1 << 17
-
-    def __init__(self) -> None:
-        try:
-            import zstandard
-        except ImportError:
-            raise ImportError(
-                "zstd data need the package zstandard: pip install 'ranksvm[zstd]'"
-            ) from None
-        decompressor = zstandard.ZstdDecompressor(max_window_size=MOST_MEMORY)
-        self._inflate = decompressor.decompressobj()
-        self._data = b""  # not handed over yet
-        self._known = 0  # bytes of it up to where the next block begins
-        self._step: Callable[[], bool] = self._header
-        self._checksum = 0
-        self.needs_input = True
-
-    @property
-    def eof(self) -> bool:
-        return self._inflate.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inflate.unused_data + self._data
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        self._data += data
-        steps = range(max(1, max_length // self._BLOCK_BYTES))
-        self.needs_input = not all(self._step() for _ in steps)
-        count = min(self._known, len(self._data))
-        out = self._inflate.decompress(self._data[:count])
-        self._data = self._data[count:]
-        self._known -= count
-        return out
-
-    # One step each: past the header or past a block; False if the data do not reach so far.
-
-    def _header(self) -> bool:
-        if len(self._data) < 5:
-            return False
-        if not self._data.startswith(self._MAGIC):  # a frame without data, or something else
-            self._step = self._rest
-            return self._rest()
-        descriptor = self._data[4]
-        single = descriptor >> 5 & 1
-        content = (single, 2, 4, 8)[descriptor >> 6]
-        self._known = 5 + (1 - single) + (0, 1, 2, 4)[descriptor & 3] + content
-        self._checksum = 4 * (descriptor >> 2 & 1)
-        self._step = self._block
-        return True
-
-    def _block(self) -> bool:
-        if len(self._data) < self._known + 3:
-            return False
-        header = int.from_bytes(self._data[self._known : self._known + 3], "little")
-        self._known += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
-        if header & 1:
-            self._known += self._checksum
-            self._step = self._end
-        return True
-
-    def _end(self) -> bool:
-        return False
-
-    def _rest(self) -> bool:
-        self._known = len(self._data)
-        return False
-
-
 def _bzip2() -> _Decompressor:
     import bz2
 
@@ -275,7 +195,7 @@ def _zstd() -> _Decompressor:
         from compression.zstd import DecompressionParameter, ZstdDecompressor
 
         return ZstdDecompressor(options={DecompressionParameter.window_log_max: _WINDOW_LOG})
-    return _Zstandard()
+    return ZstdFrame(MOST_MEMORY)
 
 
 class _Compression(NamedTuple):
