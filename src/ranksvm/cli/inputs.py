@@ -314,10 +314,13 @@ def check_features(items: Items, rows: Sequence[int] | None = None) -> None:
     ``rows`` are those to look at; None for all.
     """
     if items.X.shape[1] == 0:
-        what = "features (index:value)" if items.feature_names is None else "columns of features"
+        what, zeros = "columns of features", ""
+        if items.feature_names is None:
+            what = "features (index:value)"
+            zeros = " If all of them are zero, name one in the first line (1:0)."
         raise ValueError(
             f"{items.source} has no {what}, only labels and ids. Use the file that has the "
-            "features of these items; if all of them are zero, name one (1:0)."
+            f"features of these items.{zeros}"
         )
     X = items.X if rows is None else items.X[list(rows)]
     values = X.data if hasattr(X, "indptr") else X
