@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +21,8 @@ from ranksvm.data.queries import ids_from_text
 from ranksvm.data.sources import name_of, standard_input, text_file
 
 __all__ = ["read_tables", "write_table"]
+
+_LET_GO_SECONDS = 10.0
 
 
 def read_tables(
@@ -155,8 +160,9 @@ def _read_table(source: Any, form: Format, options: DataOptions) -> Any:
         # Ids stay as they are: 007 is not 7.
         text = pyarrow.string()
         ids = (options.qid_column or "qid", options.docid_column or "docid")
-        table = csv.read_csv(
-            text_file(source, **options.limits),
+        table = _read_csv(
+            source,
+            options.limits,
             parse_options=csv.ParseOptions(delimiter="\t" if form is Format.tsv else ","),
             convert_options=csv.ConvertOptions(column_types=dict.fromkeys(ids, text)),
         )
@@ -168,6 +174,51 @@ def _read_table(source: Any, form: Format, options: DataOptions) -> Any:
         if "UTF8" in str(error):
             raise ValueError(f"{name}: ids are not UTF-8 text ({error})") from None
         raise ValueError(f"{name} cannot be read as {form.value}: {error}") from None
+
+
+def _read_csv(source: Any, limits: dict[str, Any], **options: Any) -> Any:
+    """Let pyarrow read text, and nothing of Python stay with its threads.
+
+    They call Python to read the file, to close it and to forget an error.  One that does so while
+    the interpreter ends would take the process down.  So errors are kept here, and the file has to
+    be gone in the end.
+    """
+    from pyarrow import csv
+
+    text = _Text(text_file(source, **limits))
+    file = io.BufferedReader(text)
+    gone = threading.Event()
+    watch = weakref.ref(file, lambda _: gone.set())
+    try:
+        table = csv.read_csv(file, **options)
+    except Exception:
+        if text.error is None:
+            raise
+    finally:
+        del file
+        gone.wait(_LET_GO_SECONDS)
+        del watch
+    if text.error is not None:
+        raise text.error
+    return table
+
+
+class _Text(io.RawIOBase):
+    """A file that ends where an error is, and keeps the error."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.error: BaseException | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, view: Any) -> int:
+        try:
+            return 0 if self.error is not None else int(self._file.readinto(view))
+        except BaseException as error:
+            self.error = error
+            return 0
 
 
 def _matrix(features: Any, missing: Missing) -> Array:
