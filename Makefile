@@ -6,6 +6,10 @@
 
 PYTHON ?= python3
 ARGS ?=
+# Of `make fuzz` and `make certify`: for how long, how many, and where to begin (by default somewhere new).
+SECONDS ?= 120
+CASES ?= 100000
+SEED ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,17 +27,21 @@ SANITIZE_BUILD := build/sanitize
 NATIVE_SOURCES := CMakeLists.txt $(shell find cpp/src cpp/include cpp/bindings 2>/dev/null)
 NATIVE_TEST_SOURCES := $(shell find cpp/tests 2>/dev/null)
 CPP_FILES = $(shell find cpp -name '*.cpp' -o -name '*.hpp')
-PYTHON_DIRS = $(wildcard src tests benchmarks examples)
+PYTHON_DIRS = $(wildcard src tests benchmarks examples fuzz)
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow bench papers sanitize serial lint format wheel clean FORCE
+.PHONY: help demo test slow bench papers certify fuzz sanitize races serial lint format wheel clean FORCE
 
 help:
 	@echo 'make demo       train on two small sets and print what was learned'
 	@echo 'make test       native tests and pytest; ARGS="-k newton -x" goes to pytest'
 	@echo 'make slow       the tests that take longer; ARGS as above'
 	@echo 'make sanitize   native tests under the address and undefined behaviour sanitizers'
+	@echo 'make races      native tests under the thread sanitizer'
 	@echo 'make serial     native tests of a build without OpenMP'
+	@echo 'make certify    objectives and gaps of random problems in rational arithmetic; CASES=100000, SEED=1'
+	@echo 'make fuzz       readers of files against slow ones, on good and damaged files; SECONDS=60, SEED=1,'
+	@echo '                ARGS="letor pairs" for these parts alone'
 	@echo 'make bench      benchmarks; ARGS goes to them'
 	@echo 'make papers     the tables and figures of the source papers, with a report in papers/;'
 	@echo '                QUICK=1 tiny sizes, DATA=... folder of the real sets, ARGS=tree a section'
@@ -57,6 +65,12 @@ slow: $(DONE)/install $(DONE)/deps-test $(DONE)/deps-bench
 bench: $(DONE)/install $(DONE)/deps-bench
 	$(PY) -m benchmarks $(ARGS)
 
+certify: $(DONE)/install $(DONE)/deps-test
+	OMP_NUM_THREADS=1 $(PY) -m fuzz.certificates --cases $(CASES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+fuzz: $(DONE)/install $(DONE)/deps-test
+	$(PY) -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
 papers: $(DONE)/install $(DONE)/deps-bench
 	$(PY) -m benchmarks.papers $(if $(QUICK),--quick) $(if $(DATA),--data '$(DATA)') $(ARGS)
 
@@ -66,6 +80,14 @@ sanitize: $(DONE)/deps-build
 	  || { cat $(DONE)/sanitize.log; exit 1; }
 	@$(NO_JOBSERVER) $(BIN)/cmake --build $(SANITIZE_BUILD)
 	$(SANITIZE_BUILD)/ranksvm_native_tests $(ARGS)
+
+# On threads of the C++ library: see cpp/include/ranksvm/parallel.hpp.
+races: $(DONE)/deps-build
+	@$(BIN)/cmake -S . -B build/races -G Ninja -DCMAKE_MAKE_PROGRAM='$(CURDIR)/$(BIN)/ninja' \
+	  -DRANKSVM_PYTHON=OFF -DRANKSVM_NATIVE_TESTS=ON -DRANKSVM_RACES=ON >$(DONE)/races.log \
+	  || { cat $(DONE)/races.log; exit 1; }
+	@$(NO_JOBSERVER) $(BIN)/cmake --build build/races
+	TSAN_OPTIONS=halt_on_error=1 build/races/ranksvm_native_tests $(ARGS)
 
 # The same tests in a build without threads.
 serial: $(DONE)/deps-build
@@ -100,7 +122,7 @@ endif
 
 clean:
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks fuzz -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- Set-up --------------------------------------------------------------------------------------
 

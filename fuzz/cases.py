@@ -1,14 +1,21 @@
-"""What the parts share: time, seeds, and values that readers do not expect."""
+"""What the parts share: cases one after the other for some time, and ways to spoil good input."""
 
 from __future__ import annotations
 
 import copy
-import random
+import re
+import sys
 import time
 from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any
 
-__all__ = ["cases", "flipped", "mutated", "odd_value"]
+__all__ = ["OTHER", "damaged", "flipped", "mutated", "odd_value", "repeat"]
+
+# How other kinds of files start; those are refused for another reason.
+OTHER = re.compile(
+    rb"\xff\xfe|\xfe\xff|\x1f[\x8b\x9d]|PAR1|PK|7z|Rar!|%PDF|BZh|ARROW1|SQLite|[\x04\x28\x7f\x89\x93\xfd]"
+)
 
 ODD = (
     None, True, False, 0, -1, 1, 2, 2**31, 2**53 + 1, 2**63, -(2**63) - 1, 10**400, 0.0, -0.0, 0.5,
@@ -18,21 +25,53 @@ ODD = (
 )  # fmt: skip
 
 
-def cases(seconds: float, seed: int, run_one: Callable[[random.Random], None], part: str) -> int:
-    """Run cases until the time is over; every one has a seed of its own, told if it fails."""
+def repeat(name: str, case: Callable[[Random], object], seconds: float, seed: int) -> int:
+    """Call ``case`` with one generator after the other; return how often.
+
+    Parameters
+    ----------
+    name : str
+        Of the part.
+    case : callable
+        Draws something and checks it; raises what was found.
+    seconds : float
+        Time for all cases; there is at least one.
+    seed : int
+        Of the first case; that of the next is one more.
+    """
     end = time.monotonic() + seconds
-    number = 0
-    while time.monotonic() < end:
+    n_cases = 0
+    while n_cases == 0 or time.monotonic() < end:
         try:
-            run_one(random.Random(f"{seed} {number}"))
-        except BaseException:
-            print(f"{part}: case {number} of seed {seed} failed", flush=True)
+            case(Random(seed + n_cases))
+        except BaseException as error:
+            if not isinstance(error, KeyboardInterrupt):
+                again = f"python -m fuzz {name} --seconds 0 --seed {seed + n_cases}"
+                print(f"fuzz: {name}: case {n_cases} failed. Again: {again}", file=sys.stderr)
             raise
-        number += 1
-    return number
+        n_cases += 1
+    return n_cases
 
 
-def odd_value(draw: random.Random) -> Any:
+def damaged(draw: Random, good: bytes, alphabet: bytes) -> bytes:
+    """Some bytes changed, dropped or inserted, or a stretch repeated."""
+    text = bytearray(good)
+    for _ in range(draw.randrange(1, 4)):
+        at = draw.randrange(len(text) + 1)
+        match draw.randrange(4):
+            case 0:
+                text[at : at + 1] = [draw.choice(alphabet)]
+            case 1:
+                del text[at : at + draw.randrange(1, 4)]
+            case 2:
+                text.insert(at, draw.choice(alphabet))
+            case _:
+                begin = draw.randrange(len(text) + 1)
+                text[at:at] = text[begin : begin + draw.randrange(1, 40)]
+    return bytes(text)
+
+
+def odd_value(draw: Random) -> Any:
     """Draw something that hardly any entry of a file should be."""
     return copy.deepcopy(draw.choice(ODD))
 
@@ -46,7 +85,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from places(value[key])
 
 
-def mutated(value: Any, draw: random.Random) -> Any:
+def mutated(value: Any, draw: Random) -> Any:
     """Change a value made of lists and mappings in one to three places; returns it."""
     for _ in range(draw.randint(1, 3)):
         found = list(places(value))
@@ -70,7 +109,7 @@ def mutated(value: Any, draw: random.Random) -> Any:
     return value
 
 
-def flipped(content: bytes, draw: random.Random) -> bytes:
+def flipped(content: bytes, draw: Random) -> bytes:
     """Damage bytes: flip bits, cut, repeat or put in a piece."""
     data = bytearray(content)
     for _ in range(draw.randint(1, 4)):

@@ -8,7 +8,7 @@ pairs and kernels.  Of every fit
 - the status is "converged" just where the gap is within the tolerance;
 - where nothing is extreme, it is "converged".
 
-A case that fails is told with the numbers that draw it again: ``--seed 7 --first 1234 --cases 1``.
+``python -m fuzz certificates`` is the same for some time.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import random
 import secrets
 import sys
 import time
@@ -29,6 +30,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from fuzz.cases import repeat
 from fuzz.exact import ExactProblem, Vector, rational
 from ranksvm import LinearRankSVM
 from ranksvm.backends.native import COUNTINGS
@@ -428,9 +430,9 @@ KINDS: dict[Callable[[np.random.Generator], None], float] = {
 }
 
 
-def one(seed: int, number: int) -> str:
+def one(draw: random.Random) -> str:
     """Draw and check a case; return what kind it was."""
-    rng = np.random.default_rng([seed, number])
+    rng = np.random.default_rng(draw.getrandbits(64))
     kinds = list(KINDS)
     kind = kinds[int(rng.choice(len(kinds), p=list(KINDS.values())))]
     with warnings.catch_warnings():
@@ -448,45 +450,34 @@ def one(seed: int, number: int) -> str:
 REFUSED = ("too large for float64", "overflow", "float64", "weight")
 
 
-def _told(job: tuple[int, int]) -> tuple[int, str, str]:
-    seed, number = job
-    try:
-        return number, one(seed, number), ""
-    except Exception as error:  # noqa: BLE001: everything that goes wrong is a finding
-        return number, "broken", f"{type(error).__name__}: {error}"
-
-
 def run(seconds: float, seed: int) -> int:
     """Run cases for some time; raise at the first that goes wrong."""
-    end = time.monotonic() + seconds
-    number = 0
-    while time.monotonic() < end:
-        try:
-            one(seed, number)
-        except BaseException:
-            print(f"certificates: --seed {seed} --first {number} --cases 1", flush=True)
-            raise
-        number += 1
-    return number
+    return repeat("certificates", one, seconds, seed)
+
+
+def _told(seed: int) -> tuple[int, str, str]:
+    try:
+        return seed, one(random.Random(seed)), ""
+    except Exception as error:  # noqa: BLE001: everything that goes wrong is a finding
+        return seed, "broken", f"{type(error).__name__}: {error}"
 
 
 def main() -> None:
     """Check many cases on all cores, and tell of every failure."""
     parser = argparse.ArgumentParser(prog="python -m fuzz.certificates")
     parser.add_argument("--cases", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, help="of all that is drawn; a new one by default")
-    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--seed", type=int, help="of the first case; a new one by default")
     given = parser.parse_args()
-    seed = secrets.randbits(32) if given.seed is None else given.seed
-    print(f"certificates: {given.cases:,} cases, seed {seed}", flush=True)
-    jobs = ((seed, number) for number in range(given.first, given.first + given.cases))
+    first = secrets.randbelow(10**9) if given.seed is None else given.seed
+    print(f"certificates: {given.cases:,} cases, seeds from {first}", flush=True)
     kinds: Counter[str] = Counter()
     began = time.monotonic()
+    seeds = range(first, first + given.cases)
     with multiprocessing.Pool(os.cpu_count()) as pool:
-        for done, (number, kind, error) in enumerate(pool.imap_unordered(_told, jobs, 50), 1):
+        for done, (seed, kind, error) in enumerate(pool.imap_unordered(_told, seeds, 50), 1):
             kinds[kind] += 1
             if error:
-                print(f"broken: --seed {seed} --first {number} --cases 1: {error[:600]}", flush=True)
+                print(f"broken: --seed {seed} --cases 1: {error[:600]}", flush=True)
             if done % 10_000 == 0:
                 print(f"  {done:,} cases, {time.monotonic() - began:.0f} s", flush=True)
     found = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))

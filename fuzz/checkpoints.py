@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzz.cases import cases, flipped, mutated
+from fuzz.cases import flipped, mutated, repeat
 from ranksvm.data.queries import QueryGroups
 from ranksvm.datasets import make_ranking
 from ranksvm.model_selection import GridSearch, QueryKFold, search_grid
@@ -26,7 +26,7 @@ def run(seconds: float, seed: int) -> int:
     """Run cases for some time; raise at the first that goes wrong."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "search.jsonl"
-        return cases(seconds, seed, functools.partial(_one, path), "checkpoints")
+        return repeat("checkpoints", functools.partial(_one, path), seconds, seed)
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fuzz.cases import cases
+from fuzz.cases import repeat
 from ranksvm.cli.inputs import Items
 from ranksvm.cli.options import Format
 from ranksvm.cli.tables import write_table
@@ -43,7 +43,7 @@ def run(seconds: float, seed: int) -> int:
         print("kills: nothing to do on a system without fork")
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        return cases(seconds, seed, functools.partial(_one, Path(folder)), "kills")
+        return repeat("kills", functools.partial(_one, Path(folder)), seconds, seed)
 
 
 def _record(version: int) -> ModelRecord:

@@ -20,7 +20,7 @@ import numpy as np
 from safetensors import numpy as safetensors
 from scipy import sparse
 
-from fuzz.cases import cases, flipped, mutated, odd_value
+from fuzz.cases import flipped, mutated, odd_value, repeat
 from ranksvm import FactorizedRankSVM, KernelRankSVM, LinearRankSVM, load
 from ranksvm.datasets import make_ranking
 from ranksvm.export import read_svmrank, write_svmrank
@@ -31,7 +31,7 @@ TYPES = ("F64", "F32", "I64", "I32", "F16", "BF16", "U8", "BOOL", "F8_E4M3", "C6
 
 def run(seconds: float, seed: int) -> int:
     """Run cases for some time; raise at the first that goes wrong."""
-    return cases(seconds, seed, _one, "models")
+    return repeat("models", _one, seconds, seed)
 
 
 @functools.cache

@@ -85,8 +85,9 @@ def run(capsysbinary: Any, monkeypatch: Any) -> Callable[..., tuple[int, str, st
     """Run a command in this process; gives exit code, stdout and stderr."""
     from ranksvm.cli import main
 
-    def run(*arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
-        buffer = io.BufferedReader(io.BytesIO(stdin))  # type: ignore[arg-type]
+    def run(*arguments: object, stdin: Any = b"") -> tuple[int, str, str]:
+        """``stdin``: bytes, or a binary file."""
+        buffer = io.BufferedReader(io.BytesIO(stdin)) if isinstance(stdin, bytes) else stdin
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(buffer))
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
@@ -100,7 +101,7 @@ def run(capsysbinary: Any, monkeypatch: Any) -> Callable[..., tuple[int, str, st
 def good(run: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
     """Return the same for commands that have to go well and say nothing on stderr; gives stdout."""
 
-    def good(*arguments: object, stdin: bytes = b"") -> str:
+    def good(*arguments: object, stdin: Any = b"") -> str:
         code, out, err = run(*arguments, stdin=stdin)
         assert (code, err) == (0, "")
         return out

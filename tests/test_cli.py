@@ -684,11 +684,11 @@ def test_table_errors(run, table, folder, tmp_path):
         assert message in err
     (tmp_path / "holes.csv").write_text("label,qid,a\n1,1,2\n0,1,\n", encoding="ascii")
     code, _, err = run("train", tmp_path / "holes.csv")
-    assert (code, "column 'a' has 1 missing value, the first in row 2" in err) == (3, True)
+    assert (code, "column 'a' has 1 missing value, the first in item 2" in err) == (3, True)
     assert run("train", tmp_path / "holes.csv", "--missing", "zero")[0] == 0
     texts = {
         "label,qid,a\n": "has no rows",
-        "label,qid,a\n1,x,2\n0,,3\n": "column 'qid' has no query id in row 2",
+        "label,qid,a\n1,x,2\n0,,3\n": "column 'qid' has no query id for item 2",
         "label,qid,a,a\n1,1,2,3\n0,1,3,4\n": "several columns called 'a'",
         "label,qid,a\n1,\xe9,2\n0,\xe9,3\n": "ids are not UTF-8 text",
         "label,qid,\xe9\n1,1,2\n": "is not UTF-8 text",
@@ -722,7 +722,8 @@ def test_ids_of_tables_stay_as_they_are(good, tmp_path, separator):
     run = [
         line.split() for line in good("predict", tmp_path / "m", table, "--trec-run").splitlines()
     ]
-    assert sorted(line[2] for line in run) == ["007", "009", "010", "1"]  # the row, where no id is
+    names = sorted(line[2] for line in run)
+    assert names == ["007", "009", "010", "2"]  # the second item has no id
     assert {line[0] for line in run} == {"01", "1"}
     table.write_text(text.replace("01,", "2,").replace(",", separator), encoding="ascii")
     good("convert", table, tmp_path / "t.txt")
@@ -829,7 +830,7 @@ def test_tables_need_pyarrow(run, table, monkeypatch):
         (("train", "{t}/wide.txt"), 3, "Number the features without gaps"),
         (("train", "{t}/zero.txt"), 3, "Use --zero-based"),
         (("train", "{t}/null.txt"), 3, "Use --missing nan or --missing zero"),
-        (("train", "{t}/null.txt", "--missing", "nan"), 3, "the first in item 2, feature 2"),
+        (("train", "{t}/null.txt", "--missing", "nan"), 2, "or use --missing zero"),
         (("train", "{t}/twice.txt"), 3, "Use --duplicates last or --duplicates sum"),
         (("train", "{t}/some.txt"), 3, "use --ignore-qid"),
         (("tune", "{f}/train.txt", "--valid", "{f}/valid.txt", "--folds", "3"), 2, "only one"),

@@ -175,9 +175,11 @@ def test_files_without_pairs_and_other_files(tmp_path):
 
 
 def test_ids_and_items_have_to_match():
-    with pytest.raises(ValueError, match="docids has 2 ids for 3 items"):
+    with pytest.raises(
+        ValueError, match=r"docids must have one value for each of the 3 items; got"
+    ):
         by_number("a b\n", docids=["a", "b"], n_items=3)
-    with pytest.raises(ValueError, match="qid has 1 ids and docids 2"):
+    with pytest.raises(ValueError, match=r"qid must have one value for each of the 2 items; got"):
         by_number("a b\n", docids=["a", "b"], qid=[1])
 
 
@@ -272,3 +274,86 @@ def test_blocks_are_joined(tmp_path):
     path.write_bytes(b"1 2 0.25\n" * 100_000 + b"1 1\n")
     with pytest.raises(FileFormatError, match="line 100001: found '1 1'"):
         read_pairs(path)
+
+
+# --- Pairs that do not fit the items -------------------------------------------------------------
+
+
+def judged_pairs(n_queries: int, noise: float) -> tuple[Preferences, np.ndarray, np.ndarray]:
+    """Pairs of a set of labels, a share of them turned round; labels, and query ids."""
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(n_queries), 6)
+    y = rng.integers(0, 4, len(qid))
+    better, worse = np.nonzero((qid[:, None] == qid) & (y[:, None] > y))
+    turned = rng.random(len(better)) < noise
+    pairs = Preferences(np.where(turned, worse, better), np.where(turned, better, worse))
+    return pairs, y, qid
+
+
+def shifted(pairs: Preferences, by: int) -> str:
+    """Text whose numbers are those of ``write_pairs`` and ``by`` more."""
+    rows = zip(pairs.better + 1 + by, pairs.worse + 1 + by, strict=True)
+    return "".join(f"{i} {j}\n" for i, j in rows if min(i, j) >= 1)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1, 0.3])
+def test_row_numbers_that_are_off_by_one_are_told(noise):
+    pairs, y, qid = judged_pairs(40, noise)
+    known = {"n_items": len(y), "y": y, "qid": qid}
+    by_number(shifted(pairs, 0), **known)  # no warning
+    by_number(shifted(pairs, -1), zero_based=True, **known)
+    with pytest.warns(UserWarning, match="counted from 0. If they are, pass zero_based=True") as w:
+        by_number(shifted(pairs, -1), **known)
+    assert len(w) == 1
+    for only in ({"y": y}, {"qid": qid}):
+        by_number(shifted(pairs, 0), **only)
+        with pytest.warns(UserWarning, match="from 0"):
+            by_number(shifted(pairs, -1), **only)
+    inner = shifted(pairs, 0).splitlines(keepends=True)
+    inner = [line for line in inner if str(len(y)) not in line.split()]
+    with pytest.warns(UserWarning, match="counted from 1. If they are, leave zero_based=True out"):
+        by_number("".join(inner), zero_based=True, **known)
+
+
+def test_what_is_said_about_row_numbers():
+    pairs, y, qid = judged_pairs(40, 0.0)
+    n = sum(1 for _ in shifted(pairs, -1).splitlines())
+    with pytest.warns(UserWarning, match=rf"StringIO>: \d+ of \d+ pairs .*; {n} of {n} would if"):
+        by_number(shifted(pairs, -1), y=y)
+    across = rf"\d+ of {n} pairs join items of different queries; none would if rows were"
+    with pytest.warns(UserWarning, match=across):
+        by_number(shifted(pairs, -1), qid=qid)
+
+
+def test_pairs_that_contradict_the_labels_are_told():
+    pairs, y, qid = judged_pairs(40, 0.0)
+    turned = Preferences(pairs.worse, pairs.better)
+    message = f"only 0 of {len(pairs.better)} pairs of items with different labels agree"
+    with pytest.warns(UserWarning, match=message + ".*Is the better item first"):
+        by_number(shifted(turned, 0), y=y, qid=qid)
+    names = [f"d{row}" for row in range(len(y))]
+    text = "".join(f"d{i} d{j}\n" for i, j in zip(*turned[:2], strict=True))
+    with pytest.warns(UserWarning, match="Is the better item first"):
+        by_number(text, docids=names, y=y)
+
+
+def test_few_pairs_prove_nothing():
+    y, qid = np.array([2, 1, 0, 2, 1, 0]), np.array([1, 1, 1, 2, 2, 2])
+    by_number("3 1\n5 4\n6 4\n", y=y, qid=qid)
+    by_number("1 4\n2 5\n3 6\n6 1\n", y=y, qid=qid)  # across queries, on purpose
+    by_number("1 2 0\n" * 50 + "1 3\n", y=-y)  # pairs that weigh nothing
+
+
+def test_the_first_row_is_1_unless_told():
+    with pytest.raises(
+        FileFormatError, match=r"from 1: .* counts rows from 0, pass zero_based=True"
+    ):
+        by_number("2 1\n1 0\n")
+    assert listed(by_number("2 1\n1 0\n", zero_based=True)) == [(2, 1), (1, 0)]
+    with pytest.raises(FileFormatError, match="up to 2"):
+        by_number("3 1\n", zero_based=True, n_items=3)
+    with pytest.raises(ValueError, match="zero_based is about row numbers"):
+        by_number("a b\n", zero_based=True, docids=["a", "b"])
+    for wrong in ({"y": [1, 2]}, {"qid": [[1, 2, 3]]}):
+        with pytest.raises(ValueError, match="must have one value for each of the 3 items"):
+            by_number("2 1\n", n_items=3, **wrong)

@@ -4,6 +4,10 @@
 // find out that the user wants to stop. No global state: two fits with different settings can run
 // in one process. Work is always cut into pieces whose number does not depend on the number of
 // threads, so that every thread count gives the same bits.
+//
+// Threads are those of OpenMP. With RANKSVM_STD_THREADS they are std::threads instead, made anew
+// for every call: slow, but the thread sanitizer knows when they begin and end, while it sees races
+// in every OpenMP runtime that was not built for it.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +20,9 @@
 #include <thread>
 #include <utility>
 
-#ifdef _OPENMP
+#ifdef RANKSVM_STD_THREADS
+#include <vector>
+#elif defined(_OPENMP)
 #include <omp.h>
 #endif
 #ifdef __unix__
@@ -31,7 +37,9 @@ struct Interrupted : std::exception {
 
 // Threads that a computation uses when nothing else is asked for.
 inline int available_threads() {
-#ifdef _OPENMP
+#ifdef RANKSVM_STD_THREADS
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+#elif defined(_OPENMP)
   return omp_get_max_threads();
 #else
   return 1;
@@ -82,15 +90,8 @@ class Context {
     std::atomic<std::size_t> next{0};
     std::atomic<int> finished{0};
     const auto started = std::chrono::steady_clock::now();
-#ifdef _OPENMP
-#pragma omp parallel num_threads(team)
-#endif
-    {
-#ifdef _OPENMP
-      const Context serial(*this, omp_get_thread_num());
-#else
-      const Context serial(*this, 0);
-#endif
+    const auto work = [&](int thread, int team_size) {
+      const Context serial(*this, thread);
       for (std::size_t i; !failed.load(std::memory_order_relaxed) &&
                           (i = next.fetch_add(1, std::memory_order_relaxed)) < n;) {
         try {
@@ -104,7 +105,7 @@ class Context {
       // interrupt while others work, and the processor is free for a thread that still has to run.
       finished.fetch_add(1);
       const auto idle_since = std::chrono::steady_clock::now();
-      while (finished.load(std::memory_order_acquire) < team_size()) {
+      while (finished.load(std::memory_order_acquire) < team_size) {
         if (serial.thread_ == 0) watch_->ask();
         if (std::chrono::steady_clock::now() - idle_since < std::chrono::milliseconds(2)) {
           std::this_thread::yield();
@@ -117,7 +118,8 @@ class Context {
         const auto worked = idle_since - started;
         if (waited > std::chrono::milliseconds(1) && waited > 2 * worked) set_crowded();
       }
-    }
+    };
+    run_team(team, work);
     if (error) std::rethrow_exception(error);
   }
 
@@ -125,6 +127,23 @@ class Context {
   static void note_process() { forked(); }
 
  private:
+  // Calls work(thread, team size) on every thread of a team.
+  template <class Work>
+  static void run_team(int team, const Work& work) {
+#ifdef RANKSVM_STD_THREADS
+    std::vector<std::thread> others;
+    for (int thread = 1; thread < team; ++thread) others.emplace_back(work, thread, team);
+    work(0, team);
+    for (std::thread& other : others) other.join();
+#elif defined(_OPENMP)
+#pragma omp parallel num_threads(team)
+    work(omp_get_thread_num(), omp_get_num_threads());  // fewer than were asked for, perhaps
+#else
+    static_cast<void>(team);
+    work(0, 1);
+#endif
+  }
+
   // When the others took far longer to come than the work took, the cores are busy with something
   // else. Then work is done alone for a while, which gives the same bits.
   static std::atomic<std::chrono::steady_clock::rep>& crowded_until() {
@@ -132,6 +151,9 @@ class Context {
     return until;
   }
   static bool crowded() {
+#ifdef RANKSVM_STD_THREADS
+    return false;  // who looks for races wants threads
+#endif
     return std::chrono::steady_clock::now().time_since_epoch().count() <
            crowded_until().load(std::memory_order_relaxed);
   }
@@ -148,15 +170,6 @@ class Context {
     return getpid() != owner;
 #else
     return false;
-#endif
-  }
-
-  // Threads that really run: OpenMP may give fewer than were asked for.
-  static int team_size() {
-#ifdef _OPENMP
-    return omp_get_num_threads();
-#else
-    return 1;
 #endif
   }
 

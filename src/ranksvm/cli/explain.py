@@ -10,7 +10,7 @@ from typing import Any
 from ranksvm.cli.inputs import (
     Items,
     base_of,
-    check_finite,
+    check_features,
     documents_of,
     only_one_stdin,
     read_any_model,
@@ -65,7 +65,7 @@ def explain(
         raise UsageProblem(
             f"{_shown(i)} and {_shown(j)} are the same item: give two different ones"
         )
-    check_finite(items, rows)
+    check_features(items, rows)
     called = (f"item {i}", f"item {j}") if by is By.row else (i, j)
     found = EXPLANATIONS[record.kind](record, items, rows, called)
     _tell_other_query(items, rows)

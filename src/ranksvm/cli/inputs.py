@@ -12,7 +12,6 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -20,16 +19,18 @@ from numpy.typing import NDArray
 
 from ranksvm._files import naming
 from ranksvm._vectors import Array
-from ranksvm.cli.options import DataOptions, Format
-from ranksvm.cli.output import UsageProblem, counted, progress
+from ranksvm._waiting import blocking
+from ranksvm.cli.options import DataOptions, Format, Missing
+from ranksvm.cli.output import UsageProblem, counted, note, progress
 from ranksvm.data.queries import QueryGroups
-from ranksvm.data.sources import name_of, standard_input
+from ranksvm.data.sources import name_of, standard_input, text_blocks
 from ranksvm.model_io import ModelRecord
 
 __all__ = [
     "Items",
     "base_of",
-    "check_finite",
+    "check_features",
+    "check_missing",
     "documents_of",
     "look_at",
     "only_one_stdin",
@@ -170,9 +171,13 @@ def _read_letor(
             duplicates=options.duplicates.value,
             qid="ignore" if options.ignore_qid else "auto",
             comments=comments,
+            **options.limits,
             n_jobs=options.jobs,
             progress=lambda done, total: advance(done, total, f"{done / 1e6:.0f} MB"),
         )
+
+    if data.qid is None and not options.ignore_qid:
+        tell_one_ranking(source, "'qid:' on its lines")
 
     def documents() -> list[str | None] | None:
         ids = data.docids
@@ -184,12 +189,18 @@ def _read_letor(
     )
 
 
-def read_scores(path: str, n_items: int, file: BinaryIO | None = None) -> Array:
+def tell_one_ranking(source: str, lacks: str, remedy: str = "") -> None:
+    """Say that items without query ids are all compared with each other."""
+    note(
+        f"{source} has no {lacks}, so all items are one ranking; {remedy}--ignore-qid says that "
+        "there is none"
+    )
+
+
+def read_scores(path: str, n_items: int, file: BinaryIO | None = None, **limits: Any) -> Array:
     """One number a line, as ``ranksvm predict`` writes them ("-" for stdin)."""
-    if path == "-":
-        file = standard_input()
-    with naming(name_of(path)):
-        text = Path(path).read_bytes() if file is None else file.read()
+    blocks = text_blocks(path if file is None else file, **limits)
+    text = b"".join(bytes(memoryview(block.text)[: block.size]) for block in blocks)
     lines = text.split()
     try:
         scores = np.array(lines, dtype=np.float64) if lines else np.empty(0)
@@ -237,6 +248,7 @@ def look_at(path: str) -> Opened:
     file: BinaryIO = standard_input() if path == "-" else open(path, "rb")  # noqa: SIM115
     try:
         with naming(name_of(path)):
+            file = blocking(file)
             head = file.read(_HEAD)
     except OSError:
         file.close()
@@ -249,16 +261,17 @@ def look_at(path: str) -> Opened:
     # Ours: the length of the header in eight bytes, then the header; text would be far too long.
     length = int.from_bytes(head[:8], "little")
     ours = head[8:9] == b"{" and length < (2**32 if size is None else size)
-    again: Any = None if size is not None else io.BufferedReader(_Rejoined(head, file))
+    again: Any = (
+        None if size is not None else io.BufferedReader(_Rejoined(head, file, name_of(path)))
+    )
     return Opened(path, ours or foreign, foreign, again)
 
 
 class _Rejoined(io.RawIOBase):
     """A stream with its beginning, which was read already, in front."""
 
-    def __init__(self, head: bytes, rest: BinaryIO) -> None:
-        self._head, self._rest = head, rest
-        self.name = getattr(rest, "name", "standard input")
+    def __init__(self, head: bytes, rest: BinaryIO, name: str) -> None:
+        self._head, self._rest, self.name = head, rest, name
 
     def readable(self) -> bool:
         return True
@@ -295,8 +308,29 @@ def base_of(*records: ModelRecord) -> bool | None:
     return bases.pop() if bases else None
 
 
-def check_finite(items: Items, rows: Sequence[int] | None = None) -> None:
-    """Refuse features that are missing or infinite, in all items or in some rows."""
+def check_missing(options: DataOptions) -> None:
+    """Refuse to keep missing values, before the work, where they cannot be worked with."""
+    if options.missing is Missing.nan:
+        raise UsageProblem(
+            "--missing nan keeps missing values, and models need numbers: fill them in, or use "
+            "--missing zero"
+        )
+
+
+def check_features(items: Items, rows: Sequence[int] | None = None) -> None:
+    """Refuse items without features, and features that are missing or infinite.
+
+    ``rows`` are those to look at; None for all.
+    """
+    if items.X.shape[1] == 0:
+        what, zeros = "columns of features", ""
+        if items.feature_names is None:
+            what = "features (index:value)"
+            zeros = " If all of them are zero, name one in the first line (1:0)."
+        raise ValueError(
+            f"{items.source} has no {what}, only labels and ids. Use the file that has the "
+            f"features of these items.{zeros}"
+        )
     X = items.X if rows is None else items.X[list(rows)]
     values = X.data if hasattr(X, "indptr") else X
     bad = ~np.isfinite(values)

@@ -12,6 +12,7 @@ from ranksvm._vectors import Array
 from ranksvm.cli.inputs import (
     Items,
     base_of,
+    check_missing,
     look_at,
     only_one_stdin,
     read_any_model,
@@ -82,6 +83,7 @@ def predict(
     """Write scores."""
     only_one_stdin(model, *files)
     check_output(output, [model, *files], SCORE_FILE, force=force)
+    check_missing(data)
     if trec_run and (not tag or len(tag.split()) != 1):
         raise UsageProblem(f"--tag {tag!r}: a tag is one word")
     record = read_any_model(model)
@@ -105,7 +107,7 @@ def _write_trec(file: Any, items: Items, scores: Array, tag: str) -> None:
     from ranksvm.data.trec import write_run
 
     names = items.documents() or [None] * len(scores)
-    docids = [str(row) if name is None else name for row, name in enumerate(names)]
+    docids = [str(number) if name is None else name for number, name in enumerate(names, 1)]
     qid = items.qid if items.qid is not None else np.zeros(len(scores), dtype=np.int64)
     write_run(file, qid, docids, scores, tag=tag)
 
@@ -126,11 +128,13 @@ def evaluate(
         raise UsageProblem("give one of --scores, --model and --run")
     only_one_stdin(*files, scores, model, run)
     check_metrics(metrics)
+    if model is not None:
+        check_missing(data)
     y: Array
     if run is not None:
-        if data != DataOptions(jobs=data.jobs):
+        if data != DataOptions(jobs=data.jobs, max_line_bytes=data.max_line_bytes):
             raise UsageProblem("--run reads TREC files, and options about other data do not apply")
-        y, values, qid = _joined(files, run)
+        y, values, qid = _joined(files, run, data)
     else:
         record = None if model is None else read_any_model(model)
         items = read_items(
@@ -144,7 +148,7 @@ def evaluate(
             values = score_items(record, items, data.jobs)
         else:
             assert scores is not None
-            values = read_scores(scores, len(y))
+            values = read_scores(scores, len(y), **data.limits)
     if per_query:
         _by_query(y, values, qid, metrics, conventions, json)
         return
@@ -179,13 +183,13 @@ def _by_query(
     show_table(["qid", *table.columns], rows, exact=True)
 
 
-def _joined(files: Sequence[str], run: str) -> tuple[Array, Array, Any]:
+def _joined(files: Sequence[str], run: str, data: DataOptions) -> tuple[Array, Array, Any]:
     """Labels, scores and queries of a TREC run under qrels."""
     from ranksvm.data.trec import join, read_qrels, read_run
 
     if len(files) != 1:
         raise UsageProblem("--run goes with one qrels file")
-    y, scores, qid, _ = join(read_qrels(files[0]), read_run(run))
+    y, scores, qid, _ = join(read_qrels(files[0], **data.limits), read_run(run, **data.limits))
     return y, scores, qid
 
 
@@ -207,13 +211,15 @@ def compare(
     named = _short_names(rankings)
     looked = {name: look_at(path) for name, path in named.items() if path != "-"}
     records = {name: read_any_model(one) for name, one in looked.items() if one.is_model}
+    if records:
+        check_missing(data)
     based = data.zero_based if data.zero_based is not None else base_of(*records.values())
     items = read_items([file], data, zero_based=based)
     y = items.labels
     scores = {
         name: score_items(records[name], items, data.jobs)
         if name in records
-        else read_scores(path, len(y), looked[name].file if name in looked else None)
+        else read_scores(path, len(y), looked[name].file if name in looked else None, **data.limits)
         for name, path in named.items()
     }
     from ranksvm.metrics import compare as compare_rankings

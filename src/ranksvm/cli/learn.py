@@ -13,7 +13,7 @@ from ranksvm._checks import check_positive
 from ranksvm._text import printable
 from ranksvm._vectors import Array
 from ranksvm.cli.factor_options import FactorOptions
-from ranksvm.cli.inputs import Items, documents_of, only_one_stdin, read_items
+from ranksvm.cli.inputs import Items, check_missing, documents_of, only_one_stdin, read_items
 from ranksvm.cli.judge import check_metrics, default_metrics, judge
 from ranksvm.cli.kernel_options import KernelOptions
 from ranksvm.cli.models import finish, fit_items, make_model, make_record, make_settings
@@ -65,6 +65,7 @@ def train(
         raise UsageProblem(
             "--metric and --conventions are about the file of --valid; there is none"
         )
+    check_missing(data)
     check_outputs(output, [*files, valid, pairs.path], json, force, wanted.kernel)
     check_metrics(metrics)
     _check_together(wanted, pairs, valid)
@@ -77,7 +78,7 @@ def train(
     by_document = pairs.path is not None and pairs.by is By.docid
     items = read_items(files, data, labels=pairs.uses_labels, comments=by_document)
     utility = items.labels if pairs.uses_labels else None
-    preferences = None if pairs.path is None else _read_preferences(pairs.path, by_document, items)
+    preferences = None if pairs.path is None else _read_preferences(pairs.path, pairs, items, data)
     held_out = None if valid is None else read_held_out(valid, items, data)
     groups = items.groups
     if wanted.svmrank is not None:
@@ -155,14 +156,21 @@ def _check_together(wanted: ModelOptions, pairs: PairOptions, valid: str | None)
         raise UsageProblem("--svmrank-c sets --C, --loss and --reduction; give no others")
 
 
-def _read_preferences(path: str, by_document: bool, items: Items) -> Preferences:
+def _read_preferences(
+    path: str, pairs: PairOptions, items: Items, data: DataOptions
+) -> Preferences:
     """Read pairs of items, and tell when some of them contradict each other."""
     from ranksvm.data.pair_files import read_pairs
 
-    options: dict[str, Any] = {}
-    if by_document:
-        options = {"docids": documents_of(items, "--pairs-by"), "qid": items.qid}
-    preferences = read_pairs(path, n_items=items.X.shape[0], **options)
+    preferences = read_pairs(
+        path,
+        n_items=items.X.shape[0],
+        docids=documents_of(items, "--pairs-by") if pairs.by is By.docid else None,
+        qid=items.qid,
+        y=items.y,
+        zero_based=pairs.zero_based,
+        **data.limits,
+    )
     if preferences.weight is not None and not preferences.weight.any():
         raise ValueError(
             f"{name_of(path)}: all pairs have weight zero, so there is nothing to learn from"

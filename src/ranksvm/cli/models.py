@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.cli.factor_options import FactorOptions
-from ranksvm.cli.inputs import Items, check_finite
+from ranksvm.cli.inputs import Items, check_features
 from ranksvm.cli.kernel_options import KernelOptions
 from ranksvm.cli.options import SolverOptions
 from ranksvm.cli.output import NOT_CONVERGED, UsageProblem, as_usage, note, progress
@@ -91,7 +91,7 @@ def fit_items(
     **options
         Of the problem's ``solve``.
     """
-    check_finite(items)
+    check_features(items)
     pairs = {} if preferences is None else {"preferences": preferences}
     with progress("training") as advance:
         problem = make_problem(

@@ -137,7 +137,13 @@ class DataOptions:
     missing: Missing = Missing.error
     duplicates: Duplicates = Duplicates.error
     zero_based: bool | None = None
+    max_line_bytes: int | None = None
     jobs: int | None = None
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """What those who read text are told about it; nothing if nothing was said."""
+        return {} if self.max_line_bytes is None else {"max_line_bytes": self.max_line_bytes}
 
     def format_of(self, path: str) -> Format:
         """Format of one file: the one asked for, or by its name."""
@@ -173,7 +179,11 @@ def data_options(
         typer.Option("--ignore-qid", help="One ranking of all items.", rich_help_panel=_INPUT),
     ] = False,
     missing: Annotated[
-        Missing, typer.Option(help="Missing feature values.", rich_help_panel=_INPUT)
+        Missing,
+        typer.Option(
+            help="Missing feature values; nan keeps them, for info and convert.",
+            rich_help_panel=_INPUT,
+        ),
     ] = Missing.error,
     duplicates: Annotated[
         Duplicates, typer.Option(help="An index twice in a line.", rich_help_panel=_INPUT)
@@ -183,6 +193,15 @@ def data_options(
         typer.Option(
             "--zero-based/--one-based",
             help="Indices begin at 0, or at 1; as in the training data if a model knows, else 1.",
+            show_default=False,
+            rich_help_panel=_INPUT,
+        ),
+    ] = None,
+    max_line_bytes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Longest line of text: 16777216 by default.",
             show_default=False,
             rich_help_panel=_INPUT,
         ),
@@ -204,6 +223,7 @@ def data_options(
         missing=missing,
         duplicates=duplicates,
         zero_based=zero_based,
+        max_line_bytes=max_line_bytes,
         jobs=jobs,
     )
 

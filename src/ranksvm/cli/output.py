@@ -191,6 +191,17 @@ def _say_line(text: str) -> None:
 _BEFORE, _AFTER = r"(?<![\w./\\'\"=-])", r"(?!\.?[\w/\\'\"=-])"
 # How the library calls what options of the command line do.
 _OPTIONS: dict[str, str | Callable[[re.Match[str]], str]] = {
+    # Where the two differ the library names both.
+    r"\b(pass )?\S+ (out )?\(on the command line: ([^)]*)\)": lambda found: (
+        f"{'use ' if found[1] else ''}{found[3]}{' out' if found[2] else ''}"
+    ),
+    # Rows and columns of arrays begin at 0, items and features of files at 1.
+    r"\b(in|of) row (\d+)(?:, column (\d+))?\b": lambda found: (
+        f"{found[1]} item {int(found[2]) + 1}"
+        + (f", column {int(found[3]) + 1}" if found[3] else "")
+    ),
+    r"\bmax_line_bytes=": "--max-line-bytes ",
+    r"\bmax_line_bytes\b": "--max-line-bytes",
     r"\bzero_based=True": "--zero-based",
     r"\bforce=True": "--force",
     r"\bqid='ignore'": "--ignore-qid",

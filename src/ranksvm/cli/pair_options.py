@@ -22,6 +22,7 @@ class PairOptions:
     path: str | None = None
     by: By = By.row
     with_labels: bool = False
+    zero_based: bool = False
 
     @property
     def uses_labels(self) -> bool:
@@ -43,6 +44,12 @@ def pair_options(
         By | None,
         typer.Option(help="How they name items: row, from 1 on, by default.", **_OF_PAIRS),
     ] = None,
+    pairs_zero_based: Annotated[
+        bool,
+        typer.Option(
+            "--pairs-zero-based", help="Their row numbers begin at 0, and not at 1.", **_OF_PAIRS
+        ),
+    ] = False,
     with_labels: Annotated[
         bool,
         typer.Option(
@@ -53,7 +60,13 @@ def pair_options(
     ] = False,
 ) -> PairOptions:
     """Options of train, about explicit preferences."""
-    for option, given in (("--pairs-by", pairs_by is not None), ("--with-labels", with_labels)):
+    for option, given in (
+        ("--pairs-by", pairs_by is not None),
+        ("--pairs-zero-based", pairs_zero_based),
+        ("--with-labels", with_labels),
+    ):
         if given and pairs is None:
             raise UsageProblem(f"{option} goes with --pairs: without, labels are learnt from")
-    return PairOptions(pairs, pairs_by or By.row, with_labels)
+    if pairs_zero_based and pairs_by is By.docid:
+        raise UsageProblem("--pairs-zero-based is about row numbers: give no --pairs-by docid")
+    return PairOptions(pairs, pairs_by or By.row, with_labels, pairs_zero_based)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
-from ranksvm.cli.inputs import Items, check_finite, read_items
+from ranksvm.cli.inputs import Items, check_features, read_items
 from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import counted, note
 from ranksvm.model_io import ModelRecord
@@ -39,7 +39,7 @@ def score_items(record: ModelRecord, items: Items, jobs: int | None) -> Array:
     """
     from ranksvm._threads import resolve_n_jobs
 
-    check_finite(items)
+    check_features(items)
     scores = SCORES[record.kind](record, items, resolve_n_jobs(jobs))
     wrong = ~np.isfinite(scores)
     if wrong.any():
@@ -81,7 +81,7 @@ SCORES: dict[str, Callable[[ModelRecord, Items, int], Array]] = {
 def read_held_out(path: str, items: Items, options: DataOptions) -> Items:
     """Read a validation file, and give it the columns of the training set."""
     held_out = read_items([path], options, features=items.feature_names)
-    check_finite(held_out)
+    check_features(held_out)
     sparse = hasattr(items.X, "indptr")
     n_features = int(items.X.shape[1])
     X = aligned_columns(held_out, items.feature_names, n_features, "training set", sparse=sparse)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
+import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,14 +15,17 @@ from numpy.typing import NDArray
 from ranksvm._files import naming
 from ranksvm._values import as_float, exact_vector, finite_values, merges_values
 from ranksvm._vectors import Array
-from ranksvm.cli.inputs import Items
+from ranksvm._waiting import blocking
+from ranksvm.cli.inputs import Items, tell_one_ranking
 from ranksvm.cli.options import DataOptions, Format, Missing
-from ranksvm.cli.output import UsageProblem, counted, note, progress
+from ranksvm.cli.output import UsageProblem, counted, progress
 from ranksvm.cli.write import open_output
 from ranksvm.data.queries import ids_from_text
-from ranksvm.data.sources import standard_input
+from ranksvm.data.sources import name_of, standard_input, text_file
 
 __all__ = ["read_tables", "write_table"]
+
+_LET_GO_SECONDS = 10.0
 
 
 def read_tables(
@@ -105,10 +111,8 @@ def _special_columns(
                 f"Name the right one with --{key}-column."
             )
     if "qid" not in found and not options.ignore_qid:
-        note(
-            f"{source} has no column 'qid', so all items are one ranking; --qid-column names the "
-            "column with the query ids, --ignore-qid says that there is none"
-        )
+        remedy = "--qid-column names the column with the query ids, "
+        tell_one_ranking(source, "column 'qid'", remedy)
     return found
 
 
@@ -117,11 +121,13 @@ def _as_ids(qid: NDArray[Any], where: str) -> NDArray[Any]:
     if qid.dtype.kind not in "OUT":
         return qid
     ids = qid.tolist()
-    for row, value in enumerate(ids, start=1):
+    for number, value in enumerate(ids, start=1):
         if value == "":
-            raise ValueError(f"{where} has no query id in row {row}. Give every row its query.")
+            raise ValueError(
+                f"{where} has no query id for item {number}. Give every item its query."
+            )
         if isinstance(value, bytes):
-            raise ValueError(f"{where} is not UTF-8 text in row {row}")
+            raise ValueError(f"{where} is not UTF-8 text in item {number}")
     return ids_from_text(ids) if all(isinstance(value, str) for value in ids) else qid
 
 
@@ -155,19 +161,20 @@ def _read_table(source: Any, form: Format, options: DataOptions) -> Any:
     import pyarrow
     from pyarrow import csv, parquet
 
-    name = source if isinstance(source, str) else "standard input"
-    if source == "-":
-        source = standard_input()
+    name = name_of(source)
     try:
         if form is Format.parquet:
             # A Parquet file is read from its end, so a stream is read as a whole first.
-            whole = source if isinstance(source, str) else pyarrow.BufferReader(source.read())
+            whole = standard_input() if source == "-" else source
+            if not isinstance(whole, str):
+                whole = pyarrow.BufferReader(blocking(whole).read())
             return parquet.ParquetFile(whole, page_checksum_verification=True).read()
         # Ids stay as they are: 007 is not 7.
         text = pyarrow.string()
         ids = (options.qid_column or "qid", options.docid_column or "docid")
-        table = csv.read_csv(
-            pyarrow.input_stream(source) if isinstance(source, str) else source,
+        table = _read_csv(
+            source,
+            options.limits,
             parse_options=csv.ParseOptions(delimiter="\t" if form is Format.tsv else ","),
             convert_options=csv.ConvertOptions(column_types=dict.fromkeys(ids, text)),
         )
@@ -186,6 +193,51 @@ def _read_table(source: Any, form: Format, options: DataOptions) -> Any:
         raise ValueError(f"{name} cannot be read as {form.value}: {error}") from None
 
 
+def _read_csv(source: Any, limits: dict[str, Any], **options: Any) -> Any:
+    """Let pyarrow read text, and nothing of Python stay with its threads.
+
+    They call Python to read the file, to close it and to forget an error.  One that does so while
+    the interpreter ends would take the process down.  So errors are kept here, and the file has to
+    be gone in the end.
+    """
+    from pyarrow import csv
+
+    text = _Text(text_file(source, **limits))
+    file = io.BufferedReader(text)
+    gone = threading.Event()
+    watch = weakref.ref(file, lambda _: gone.set())
+    try:
+        table = csv.read_csv(file, **options)
+    except Exception:
+        if text.error is None:
+            raise
+    finally:
+        del file
+        gone.wait(_LET_GO_SECONDS)
+        del watch
+    if text.error is not None:
+        raise text.error
+    return table
+
+
+class _Text(io.RawIOBase):
+    """A file that ends where an error is, and keeps the error."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.error: BaseException | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, view: Any) -> int:
+        try:
+            return 0 if self.error is not None else int(self._file.readinto(view))
+        except BaseException as error:
+            self.error = error
+            return 0
+
+
 def _matrix(features: Any, missing: Missing) -> Array:
     """Columns of numbers to a matrix in Fortran order, one column at a time."""
     X = np.empty((features.num_rows, features.num_columns), order="F")
@@ -198,7 +250,7 @@ def _matrix(features: Any, missing: Missing) -> Array:
         if missing is Missing.error:
             raise ValueError(
                 f"column {name!r} has {counted(int(absent.sum()), 'missing value')}, the first in "
-                f"row {int(np.argmax(absent)) + 1}. Fill them in, or use --missing zero."
+                f"item {int(np.argmax(absent)) + 1}. Fill them in, or use --missing zero."
             )
         X[absent, j] = 0.0
     return X

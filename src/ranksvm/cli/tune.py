@@ -15,7 +15,7 @@ from ranksvm._text import printable
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.cli.grids import parse_grid
-from ranksvm.cli.inputs import Items, check_finite, read_items
+from ranksvm.cli.inputs import Items, check_features, check_missing, read_items
 from ranksvm.cli.judge import check_metrics
 from ranksvm.cli.kernel_options import KernelOptions
 from ranksvm.cli.learn import check_outputs
@@ -76,6 +76,7 @@ def tune(
     """Search on folds or against a validation file; refit at the best candidate."""
     if valid is not None and folds is not None:
         raise UsageProblem("--valid and --folds are two ways to choose: give only one")
+    check_missing(data)
     check_outputs(output, [*files, valid], json, force, kernel)
     check_metrics(None if metric is None else [metric])
     _check_grids(grids, kernel, [*files, valid], output)
@@ -83,7 +84,7 @@ def tune(
     gammas = None if grids.gammas is None else parse_grid(grids.gammas, "--gamma-grid")
     settings = make_settings(None, options, kernel)
     items = read_items(files, data)
-    check_finite(items)
+    check_features(items)
     groups = items.groups
     if output is not None and isinstance(settings, KernelSettings):
         from ranksvm.model_selection.grid import check_refit_room

@@ -15,15 +15,17 @@ to be something.  A field that starts with ``#`` begins a comment; empty lines a
 id that starts with ``#`` or holds blanks cannot be named, nor one that starts with ``qid:`` at the
 beginning of a line.
 
-Rows are counted from 1 here, as lines of a file are, and from 0 in :class:`Preferences`, as rows of
-an array are.  A document that is in several rows, because several queries have it, stands for the
-row of the query that the line names, or else of the one query that has both documents.
+Rows are counted from 1 here, as lines of a file are, unless the reader is told that they begin at
+0; and from 0 in :class:`Preferences`, as rows of an array are.  A document that is in several rows,
+because several queries have it, stands for the row of the query that the line names, or else of the
+one query that has both documents.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
@@ -31,8 +33,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ranksvm.data.pair_checks import doubt_about
 from ranksvm.data.preferences import Preferences
-from ranksvm.data.sources import FileFormatError, Source, Target, name_of, open_target, text_blocks
+from ranksvm.data.sources import (
+    MAX_LINE_BYTES,
+    FileFormatError,
+    Source,
+    Target,
+    name_of,
+    open_target,
+    text_blocks,
+)
 
 __all__ = ["read_pairs", "write_pairs"]
 
@@ -58,8 +69,11 @@ def read_pairs(
     source: Source,
     *,
     n_items: int | None = None,
-    docids: ArrayLike | None = None,
+    docids: ArrayLike | Sequence[str | None] | None = None,
     qid: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    zero_based: bool = False,
+    max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Preferences:
     """Read preferences.
 
@@ -74,6 +88,13 @@ def read_pairs(
         :attr:`RankingData.docids`.  Items are named by these ids then, instead of row numbers.
     qid : array-like of shape (n_items,) or None, default=None
         Query ids of the rows of X, for documents that occur in several rows.
+    y : array-like of shape (n_items,) or None, default=None
+        Labels of the rows of X.  They are not learnt from; with them, and with ``qid``, pairs that
+        do not fit the items are noticed.
+    zero_based : bool, default=False
+        Whether the first item has row number 0 and not 1.
+    max_line_bytes : int, default=16777216
+        Longest line; a longer one is an error.
 
     Returns
     -------
@@ -85,18 +106,29 @@ def read_pairs(
     FileFormatError
         A line with too few or too many fields, an item that is not there or not certain, a pair of
         an item with itself, a weight that is negative or not finite, or a file without pairs.
+
+    Warns
+    -----
+    UserWarning
+        Most pairs contradict the labels, or labels or queries fit far better if rows are counted
+        from 0 (with ``zero_based``: from 1).
     """
     file = name_of(source)
-    split, resolve = _split_numbers, _by_number(n_items)
-    if docids is not None:
-        split, resolve = _split_ids, _ByDocument(*_item_ids(docids, qid, n_items))
+    if zero_based and docids is not None:
+        raise ValueError("zero_based is about row numbers; items are named by docids here")
+    n_items, documents, queries, labels = _of_items(n_items, docids, qid, y)
+    split, resolve = _split_numbers, _by_number(n_items, 0 if zero_based else 1)
+    if documents is not None:
+        names = [one if one is None else str(one) for one in documents.tolist()]
+        of_queries = None if queries is None else [str(one) for one in queries.tolist()]
+        split, resolve = _split_ids, _ByDocument(names, of_queries)
     better: list[int] = []
     worse: list[int] = []
     weights: list[float] = []
     weighted = False
     number = 0
     try:
-        for block in text_blocks(source, background=True):
+        for block in text_blocks(source, max_line_bytes=max_line_bytes, background=True):
             text = bytes(memoryview(block.text)[: block.size])
             for line in text.split(b"\n")[:-1]:
                 number += 1
@@ -119,11 +151,16 @@ def read_pairs(
         raise FileFormatError(str(unfit), file, number) from None
     if not better:
         raise FileFormatError("holds no pairs; expected lines of 'better worse [weight]'", file)
-    return Preferences(
+    preferences = Preferences(
         np.array(better, dtype=np.int64),
         np.array(worse, dtype=np.int64),
         np.array(weights) if weighted else None,
     )
+    counted = None if docids is not None else bool(zero_based)
+    doubt = doubt_about(preferences, labels, queries, zero_based=counted)
+    if doubt is not None:
+        warnings.warn(f"{file}: {doubt}", UserWarning, stacklevel=2)
+    return preferences
 
 
 def write_pairs(target: Target, preferences: Preferences) -> None:
@@ -240,23 +277,28 @@ def _weight(field: bytes) -> float:
 # --- Items ---------------------------------------------------------------------------------------
 
 
-def _by_number(n_items: int | None) -> _Resolve:
-    largest = _MOST_ROWS if n_items is None else n_items
+def _by_number(n_items: int | None, first: int) -> _Resolve:
+    largest = (_MOST_ROWS if n_items is None else n_items) + first - 1
 
     def row(field: bytes) -> int:
         # Nineteen digits are beyond any number of rows; more would only take long to convert.
         if not field.isdigit() or len(field) > 19:
             raise _Unfit(
                 field,
-                "expected a row number, counted from 1. For document ids, pass docids= (on the "
-                "command line: --pairs-by docid)",
+                f"expected a row number, counted from {first}. For document ids, pass docids= (on "
+                "the command line: --pairs-by docid)",
             )
         found = int(field)
-        if found == 0:
-            raise _Unfit(field, "expected a row number from 1: item 1 is the first of the file")
+        if found < first:
+            raise _Unfit(
+                field,
+                "expected a row number from 1: item 1 is the first of the file. If this file "
+                "counts rows from 0, pass zero_based=True (on the command line: "
+                "--pairs-zero-based)",
+            )
         if found > largest:
             raise _Unfit(field, f"expected a row number up to {largest}; there are no more items")
-        return found - 1
+        return found - first
 
     def resolve(fields: list[bytes]) -> tuple[int, int]:
         if len(fields) == 3:
@@ -269,23 +311,22 @@ def _by_number(n_items: int | None) -> _Resolve:
     return resolve
 
 
-def _item_ids(
-    docids: ArrayLike, qid: ArrayLike | None, n_items: int | None
-) -> tuple[list[str | None], list[str] | None]:
-    """Ids of the items as text, checked."""
-    documents = [
-        value if value is None else str(value) for value in np.asarray(docids, object).tolist()
-    ]
-    if n_items is not None and len(documents) != n_items:
-        raise ValueError(f"docids has {len(documents)} ids for {n_items} items; give one for each")
-    if qid is None:
-        return documents, None
-    queries = [str(query) for query in np.asarray(qid).tolist()]
-    if len(queries) != len(documents):
-        raise ValueError(
-            f"qid has {len(queries)} ids and docids {len(documents)}; give one for each item"
-        )
-    return documents, queries
+def _of_items(n_items: int | None, *columns: Any) -> tuple[Any, ...]:
+    """Return the number of items and what is known of each: ids, queries, labels, or None."""
+    found: list[Any] = []
+    for name, values in zip(("docids", "qid", "y"), columns, strict=True):
+        if values is None:
+            found.append(None)
+            continue
+        array = np.asarray(values, object if name == "docids" else None)
+        n_items = array.size if n_items is None else n_items
+        if array.shape != (n_items,):
+            raise ValueError(
+                f"{name} must have one value for each of the {n_items} items; got shape "
+                f"{array.shape}"
+            )
+        found.append(array)
+    return n_items, *found
 
 
 class _ByDocument:

@@ -8,6 +8,9 @@ What arrives is cut into blocks of whole lines:
 
 so that the text is never in memory as a whole.  The blocks of a path can be read, and decompressed,
 by a thread of their own while the ones before are worked on.
+
+Text has no NUL in it, and its lines end: the first NUL is an error, and so is a line of more than
+``max_line_bytes``, before more of it is read.
 """
 
 from __future__ import annotations
@@ -21,12 +24,15 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
+from numbers import Integral
 from typing import IO, Any, NamedTuple, TypeVar
 
 from ranksvm._files import atomic_write, naming
 from ranksvm.data.streams import COMPRESSORS, FileFormatError, FileStream, text_stream
 
 __all__ = [
+    "MAX_LINE_BYTES",
+    "NOT_TEXT",
     "Block",
     "FileFormatError",
     "Source",
@@ -36,6 +42,7 @@ __all__ = [
     "sources",
     "standard_input",
     "text_blocks",
+    "text_file",
     "total_size",
 ]
 
@@ -44,6 +51,9 @@ Source = str | os.PathLike[str] | IO[bytes] | IO[str]
 Target = str | os.PathLike[str] | IO[bytes] | IO[str]
 
 BLOCK_BYTES = 4 << 20
+# A line of a million features or so.
+MAX_LINE_BYTES = 16 << 20
+NOT_TEXT = "expected text. Is this another kind of file, or text in another encoding?"
 _FIRST_BLOCK_BYTES = 1 << 16
 # Text that is compressed at a time: in between an interrupt is seen. xz takes some 0.1 s for it.
 _PIECE_BYTES = 1 << 17
@@ -122,7 +132,13 @@ def total_size(items: Sequence[Source]) -> int | None:
 
 
 def text_blocks(
-    source: Source, *, block_bytes: int = BLOCK_BYTES, background: bool = False
+    source: Source,
+    *,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    error: type[FileFormatError] = FileFormatError,
+    count: Callable[[], int] | None = None,
+    block_bytes: int = BLOCK_BYTES,
+    background: bool = False,
 ) -> Iterator[Block]:
     """Yield the lines of a source in blocks.
 
@@ -130,61 +146,137 @@ def text_blocks(
     ----------
     source : path, "-" or file object
         File objects stay open.
+    max_line_bytes : int
+        Longest line, without its line feed; a longer one is an error.
+    error : type
+        Of the error that a bad line is: a NUL in it, or too long.
+    count : callable, optional
+        Returns the lines of all blocks so far.  Who counts them anyway saves the time here.
     block_bytes : int
         Size of a block; a longer line makes its block longer.
     background : bool
         Whether to read paths in a thread of its own, one block ahead.  Standard input and file
         objects are read by the thread that asks: a thread that waits for them could not be stopped.
     """
+    if not isinstance(max_line_bytes, Integral) or max_line_bytes < 1:
+        raise ValueError(f"max_line_bytes must be a whole number from 1 on; got {max_line_bytes!r}")
+    limits = _Limits(name_of(source), block_bytes, int(max_line_bytes), error)
+    blocks: Iterator[Block]
     if isinstance(source, str | os.PathLike) and source != "-":
-        blocks = _file_blocks(source, block_bytes)
-        return _read_ahead(blocks) if background else blocks
-    file = standard_input() if isinstance(source, str | os.PathLike) else source
-    return _named_blocks(FileStream(file), name_of(source), block_bytes)
+        blocks = _file_blocks(source, limits)
+        blocks = _read_ahead(blocks) if background else blocks
+    else:
+        file = standard_input() if isinstance(source, str | os.PathLike) else source
+        blocks = _named_blocks(FileStream(file), limits)
+    return _numbered(blocks, count)
 
 
-def _named_blocks(file: FileStream, name: str, block_bytes: int) -> Iterator[Block]:
-    with naming(name):
-        yield from _blocks(file, name, block_bytes)
+def _numbered(blocks: Iterator[Block], count: Callable[[], int] | None) -> Iterator[Block]:
+    """Yield the same blocks; an error gets the number of its line in the file."""
+    lines = 0
+    try:
+        for block in blocks:
+            yield block
+            if count is None:
+                lines += block.text.count(b"\n", 0, block.size)
+            del block
+    except FileFormatError as error:
+        if error.line is not None:
+            error.line += lines if count is None else count()
+        raise
+
+
+def text_file(source: Source, *, max_line_bytes: int = MAX_LINE_BYTES) -> IO[bytes]:
+    """Open a source as a binary file of the same lines, for readers of other packages."""
+    return io.BufferedReader(_BlockFile(text_blocks(source, max_line_bytes=max_line_bytes)))
+
+
+class _BlockFile(io.RawIOBase):
+    def __init__(self, blocks: Iterator[Block]) -> None:
+        self._blocks = blocks
+        self._text = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, view: Any) -> int:
+        while not self._text:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._text = memoryview(block.text)[: block.size]
+        count = min(len(view), len(self._text))
+        view[:count] = self._text[:count]
+        self._text = self._text[count:]
+        return count
 
 
 def standard_input() -> Any:
-    """Return standard input as a binary file."""
+    """Return the file that "-" stands for, binary if it has bytes to give."""
     if sys.stdin is None:
         raise OSError("there is no standard input to read '-' from")
     return getattr(sys.stdin, "buffer", sys.stdin)
 
 
-def _file_blocks(path: str | os.PathLike[str], block_bytes: int) -> Generator[Block, None, None]:
+class _Limits(NamedTuple):
+    """Of the blocks of a file, and what errors need to know."""
+
+    name: str
+    block: int
+    line: int
+    error: type[FileFormatError]
+
+
+def _file_blocks(path: str | os.PathLike[str], limits: _Limits) -> Generator[Block, None, None]:
     with naming(os.fspath(path)), open(path, "rb", buffering=0) as file:
-        yield from _blocks(FileStream(file), os.fspath(path), block_bytes)
+        yield from _blocks(FileStream(file), limits)
 
 
-def _blocks(file: FileStream, name: str, block_bytes: int) -> Generator[Block, None, None]:
-    stream = text_stream(file, name)
-    tail = b""  # the beginning of a line
+def _named_blocks(file: FileStream, limits: _Limits) -> Generator[Block, None, None]:
+    with naming(limits.name):
+        yield from _blocks(file, limits)
+
+
+def _blocks(file: FileStream, limits: _Limits) -> Generator[Block, None, None]:
+    """Yield blocks; the lines of errors are counted from the end of the last one."""
+    stream = text_stream(file, limits.name)
+    tail = bytearray()  # the beginning of a line
     # Two buffers in turn: one may be filled in the background while the other is in use. They start
     # small, as many files are. Where a line is longer than the block there is twice the room, so
-    # that every byte is copied a few times at most. One more byte is for the line end that the last
-    # line may lack.
+    # that every byte is copied a few times at most, but none for a line that is too long: it does
+    # not fit. One more byte is for the line end that the last line may lack.
     buffer, other = bytearray(), bytearray()
-    wanted = min(block_bytes, _FIRST_BLOCK_BYTES)
+    wanted = min(limits.block, _FIRST_BLOCK_BYTES)
     while True:
         buffer, other = other, buffer
-        if len(buffer) <= max(wanted, 2 * len(tail)):
-            buffer = bytearray(max(wanted, 2 * len(tail)) + 1)
+        room = min(max(wanted, 2 * len(tail)), limits.line + 1)
+        if len(buffer) <= room:
+            buffer = bytearray(room + 1)
         room = len(buffer) - 1
-        wanted = min(block_bytes, 2 * wanted)
+        wanted = min(limits.block, 2 * wanted)
         buffer[: len(tail)] = tail
-        view = memoryview(buffer)
         filled = len(tail)
-        while filled < room and (count := stream.readinto(view[filled:room])):
-            filled += count
+        with memoryview(buffer) as view:
+            while filled < room and (count := stream.readinto(view[filled:room])):
+                filled += count
+        nul = buffer.find(0, len(tail), filled)
+        if nul >= 0:
+            size = buffer.rfind(b"\n", 0, nul) + 1
+            column = len(buffer[size:nul].decode("utf-8", "replace")) + 1
+            if size:  # what is wrong with these comes first
+                yield Block(buffer, size, True, file.bytes_read)
+            raise limits.error(f"found a NUL byte, {NOT_TEXT}", limits.name, 1, column)
         if filled < room:
             break
         size = buffer.rfind(b"\n", len(tail), filled) + 1
-        tail = bytes(view[size:filled])
-        view.release()
+        tail = buffer[size:filled]
+        if len(tail) > limits.line:
+            raise limits.error(
+                f"the line is longer than max_line_bytes={limits.line}. Is this a text file? If "
+                "its lines are meant to be so long, give a larger number",
+                limits.name,
+                1,
+            )
         if size:
             yield Block(buffer, size, True, file.bytes_read)
     complete = filled == 0 or buffer[filled - 1] == ord("\n")
@@ -226,6 +318,7 @@ def _read_ahead(items: Generator[Item, None, None]) -> Iterator[Item]:
         if item is not None:
             raise item
     finally:
+        item = None  # an error that holds this frame, which holds the error, would stay for long
         stop.set()
         wanted.release()
         # A pipe may keep it waiting; it is then left behind.

@@ -3,21 +3,32 @@
 gzip, bzip2, xz and zstd are recognised by their first bytes, whatever a file is called.  Several
 compressed members after each other are one text, as those programs have it.  Data that end too
 early, or go on with something else, are an error, and so are other kinds of files.
+
+A few bytes can stand for gigabytes, so no more than about a megabyte is decompressed at a time, and
+no data are taken that need more than :data:`MOST_MEMORY` for it: larger dictionaries of xz and
+windows of zstd than their programs use unless told to.
 """
 
 from __future__ import annotations
 
 import codecs
 import io
+import re
 import sys
 from collections.abc import Callable
 from typing import IO, Any, NamedTuple, Protocol
+
+from ranksvm._waiting import check_text_file, patiently
+from ranksvm.data.zstd_frame import ZstdFrame
 
 __all__ = ["COMPRESSORS", "FileFormatError", "FileStream", "Stream", "text_stream"]
 
 # Taken from a compressed file at a time, and decompressed at a time.
 _COMPRESSED_BYTES = 1 << 17
 _DECOMPRESSED_BYTES = 1 << 20
+# What decompressing may take; `xz -9` asks for half of it, `zstd --ultra -22` for all.
+_WINDOW_LOG = 27
+MOST_MEMORY = 1 << _WINDOW_LOG
 _HEAD_BYTES = 16
 
 _NOT_TEXT = {
@@ -80,18 +91,24 @@ class Stream(Protocol):
 
 
 class FileStream:
-    """The bytes of a file object, which may also give text."""
+    """The bytes of a file object, which may also give text.
+
+    Where it has nothing yet, because it is non-blocking, it is waited for.
+    """
 
     def __init__(self, file: Any) -> None:
+        if isinstance(file, io.TextIOBase):
+            check_text_file(file)
         self.bytes_read = 0
         self._file = file
         self._rest = b""
 
     def readinto(self, view: memoryview) -> int:
-        if isinstance(self._file, io.RawIOBase):
-            count = self._file.readinto(view) or 0
+        file = self._file
+        if isinstance(file, io.RawIOBase):
+            count: int = patiently(file, lambda: file.readinto(view))
         else:
-            data = self._rest or self._file.read(len(view)) or b""
+            data = self._rest or patiently(file, lambda: file.read(len(view)))
             if isinstance(data, str):
                 data = data.encode("utf-8", "surrogateescape")
             count = min(len(data), len(view))
@@ -161,32 +178,6 @@ class _Gzip:
         return out
 
 
-class _Zstandard:
-    """The package zstandard gives out all at once; little goes in at a time."""
-
-    needs_input = True
-
-    def __init__(self) -> None:
-        try:
-            import zstandard
-        except ImportError:
-            raise ImportError(
-                "zstd data need the package zstandard: pip install 'ranksvm[zstd]'"
-            ) from None
-        self._inflate = zstandard.ZstdDecompressor().decompressobj()
-
-    @property
-    def eof(self) -> bool:
-        return self._inflate.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inflate.unused_data
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        return self._inflate.decompress(data)
-
-
 def _bzip2() -> _Decompressor:
     import bz2
 
@@ -196,29 +187,30 @@ def _bzip2() -> _Decompressor:
 def _xz() -> _Decompressor:
     import lzma
 
-    return lzma.LZMADecompressor()
+    return lzma.LZMADecompressor(memlimit=MOST_MEMORY)
 
 
 def _zstd() -> _Decompressor:
     if sys.version_info >= (3, 14):
-        from compression.zstd import ZstdDecompressor
+        from compression.zstd import DecompressionParameter, ZstdDecompressor
 
-        return ZstdDecompressor()
-    return _Zstandard()
+        return ZstdDecompressor(options={DecompressionParameter.window_log_max: _WINDOW_LOG})
+    return ZstdFrame(MOST_MEMORY)
 
 
 class _Compression(NamedTuple):
     name: str
     start: Callable[[], _Decompressor]
-    chunk: int
 
 
 _COMPRESSIONS = {
-    b"\x1f\x8b": _Compression("gzip", _Gzip, _COMPRESSED_BYTES),
-    b"BZh": _Compression("bzip2", _bzip2, _COMPRESSED_BYTES),
-    b"\xfd7zXZ\x00": _Compression("xz", _xz, _COMPRESSED_BYTES),
-    b"\x28\xb5\x2f\xfd": _Compression("zstd", _zstd, _COMPRESSED_BYTES // 8),
+    b"\x1f\x8b": _Compression("gzip", _Gzip),
+    b"BZh": _Compression("bzip2", _bzip2),
+    b"\xfd7zXZ\x00": _Compression("xz", _xz),
+    b"\x28\xb5\x2f\xfd": _Compression("zstd", _zstd),
 }
+# What the modules say of data that need more than MOST_MEMORY.
+_TOO_LARGE = re.compile("memory usage limit|too much memory|window", re.IGNORECASE)
 
 
 def _compression(head: bytes) -> _Compression | None:
@@ -245,7 +237,7 @@ class _DecompressedStream:
                     return 0
                 self._member = self._compression.start()
             elif self._member.needs_input:
-                data = _read(self._stream, self._compression.chunk)
+                data = _read(self._stream, _COMPRESSED_BYTES)
                 if not data:
                     raise FileFormatError(
                         f"ends in the middle of its {self._compression.name} data; it is "
@@ -262,7 +254,7 @@ class _DecompressedStream:
         """Return the first bytes after a member; zeros are padding."""
         data = self._member.unused_data.lstrip(b"\0")
         while not data:
-            chunk = _read(self._stream, self._compression.chunk)
+            chunk = _read(self._stream, _COMPRESSED_BYTES)
             if not chunk:
                 break
             data = chunk.lstrip(b"\0")
@@ -274,10 +266,14 @@ class _DecompressedStream:
         except MemoryError:
             raise
         except Exception as error:  # every module has its own
-            raise FileFormatError(
-                f"holds damaged {self._compression.name} data ({error}). Get the file again",
-                self._file,
-            ) from error
+            name = self._compression.name
+            message = f"holds damaged {name} data ({error}). Get the file again"
+            if _TOO_LARGE.search(str(error)):
+                message = (
+                    f"holds {name} data that need more than {MOST_MEMORY >> 20} MiB of memory to "
+                    "decompress. Compress it again without a larger dictionary or window"
+                )
+            raise FileFormatError(message, self._file) from error
 
 
 def text_stream(stream: Stream, file: str) -> Stream:

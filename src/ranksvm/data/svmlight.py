@@ -34,6 +34,8 @@ from ranksvm._threads import resolve_n_jobs
 from ranksvm.data.ranking_data import Comments, RankingData
 from ranksvm.data.sources import (
     BLOCK_BYTES,
+    MAX_LINE_BYTES,
+    NOT_TEXT,
     Block,
     FileFormatError,
     Source,
@@ -59,7 +61,7 @@ _SHOWN = 40
 _LIKE_BEFORE = "as on the lines before"
 # What was expected instead, and what to do.
 _FAULTS = {
-    "not_text": "expected text. Is this another kind of file, or text in another encoding?",
+    "not_text": NOT_TEXT,
     "label": "expected a number: the label, which starts the line",
     "label_range": "expected a label that fits into a double",
     "label_inexact": "expected a label that a double holds: beyond 2^53 it would make different "
@@ -108,6 +110,7 @@ def load_letor(
     duplicates: Literal["error", "last", "sum"] = "error",
     qid: Literal["auto", "required", "ignore"] = "auto",
     comments: bool = True,
+    max_line_bytes: int = MAX_LINE_BYTES,
     n_jobs: int | None = None,
     progress: Callable[[int, int | None], object] | None = None,
     _block_bytes: int = BLOCK_BYTES,
@@ -143,6 +146,9 @@ def load_letor(
         "auto" wants an id on all lines or on none.
     comments : bool, default=True
         Whether to keep what follows ``#``.
+    max_line_bytes : int, default=16777216
+        Longest line.  A longer one is an error, so that a file that is no text, or a small
+        compressed one that stands for gigabytes, does not take all memory.
     n_jobs : int, optional
         Threads for parsing, all cores by default.  With more than one, paths are read and
         decompressed by a further thread.  The result is the same for every number.
@@ -161,8 +167,8 @@ def load_letor(
     LetorError
         A bad line: file, line, column, what was found and what was expected.  Besides what the
         parameters speak of: infinite or too large numbers, an empty value (``3:``), ``qid:`` on
-        some lines only or not directly after the label, SVMlight's ``cost:`` and ``sid:``, a file
-        without any item.
+        some lines only or not directly after the label, SVMlight's ``cost:`` and ``sid:``, a NUL
+        byte, a line that is too long, a file without any item.
     FileFormatError
         Damaged or truncated compressed data, or a file of another kind.  LetorError is one, too.
     OSError
@@ -213,7 +219,14 @@ def load_letor(
         reader.next_file()
         read = 0
         complete = True
-        for block in text_blocks(item, block_bytes=_block_bytes, background=threads > 1):
+        for block in text_blocks(
+            item,
+            max_line_bytes=max_line_bytes,
+            error=LetorError,
+            count=lambda: int(reader.lines),
+            block_bytes=_block_bytes,
+            background=threads > 1,
+        ):
             text = np.frombuffer(block.text, np.uint8, block.size)
             fault = reader.feed(text, threads)
             if fault is not None:

@@ -23,12 +23,21 @@ from numpy.typing import ArrayLike, NDArray
 from ranksvm._text import printable
 from ranksvm._values import as_float, exact_vector
 from ranksvm.data.queries import QueryGroups, ids_from_text
-from ranksvm.data.sources import FileFormatError, Source, Target, name_of, open_target, text_blocks
+from ranksvm.data.sources import (
+    MAX_LINE_BYTES,
+    FileFormatError,
+    Source,
+    Target,
+    name_of,
+    open_target,
+    text_blocks,
+)
 
 __all__ = ["JoinedRun", "Qrels", "Run", "TrecError", "join", "read_qrels", "read_run", "write_run"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _GRADE = re.compile(rb"[+-]?[0-9]{1,18}")
+_LARGEST_GRADE = 2**53
 _SHOWN = 60
 # Lines that are put together before they are written.
 _LINES = 20_000
@@ -93,13 +102,15 @@ class JoinedRun(NamedTuple):
     docid: NDArray[np.object_]
 
 
-def read_qrels(source: Source) -> Qrels:
+def read_qrels(source: Source, *, max_line_bytes: int = MAX_LINE_BYTES) -> Qrels:
     """Read relevance judgements.
 
     Parameters
     ----------
     source : path, "-" or file object
         Compressed or not, as for :func:`load_letor`.
+    max_line_bytes : int, default=16777216
+        Longest line; a longer one is an error.
 
     Returns
     -------
@@ -108,8 +119,8 @@ def read_qrels(source: Source) -> Qrels:
     Raises
     ------
     TrecError
-        A line without four columns, a relevance that is not a whole number, a document that is
-        judged twice for one query, or a file without judgements.
+        A line without four columns, a relevance that is not a whole number or beyond 2^53, a
+        document that is judged twice for one query, or a file without judgements.
     """
     known: dict[bytes, int] = {}
 
@@ -118,20 +129,30 @@ def read_qrels(source: Source) -> Qrels:
         if found is None:
             if not _GRADE.fullmatch(fields[3]):
                 raise _Unfit(fields[3], "expected a whole number: the relevance, the fourth column")
-            found = known[fields[3]] = int(fields[3])
+            found = int(fields[3])
+            if abs(found) > _LARGEST_GRADE:
+                raise _Unfit(
+                    fields[3],
+                    "expected a relevance within 2^53: metrics are computed in doubles, which "
+                    "cannot tell larger ones apart",
+                )
+            known[fields[3]] = found
         return found
 
-    columns = _read(source, 4, "query, iteration, document, relevance", grade)
+    names = "query, iteration, document, relevance"
+    columns = _read(source, 4, names, grade, max_line_bytes)
     return Qrels(columns.qid, columns.docid, np.array(columns.values, dtype=np.int64))
 
 
-def read_run(source: Source) -> Run:
+def read_run(source: Source, *, max_line_bytes: int = MAX_LINE_BYTES) -> Run:
     """Read a ranking.
 
     Parameters
     ----------
     source : path, "-" or file object
         Compressed or not, as for :func:`load_letor`.
+    max_line_bytes : int, default=16777216
+        Longest line; a longer one is an error.
 
     Returns
     -------
@@ -153,7 +174,7 @@ def read_run(source: Source) -> Run:
             raise _Unfit(fields[4], "expected a finite number: the score, the fifth column")
         return found
 
-    columns = _read(source, 6, "query, Q0, document, rank, score, tag", score)
+    columns = _read(source, 6, "query, Q0, document, rank, score, tag", score, max_line_bytes)
     scores = np.array(columns.values, dtype=np.float64)
     return Run(columns.qid, columns.docid, scores, columns.first[5].decode("utf-8", "replace"))
 
@@ -177,13 +198,19 @@ def _shown(field: bytes) -> str:
     return repr(text[:_SHOWN]) + ("..." if len(text) > _SHOWN else "")
 
 
-def _lines(source: Source) -> Iterator[bytes]:
-    for block in text_blocks(source, background=True):
+def _lines(source: Source, max_line_bytes: int) -> Iterator[bytes]:
+    for block in text_blocks(
+        source, max_line_bytes=max_line_bytes, error=TrecError, background=True
+    ):
         yield from bytes(memoryview(block.text)[: block.size]).split(b"\n")[:-1]
 
 
 def _read(
-    source: Source, n_columns: int, names: str, parse: Callable[[list[bytes]], Any]
+    source: Source,
+    n_columns: int,
+    names: str,
+    parse: Callable[[list[bytes]], Any],
+    max_line_bytes: int,
 ) -> _Columns:
     """Read a file whose first column is the query and whose third is the document."""
     file = name_of(source)
@@ -194,7 +221,7 @@ def _read(
     queries: dict[bytes, tuple[str, dict[str, int]]] = {}
     number = 0
     try:
-        for number, line in enumerate(_lines(source), 1):
+        for number, line in enumerate(_lines(source, max_line_bytes), 1):
             fields = line.split()
             if len(fields) != n_columns:
                 if not fields:
@@ -225,12 +252,9 @@ def _read(
 
 def _text(field: bytes) -> str:
     try:
-        text = field.decode()
+        return field.decode()
     except UnicodeDecodeError:
         raise _Unfit(field, "expected UTF-8 text") from None
-    if "\0" in text:
-        raise _Unfit(field, "expected text. Is this another kind of file?")
-    return text
 
 
 def _as_objects(texts: list[str]) -> NDArray[np.object_]:

@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike
 from ranksvm._checks import check_positive
 from ranksvm._files import atomic_write, naming
 from ranksvm._vectors import Array
+from ranksvm._waiting import blocking
 from ranksvm.data.queries import QueryGroups
 from ranksvm.model_io import ModelFileError, ModelRecord
 
@@ -94,7 +95,8 @@ def read_svmrank(
     """
     if not isinstance(source, str | os.PathLike):
         name = getattr(source, "name", None)
-        return _Parser(source, name if isinstance(name, str) else "<stream>").record(n_features)
+        named = name if isinstance(name, str) else "<stream>"
+        return _Parser(blocking(source), named).record(n_features)
     path = os.fspath(source)
     try:
         with open(path, "rb") as file:

@@ -15,6 +15,7 @@ from safetensors import numpy as safetensors
 from ranksvm._files import atomic_write, naming
 from ranksvm._text import printable
 from ranksvm._version import library_version
+from ranksvm._waiting import blocking
 from ranksvm.model_io.description import (
     check_extent,
     checksum,
@@ -121,7 +122,7 @@ def read_model(source: str | os.PathLike[str] | BinaryIO) -> ModelRecord:
                 "a model is read from a path or a file opened in binary mode; got a "
                 f"{type(source).__name__}"
             )
-        return _Reader(source, _name_of(source), None).record()
+        return _Reader(blocking(source), _name_of(source), None).record()
     name = os.fspath(source)
     try:
         with open(name, "rb") as file:

@@ -7,6 +7,7 @@ lucky.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -306,7 +307,7 @@ class Descent:
         row = FactorRow(
             len(self._rows),
             value,
-            max(0.0, value - shared.lower),
+            math.nextafter(max(0.0, value - shared.lower), math.inf),
             self._n_products,
             time.perf_counter() - self._began,
             valid,

@@ -1,0 +1,126 @@
+"""Whether pairs fit the items that they name.
+
+Files of pairs count rows from 1 or from 0, and nothing in them says which.  Read by the wrong
+count, every pair joins two neighbours of the items that were meant, and a model learns from
+nonsense.  What is known about the items tells the two readings apart:
+
+    labels     most pairs of items with different labels prefer the larger one
+    queries    pairs stay inside queries
+
+The first also finds files that name the worse item first, or belong to other items.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm.data.preferences import Preferences, positive_pairs
+
+__all__ = ["doubt_about"]
+
+# Fewer pairs across queries than this say nothing.
+_FEW = 3
+# A share of agreeing pairs that is larger by less says nothing, however many pairs there are.
+_LEAST = 0.1
+
+
+class _Fit(NamedTuple):
+    """How pairs fit the items, under one reading of their row numbers."""
+
+    agree: int  # pairs whose better item has the larger label
+    differ: int  # pairs of items with different labels
+    across: int  # pairs of items of different queries
+
+    @property
+    def share(self) -> float:
+        return self.agree / self.differ if self.differ else 0.5
+
+    @property
+    def noise(self) -> float:
+        """Two standard deviations of the share, were the pairs random."""
+        return 1.0 / sqrt(self.differ) if self.differ else np.inf
+
+
+def doubt_about(
+    preferences: Preferences,
+    y: NDArray[Any] | None,
+    qid: NDArray[Any] | None,
+    *,
+    zero_based: bool | None,
+) -> str | None:
+    """Return what speaks against pairs, if anything does.
+
+    Parameters
+    ----------
+    preferences : Preferences
+        As they were read.
+    y, qid : ndarray of shape (n_items,) or None
+        Labels and query ids of the items, as far as they are known.
+    zero_based : bool or None
+        Whether the row numbers of the file were taken to begin at 0; None: it has none.
+
+    Returns
+    -------
+    str or None
+        A sentence or two, without the name of the file.
+    """
+    known = y if y is not None else qid
+    if known is None:
+        return None
+    better, worse, _ = positive_pairs(preferences)
+    now = _fit(better, worse, y, qid)
+    if zero_based is not None:
+        shift = -1 if zero_based else 1
+        rows = np.stack([better, worse]) + shift
+        if rows.size and rows.min() >= 0 and rows.max() < len(known):
+            found = _against(now, _fit(rows[0], rows[1], y, qid), len(better))
+            if found:
+                advice = (
+                    "leave zero_based=True out (on the command line: --pairs-zero-based)"
+                    if zero_based
+                    else "pass zero_based=True (on the command line: --pairs-zero-based)"
+                )
+                count = 1 if zero_based else 0
+                return f"{found} if rows were counted from {count}. If they are, {advice}"
+    if now.share < 0.5 - now.noise:
+        return (
+            f"only {now.agree} of {now.differ} pairs of items with different labels agree with the "
+            "labels. Is the better item first in every line, and do the files belong together?"
+        )
+    return None
+
+
+def _fit(
+    better: NDArray[np.int64],
+    worse: NDArray[np.int64],
+    y: NDArray[Any] | None,
+    qid: NDArray[Any] | None,
+) -> _Fit:
+    agree = differ = across = 0
+    if y is not None:
+        agree = int(np.count_nonzero(y[better] > y[worse]))
+        differ = int(np.count_nonzero(y[better] != y[worse]))
+    if qid is not None:
+        across = int(np.count_nonzero(qid[better] != qid[worse]))
+    return _Fit(agree, differ, across)
+
+
+def _against(now: _Fit, other: _Fit, n_pairs: int) -> str | None:
+    """Compare two readings; return what the other one does better, if it clearly does."""
+    gain = other.share - now.share
+    clear = max(_LEAST, min(1.0, now.noise + other.noise))
+    if gain > clear:
+        return (
+            f"{now.agree} of {now.differ} pairs of items with different labels agree with the "
+            f"labels; {other.agree} of {other.differ} would"
+        )
+    if now.across >= _FEW and 10 * other.across < now.across and gain > -clear:
+        return (
+            f"{now.across} of {n_pairs} pairs join items of different queries; "
+            f"{other.across or 'none'} would"
+        )
+    return None
