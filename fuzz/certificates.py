@@ -117,7 +117,9 @@ class Case:
         mass = [sum((one[2] for one in part), Fraction(0)) for part in parts]
         if self.settings.reduction == "query_mean":
             all_of_it = sum(o for o, m in zip(own, mass, strict=True) if m > 0) or Fraction(1)
-            own = [o / m / all_of_it if m > 0 else Fraction(0) for o, m in zip(own, mass, strict=True)]
+            own = [
+                o / m / all_of_it if m > 0 else Fraction(0) for o, m in zip(own, mass, strict=True)
+            ]
         elif self.settings.reduction == "mean":
             total = sum(o * m for o, m in zip(own, mass, strict=True)) or Fraction(1)
             own = [o / total for o in own]
@@ -165,9 +167,7 @@ def _draw_labels(rng: np.random.Generator, n: int) -> Array:
     return rng.permutation(n).astype(float)
 
 
-def _draw_items(
-    rng: np.random.Generator, n: int, dim: int, y: Array, *, moderate: bool
-) -> Array:
+def _draw_items(rng: np.random.Generator, n: int, dim: int, y: Array, *, moderate: bool) -> Array:
     X = rng.normal(size=(n, dim))
     if rng.random() < 0.3:
         X = np.round(X * 2.0)

@@ -131,7 +131,9 @@ def _dot(u: Vector, v: Vector) -> Fraction:
 
 
 def _independent(rows: list[Vector]) -> bool:
-    return _solved([[_dot(p, q) for q in rows] for p in rows], [Fraction(0)] * len(rows)) is not None
+    return (
+        _solved([[_dot(p, q) for q in rows] for p in rows], [Fraction(0)] * len(rows)) is not None
+    )
 
 
 def _solved(system: list[Vector], right: Vector) -> Vector | None:

@@ -1,4 +1,4 @@
-"""What ``objective_`` and ``gap_`` promise, in rational arithmetic; ``make certify`` has more of it."""
+"""What ``objective_`` and ``gap_`` promise, in rational arithmetic; ``make certify`` has more."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import warnings
 
 import numpy as np
 import pytest
+from fuzz import certificates
+from fuzz.exact import ExactProblem, rational
 from numpy.testing import assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-from fuzz import certificates
-from fuzz.exact import ExactProblem, rational
 from ranksvm import LinearRankSVM
 from ranksvm.backends.native import COUNTINGS, NativeBackend
 from ranksvm.data.queries import QueryGroups
@@ -97,7 +97,7 @@ def test_offsets_of_the_features(loss: str, offset: float) -> None:
 
 
 def test_a_spread_with_an_outlier() -> None:
-    """What rounding does to a quadratic form goes with the squares, not with the square of the sum."""
+    """What rounding does to a quadratic form goes with the squares, not with the squared sum."""
     rng = np.random.default_rng(2)
     n = 60
     scores = rng.normal(size=n)

@@ -265,7 +265,7 @@ def test_rounding_is_bounded(spread: float, weighted: bool) -> None:
 
 
 def tolerance(solver: str) -> float:
-    """As small as there is reason to ask; rounding of weighted sums lets smoothing go only so far."""
+    """As small as one may ask for: rounding of weighted sums lets smoothing go only so far."""
     return 1e-6 if solver == "smoothed_newton" else 1e-7
 
 

@@ -216,15 +216,15 @@ class ClassicPlan final : public OrderPlan {
     for_each_query(context, [&](uint32_t q, const Context& inner) {
       const int64_t at = order.queries()[q].begin;
       const uint32_t* row = order.row() + at;
-      const double middle = middle_of(order.queries()[q].size, [&](uint32_t i) { return x[row[i]]; });
+      const double middle =
+          middle_of(order.queries()[q].size, [&](uint32_t i) { return x[row[i]]; });
       const double weight = order.query_weight(q);
       run<1>(
           q, inner,
           [&](uint32_t i) { return Payload<1>{order.item_weight(row[i]) * (x[row[i]] - middle)}; },
           [&](uint32_t i, const Payload<1>& above, const Payload<1>& below) {
             const double sum = order.item_weight(row[i]) * (above[0] + below[0]);
-            out[row[i]] =
-                weight * ((above_[at + i] + below_[at + i]) * (x[row[i]] - middle) - sum);
+            out[row[i]] = weight * ((above_[at + i] + below_[at + i]) * (x[row[i]] - middle) - sum);
           });
     });
   }

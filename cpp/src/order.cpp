@@ -210,8 +210,7 @@ Sizes Order::centred(const double* x, bool on_grid, double* out, const Context& 
     }
     if (pairs_[q] == 0) return;
     const double mass = query_weight(q) * mass_[q], depth = additions(query.size);
-    const double moved =
-        on_grid ? to_grid(row, query.size, mass_[q] * largest_weight_, out) : 0.0;
+    const double moved = on_grid ? to_grid(row, query.size, mass_[q] * largest_weight_, out) : 0.0;
     sizes[q] = {mass * linear, mass * square, depth * mass * linear, depth * mass * square, moved};
   });
   Sizes total;

@@ -282,19 +282,19 @@ void scatter_diagonal(const SparseRows<T, I>& a, bool items_are_rows, const doub
   });
 }
 
-#define RANKSVM_SPARSE_PRODUCTS(T, I)                                                             \
-  template void rows_dot(const SparseRows<T, I>&, const double*, double*, const Context&);        \
-  template void rows_sum(const SparseRows<T, I>&, const double*, double*, const Context&);        \
-  template void squares_of_rows(const SparseRows<T, I>&, double, double*, const Context&);        \
-  template void squares_of_columns(const SparseRows<T, I>&, double, double*, const Context&);     \
-  template void scatter_diagonal(const SparseRows<T, I>&, bool, const double*, const Groups&,     \
+#define RANKSVM_SPARSE_PRODUCTS(T, I)                                                         \
+  template void rows_dot(const SparseRows<T, I>&, const double*, double*, const Context&);    \
+  template void rows_sum(const SparseRows<T, I>&, const double*, double*, const Context&);    \
+  template void squares_of_rows(const SparseRows<T, I>&, double, double*, const Context&);    \
+  template void squares_of_columns(const SparseRows<T, I>&, double, double*, const Context&); \
+  template void scatter_diagonal(const SparseRows<T, I>&, bool, const double*, const Groups&, \
                                  double*, const Context&);
-#define RANKSVM_PRODUCTS(T)                                                                       \
-  template void rows_dot(const DenseRows<T>&, const double*, double*, const Context&);            \
-  template void rows_sum(const DenseRows<T>&, const double*, double*, const Context&);            \
-  template void squares_of_rows(const DenseRows<T>&, double, double*, const Context&);            \
-  template void squares_of_columns(const DenseRows<T>&, double, double*, const Context&);         \
-  RANKSVM_SPARSE_PRODUCTS(T, int32_t)                                                             \
+#define RANKSVM_PRODUCTS(T)                                                               \
+  template void rows_dot(const DenseRows<T>&, const double*, double*, const Context&);    \
+  template void rows_sum(const DenseRows<T>&, const double*, double*, const Context&);    \
+  template void squares_of_rows(const DenseRows<T>&, double, double*, const Context&);    \
+  template void squares_of_columns(const DenseRows<T>&, double, double*, const Context&); \
+  RANKSVM_SPARSE_PRODUCTS(T, int32_t)                                                     \
   RANKSVM_SPARSE_PRODUCTS(T, int64_t)
 RANKSVM_PRODUCTS(float)
 RANKSVM_PRODUCTS(double)

@@ -42,5 +42,5 @@ def length(u: Array) -> float:
 
 
 def dot_depth(n: int) -> int:
-    """Roundings that a term of :func:`dot` goes through at most; the blocks are added in pairs."""
+    """Return how often a term of :func:`dot` is rounded at most; blocks are added in pairs."""
     return n + 2 if n < 2 * BLOCK else BLOCK + 64

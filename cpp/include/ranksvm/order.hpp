@@ -56,14 +56,16 @@ inline int64_t count_pairs(const uint32_t* start, uint32_t levels) {
   return pairs;
 }
 
-// Of a vector x and the queries that have pairs. With query weight c, item weights v and their sum V:
-// sums over queries of c V sum(v |x|) and c V sum(v x^2), and the same times `additions`: how often
-// a term of a sum over partners is rounded at most, which is told in docs/certificates.md.
+// Of a vector x and the queries that have pairs. With query weight c, item weights v and their sum
+// V: sums over queries of c V sum(v |x|) and c V sum(v x^2), and the same times `additions`: how
+// often a term of a sum over partners is rounded at most, which is told in docs/certificates.md.
 struct Sizes {
   double linear = 0.0, square = 0.0, linear_additions = 0.0, square_additions = 0.0;
   double moved = 0.0;  // how far a grid has moved an element of x
 };
-inline double additions(uint32_t size) { return size <= kMaskItems ? size + 8.0 : 4.0 * size + 96.0; }
+inline double additions(uint32_t size) {
+  return size <= kMaskItems ? size + 8.0 : 4.0 * size + 96.0;
+}
 
 // About the mean of value(0) .. value(n - 1): a sample will do, and overflow will not.
 template <class Value>

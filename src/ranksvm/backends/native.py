@@ -125,7 +125,7 @@ class NativeBackend:
         each = roundings(1 if self._counting == "auto" else 4)
         counts = 0.0 if self._order.has_grid else 2.0 * each
         return PairErrors(
-            count=self._count_error,
+            total=self._count_error,
             imbalance=self._imbalance_error,
             tilt=counts * linear_additions + roundings(8) * linear,
             product=(each + counts) * linear_additions,

@@ -5,9 +5,9 @@ The pairs stand by item, so each statistic of an item is a sum over its own part
 
 Rounding.  A pair adds weight * (c_i - c_j) to the Laplacian products of both its items, and a term
 of such a sum goes through at most ``DEPTH`` roundings, since halves are added first.  With d_i the
-weight of all pairs of item i, the terms of all items add up to at most 2 sum d_i |c_i|; times |c_i|,
-as in a quadratic form, to at most 2 sum d_i c_i^2, because (|a| + |b|)^2 <= 2 a^2 + 2 b^2.  On a grid,
-and with weights that are whole numbers, all these sums are exact.
+weight of all pairs of item i, the terms of all items add up to at most 2 sum d_i |c_i|; times
+|c_i|, as in a quadratic form, to at most 2 sum d_i c_i^2, as (|a| + |b|)^2 <= 2 a^2 + 2 b^2.  On a
+grid, and with weights that are whole numbers, all these sums are exact.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class PairListBackend:
         if not moved:
             adding = 2 * DEPTH
         return PairErrors(
-            count=roundings(counting) * self.weight,
+            total=roundings(counting) * self.weight,
             imbalance=roundings(2 * counting) * self.weight,
             tilt=roundings(counting + 8) * linear,
             product=roundings(adding) * linear,

@@ -113,7 +113,7 @@ class ReferenceSnapshot:
         linear, square = float(degree @ scores), float(degree @ scores**2)
         many = 2 * len(scores) + 16
         return PairErrors(
-            count=roundings(many * many) * float(degree.sum()),
+            total=roundings(many * many) * float(degree.sum()),
             imbalance=roundings(2 * many) * float(degree.sum()),
             tilt=roundings(many) * linear,
             product=roundings(2 * many) * linear,

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from ranksvm._threads import one_blas_thread
 from ranksvm._rounding import SLACK, roundings
+from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array, dot, dot_depth
 from ranksvm.maps.cholesky import pivoted_cholesky
 from ranksvm.maps.gram import Gram

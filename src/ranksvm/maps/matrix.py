@@ -191,7 +191,10 @@ class MatrixMap:
             squares = _core.dense_squares(self._parts[0], scale, transposed, self._threads)
         else:
             cols = self._shape[1] if self._by_rows else self._shape[0]
-            squares = _core.sparse_squares(*self._parts, cols, scale, transposed, self._threads)
+            data, indices, indptr = self._parts
+            squares = _core.sparse_squares(
+                data, indices, indptr, cols, scale, transposed, self._threads
+            )
         return float(np.sqrt(np.max(squares, initial=0.0)))
 
     def _depth(self, *, transposed: bool) -> int:

@@ -36,8 +36,8 @@ so do gradients and Hessians, and with them the multipliers; one theta then serv
 Rounding.  Multipliers are feasible whatever scores they are taken at, and whichever pairs are held
 to be violated, as long as these are: s_b - s_w, rounded, is below M only if it is below M.  So what
 a certificate has to know is how far value, A1, A2 and gradient are from the exact ones of these
-scores and pairs (:class:`LossErrors`).  How far the scores are from X w matters for the value alone:
-no score being off by more than e, no slack xi is by more than 2e, and the value is at most
+scores and pairs (:class:`LossErrors`).  How far the scores are from X w matters for the value
+alone: no score being off by more than e, no slack xi is by more than 2e, and the value is at most
 
     hinge           value + 2e * weight of all pairs
     squared hinge   value + 2e * A1 + 4e^2 * weight of all pairs
@@ -155,7 +155,7 @@ class Hinge:
         net = plan.imbalance
         value = max(0.0, plan.total + dot(net, snapshot.centred))
         off = snapshot.errors
-        errors = LossErrors(_linear_error(off, value, net.size), off.count, 0.0, off.imbalance)
+        errors = LossErrors(_linear_error(off, value, net.size), off.total, 0.0, off.imbalance)
         return LossEval(value, net, value, plan.total, 0.0, 1.0, errors, self._backend.weight)
 
     def smoothed(self, mu: float) -> SmoothedHinge:
@@ -252,12 +252,12 @@ class SmoothedHinge:
         adding = roundings(dot_depth(grad.size) + 8) * _moment(difference, snapshot.centred)
         errors = LossErrors(
             stated=_linear_error(off, hinge, grad.size),
-            linear=(4.0 * off.count + 2.0 * off.tilt + adding) / mu + roundings(8) * multipliers,
+            linear=(4.0 * off.total + 2.0 * off.tilt + adding) / mu + roundings(8) * multipliers,
             quadratic=0.0,
             # Twice: once more for what `_balance` does.
             grad=0.0 if exact else 2.0 * _gradient_error(off, 2.0 * hinge) / mu,
         )
-        # Scores whose difference is rounded let a multiplier pass the weight of its pair by so much.
+        # A rounded difference of scores lets a multiplier pass the weight of its pair by so much.
         scale = 1.0 if exact else 1.0 - 8.0 * UNIT / mu
         return LossEval(
             value, grad, hinge, multipliers, 0.0, scale, errors,
@@ -297,7 +297,9 @@ class SumLoss:
             dual_linear=sum(part.dual_linear for part in parts),
             dual_quadratic=sum(part.dual_quadratic for part in parts),
             dual_scale=min(part.dual_scale for part in parts),
-            errors=LossErrors(*(sum(kind) for kind in zip(*(p.errors for p in parts), strict=True))),
+            errors=LossErrors(
+                *(sum(kind) for kind in zip(*(p.errors for p in parts), strict=True))
+            ),
             steepness=sum(part.steepness for part in parts),
             bend=sum(part.bend for part in parts),
             moved=max(part.moved for part in parts),
@@ -333,13 +335,13 @@ def _power_sums(plan: PairPlan, scores: Array, margin: float) -> tuple[float, fl
 def _linear_error(off: PairErrors, value: float, n_items: int) -> float:
     """Of a sum of slacks, total + net.c, that came out as ``value``."""
     adding = roundings(dot_depth(n_items)) * off.linear
-    return off.count + off.tilt + adding + roundings(2) * value
+    return off.total + off.tilt + adding + roundings(2) * value
 
 
 def _square_error(off: PairErrors, value: float, n_items: int) -> float:
     """Of a sum of squared slacks, total + 2 net.c + c.Lc, that came out as ``value``."""
     adding = roundings(dot_depth(n_items)) * (2.0 * off.linear + off.quadratic)
-    return off.count + 2.0 * off.tilt + off.square + adding + roundings(4) * value
+    return off.total + 2.0 * off.tilt + off.square + adding + roundings(4) * value
 
 
 def _gradient_error(off: PairErrors, size: float) -> float:

@@ -70,11 +70,11 @@ class PairPlan(Protocol):
 class PairErrors(NamedTuple):
     """How far the statistics of a plan may be off, at scores s with centred scores c.
 
-    What is exact here are sums over the pairs that the plan holds to be violated, with the scores s.
+    Measured by sums over the pairs that the plan holds to be violated, with exactly the scores s.
 
     Attributes
     ----------
-    count : float
+    total : float
         Of the total weight.
     imbalance : float
         Sum over items of the errors of the imbalances.
@@ -85,12 +85,13 @@ class PairErrors(NamedTuple):
     square : float
         Of c . (Laplacian times c), before the products are added up.
     linear, quadratic : float
-        Bounds of the absolute values that are added up for imbalance . c and c . (Laplacian times c).
+        Bounds of the absolute values that are added up for imbalance . c, and for the quadratic
+        form.
     moved : float
         How far a grid has moved the scores.
     """
 
-    count: float
+    total: float
     imbalance: float
     tilt: float
     product: float

@@ -37,8 +37,8 @@ from ranksvm.training.weights import no_pairs, reduce_weights
 __all__ = ["Fit", "LinearProblem", "RankProblem", "fit_facts"]
 
 BYTES_PER_FEATURE = 56  # seven vectors: coefficients, gradients, directions
-# Scores that came along are computed anew when their errors matter: when they blur F by this part of
-# the tolerance before a fit, or when it has stalled and this part of the errors would be left.
+# Scores that came along are computed anew when their errors matter: when they blur F by this part
+# of the tolerance before a fit, or when it has stalled and this part of the errors would be left.
 STALE = 0.1
 # So often at most after a stall.
 REFRESHED = 3
