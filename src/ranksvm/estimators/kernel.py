@@ -114,7 +114,8 @@ default="rbf"
     objective_ : float
         Value of the stated objective (that of the approximation, if there is one).
     gap_ : float
-        Certified: ``objective_`` minus the optimum is at most this.
+        Certified: the value at the coefficients and the optimum both lie between
+        ``objective_ - gap_`` and ``objective_``.
     n_iter_, n_products_, n_pairs_ : int
         Iterations; products with the kernel matrix, or with the features and their transpose;
         comparable pairs of positive weight.

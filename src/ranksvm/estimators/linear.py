@@ -62,9 +62,10 @@ class LinearRankSVM(FeatureWeightRanker, PreferenceRanker):
     ----------
     coef_ : ndarray of shape (n_features,)
     objective_ : float
-        Value of the stated objective at ``coef_``.
+        Value of the stated objective at ``coef_``, with what rounding may have hidden of it.
     gap_ : float
-        Certified: ``objective_`` minus the optimum is at most this.
+        Certified: that value and the optimum both lie between ``objective_ - gap_`` and
+        ``objective_``.
     n_iter_ : int
     n_products_ : int
         Products with X or its transpose that the fit made.
