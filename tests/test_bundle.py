@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from solver_problems import KINKED, SMOOTH, Problem, hinge, hinge_pairs, ridge, squared_hinge
 
-from ranksvm.solvers import bundle
+from ranksvm.solvers import planes
 from ranksvm.solvers.base import Array, SolverResult, Status, TraceRow, missing_capabilities
 from ranksvm.solvers.bundle import Bundle
 from ranksvm.solvers.simplex_qp import SimplexSolution, solve_simplex_qp
@@ -153,7 +153,7 @@ def test_inactive_planes_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
         sizes.append(linear.size)
         return solve_simplex_qp(gram, linear, start, tol=tol)
 
-    monkeypatch.setattr(bundle, "solve_simplex_qp", recording)
+    monkeypatch.setattr(planes, "solve_simplex_qp", recording)
     problem = squared_hinge()
     patient = solve(problem, Bundle(1e-6, line_search=False, patience=10**6))
     assert sizes[-1] == patient.n_iter + 1  # all planes and the zero plane

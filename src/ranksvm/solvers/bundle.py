@@ -40,14 +40,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ranksvm._rounding import roundings
 from ranksvm.solvers.base import (
-    Array,
     Callback,
     Eval,
     Monitor,
@@ -57,13 +54,10 @@ from ranksvm.solvers.base import (
     Status,
     Trial,
 )
-from ranksvm.solvers.simplex_qp import solve_simplex_qp
+from ranksvm.solvers.planes import Plane, Planes, plane_at
 
 __all__ = ["Bundle"]
 
-_Scalar = TypeVar("_Scalar", bound=np.generic)
-
-_FIRST_CAPACITY = 16
 # The model is minimised up to this part of the optimality gap.
 _MODEL_TOL = 1e-3
 _MAX_TRIALS = 10
@@ -149,9 +143,9 @@ class Bundle:
 
     def _solve(self, objective: Objective, center: Eval, monitor: Monitor) -> SolverResult:
         origin = np.zeros_like(center.point.w)
-        model = _Model(origin.size, self.patience, euclidean=objective.euclidean)
+        model = Planes(origin.size, self.patience, euclidean=objective.euclidean)
         if self.risk_lower is not None:
-            model.add(_Plane(Point(origin, origin), self.risk_lower))
+            model.add(Plane(Point(origin, origin), self.risk_lower))
         stall = _Stall()
         new = [center]
         step, trials = 1.0, 0
@@ -159,7 +153,7 @@ class Bundle:
         while True:
             iteration += 1
             for at in new:
-                model.add(_plane(at), center=at is center)
+                model.add(plane_at(at), center=at is center)
                 monitor.offer(at.point, at.primal, at.dual)
             minimiser = model.minimise(_MODEL_TOL * min(monitor.gap, abs(monitor.upper)))
             lower = minimiser.lower(objective)
@@ -182,138 +176,6 @@ class Bundle:
             else:
                 center = objective.at(target)
                 new = [center]
-
-
-class _Plane(NamedTuple):
-    """R(v) >= offset + <slope, v> - error * |v|; see ``Eval`` for the size."""
-
-    slope: Point
-    offset: float
-    error: float = 0.0
-    size: float = 0.0
-
-
-def _plane(at: Eval) -> _Plane:
-    slope = Point(at.risk_grad, at.risk_grad) if at.risk_point is None else at.risk_point
-    return _Plane(slope, at.offset, at.slope_error, at.slope_size)
-
-
-class _Minimiser(NamedTuple):
-    """Of the model: the point, with scores where these are known, and what its value comes from."""
-
-    point: Point
-    offset: float
-    slope_error: float
-
-    def lower(self, objective: Objective) -> float:
-        """Bound the minimum of F from below.
-
-        From the point and not from the Gram matrix, whose rounding errors would enter the bound.
-        """
-        norm = objective.norm_bound(self.point) + self.slope_error
-        return self.offset - 0.5 * (1.0 + roundings(4)) * norm * norm
-
-
-class _Model:
-    """The cutting planes, stacked, with their Gram matrix and the last weights.
-
-    Beside every slope stands its ``dual``, what an inner product with it is taken against: the
-    slope itself, kept once, or with the inner product of a kernel its scores.
-    """
-
-    def __init__(self, n_features: int, patience: int, *, euclidean: bool) -> None:
-        self._patience = patience
-        self._euclidean = euclidean
-        self._n_planes = 0
-        self._slopes = np.empty((_FIRST_CAPACITY, n_features))
-        self._duals = self._slopes if euclidean else np.empty_like(self._slopes)
-        self._gram = np.empty((_FIRST_CAPACITY, _FIRST_CAPACITY))
-        self._offsets = np.empty(_FIRST_CAPACITY)
-        # By plane: error and size of the slope; error and reach of its scores.
-        self._errors = np.empty((_FIRST_CAPACITY, 4))
-        self._weights = np.zeros(_FIRST_CAPACITY)
-        self._idle = np.zeros(_FIRST_CAPACITY, dtype=np.intp)  # iterations since last active
-        self._center: int | None = None
-
-    def add(self, plane: _Plane, *, center: bool = False) -> None:
-        """Take in a plane.
-
-        The plane at the ``center`` stays until the center moves: it is what makes F fall from
-        the center towards the minimiser of the model.
-        """
-        place = self._free_place()
-        kept = slice(0, self._n_planes)
-        slope = plane.slope
-        self._slopes[place] = slope.w
-        self._duals[place] = slope.scores
-        self._offsets[place] = plane.offset
-        self._errors[place] = plane.error, plane.size, slope.error, slope.reach
-        self._gram[place, kept] = self._gram[kept, place] = _inner(self._slopes[kept], slope.scores)
-        self._weights[place] = 0.0
-        self._idle[place] = 0
-        if center:
-            self._center = place
-
-    def minimise(self, tol: float) -> _Minimiser:
-        """Return the minimiser of the model up to ``tol``."""
-        kept = slice(0, self._n_planes)
-        solution = solve_simplex_qp(
-            self._gram[kept, kept], self._offsets[kept], self._weights[kept], tol=tol
-        )
-        weights = solution.weights
-        active = np.flatnonzero(weights)
-        self._weights[kept] = weights
-        self._idle[kept] += 1
-        self._idle[active] = 0
-        if self._center is not None:
-            self._idle[self._center] = 0
-        w = dual = self._combined(self._slopes, weights, active)
-        if not self._euclidean:
-            dual = self._combined(self._duals, weights, active)
-        # The weights add up to 1 but for rounding, and so do sums with them.
-        off = roundings(2 * active.size + 8) + abs(float(weights.sum()) - 1.0)
-        offsets = self._offsets[kept]
-        slope_error, size, error, reach = _inner(self._errors[kept].T, weights).tolist()
-        return _Minimiser(
-            Point(w, dual, error + 2.0 * off * reach, (1.0 + off) * reach),
-            float(weights @ offsets) - off * float(weights @ np.abs(offsets)),
-            (1.0 + off) * slope_error + off * size,
-        )
-
-    @staticmethod
-    def _combined(vectors: Array, weights: Array, active: NDArray[np.intp]) -> Array:
-        combined: Array = -np.einsum("k,kj->j", weights[active], vectors[active])
-        return combined
-
-    def _free_place(self) -> int:
-        """Return the place of the plane longest inactive, or a new one at the end."""
-        if self._n_planes:
-            oldest = int(self._idle[: self._n_planes].argmax())
-            if self._idle[oldest] >= self._patience:
-                return oldest
-        capacity = self._offsets.size
-        if self._n_planes == capacity:
-            shape = 2 * capacity, self._slopes.shape[1]
-            self._slopes = _enlarged(self._slopes, shape)
-            self._duals = self._slopes if self._euclidean else _enlarged(self._duals, shape)
-            self._gram = _enlarged(self._gram, (2 * capacity, 2 * capacity))
-            self._offsets = _enlarged(self._offsets, (2 * capacity,))
-            self._errors = _enlarged(self._errors, (2 * capacity, 4))
-            self._weights = _enlarged(self._weights, (2 * capacity,))
-            self._idle = _enlarged(self._idle, (2 * capacity,))
-        self._n_planes += 1
-        return self._n_planes - 1
-
-
-def _inner(u: Array, v: Array) -> Any:
-    """Inner products of one vector or of stacked ones with ``v``, whose dual is given."""
-    return np.einsum("...j,j->...", u, v)  # no BLAS: see ranksvm._vectors
-
-
-def _enlarged(array: NDArray[_Scalar], shape: tuple[int, ...]) -> NDArray[_Scalar]:
-    larger = np.zeros(shape, dtype=array.dtype)
-    larger[tuple(slice(0, size) for size in array.shape)] = array
-    return larger
 
 
 class _Stall:
