@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import random
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from fuzz import certificates
 from fuzz.exact import ExactProblem, rational
 from numpy.testing import assert_array_equal
@@ -16,8 +18,10 @@ from sklearn.exceptions import ConvergenceWarning
 from ranksvm import LinearRankSVM
 from ranksvm.backends.native import COUNTINGS, NativeBackend
 from ranksvm.data.queries import QueryGroups
+from ranksvm.maps.matrix import MatrixMap
 from ranksvm.pairs.oracle import LOSSES, Hinge
 from ranksvm.pairs.order import PairOrder
+from ranksvm.solvers.base import Point
 
 
 def exact_problem(X, y, C, *, loss="squared_hinge") -> ExactProblem:
@@ -133,6 +137,68 @@ def test_sums_on_a_grid_are_exact(n: int, weighted: bool) -> None:
         found.append(at.grad)
     for other in found[1:]:
         assert_array_equal(found[0], other)
+
+
+LAYOUTS = {
+    "rows": np.ascontiguousarray,
+    "columns": np.asfortranarray,
+    "CSR": sp.csr_array,
+    "CSC": sp.csc_array,
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(40, 7), (5, 60), (9, 1)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 1e30])
+def test_products_are_off_by_what_the_map_says(layout, shape, dtype, scale) -> None:
+    rng = np.random.default_rng(shape[0])
+    X = (rng.normal(size=shape) * 10.0 ** rng.uniform(-6.0, 6.0, shape) * scale).astype(dtype)
+    score_map = MatrixMap(LAYOUTS[layout](X))
+    rows = [rational(row) for row in X]
+    w, g = rng.normal(size=shape[1]), rng.normal(size=shape[0])
+    limit = Fraction(score_map.score_rounding * score_map.reach(w))
+    for row, score in zip(rows, score_map.scores(w), strict=True):
+        exact = sum(a * b for a, b in zip(row, rational(w), strict=True))
+        assert abs(Fraction(float(score)) - exact) <= limit
+    off = Fraction(score_map.pullback_error(float(np.abs(g).sum()), 0.0))
+    square = Fraction(0)
+    for j, found in enumerate(score_map.pullback(g)):
+        exact = sum(row[j] * b for row, b in zip(rows, rational(g), strict=True))
+        square += (Fraction(float(found)) - exact) ** 2
+    assert square <= off**2
+    assert off <= 1e-12 * Fraction(score_map.reach(np.ones(shape[1]))) * shape[0]
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e-5, 1e170])
+def test_the_longest_row_whatever_its_scale(scale: float) -> None:
+    """Its square may over- or underflow."""
+    X = np.array([[3.0, 4.0], [1.0, 0.0]]) * scale
+    for layout in LAYOUTS.values():
+        reach = MatrixMap(layout(X)).reach(np.array([1.0, 0.0]))
+        assert reach == pytest.approx(5.0 * scale, rel=0.01)
+        assert reach >= 5.0 * scale
+
+
+def test_points_know_what_updates_lose() -> None:
+    """Far away and back again: the scores of w keep the errors of the way."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(20, 3))
+    score_map = MatrixMap(X)
+    rows = [rational(row) for row in X]
+
+    def point(w) -> Point:
+        reach = score_map.reach(w)
+        return Point(w, score_map.scores(w), score_map.score_rounding * reach, reach)
+
+    here = point(rng.normal(size=3))
+    for size in (1e8, 1.0, 1e12):
+        there = point(rng.normal(size=3) * size)
+        here = here.plus(0.3, there).plus(-0.3, there).times(1.1)
+        for row, score in zip(rows, here.scores, strict=True):
+            exact = sum(a * b for a, b in zip(row, rational(here.w), strict=True))
+            assert abs(Fraction(float(score)) - exact) <= Fraction(here.error)
+    assert here.error < 1.0
 
 
 def test_random_problems() -> None:

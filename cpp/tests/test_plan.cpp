@@ -357,6 +357,39 @@ TEST(centring_takes_a_constant_off_each_query) {
   }
 }
 
+TEST(sums_on_a_grid_are_exact_in_any_order) {
+  for (const bool weighted : {false, true}) {
+    Instance in = make({700, 90, 3}, 0, Spread::normal, false, 501);
+    Vector weight(in.score.size());
+    for (std::size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<double>(i % 4);
+    const Order order(in.utility.data(), in.rows.data(), in.offsets.data(),
+                      static_cast<int64_t>(in.queries()), weighted ? weight.data() : nullptr,
+                      nullptr, Context(1));
+    CHECK(order.has_grid());
+    Vector x(in.score.size());
+    const auto sizes = order.centred(in.score.data(), true, x.data(), Context(2));
+    CHECK(sizes.moved > 0.0);
+    CHECK(sizes.moved < 1e-9);
+    for (std::size_t q = 0; q < in.queries(); ++q) {
+      double forward = 0.0, backward = 0.0;
+      long double truth = 0.0L;
+      for (int64_t i = in.offsets[q], j = in.offsets[q + 1] - 1; i < in.offsets[q + 1]; ++i, --j) {
+        const int64_t a = in.rows[i], b = in.rows[j];
+        forward += order.item_weight(static_cast<uint32_t>(a)) * x[a];
+        backward += order.item_weight(static_cast<uint32_t>(b)) * x[b];
+        truth += static_cast<long double>(order.item_weight(static_cast<uint32_t>(a))) * x[a];
+      }
+      CHECK_EQ(forward, backward);
+      CHECK_EQ(static_cast<long double>(forward), truth);
+    }
+  }
+  Instance in = make({5}, 0, Spread::normal, false, 502);
+  const Vector odd{1.0, 0.3, 2.0, 1.0, 1.0};
+  const Order order(in.utility.data(), in.rows.data(), in.offsets.data(), 1, odd.data(), nullptr,
+                    Context(1));
+  CHECK(!order.has_grid());
+}
+
 TEST(query_weights_can_be_replaced) {
   Instance in = make({40, 100}, 4, Spread::normal, true, 600);
   const auto order = in.order(Context(1));

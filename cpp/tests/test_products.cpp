@@ -24,9 +24,17 @@ Vector random_vector(std::size_t n, std::mt19937_64& random) {
 
 // A x and A' g by definition, with the sizes of the terms that rounding errors go with.
 struct Truth {
-  std::vector<long double> dot, dot_size, sum, sum_size;
-  Truth(int64_t rows, int64_t cols) : dot(rows), dot_size(rows), sum(cols), sum_size(cols) {}
+  std::vector<long double> dot, dot_size, sum, sum_size, row_square, column_square;
+  Truth(int64_t rows, int64_t cols)
+      : dot(rows),
+        dot_size(rows),
+        sum(cols),
+        sum_size(cols),
+        row_square(rows),
+        column_square(cols) {}
   void add(int64_t r, int64_t c, double value, const Vector& x, const Vector& g) {
+    row_square[r] += static_cast<long double>(value) * value;
+    column_square[c] += static_cast<long double>(value) * value;
     dot[r] += static_cast<long double>(value) * x[c];
     dot_size[r] += std::abs(static_cast<long double>(value) * x[c]);
     sum[c] += static_cast<long double>(value) * g[r];
@@ -35,10 +43,10 @@ struct Truth {
 };
 
 bool near(const Vector& got, const std::vector<long double>& expected,
-          const std::vector<long double>& size) {
+          const std::vector<long double>& size, long double off = 1e-14L) {
   bool ok = true;
   for (std::size_t i = 0; i < got.size(); ++i) {
-    ok &= std::abs(got[i] - expected[i]) <= 1e-14L * size[i] + 1e-300L;
+    ok &= std::abs(got[i] - expected[i]) <= off * size[i] + 1e-300L;
   }
   return ok;
 }
@@ -51,6 +59,13 @@ void check_products(const Matrix& a, const Vector& x, const Vector& g, const Tru
   rows_sum(a, g.data(), sum.data(), Context(1));
   CHECK(near(dot, truth.dot, truth.dot_size));
   CHECK(near(sum, truth.sum, truth.sum_size));
+  Vector row(a.rows, std::nan("")), column(a.cols, std::nan(""));
+  squares_of_rows(a, 4.0, row.data(), Context(2));
+  squares_of_columns(a, 4.0, column.data(), Context(2));
+  for (double& v : row) v /= 16.0;
+  for (double& v : column) v /= 16.0;
+  CHECK(near(row, truth.row_square, truth.row_square, 1e-11L));
+  CHECK(near(column, truth.column_square, truth.column_square, 1e-11L));
   for (const int threads : {2, 3, 5}) {
     Vector dot_again(a.rows, std::nan("")), sum_again(a.cols, std::nan(""));
     rows_dot(a, x.data(), dot_again.data(), Context(threads));
