@@ -150,7 +150,8 @@ class RankObjective:
             + (self.weight_rounding + roundings(4)) * slope_size
         )
         slope = Point(risk_grad, point.scores) if risk_point is None else risk_point
-        bend = 2.0 * cost + (self.norm_bound(slope) + slope_error) ** 2
+        norm = self.norm_bound(slope) + slope_error
+        bend = 2.0 * cost + norm * norm
         theta = loss.dual_scale if bend <= 0.0 else min(loss.dual_scale, reward / bend)
         dual = theta * (reward - 0.5 * theta * bend) if 0.0 < theta < np.inf else 0.0
         return RankEval(

@@ -169,7 +169,8 @@ class MatrixMap:
 
     def norm2_error(self, v: Array, v_reach: float, v_error: float) -> float:
         del v_reach, v_error
-        return roundings(dot_depth(v.size)) * length(v) ** 2
+        norm = length(v)
+        return roundings(dot_depth(v.size)) * norm * norm
 
     def pullback_error(self, size: float, error: float) -> float:
         rounding = roundings(self._depth(transposed=self._by_rows))
