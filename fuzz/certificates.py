@@ -82,11 +82,12 @@ class Case:
 
     @property
     def is_easy(self) -> bool:
-        """Whether a fit has to converge.  Weights limit how far smoothing goes."""
+        """Whether a fit has to converge.  Weights and a large C limit how far smoothing goes."""
         given = None if self.preferences is None else self.preferences.weight
         weights = (self.item_weight, self.query_weight, given)
         weighted = self.settings.reduction == "query_mean" or any(w is not None for w in weights)
-        return self.moderate and not (weighted and self.settings.solver == "smoothed_newton")
+        hard = weighted or self.settings.C > 10.0
+        return self.moderate and not (hard and self.settings.solver == "smoothed_newton")
 
     @property
     def has_pairs(self) -> bool:
@@ -439,15 +440,11 @@ def one(draw: random.Random) -> str:
         warnings.simplefilter("ignore")  # fits that end early say so in their status, too
         try:
             kind(rng)
-        except (OverflowError, ValueError) as error:
-            # Numbers beyond float64, weights that vanish: refused, with a reason.
-            if not any(word in str(error) for word in REFUSED):
+        except OverflowError as error:
+            if "too large for float64" not in str(error):
                 raise
             return "refused"
     return kind.__name__
-
-
-REFUSED = ("too large for float64", "overflow", "float64", "weight")
 
 
 def run(seconds: float, seed: int) -> int:
@@ -458,7 +455,7 @@ def run(seconds: float, seed: int) -> int:
 def _told(seed: int) -> tuple[int, str, str]:
     try:
         return seed, one(random.Random(seed)), ""
-    except Exception as error:  # noqa: BLE001: everything that goes wrong is a finding
+    except Exception as error:  # everything that goes wrong is a finding
         return seed, "broken", f"{type(error).__name__}: {error}"
 
 

@@ -12,7 +12,7 @@ every v, C loss(scores(v)) >= C A1 - C A2 + <u, v>: the cutting plane of the bun
 Rounding.  Everything that enters D, F or the plane is off by a known amount at most: A1, A2 and g
 (the loss says so), u (the map says so), the scores (the point says so).  A1 is taken as small, and
 A2, |u| and the slacks as large, as they may be.  theta is then the best for these numbers, so that
-the bound holds whatever theta is.  ``docs/certificates.md`` has the whole argument.
+the bound holds whatever theta is.  ``docs/certificates_proof.md`` has the whole argument.
 
 Preconditioner.  The Hessian in scores is the Laplacian D - A of the violated pairs (times a
 factor).  In the random graph with the same degrees d, A would be d d' / sum(d) in every query; with

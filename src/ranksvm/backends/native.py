@@ -113,7 +113,7 @@ class NativeBackend:
         return NativeSnapshot(self, scores, on_grid=on_grid and self._order.has_grid)
 
     def _errors(self, sizes: Sizes, *, on_grid: bool) -> PairErrors:
-        """See ``docs/certificates.md``, "Sums over violated pairs"."""
+        """See ``docs/certificates_proof.md``, "Sums over violated pairs"."""
         linear, square, linear_additions, square_additions, moved = sizes
         if on_grid:  # and weights of queries come after the sums
             own = 0.0 if self._query_weight is None else roundings(4)
