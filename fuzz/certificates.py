@@ -222,9 +222,17 @@ def _laid_out(rng: np.random.Generator, X: Array) -> tuple[Any, Array]:
         X = X.astype(np.float32)
     values = np.asarray(X, dtype=np.float64)
     layouts: list[Callable[[Array], Any]] = [
-        np.ascontiguousarray, np.asfortranarray, sp.csr_array, sp.csc_array,
+        np.ascontiguousarray, np.asfortranarray, sp.csr_array, sp.csc_array, _repeated,
     ]  # fmt: skip
     return layouts[int(rng.integers(len(layouts)))](X), values
+
+
+def _repeated(X: Array) -> Any:
+    """Every entry stands for two halves: these are exact."""
+    features = np.tile(np.arange(X.shape[1]), X.shape[0])
+    halves = np.repeat(X.ravel() / 2, 2)
+    start = np.arange(0, 2 * X.size + 1, 2 * X.shape[1])
+    return sp.csr_array((halves, np.repeat(features, 2), start), shape=X.shape)
 
 
 # --- Checking ------------------------------------------------------------------------------------

@@ -182,8 +182,8 @@ class PlainObjective:
     def inner(self, u: Array, v: Point) -> float:
         return float(u @ v.w)
 
-    def norm_bound(self, v: Point) -> float:
-        return float(np.linalg.norm(v.w))
+    def norm_bound(self, v: Point, slope_error: float = 0.0) -> float:
+        return float(np.linalg.norm(v.w)) + slope_error
 
     def smoothed(self, mu: float) -> PlainObjective:
         """Return the smooth stand-in.  It counts its products together with this objective."""
@@ -227,7 +227,11 @@ class PlainEval:
         return -self.objective.stated.conjugate(self.slopes) - 0.5 * square
 
     # These problems are small and well scaled: rounding is left out.
-    slope_error = 0.0
+    slope_error = slope_loss = 0.0
+
+    @property
+    def estimate(self) -> float:
+        return self.primal
 
     @property
     def offset(self) -> float:

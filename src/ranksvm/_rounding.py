@@ -5,7 +5,7 @@ products a_k b_k, added up in any order, is off by at most
 
     roundings(n + 1) * sum |a_k b_k|
 
-(Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).  What is made of it is told in
+(Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).  What is made of it stands in
 ``docs/certificates_proof.md``.  Bounds are themselves computed in float64; ``SLACK`` covers that.
 ``TINY`` covers what underflows.
 """

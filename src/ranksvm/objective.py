@@ -31,7 +31,7 @@ space, with the identity on the rest.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ from ranksvm.maps.matrix import ScoreMap
 from ranksvm.pairs.oracle import LossEval, PairLoss
 from ranksvm.solvers.base import Array, Point, Preconditioner, Trial, dot
 
-__all__ = ["RankEval", "RankObjective"]
+__all__ = ["RankEval", "RankObjective", "too_large"]
 
 # A smaller C, or one that many times larger, is a new problem: products with it lose their digits.
 _LEAST_C = 1e-250
@@ -100,9 +100,10 @@ class RankObjective:
     def inner(self, u: Array, v: Point) -> float:
         return self.score_map.inner(u, v.w, v.scores)
 
-    def norm_bound(self, v: Point) -> float:
+    def norm_bound(self, v: Point, slope_error: float = 0.0) -> float:
         norm2 = self.score_map.norm2(v.w, v.scores)
-        return float(np.sqrt(norm2 + self.score_map.norm2_error(v.w, v.reach, v.error))) * SLIGHTLY
+        norm2 += self.score_map.norm2_error(v.w, v.reach, v.error)
+        return SLIGHTLY * self.score_map.widened(float(np.sqrt(norm2)), v.w, slope_error)
 
     def at(self, point: Point) -> RankEval:
         return self._finish(point, self.loss.at(point.scores))
@@ -120,12 +121,7 @@ class RankObjective:
             risk_point = None if self.euclidean else self.point(risk_grad)
             u2 = self.score_map.norm2(risk_grad, None if risk_point is None else risk_point.scores)
         if not np.isfinite(u2 + norm2 + loss.value):
-            raise OverflowError(
-                "numbers too large for float64: the scores reach "
-                f"{np.abs(point.scores).max():.3g} and the gradient {np.abs(risk_grad).max():.3g}. "
-                "Scale the features down (for example with sklearn.preprocessing.StandardScaler), "
-                "choose a smaller C, smaller weights, or smaller parameters of a kernel."
-            )
+            raise too_large(point, risk_grad)
         return self._certified(point, norm2, loss, risk_grad, risk_point)
 
     def _certified(
@@ -145,15 +141,14 @@ class RankObjective:
         cost = more * (loss.dual_quadratic + off.quadratic)
         size = 2.0 * (loss.dual_linear + off.linear) + off.grad  # of the gradient, item by item
         slope_size = score_map.size(risk_grad)
-        slope_error = SLIGHTLY * (
-            C * score_map.pullback_error(size, off.grad)
-            + (self.weight_rounding + roundings(4)) * slope_size
-        )
+        slope_error = SLIGHTLY * C * score_map.pullback_error(size, off.grad)
+        slope_loss = SLIGHTLY * (self.weight_rounding + roundings(4)) * slope_size
         slope = Point(risk_grad, point.scores) if risk_point is None else risk_point
-        norm = self.norm_bound(slope) + slope_error
+        norm = self.norm_bound(slope, slope_error) + slope_loss
         bend = 2.0 * cost + norm * norm
         theta = loss.dual_scale if bend <= 0.0 else min(loss.dual_scale, reward / bend)
         dual = theta * (reward - 0.5 * theta * bend) if 0.0 < theta < np.inf else 0.0
+        primal = SLIGHTLY * (0.5 * norm2_most + more * stated + TINY)
         return RankEval(
             objective=self,
             point=point,
@@ -164,12 +159,30 @@ class RankObjective:
             risk=C * loss.value,
             risk_grad=risk_grad,
             risk_point=risk_point,
-            primal=SLIGHTLY * (0.5 * norm2_most + more * stated + TINY),
-            dual=dual / SLIGHTLY,
-            offset=reward - cost,
+            estimate=0.5 * norm2 + C * loss.stated,
+            primal=_or_else(primal, np.inf),
+            dual=_or_else(dual / SLIGHTLY, 0.0),
+            offset=_or_else(reward - cost, -np.inf),
             slope_error=slope_error,
+            slope_loss=slope_loss,
             slope_size=slope_size,
         )
+
+
+def too_large(point: Point, gradient: Array | None = None) -> OverflowError:
+    """Return the error for numbers beyond float64."""
+    scores = np.max(np.abs(point.scores), initial=0.0)
+    steep = "" if gradient is None else f" and the gradient {np.abs(gradient).max():.3g}"
+    return OverflowError(
+        f"numbers too large for float64: the scores reach {scores:.3g}{steep}. "
+        "Scale the features down (for example with sklearn.preprocessing.StandardScaler), "
+        "choose a smaller C, smaller weights, or smaller parameters of a kernel."
+    )
+
+
+def _or_else(bound: float, safe: float) -> float:
+    """Return a bound, or one that says nothing where it overflowed on the way."""
+    return safe if np.isnan(bound) else float(bound)
 
 
 @dataclass(frozen=True)
@@ -185,11 +198,15 @@ class RankEval:
     risk: float
     risk_grad: Array
     risk_point: Point | None
+    estimate: float
     primal: float
     dual: float
     offset: float
     slope_error: float
+    slope_loss: float
     slope_size: float
+    # What it was rescaled from, if it was.
+    source: RankEval | None = None
 
     def hessp(self, direction: Point) -> Array:
         assert self.loss.hessp is not None
@@ -204,17 +221,20 @@ class RankEval:
 
     def can_rescale(self, C: float) -> bool:
         """Whether float64 can go from the C of this evaluation to another one."""
-        return min(C, self.objective.C) > _LEAST_C and C < _MOST_RESCALED * self.objective.C
+        source = self.objective if self.source is None else self.source.objective
+        return min(C, source.C) > _LEAST_C and C < _MOST_RESCALED * source.C
 
     def rescaled(self, objective: RankObjective) -> RankEval:
         """Return the evaluation of an objective that differs in C alone, at the same point.
 
         No product with X is made.
         """
-        factor = objective.C / self.objective.C
-        risk_point = None if self.risk_point is None else self.risk_point.times(factor)
-        risk_grad = factor * self.risk_grad if risk_point is None else risk_point.w
-        return objective._certified(self.point, self.norm2, self.loss, risk_grad, risk_point)
+        source = self if self.source is None else self.source  # roundings do not add up
+        factor = objective.C / source.objective.C
+        risk_point = None if source.risk_point is None else source.risk_point.times(factor)
+        risk_grad = factor * source.risk_grad if risk_point is None else risk_point.w
+        made = objective._certified(self.point, self.norm2, self.loss, risk_grad, risk_point)
+        return replace(made, source=source)
 
     def preconditioner(self, *, diagonal: bool = False) -> Preconditioner | None:
         """Return an approximate inverse of the Hessian; see the module's text."""

@@ -91,10 +91,18 @@ class FeatureMap(MatrixMap):
         return own if self._fold is None else own + self._fold.score_rounding
 
     def pullback_error(self, size: float, error: float) -> float:
-        if self._fold is None or self._fold_norms is None:
-            return super().pullback_error(size, error)
-        folding = roundings(self._fold._depth(transposed=True))
-        return length(self._fold_norms) * super().pullback_error(size, error + folding * size)
+        own = super().pullback_error(size, error)
+        if self._fold is None:
+            return own
+        return own + roundings(self._fold._depth(transposed=True)) * size
+
+    def widened(self, norm: float, v: Array, pullback_error: float) -> float:
+        if self._fold_norms is None:
+            return super().widened(norm, v, pullback_error)
+        return norm + self._longest_row * length(self._fold_norms) * pullback_error
+
+    def sharpen(self) -> bool:
+        return super().sharpen() if self._fold is None else False
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
         """Scatter of a sample of the items in the subspace."""

@@ -67,8 +67,17 @@ class Gram(Protocol):
         """K[rows][:, columns], in the precision of K."""
         ...
 
+    def columns(self, items: NDArray[np.int64]) -> NDArray[Any]:
+        """K[:, items], the very values that ``product`` takes, but for their last bits."""
+        ...
+
     def diagonal(self) -> Array:
         """k(x, x) of every item."""
+        ...
+
+    @property
+    def definite(self) -> bool:
+        """Whether it is known to be positive semi-definite: |K_ij|^2 <= K_ii K_jj."""
         ...
 
 
@@ -125,13 +134,14 @@ class TiledGram:
                 self._strips.append(self._called_strip(first, last))
             else:
                 self._strips.append(self._native_strip(first, last))
+        self.definite = is_definite(kernel)
         self.scale = self._largest()
         self.noise = self.precision * self.n_items * self.scale
 
     def _largest(self) -> float:
         """Largest value: on the diagonal, unless the kernel is not positive semi-definite."""
         largest = float(np.max(np.abs(self._diagonal), initial=0.0))
-        if is_definite(self._kernel):
+        if self.definite:
             return largest
         for first in range(0, self.n_items, STRIP_ROWS):
             some = np.arange(first, min(first + STRIP_ROWS, self.n_items))
@@ -157,6 +167,25 @@ class TiledGram:
             self._kernel, X, self._X[columns], dtype=self._dtype, n_threads=self._threads
         )
 
+    def columns(self, items: NDArray[np.int64]) -> NDArray[Any]:
+        values = np.empty((self.n_items, len(items)), dtype=self._dtype)
+        if self._native is not None:  # of the items as they are, not centred once more
+            columns = kernel_rows(self._X[items])
+            _core.kernel_block(
+                self._native, self._rows, 0, self.n_items, columns, 0, len(items), values,
+                self._threads,
+            )  # fmt: skip
+            return values
+        for first in range(0, self.n_items, STRIP_ROWS):  # as the strips ask for it
+            last = min(first + STRIP_ROWS, self.n_items)
+            strip = _called_values(self._kernel, self._X, first, last)
+            for place, item in enumerate(items.tolist()):
+                if item >= first:
+                    values[first:last, place] = strip[:, item - first]
+                if first <= item < last:
+                    values[last:, place] = strip[item - first, last - first :]
+        return values
+
     def diagonal(self) -> Array:
         return self._diagonal
 
@@ -166,7 +195,7 @@ class TiledGram:
     def _held_strip(self, first: int, last: int) -> Callable[[Array, Array], None]:
         values = np.empty((last - first, self.n_items - first), dtype=self._dtype)
         if self._native is None:
-            values[...] = called(self._kernel, self._X[first:last], self._X[first:])
+            values[...] = _called_values(self._kernel, self._X, first, last)
         else:
             _core.kernel_block(
                 self._native, self._rows, first, last, self._rows, first, self.n_items, values,
@@ -183,10 +212,19 @@ class TiledGram:
         kernel, X, dtype, threads = self._kernel, self._X, self._dtype, self._threads
 
         def add(x: Array, y: Array) -> None:
-            values = called(kernel, X[first:last], X[first:])
+            values = _called_values(kernel, X, first, last)
             _add_strip(np.ascontiguousarray(values, dtype=dtype), first, threads, x, y)
 
         return add
+
+
+def _called_values(kernel: Kernel, X: Any, first: int, last: int) -> NDArray[Any]:
+    """Values of a strip of somebody's function, symmetric where rounding may not have been."""
+    values = np.array(called(kernel, X[first:last], X[first:]))
+    square = values[:, : last - first]
+    below = np.tril_indices(last - first, -1)
+    square[below] = square.T[below]
+    return values
 
 
 def _add_strip(values: NDArray[Any], first: int, n_threads: int, x: Array, y: Array) -> None:
@@ -219,6 +257,7 @@ class GivenGram:
     def __init__(self, K: NDArray[Any], items: NDArray[np.int64], *, n_threads: int = 1) -> None:
         self._K = K
         self._items = items
+        self.definite = False  # only up to rounding
         self._map = MatrixMap(K, n_threads=n_threads)
         self.n_items = len(items)
         self.scale = max(0.0, float(K.max()), -float(K.min())) if K.size else 0.0
@@ -233,6 +272,9 @@ class GivenGram:
     def block(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[Any]:
         block: NDArray[Any] = self._K[np.ix_(self._items[rows], self._items[columns])]
         return block
+
+    def columns(self, items: NDArray[np.int64]) -> NDArray[Any]:
+        return self.block(np.arange(self.n_items), items)
 
     def diagonal(self) -> Array:
         return self._K.diagonal()[self._items].astype(np.float64)

@@ -19,6 +19,7 @@ worse where the eigenvalues of K fall slowly.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,24 +120,40 @@ class KernelMap:
         return 0.0
 
     def reach(self, w: Array) -> float:
-        return SLACK * self.gram.scale * float(np.abs(w).sum())
+        # |K_ij| is at most the product of the roots of the diagonal.
+        return float(np.sqrt(self.gram.scale)) * self.size(w)
 
     @property
     def score_rounding(self) -> float:
-        return roundings(self.gram.n_items + 16)
+        return roundings(self.gram.n_items + 64)  # some for values that differ in their last bits
 
     def size(self, v: Array) -> float:
-        return SLACK * float(np.sqrt(self.gram.scale)) * float(np.abs(v).sum())
+        return SLACK * float(np.einsum("i,i->", self._roots, np.abs(v)))
+
+    @cached_property
+    def _roots(self) -> Array:
+        """By item: root of the largest value that it has with itself or another one."""
+        if self.gram.definite:
+            return np.sqrt(np.abs(self.gram.diagonal()))
+        return np.full(self.gram.n_items, float(np.sqrt(self.gram.scale)))
 
     def norm2_error(self, v: Array, v_reach: float, v_error: float) -> float:
         """Bound what sums in float64, and values rounded to less, each on its own, may do."""
         kept = 2.0 * self.gram.precision * dot(v, v) if self.gram.precision > EPS else 0.0
-        arithmetic = float(np.abs(v).sum()) * (v_error + roundings(dot_depth(v.size)) * v_reach)
+        rounding = roundings(dot_depth(v.size))
+        arithmetic = float(np.abs(v).sum()) * v_error + rounding * self.size(v) * self.size(v)
         return SLACK * (self.gram.scale * kept + arithmetic)
 
     def pullback_error(self, size: float, error: float) -> float:
         del size
-        return SLACK * float(np.sqrt(self.gram.scale)) * error
+        return error
+
+    def widened(self, norm: float, v: Array, pullback_error: float) -> float:
+        del v
+        return norm + SLACK * float(np.sqrt(self.gram.scale)) * pullback_error
+
+    def sharpen(self) -> bool:
+        return False
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
         if self._subspace is None and self._rank and self._n_products >= self._price:
@@ -173,9 +190,9 @@ class _Subspace:
             )
         self._items = pool[places]
         self._root = features[places]
-        self._columns = gram.block(np.arange(n_items), self._items)
+        self._columns = gram.columns(self._items)
         self._map = MatrixMap(self._columns, n_threads=n_threads)
-        self._scale = SLACK * gram.scale
+        self._reach = SLACK * gram.scale
         self.scatter = SampledParts(self._features, ITEMS_PER_LANDMARK * len(self._items))
 
     def _features(self, rows: NDArray[np.int64]) -> Array:
@@ -190,8 +207,9 @@ class _Subspace:
             change = self._solve(inverse(inside) - inside, trans="T")
             w = np.zeros_like(point.w)
             w[self._items] = change
-            reach = self._scale * float(np.abs(change).sum())
-            moved = Point(w, self._map.scores(change), self._map.score_rounding * reach, reach)
+            reach = self._reach * float(np.abs(change).sum())
+            error = (self._map.score_rounding + roundings(64)) * reach  # see KernelMap
+            moved = Point(w, self._map.scores(change), error, reach)
             return point.plus(1.0, moved)
 
         return Preconditioner(on_point=on_point)

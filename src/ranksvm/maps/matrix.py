@@ -72,11 +72,19 @@ class ScoreMap(Protocol):
         ...
 
     def pullback_error(self, size: float, error: float) -> float:
-        """How far ``pullback(g)`` may be off, in the norm of the space.
+        """How far ``pullback(g)`` may be off, in a unit that ``widened`` understands.
 
         For a g whose absolute values add up to ``size`` at most, and those of its errors to
         ``error``.
         """
+        ...
+
+    def widened(self, norm: float, v: Array, pullback_error: float) -> float:
+        """Bound the norm of every vector that is v but for an error of a pullback."""
+        ...
+
+    def sharpen(self) -> bool:
+        """Take a second look at the items for sharper bounds; False if there are none."""
         ...
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
@@ -109,12 +117,14 @@ class MatrixMap:
         self._threads = n_threads
         self._n_products = 0
         self._diagonals: dict[int, Array] = {}  # by part
+        self._tallest: Array | None = None  # by feature: its largest absolute value
         if sp.issparse(X):
             X = check_structure(X)  # the native code trusts the indices
             by_rows = X.format == "csr"
             if not by_rows and X.format != "csc":
                 X = X.tocsr()
                 by_rows = True
+            X = _without_repetitions(X)
             wide = max(X.indices.dtype.itemsize, X.indptr.dtype.itemsize) > 4
             index = np.int64 if wide else np.int32
             self._parts: tuple[Any, ...] = (
@@ -158,7 +168,10 @@ class MatrixMap:
         return dot(v, v)
 
     def reach(self, w: Array) -> float:
-        return self._longest_row * length(w)
+        reach = self._longest_row * length(w)
+        if self._tallest is None:
+            return reach
+        return min(reach, SLACK * float(np.einsum("j,j->", self._tallest, np.abs(w))))
 
     @property
     def score_rounding(self) -> float:
@@ -173,16 +186,42 @@ class MatrixMap:
         return roundings(dot_depth(v.size)) * norm * norm
 
     def pullback_error(self, size: float, error: float) -> float:
-        rounding = roundings(self._depth(transposed=self._by_rows))
-        return self._longest_row * (error + rounding * size)
+        return error + roundings(self._depth(transposed=self._by_rows)) * size
+
+    def widened(self, norm: float, v: Array, pullback_error: float) -> float:
+        wide = norm + self._longest_row * pullback_error
+        if self._tallest is None or not np.isfinite(pullback_error):
+            return wide
+        return min(wide, length(np.abs(v) + SLACK * pullback_error * self._tallest))
+
+    def sharpen(self) -> bool:
+        """Look at every feature by itself: a few may be far larger than the others."""
+        if self._tallest is not None:
+            return False
+        if len(self._parts) == 1:
+            stored, items = self._parts[0], 0 if self._by_rows else 1
+            highest, lowest = (
+                stored.max(axis=items, initial=0.0),
+                stored.min(axis=items, initial=0.0),
+            )
+            self._tallest = np.maximum(highest, -lowest).astype(np.float64)
+            return True
+        data, indices, indptr = self._parts
+        if not self._by_rows:
+            indices = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+        tallest = np.zeros(self._shape[1])
+        end = int(indptr[-1])
+        np.maximum.at(tallest, indices[:end], np.abs(data[:end]).astype(np.float64))
+        self._tallest = tallest
+        return True
 
     @cached_property
     def _longest_row(self) -> float:
         """Largest norm of an item: for one pass over X."""
         longest = self._row_norm(1.0)
         if not _LEAST_NORM < longest < 1.0 / _LEAST_NORM:  # squares may have over- or underflown
-            scale = float(np.max(np.abs(self._parts[0]), initial=0.0))
-            longest = scale * self._row_norm(1.0 / scale) if scale > 0.0 else 0.0
+            scale = max(1e-290, float(np.max(np.abs(self._parts[0]), initial=0.0)))
+            longest = scale * self._row_norm(1.0 / scale)
         return SLACK * longest
 
     def _row_norm(self, scale: float) -> float:
@@ -319,6 +358,15 @@ def _within(X: Any, rows: Any, weight: Array, offsets: Any, middle: Array) -> Ar
     inverse = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0.0)
     within: Array = squares - np.einsum("gj,gj,g->j", sums, sums, inverse)
     return within
+
+
+def _without_repetitions(X: Any) -> Any:
+    """Add up entries that stand twice: bounds of rounding errors count on one."""
+    if X.has_canonical_format:
+        return X
+    tidy = X.astype(np.float64)
+    tidy.sum_duplicates()
+    return X if tidy.nnz == X.nnz else tidy  # out of order is fine
 
 
 def _as_float(values: Any) -> Any:

@@ -37,6 +37,8 @@ class SteadyScatter:
         self.size = score_map.size
         self.norm2_error = score_map.norm2_error
         self.pullback_error = score_map.pullback_error
+        self.widened = score_map.widened
+        self.sharpen = score_map.sharpen
         self.lift = score_map.lift
         self.euclidean = score_map.euclidean
 

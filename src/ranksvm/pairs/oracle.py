@@ -226,8 +226,9 @@ class SmoothedHinge:
         grad -= inner_grad
         grad *= 0.5 / mu
         off = snapshot.errors
-        is_power = math.frexp(mu)[0] == 0.5
-        exact = is_power and off.imbalance == 0.0 and off.product == 0.0
+        # Multiples of a power of two that is no finer than the grid.
+        fits = math.frexp(mu)[0] == 0.5 and mu >= 2.0 * off.moved
+        exact = fits and off.imbalance == 0.0 and off.product == 0.0
         if not exact:
             _balance(grad, self._backend.groups)
 
@@ -255,7 +256,7 @@ class SmoothedHinge:
             linear=(4.0 * off.total + 2.0 * off.tilt + adding) / mu + roundings(8) * multipliers,
             quadratic=0.0,
             # Twice: once more for what `_balance` does.
-            grad=0.0 if exact else 2.0 * _gradient_error(off, 2.0 * hinge) / mu,
+            grad=0.0 if exact else 2.0 * _gradient_error(off, 2.0 * (hinge + outer.total)) / mu,
         )
         # A rounded difference of scores lets a multiplier pass the weight of its pair by so much.
         scale = 1.0 if exact else 1.0 - 8.0 * UNIT / mu
@@ -297,9 +298,7 @@ class SumLoss:
             dual_linear=sum(part.dual_linear for part in parts),
             dual_quadratic=sum(part.dual_quadratic for part in parts),
             dual_scale=min(part.dual_scale for part in parts),
-            errors=LossErrors(
-                *(sum(kind) for kind in zip(*(p.errors for p in parts), strict=True))
-            ),
+            errors=_sum_errors(parts),
             steepness=sum(part.steepness for part in parts),
             bend=sum(part.bend for part in parts),
             moved=max(part.moved for part in parts),
@@ -311,6 +310,18 @@ class SumLoss:
         """Return the sum of the smoothed parts; capability "smoothing"."""
         parts: Sequence[Any] = self._parts
         return SumLoss([part.smoothed(mu) for part in parts])
+
+
+def _sum_errors(parts: Sequence[LossEval]) -> LossErrors:
+    total = LossErrors(*(sum(kind) for kind in zip(*(part.errors for part in parts), strict=True)))
+    rounding = roundings(2 * len(parts))
+    linear = sum(part.dual_linear for part in parts)
+    return LossErrors(
+        total.stated + rounding * sum(part.stated for part in parts),
+        total.linear + rounding * linear,
+        total.quadratic + rounding * sum(part.dual_quadratic for part in parts),
+        total.grad + rounding * 2.0 * linear,
+    )
 
 
 def _sum(vectors: Iterable[Array]) -> Array:

@@ -47,6 +47,10 @@ __all__ = [
 ]
 
 
+# Part of an objective by which bounds may cross where nobody allows for rounding.
+_CROSSED = 1e-12
+
+
 class Point(NamedTuple):
     """A vector and its scores; a linear space of its own.
 
@@ -123,13 +127,17 @@ class Eval(Protocol):
     risk_point : Point or None
         ``risk_grad`` with its scores, known where the inner product needs them (not
         ``euclidean``).
+    estimate : float
+        The *stated* objective at w, as computed.
     primal : float
         An upper bound of the *stated* objective at w, and so of its optimum: ``value`` and what
         rounding may have hidden, unless F is a smoothed stand-in for the stated objective.
     dual : float
         A lower bound of the optimum of the stated objective.
-    offset, slope_error : float
-        For every v, R(v) is at least ``offset + <risk_grad, v> - slope_error * |v|``.
+    offset, slope_error, slope_loss : float
+        For every v, R(v) is at least ``offset + <a, v>``, where a is ``risk_grad`` but for
+        rounding: its norm is at most ``objective.norm_bound(risk_grad, slope_error) + slope_loss``,
+        and likewise for means of several a.
     slope_size : float
         Bounds the norm of every vector whose entries are no larger than those of ``risk_grad``.
 
@@ -149,6 +157,8 @@ class Eval(Protocol):
     @property
     def risk_point(self) -> Point | None: ...
     @property
+    def estimate(self) -> float: ...
+    @property
     def primal(self) -> float: ...
     @property
     def dual(self) -> float: ...
@@ -156,6 +166,8 @@ class Eval(Protocol):
     def offset(self) -> float: ...
     @property
     def slope_error(self) -> float: ...
+    @property
+    def slope_loss(self) -> float: ...
     @property
     def slope_size(self) -> float: ...
 
@@ -212,8 +224,8 @@ class Objective(Protocol):
         """Inner product of the space of w."""
         ...
 
-    def norm_bound(self, v: Point) -> float:
-        """Bound the norm of v from above."""
+    def norm_bound(self, v: Point, slope_error: float = 0.0) -> float:
+        """Bound the norm of v from above, and of what v may be but for errors of slopes."""
         ...
 
 
@@ -256,7 +268,8 @@ class SolverResult:
 
     The stated objective at ``point`` and its optimum both lie between ``objective - gap`` and
     ``objective``.  ``evaluation`` is what is known at ``point``, where a :class:`Resuming` solver
-    could go on; None if it was not kept.
+    could go on; None if it was not kept.  ``lowest`` is the lowest objective that was computed, and
+    where, if what rounding may have done is left aside; ``lower`` is where the gap ends below.
     """
 
     point: Point
@@ -267,10 +280,15 @@ class SolverResult:
     n_products: int
     trace: Sequence[TraceRow]
     evaluation: Eval | None = None
+    lowest: tuple[float, Point] | None = None
+    lower: float = -np.inf
 
     def followed_by(self, other: SolverResult) -> SolverResult:
         """Return the result of a solve that ``other`` has gone on with."""
         last = self.trace[-1]
+        lower = max(self.lower, other.lower)
+        lows = [low for low in (self.lowest, other.lowest) if low is not None]
+        best = min((other, self), key=lambda result: result.objective)
         more = (
             row._replace(
                 iteration=row.iteration + self.n_iter,
@@ -280,7 +298,11 @@ class SolverResult:
             for row in other.trace
         )
         return replace(
-            other,
+            best,
+            gap=best.objective - lower,
+            lower=lower,
+            lowest=min(lows, key=lambda low: low[0], default=None),
+            status=other.status,
             n_iter=self.n_iter + other.n_iter,
             n_products=self.n_products + other.n_products,
             trace=(*self.trace, *more),
@@ -337,6 +359,7 @@ class Monitor:
         self._start = time.perf_counter()
         self._products_before = objective.n_products
         self.best: Point | None = None
+        self.lowest: tuple[float, Point] | None = None
         self.upper = np.inf
         self.lower = -np.inf
         self.trace: list[TraceRow] = []
@@ -347,17 +370,21 @@ class Monitor:
 
     @property
     def gap(self) -> float:
-        """Certified gap.  Bounds that allow for rounding do not cross."""
-        return abs(self.upper - self.lower)
+        """Certified gap.  Bounds that cross by more than a few roundings prove nothing."""
+        gap = self.upper - self.lower
+        return abs(gap) if gap >= -_CROSSED * abs(self.upper) else np.inf
 
     @property
     def converged(self) -> bool:
         return bool(np.isfinite(self.gap)) and self.gap <= self._tol * abs(self.upper)
 
-    def offer(self, point: Point, upper: float, lower: float) -> None:
-        """Take in a new point with its objective value, and a new lower bound."""
+    def offer(self, evaluation: Eval, lower: float) -> None:
+        """Take in what is known at a point, and a lower bound."""
+        point, upper, estimate = evaluation.point, evaluation.primal, evaluation.estimate
         if self.best is None or upper < self.upper:
             self.best, self.upper = point, upper
+        if self.lowest is None or estimate < self.lowest[0]:
+            self.lowest = estimate, point
         self.lower = max(self.lower, lower)
 
     def record(self, iteration: int, inner_iterations: int = 0) -> Status | None:
@@ -392,4 +419,6 @@ class Monitor:
             self.n_products,
             tuple(self.trace),
             kept,
+            self.lowest,
+            float(self.lower),
         )

@@ -154,10 +154,10 @@ class Bundle:
             iteration += 1
             for at in new:
                 model.add(plane_at(at), center=at is center)
-                monitor.offer(at.point, at.primal, at.dual)
+                monitor.offer(at, at.dual)
             minimiser = model.minimise(_MODEL_TOL * min(monitor.gap, abs(monitor.upper)))
             lower = minimiser.lower(objective)
-            monitor.offer(center.point, center.primal, lower)
+            monitor.offer(center, lower)
             status = monitor.record(iteration, trials)
             if status is None and stall.reached(monitor.upper, lower):
                 status = Status.STALLED

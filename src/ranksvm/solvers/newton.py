@@ -112,7 +112,7 @@ class Newton:
         return near._solve(objective, evaluation, Monitor(objective, self.tol, callback))
 
     def _solve(self, objective: Objective, evaluation: Eval, monitor: Monitor) -> SolverResult:
-        monitor.offer(evaluation.point, evaluation.primal, evaluation.dual)
+        monitor.offer(evaluation, evaluation.dual)
         status = monitor.record(0)
         stepper = Stepper(self, objective)
         iteration = 0
@@ -127,7 +127,7 @@ class Newton:
                 break
             iteration += 1
             evaluation, cg_steps = moved
-            monitor.offer(evaluation.point, evaluation.primal, evaluation.dual)
+            monitor.offer(evaluation, evaluation.dual)
             status = monitor.record(iteration, cg_steps)
             since, upper, gap = mark
             if monitor.upper < upper - _STILL * abs(upper) or monitor.gap < 0.9 * gap:

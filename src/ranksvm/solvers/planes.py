@@ -23,18 +23,19 @@ FIRST_CAPACITY = 16
 
 
 class Plane(NamedTuple):
-    """R(v) >= offset + <slope, v> - error * |v|; see ``Eval`` for the size."""
+    """R(v) >= offset + <slope, v> but for rounding; the other numbers are those of ``Eval``."""
 
     slope: Point
     offset: float
     error: float = 0.0
+    loss: float = 0.0
     size: float = 0.0
 
 
 def plane_at(at: Eval) -> Plane:
     """Return the plane that an evaluation states."""
     slope = Point(at.risk_grad, at.risk_grad) if at.risk_point is None else at.risk_point
-    return Plane(slope, at.offset, at.slope_error, at.slope_size)
+    return Plane(slope, at.offset, at.slope_error, at.slope_loss, at.slope_size)
 
 
 class Minimiser(NamedTuple):
@@ -43,13 +44,14 @@ class Minimiser(NamedTuple):
     point: Point
     offset: float
     slope_error: float
+    slope_loss: float
 
     def lower(self, objective: Objective) -> float:
         """Bound the minimum of F from below.
 
         From the point and not from the Gram matrix, whose rounding errors would enter the bound.
         """
-        norm = objective.norm_bound(self.point) + self.slope_error
+        norm = objective.norm_bound(self.point, self.slope_error) + self.slope_loss
         return self.offset - 0.5 * (1.0 + roundings(4)) * norm * norm
 
 
@@ -68,8 +70,8 @@ class Planes:
         self._duals = self._slopes if euclidean else np.empty_like(self._slopes)
         self._gram = np.empty((FIRST_CAPACITY, FIRST_CAPACITY))
         self._offsets = np.empty(FIRST_CAPACITY)
-        # By plane: error and size of the slope; error and reach of its scores.
-        self._errors = np.empty((FIRST_CAPACITY, 4))
+        # By plane: error, loss and size of the slope; error and reach of its scores.
+        self._errors = np.empty((FIRST_CAPACITY, 5))
         self._weights = np.zeros(FIRST_CAPACITY)
         self._idle = np.zeros(FIRST_CAPACITY, dtype=np.intp)  # iterations since last active
         self._center: int | None = None
@@ -86,7 +88,7 @@ class Planes:
         self._slopes[place] = slope.w
         self._duals[place] = slope.scores
         self._offsets[place] = plane.offset
-        self._errors[place] = plane.error, plane.size, slope.error, slope.reach
+        self._errors[place] = plane.error, plane.loss, plane.size, slope.error, slope.reach
         self._gram[place, kept] = self._gram[kept, place] = _inner(self._slopes[kept], slope.scores)
         self._weights[place] = 0.0
         self._idle[place] = 0
@@ -112,11 +114,12 @@ class Planes:
         # The weights add up to 1 but for rounding, and so do sums with them.
         off = roundings(2 * active.size + 8) + abs(float(weights.sum()) - 1.0)
         offsets = self._offsets[kept]
-        slope_error, size, error, reach = _inner(self._errors[kept].T, weights).tolist()
+        slope_error, loss, size, error, reach = _inner(self._errors[kept].T, weights).tolist()
         return Minimiser(
             Point(w, dual, error + 2.0 * off * reach, (1.0 + off) * reach),
             float(weights @ offsets) - off * float(weights @ np.abs(offsets)),
-            (1.0 + off) * slope_error + off * size,
+            (1.0 + off) * slope_error,
+            (1.0 + off) * loss + off * size,
         )
 
     @staticmethod
@@ -137,7 +140,7 @@ class Planes:
             self._duals = self._slopes if self._euclidean else _enlarged(self._duals, shape)
             self._gram = _enlarged(self._gram, (2 * capacity, 2 * capacity))
             self._offsets = _enlarged(self._offsets, (2 * capacity,))
-            self._errors = _enlarged(self._errors, (2 * capacity, 4))
+            self._errors = _enlarged(self._errors, (2 * capacity, 5))
             self._weights = _enlarged(self._weights, (2 * capacity,))
             self._idle = _enlarged(self._idle, (2 * capacity,))
         self._n_planes += 1

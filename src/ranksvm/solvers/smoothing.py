@@ -71,7 +71,7 @@ class SmoothedNewton:
             smooth = objective.smoothed(width)  # type: ignore[attr-defined]
             stepper = Stepper(self.newton, smooth)
             evaluation = smooth.at(point)
-            monitor.offer(point, evaluation.primal, evaluation.dual)
+            monitor.offer(evaluation, evaluation.dual)
             if first:
                 status = monitor.record(0)
                 first = False
@@ -91,7 +91,7 @@ class SmoothedNewton:
                     break
                 iteration += 1
                 evaluation, cg_steps = moved
-                monitor.offer(evaluation.point, evaluation.primal, evaluation.dual)
+                monitor.offer(evaluation, evaluation.dual)
                 status = monitor.record(iteration, cg_steps)
             point = evaluation.point
             if status is None:

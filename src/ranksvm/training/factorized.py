@@ -189,7 +189,7 @@ class FactorizedProblem:
         settings = self.settings if C is None else replace(self.settings, C=C)
         with one_blas_thread():
             linear = self._convex.solve(settings.C)
-            lower = linear.objective - linear.gap
+            lower = linear.lower
             team = max(1, min(settings.n_restarts, self.n_threads))
             share = max(1, self.n_threads // team)
             shared = Shared(lower, callback, validate)

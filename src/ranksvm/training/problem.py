@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from ranksvm.data.preferences import Preferences
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.matrix import MatrixMap, ScoreMap
 from ranksvm.maps.steady import SteadyScatter
-from ranksvm.objective import RankEval, RankObjective
+from ranksvm.objective import RankEval, RankObjective, too_large
 from ranksvm.pairs.oracle import LOSSES, PairLoss, SumLoss
 from ranksvm.pairs.order import PairBackend, PairOrder
 from ranksvm.solvers.base import Callback, Point, Resuming, SolverResult, Status, TraceRow
@@ -52,7 +52,8 @@ NEAR = 1e-4
 class Fit:
     """A minimiser and how good it is.
 
-    F(coef) and the optimum both lie between ``objective - gap`` and ``objective``.
+    F(coef) and the optimum both lie between ``objective - gap`` and ``objective``; ``lower`` is
+    that lower bound before the subtraction.
 
     ``point`` holds the coefficients with their scores, to start another fit from; ``evaluation``
     what else is known there, for a fit ``after`` this one.
@@ -69,6 +70,7 @@ class Fit:
     solver: str
     tol: float
     evaluation: RankEval | None = field(default=None, repr=False, compare=False)
+    lower: float = -math.inf
 
     @property
     def coef(self) -> Array:
@@ -204,6 +206,8 @@ class RankProblem:
         else:
             result = self.solver.solve(objective, point, callback=callback)
         result = self._refreshed(objective, result, callback)
+        if not np.isfinite(result.objective):
+            raise too_large(result.point)
         last: Any = result.evaluation
         return Fit(
             point=result.point,
@@ -217,6 +221,7 @@ class RankProblem:
             solver=self.solver.name,
             tol=self.settings.tol,
             evaluation=last,
+            lower=result.lower,
         )
 
     def _is_stale(self, evaluation: RankEval, point: Point) -> bool:
@@ -229,16 +234,36 @@ class RankProblem:
         """Go on from fresh scores where the errors of scores that came along are in the way.
 
         Solvers carry scores along by vector updates, and points know what these may have lost.
-        After a start that is far away, that can be more than the tolerance.
+        After a start that is far away, that can be more than the tolerance.  Bounds of rounding
+        errors may be sharpened, too.
         """
         for _ in range(REFRESHED):
             if result.status is not Status.STALLED:
                 break
-            fresh = objective.point(result.point.w)
-            if fresh.error > STALE * result.point.error:
+            lowest = result.point if result.lowest is None else result.lowest[1]
+            is_sharper = self._map.sharpen()
+            fresh = objective.point(lowest.w)
+            if fresh.error > STALE * lowest.error and not is_sharper:
                 break
             result = result.followed_by(self.solver.solve(objective, fresh, callback=callback))
-        return result
+        if result.status is not Status.STALLED or result.lowest is None:
+            return result
+        # The point with the lowest bound is not the one with the lowest F, which rounding blurs.
+        end = objective.at(objective.point(result.lowest[1].w))
+        if not end.estimate < result.objective:
+            return result
+        lower = max(result.lower, end.dual)
+        gap = end.primal - lower
+        within = gap <= self.settings.tol * end.primal
+        return replace(
+            result,
+            point=end.point,
+            objective=end.primal,
+            gap=gap,
+            lower=lower,
+            status=Status.CONVERGED if within else result.status,
+            evaluation=end,
+        )
 
 
 class LinearProblem(RankProblem):

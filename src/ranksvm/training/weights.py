@@ -64,7 +64,7 @@ def reduce_weights(
     factor = 1.0 / total if reduction == "mean" else 1.0
     pairs = [count for backend in backends for count in backend.pairs]
     plain = scaled is None and total < 2.0**53 and np.array_equal(mass, pairs)
-    return factor, roundings(4 if plain else n_items + len(mass) + 16)
+    return factor, roundings(4 if plain else 2 * n_items + len(mass) + 16)
 
 
 def effective_query_weight(mass: Array, reduction: str, query_weight: Array | None) -> Array | None:
