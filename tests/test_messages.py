@@ -273,3 +273,12 @@ def test_routing_knows_the_named_arguments_alone() -> None:
     with sklearn.config_context(enable_metadata_routing=True):
         requests = LinearRankSVM().get_metadata_routing().fit.requests
     assert set(requests) == {"qid", "group", "sample_weight", "query_weight", "callback"}
+
+
+def test_an_eval_set_without_the_queries_of_the_fit_is_refused() -> None:
+    X, y, qid, _ = make_ranking(8, (3, 6), 3, random_state=0)
+    model = FactorizedRankSVM(n_factors=2, max_iter=3, random_state=0)
+    with pytest.raises(ValueError, match=r"eval_set must both have query ids.*\(X, y, qid\)"):
+        model.fit(X, y, qid, eval_set=(X, y))
+    with pytest.raises(ValueError, match="only the validation set has"):
+        model.fit(X, y, eval_set=(X, y, qid))

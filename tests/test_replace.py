@@ -233,6 +233,24 @@ def test_a_closed_stream_that_nobody_needs_is_no_error(place):
     assert len((place / "scores").read_text().split()) == len(load_letor(place / "test.txt").y)
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_note_that_nobody_can_read_stops_nothing(place):
+    """Such as that there are no query ids."""
+    (place / "noqid.txt").write_text("1 1:1\n0 1:0\n")
+    done = shell("train noqid.txt -o noqid.safetensors 2>/dev/full", place)
+    assert done.returncode == 0, done.stderr
+    assert (place / "noqid.safetensors").exists()
+    assert shell("predict missing.safetensors noqid.txt 2>/dev/full", place).returncode == 3
+
+
+def test_lines_longer_than_what_is_looked_at(good, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_letor("wide.txt", np.random.default_rng(0).random((3, 9000)), [0, 1, 2], [1, 1, 1])
+    for _ in range(2):
+        good("convert", "wide.txt", "again.letor")
+    assert Path("again.letor").stat().st_size > 3 * 2**16
+
+
 def test_save_replaces_models_only(place, samples):
     X, y, qid, _ = samples["train"]
     model = LinearRankSVM(C=2.0).fit(X, y, qid)

@@ -66,8 +66,10 @@ def _is_table(head: bytes) -> bool:
 
 
 def _whole_lines(head: bytes) -> list[bytes]:
-    whole = head if len(head) < HEAD_BYTES else head.rpartition(b"\n")[0]
-    return whole.splitlines()
+    if len(head) < HEAD_BYTES:
+        return head.splitlines()
+    # A line that is longer ends with its last whole word.
+    return (head.rpartition(b"\n")[0] or head.rpartition(b" ")[0]).splitlines()
 
 
 def _is_number(text: bytes) -> bool:

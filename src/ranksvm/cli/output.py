@@ -183,8 +183,9 @@ def say(text: str, *, to_stderr: bool = False) -> None:
 
 
 def _say_line(text: str) -> None:
-    """Print one line on stderr, whatever is in it."""
-    say(printable(text), to_stderr=True)
+    """Print one line on stderr, whatever is in it; if nobody can read it, work goes on."""
+    with suppress(OSError):
+        say(printable(text), to_stderr=True)
 
 
 # What stands around a word of the library that is not part of something else.

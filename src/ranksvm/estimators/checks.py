@@ -17,6 +17,7 @@ from ranksvm._values import as_levels, exact_vector, finite_values, is_exact, re
 from ranksvm._vectors import Array
 
 __all__ = [
+    "check_both_have_ids",
     "check_finite_columns",
     "check_items",
     "check_labels",
@@ -83,6 +84,15 @@ def check_finite_columns(X: Any, names: Any) -> None:
 def check_utility(y: Any, n_items: int) -> Array:
     """Utilities as float64 in their exact order; one finite number an item."""
     return check_labels(y, n_items)[0]
+
+
+def check_both_have_ids(name: str, has_ids: bool, training_has: bool) -> None:
+    """Raise if only one of the training set and a validation set has query ids."""
+    if has_ids != training_has:
+        raise ValueError(
+            f"the training set and {name} must both have query ids, or neither: only the "
+            f"{'training set' if training_has else 'validation set'} has. Pass (X, y, qid)"
+        )
 
 
 def check_labels(y: Any, n_items: int) -> tuple[Array, NDArray[Any]]:

@@ -26,7 +26,7 @@ from ranksvm.data.frames import split_frame
 from ranksvm.data.queries import QueryGroups
 from ranksvm.estimators.base import TrainingData, plain_params, seed_of
 from ranksvm.estimators.certified import CertifiedRanker
-from ranksvm.estimators.checks import check_labels
+from ranksvm.estimators.checks import check_both_have_ids, check_labels
 from ranksvm.estimators.feature_weights import FeatureWeightRanker
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.maps.matrix import MatrixMap
@@ -204,14 +204,15 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
             data = self._check_training(X, y, qid, group, sample_weight, query_weight)
             options: dict[str, Any] = {}
             if eval_set is not None:
-                options["validate"] = self._validation(eval_set, eval_metric)
+                has_ids = data.qid is not None
+                options["validate"] = self._validation(eval_set, eval_metric, has_ids=has_ids)
             elif eval_metric is not None:
                 raise ValueError("eval_metric is about eval_set; there is none")
             self._solve(data, settings, callback, **options)
         return self
 
     def _validation(
-        self, eval_set: Sequence[Any], metric: EvalMetric | None
+        self, eval_set: Sequence[Any], metric: EvalMetric | None, *, has_ids: bool
     ) -> Callable[[Array], float]:
         """Return the function from weights to the score on a validation set."""
         fine = isinstance(eval_set, list | tuple) and len(eval_set) in (2, 3)
@@ -231,6 +232,7 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
         X = self._check_features(X, reset=False)
         utility, labels = check_labels(columns["y"], X.shape[0])
         ids = columns["qid"]
+        check_both_have_ids("eval_set", ids is not None, has_ids)
         groups = QueryGroups.from_qid(ids, X.shape[0])
         threads = resolve_n_jobs(self.n_jobs)
         score_map = MatrixMap(X, n_threads=threads)

@@ -24,7 +24,7 @@ from ranksvm.data.frames import split_frame
 from ranksvm.data.queries import QueryGroups
 from ranksvm.estimators.base import FEATURE_FACTS, BaseRanker, TrainingData
 from ranksvm.estimators.certified import CertifiedRanker
-from ranksvm.estimators.checks import check_labels
+from ranksvm.estimators.checks import check_both_have_ids, check_labels
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.model_selection.progress import shown
 from ranksvm.model_selection.search import HeldOut, Progress, Search, default_Cs
@@ -241,10 +241,7 @@ class SearchCV(BaseRanker):
             )
         X, values = split_frame(parts[0], y=parts[1], qid=parts[2])
         X = self._check_features(X, reset=False)
-        if (values["qid"] is None) != (qid is None):
-            raise ValueError(
-                "the training set and the validation set must both have query ids, or neither"
-            )
+        check_both_have_ids("validation", values["qid"] is not None, qid is not None)
         _, labels = check_labels(values["y"], X.shape[0])
         groups = QueryGroups.from_qid(values["qid"], X.shape[0], name="qid of validation")
         return HeldOut(X, labels, None if values["qid"] is None else groups.index)
