@@ -16,13 +16,15 @@ from fuzz.exact import ExactProblem, rational
 from numpy.testing import assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-from ranksvm import LinearRankSVM
+from ranksvm import KernelRankSVM, LinearRankSVM
 from ranksvm.backends.native import COUNTINGS, NativeBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.matrix import MatrixMap
+from ranksvm.model_selection.path import fit_path
 from ranksvm.pairs.oracle import LOSSES, Hinge
 from ranksvm.pairs.order import PairOrder
 from ranksvm.solvers.base import Point
+from ranksvm.training import LinearProblem, LinearSettings
 
 
 def exact_problem(X, y, C, *, loss="squared_hinge") -> ExactProblem:
@@ -138,6 +140,74 @@ def test_sums_on_a_grid_are_exact(n: int, weighted: bool) -> None:
         found.append(at.grad)
     for other in found[1:]:
         assert_array_equal(found[0], other)
+
+
+def test_a_smoothing_finer_than_the_grid_is_not_exact() -> None:
+    rng = np.random.default_rng(0)
+    n = 50
+    order = PairOrder(rng.integers(0, 4, n).astype(float), QueryGroups.from_qid(None, n))
+    loss = Hinge(NativeBackend(order))
+    scores = rng.normal(size=n) * 1e3
+    assert loss.smoothed(2.0**-20).at(scores).errors.grad == 0.0
+    assert loss.smoothed(2.0**-38).at(scores).errors.grad > 10.0
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_paths_of_many_steps_do_not_add_up_roundings(loss: str) -> None:
+    """Every fit is that of the one before, for a C that is a few bits larger."""
+    X = np.array([[0.3], [0.0]])
+    groups = QueryGroups.from_qid(None, 2)
+    settings = LinearSettings(C=1.3, loss=loss, reduction="sum", tol=1e-12)
+    problem = LinearProblem(X, np.array([1.0, 0.0]), groups, settings)
+    Cs = 1.3 * (1.0 + 4.0 * np.arange(800) * 2.0**-52)
+    rows = [rational(row) for row in X]
+    for C, fit in zip(Cs.tolist(), fit_path(problem, Cs), strict=True):
+        exact = ExactProblem(rows, [0], [1], rational([C]), 1 if loss == "hinge" else 2)
+        objective, gap = rational([fit.objective, fit.gap])
+        w = rational(fit.coef)
+        assert objective - gap <= exact.lowest([w]) <= exact.value(w) <= objective
+
+
+def test_errors_that_overflow_spoil_nothing() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2)) * 1e150
+    groups = QueryGroups.from_qid(None, 200)
+    settings = LinearSettings(loss="hinge", solver="bundle")
+    problem = LinearProblem(X, rng.integers(0, 3, 200).astype(float), groups, settings)
+    fit = problem.solve(start=np.full(2, 1e152))
+    assert np.isfinite([fit.objective, fit.gap]).all()
+    tiny = quiet(LinearRankSVM(loss="hinge"), X * 1e-460, rng.integers(0, 3, 200))
+    assert np.isfinite([tiny.objective_, tiny.gap_]).all()
+
+
+def test_repeated_entries_of_a_sparse_matrix() -> None:
+    """Their squares say nothing about the norm of a row, nor do rows about the length of a sum."""
+    k = 500
+    X = sp.csr_array((np.full(k, 0.125), np.zeros(k, np.int32), [0, k, k]), shape=(2, 1))
+    model = quiet(LinearRankSVM(1e-3, reduction="sum", tol=1e-13), X, [1, 0])
+    exact = ExactProblem([rational([k * 0.125]), rational([0.0])], [0], [1], rational([1e-3]), 2)
+    w = rational(model.coef_)
+    objective, gap = rational([model.objective_, model.gap_])
+    assert objective - gap <= exact.lowest([w]) <= exact.value(w) <= objective
+    assert X.nnz == k  # nothing happened to what was given
+
+
+def test_a_stalled_fit_returns_the_lowest_point_it_saw() -> None:
+    """Not the one of which most is known: rounding blurs F there."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 6)) * 10.0
+    y = X[:, 0] + 10.0 * np.sin(0.3 * X[:, 1]) + 2.0 * rng.normal(size=400)
+    model = KernelRankSVM(50.0, kernel="poly", gamma=1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    scores = model.predict(X)
+    slack = 1.0 - (scores[:, None] - scores[None, :])
+    loss = np.mean(np.maximum(0.0, slack[y[:, None] > y[None, :]]) ** 2)
+    assert model.status_ == "stalled"
+    lowest = min(row.objective for row in model.history_)
+    assert 50.0 * loss <= lowest
+    assert model.objective_ - model.gap_ <= 50.0 * loss <= model.objective_
 
 
 LAYOUTS = {

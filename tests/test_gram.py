@@ -50,6 +50,25 @@ def full_size(dtype: str) -> int:
 # --- Products ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("memory", [2**30, 2**20])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", ["rbf", "laplacian", "poly", "linear", "callable"])
+def test_columns_are_what_products_take(
+    items: Array, small_strips: None, name: str, sparse: bool, dtype: str, memory: int
+) -> None:
+    """But for their last bits, also far from zero: a preconditioner takes scores from them."""
+    kernel = Kernel(rbf_like if name == "callable" else name, gamma=0.4)
+    X: Any = items if sparse else items + 1e5
+    gram = TiledGram(sp.csr_matrix(X) if sparse else X, kernel, dtype=dtype, memory=memory)
+    some = np.array([0, 3, 31, 32, 77, N - 1])
+    columns = gram.columns(some)
+    assert columns.dtype == dtype
+    for place, item in enumerate(some):
+        taken = gram.product(np.eye(N)[item])
+        np.testing.assert_allclose(columns[:, place], taken, rtol=0, atol=8e-15 * gram.scale)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("name", ["rbf", "laplacian", "callable"])
