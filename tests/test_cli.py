@@ -708,7 +708,9 @@ def test_a_table_without_queries_is_told(run, tmp_path):
     (tmp_path / "t.csv").write_text("label,query,a\n1,1,2\n0,1,3\n", encoding="ascii")
     code, out, err = run("train", tmp_path / "t.csv")
     assert (code, "1 query, 2 features" in out) == (0, True)
-    assert "no column 'qid', so all items are one ranking; --qid-column" in err
+    assert (
+        "no 'qid' column; treating all items as one query. Name the column with --qid-column" in err
+    )
     assert run("train", tmp_path / "t.csv", "--ignore-qid")[2] == ""
 
 
@@ -822,8 +824,8 @@ def test_tables_need_pyarrow(run, table, monkeypatch):
         (("train", "{f}/train.txt", "--svmrank-c", "1", "--solver", "newton"), 2, "smoothed"),
         (("evaluate", "{t}/q", "--run", "{t}/r", "--ignore-qid"), 2, "do not apply"),
         (("train", "{f}/train.txt", "--json", "-o", "-"), 2, "standard output"),
-        (("train", "{f}/train.txt", "-o", "{f}/train.txt"), 2, "is the input"),
-        (("train", "{f}/train.txt", "-o", "{f}/m.csv"), 2, "a name for a table"),
+        (("train", "{f}/train.txt", "-o", "{f}/train.txt"), 2, "is also an input"),
+        (("train", "{f}/train.txt", "-o", "{f}/m.csv"), 2, "models are not written as .csv"),
         (("train", "{f}/train.txt", "-o", ""), 2, "is empty"),
         (("train", "{f}/train.txt", "-o", "{f}"), 3, "is a directory"),
         (("train", "-", "--valid", "-"), 2, "only one input"),
@@ -842,7 +844,7 @@ def test_tables_need_pyarrow(run, table, monkeypatch):
             2,
             "one word",
         ),
-        (("convert", "{f}/model.safetensors", "{t}/m.csv"), 2, "a name for a table"),
+        (("convert", "{f}/model.safetensors", "{t}/m.csv"), 2, "models are not written as .csv"),
         (("convert", "{f}/train.txt", "{t}/m.csv.gz"), 2, "not written compressed"),
         (("train", "{f}/train.txt", "--loss", "absolute"), 2, "absolute"),
         (("train", "{f}/train.txt", "--solver", "newton", "--loss", "hinge"), 2, "smoothed_newton"),

@@ -10,7 +10,7 @@ from ranksvm.data import save_letor
 from ranksvm.datasets import make_ranking
 
 JUDGEMENTS = "2 qid:1 # docid = A\n0 qid:1 # docid = B\n1 qid:2 # docid = C\n0 qid:2 # docid = D\n"
-NO_FEATURES = "judged.txt has no features (index:value), only labels and ids. Use the file that"
+NO_FEATURES = "judged.txt has labels and ids but no features (index:value). Pass the file with"
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_text_without_query_ids_is_told_as_tables_are(run, good, tmp_path):
         assert (code, "1 query" in out) == (0, True)
         said[name] = err.removeprefix(f"ranksvm: {tmp_path / name} has no ")
         assert "so all items are one ranking" in err
-        assert "--ignore-qid says that there is none" in err
+        assert "treating all items as one query. Pass --ignore-qid to silence this note" in err
         good("train", tmp_path / name, "--ignore-qid")
     assert said["a.txt"].startswith("'qid:' on its lines, so")
     assert said["a.csv"].startswith("column 'qid', so")
@@ -88,7 +88,7 @@ def test_pairs_that_count_from_0(run, good, folder, tmp_path):
     code, _, err = run(*arguments)
     assert code == 0
     assert f"agree with the labels; {inside.sum()} of {inside.sum()} would" in err
-    assert "if rows were counted from 0. If they are, use --pairs-zero-based" in err
+    assert "If so, use --pairs-zero-based" in err
     out = good(*arguments, "--pairs-zero-based")
     assert f"{inside.sum():,} explicit pairs" in out
     inside = (better + 1 < len(y)) & (worse + 1 < len(y))  # and so would the last row here
@@ -158,7 +158,7 @@ def test_missing_values_cannot_be_kept_where_numbers_are_needed(run, folder, tmp
     command = arguments.format(f=folder, t=path).split()
     code, out, err = run(*command, "--missing", "nan")
     assert (code, out) == (2, "")
-    assert "--missing nan keeps missing values, and models need numbers" in err
+    assert "--missing nan does not work with models, which need numbers" in err
     assert "--missing zero" in err
 
 

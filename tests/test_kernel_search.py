@@ -474,9 +474,9 @@ def test_a_line_that_is_whole_and_not_ours_is_an_error(tmp_path, data):
                 searched(data, checkpoint=path)
             assert path.read_bytes() == content
     for head, message in {
-        b"[" * 100_000 + b"\n": "not the checkpoint of a search",
-        b"1" * 5000 + b"\n": "not the checkpoint of a search",
-        edited(lines[0], file="a list"): "not the checkpoint of a search",
+        b"[" * 100_000 + b"\n": "is not a checkpoint",
+        b"1" * 5000 + b"\n": "is not a checkpoint",
+        edited(lines[0], file="a list"): "is not a checkpoint",
         edited(lines[0], search=3): "line 1: damaged",
         edited(lines[0], random_state="7"): "line 1: damaged",
         lines[0].replace(b'"random_state": null', b'"random_state": 3'): "line 1: damaged",
@@ -563,7 +563,7 @@ def test_a_grid_may_grow(tmp_path, data, fits):
 def test_other_files_are_left_alone(tmp_path, data, content):
     path = tmp_path / "scores.txt"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="not the checkpoint of a search, and is left as it is"):
+    with pytest.raises(ValueError, match="is not a checkpoint; not overwritten"):
         searched(data, checkpoint=path)
     assert path.read_bytes() == content
 

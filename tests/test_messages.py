@@ -53,7 +53,7 @@ def test_score_without_the_queries_of_the_fit_warns(model: Any, tmp_path) -> Non
     model = clone(model).fit(X, Y, QID)
     model.save(tmp_path / "m")
     for one in (model, load(tmp_path / "m")):
-        with pytest.warns(MissingQidWarning, match="fitted on 12 queries, and score got no qid"):
+        with pytest.warns(MissingQidWarning, match="got no qid, but .* was fitted on 12 queries"):
             lost = one.score(X, Y)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -210,7 +210,7 @@ def test_complex_weights_are_refused(name: str) -> None:
 def test_weights_whose_products_vanish_are_told() -> None:
     tiny = np.full(N, 1e-200)
     for model in (LinearRankSVM(), KernelRankSVM(), LinearRankSVMCV([1.0])):
-        with pytest.raises(ValueError, match="sample_weight is too small: the largest is 1e-200"):
+        with pytest.raises(ValueError, match="sample_weight is too small \(largest 1e-200\)"):
             model.fit(X, Y, QID, sample_weight=tiny)
     fitted = LinearRankSVM().fit(X, Y, QID)
     with pytest.raises(ValueError, match="sample_weight is too small"):

@@ -387,10 +387,10 @@ def zipped() -> bytes:
     ("content", "message"),
     [
         (b"", "it is empty"),
-        (b"\0" * 100, "does not start like one"),
-        (b"a,b\n1,2\n", "does not start like one"),
-        (b'{"coef": [1, 2, 3], "kind": "linear"}', "does not start like one"),
-        (b"abc", "does not start like one"),
+        (b"\0" * 100, "not a ranksvm model"),
+        (b"a,b\n1,2\n", "not a ranksvm model"),
+        (b'{"coef": [1, 2, 3], "kind": "linear"}', "not a ranksvm model"),
+        (b"abc", "not a ranksvm model"),
         (zipped(), "but a zip archive"),
         (pickle.dumps({"coef": COEF}), "but a pickle, which could run code"),
         (pickle.dumps(1), "but a pickle"),
@@ -438,7 +438,7 @@ def test_every_truncation_is_refused(content, path):
         path.write_bytes(content[:length])
         with pytest.raises(ModelFileError):
             read_model(path)
-    assert "cut off: it has 100 bytes and should have" in refusal(content[:100])
+    assert "cut off: 100 bytes, expected" in refusal(content[:100])
     assert "cut off" in refusal(content[:8])
     assert "it goes on after" in refusal(content + b"\0")
 
@@ -638,7 +638,7 @@ LARGE = make_record(arrays={"coef": np.arange(100_000.0)}, feature_names=None)  
 def test_a_file_that_is_cut_off_while_it_is_read(path, meanwhile):
     write_model(path, LARGE)
     meanwhile(lambda: os.truncate(path, 400_000))
-    with pytest.raises(ModelFileError, match="cut off: it has 400000 bytes"):
+    with pytest.raises(ModelFileError, match="cut off: 400000 bytes"):
         read_model(path)
 
 

@@ -76,7 +76,7 @@ def test_files_are_replaced_only_by_their_own_kind(run, place, monkeypatch, writ
             assert (place / name).read_bytes() != before
         else:
             assert code == 2, name
-            assert f"ranksvm: error: {name}: there is a file of this name that is not" in err
+            assert f"ranksvm: error: {name} already exists and is not" in err
             assert "another name, or use --force to replace it" in err
             assert (place / name).read_bytes() == before
     assert not [name for name in os.listdir(place) if name.endswith(".tmp")]
@@ -95,21 +95,24 @@ def test_the_files_that_were_lost(run, place, monkeypatch):
     for command in (["train", "train.txt", "-o", "test.txt"], ["convert", "svmrank", "test.txt"]):
         code, _, err = run(*command)
         assert code == 2
-        assert ".txt is no suffix for a model. Use .safetensors, .dat, or a name without" in err
+        assert ".txt: models are not written as .txt. Use .safetensors, or .dat for" in err
         assert (place / "test.txt").read_bytes() == before
 
 
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (["convert", "model", "m.onnx"], ".onnx is no suffix for a model. Use .safetensors, .dat"),
-        (["convert", "model", "m.safetensors.gz"], ".gz is no suffix for a model"),
-        (["train", "train.txt", "-o", "m.pkl"], ".pkl is no suffix for a model"),
-        (["tune", "train.txt", "-o", "m.txt"], ".txt is no suffix for a model"),
-        (["convert", "train.txt", "t.json"], ".json is no suffix for data. Use .txt, .dat"),
-        (["convert", "train.txt", "t.json.gz"], ".json is no suffix for data"),
-        (["predict", "model", "test.txt", "-o", "s.gz"], "scores are plain text, and .gz is not"),
-        (["predict", "model", "test.txt", "-o", "s.parquet"], "plain text, and .parquet is not"),
+        (
+            ["convert", "model", "m.onnx"],
+            "models are not written as .onnx. Use .safetensors, or .dat",
+        ),
+        (["convert", "model", "m.safetensors.gz"], "models are not written as .gz"),
+        (["train", "train.txt", "-o", "m.pkl"], "models are not written as .pkl"),
+        (["tune", "train.txt", "-o", "m.txt"], "models are not written as .txt"),
+        (["convert", "train.txt", "t.json"], "data are not written as .json. Use .txt, .csv"),
+        (["convert", "train.txt", "t.json.gz"], "data are not written as .json"),
+        (["predict", "model", "test.txt", "-o", "s.gz"], "predict ... | gzip > s.gz"),
+        (["predict", "model", "test.txt", "-o", "s.parquet"], "scores are not written as .parquet"),
         (["predict", "model", "test.txt", "-o", "s.safetensors"], "and .safetensors is not"),
     ],
 )
@@ -133,7 +136,7 @@ def test_data_are_replaced_by_data_of_the_same_format(good, run, place, monkeypa
     for target in ("other.gz", "other.csv"):
         before = (place / target).read_bytes()
         code, _, err = run("convert", "train.txt", target)
-        assert (code, "is left as it is" in err) == (2, True)
+        assert (code, "not overwritten" in err) == (2, True)
         assert (place / target).read_bytes() == before
 
 
@@ -154,9 +157,9 @@ def test_an_input_is_never_replaced(run, place, monkeypatch):
             ["convert", "test.txt", name],
         ):
             code, _, err = run(*command, *(["--force"] if "--resume" not in command else []))
-            assert (code, "is the input; give the output another name" in err) == (2, True), err
+            assert (code, "is also an input; choose another name" in err) == (2, True), err
     code, _, err = run("predict", "model", "test.txt", "-o", "model", "--force")
-    assert (code, "model is the input" in err) == (2, True)
+    assert (code, "model is also an input" in err) == (2, True)
     assert (place / "test.txt").read_bytes() == before
     os.link("train.txt", "model.hard")
     code, _, err = run(
@@ -195,17 +198,17 @@ POSIX = pytest.mark.skipif(os.name != "posix", reason="redirections of a POSIX s
 def test_a_redirection_is_an_input_or_output_too(place, command):
     before = (place / "test.txt").read_bytes()
     done = shell(command, place)
-    assert (done.returncode, "is the input" in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, "is redirected to the input" in done.stderr) == (2, True), done.stderr
     assert (place / "test.txt").read_bytes() == before
 
 
 CLOSED = {
-    "predict model test.txt >&-": "standard output: Bad file descriptor; it is closed",
-    "predict model test.txt -o /dev/stdout >&-": "standard output: Bad file descriptor",
-    "info test.txt >&-": "standard output: Bad file descriptor; it is closed",
-    "train train.txt -o - >&-": "standard output: Bad file descriptor; it is closed",
+    "predict model test.txt >&-": "standard output: closed; results cannot be written",
+    "predict model test.txt -o /dev/stdout >&-": "standard output: closed; results",
+    "info test.txt >&-": "standard output: closed; results cannot be written",
+    "train train.txt -o - >&-": "standard output: closed; results cannot be written",
     "evaluate test.txt --model model --json >&-": "standard output: Bad file",
-    "--help >&-": "standard output: Bad file descriptor",
+    "--help >&-": "standard output: closed; results",
     "info - <&-": "there is no standard input to read",
     "predict model test.txt >/dev/full": "standard output: No space left on device; free",
 }

@@ -106,8 +106,9 @@ def check_replaces(
         with open(name, "rb") as file:
             head = file.read(HEAD_BYTES)
     if head and not content.is_it(head):
-        message = (
-            f"there is a file of this name that is not {content.name}; it is left as it is. Give "
-            "another name, or pass force=True to replace it"
+        error = FileExistsError(
+            f"{name} already exists and is not {content.name}; not overwritten. Choose another "
+            "name, or pass force=True to replace it"
         )
-        raise FileExistsError(errno.EEXIST, message, name)
+        error.errno = errno.EEXIST  # with a strerror it would be part of the message
+        raise error

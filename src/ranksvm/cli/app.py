@@ -147,7 +147,7 @@ def train(
     from ranksvm.cli import learn
 
     if svmrank_l is not None and svmrank_c is None:
-        raise UsageProblem("--svmrank-l goes with --svmrank-c")
+        raise UsageProblem("--svmrank-l needs --svmrank-c")
     svmrank = None if svmrank_c is None else (svmrank_c, svmrank_l or 1)
     wanted = learn.ModelOptions(C, svmrank, options, kernel, factors)
     rules = None if conventions is None else conventions.rules

@@ -89,7 +89,7 @@ def factor_options(
     }
     for option in (name for name, value in given.items() if value is not None):
         if factors is None:
-            raise UsageProblem(f"{option} goes with --factors: without, there is one minimum")
+            raise UsageProblem(f"{option} needs --factors")
     if init is Init.linear and init_scale is not None:
         raise UsageProblem("--init-scale has no meaning for --init linear")
     return FactorOptions(

@@ -123,12 +123,12 @@ def kernel_options(
     }
     for option in (name for name, value in given.items() if value is not None):
         if kernel is None:
-            raise UsageProblem(f"{option} goes with --kernel: without, the model is linear")
+            raise UsageProblem(f"{option} needs --kernel")
         if kernel not in _KERNELS_WITH.get(option, Kernel):
             raise UsageProblem(f"{option} has no meaning for --kernel {kernel.value}")
         if approximation not in _APPROXIMATIONS_WITH.get(option, (None, *Approximation)):
             named = " or ".join(f"--approximation {one}" for one in _APPROXIMATIONS_WITH[option])
-            raise UsageProblem(f"{option} goes with {named}")
+            raise UsageProblem(f"{option} needs {named}")
     return KernelOptions(
         kernel=value_of(kernel),
         gamma=None if gamma is None else _parse_gamma(gamma),

@@ -139,6 +139,7 @@ class DataOptions:
     zero_based: bool | None = None
     max_line_bytes: int | None = None
     jobs: int | None = None
+    may_keep_missing: bool = True  # whether --missing nan is worth a mention
 
     @property
     def limits(self) -> dict[str, Any]:

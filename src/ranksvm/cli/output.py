@@ -34,7 +34,7 @@ from typing import Any, ParamSpec
 import typer
 from typer.core import TyperGroup
 
-from ranksvm._files import naming
+from ranksvm._files import STDOUT, naming
 from ranksvm._text import printable
 
 __all__ = [
@@ -57,7 +57,6 @@ __all__ = [
 ]
 
 UNEXPECTED, USAGE, BAD_INPUT, NOT_CONVERGED, MISSING_EXTRA, INTERRUPTED = 1, 2, 3, 4, 5, 130
-STDOUT = "standard output"
 
 P = ParamSpec("P")
 

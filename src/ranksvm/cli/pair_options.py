@@ -66,7 +66,7 @@ def pair_options(
         ("--with-labels", with_labels),
     ):
         if given and pairs is None:
-            raise UsageProblem(f"{option} goes with --pairs: without, labels are learnt from")
+            raise UsageProblem(f"{option} needs --pairs")
     if pairs_zero_based and pairs_by is By.docid:
-        raise UsageProblem("--pairs-zero-based is about row numbers: give no --pairs-by docid")
+        raise UsageProblem("--pairs-zero-based cannot be combined with --pairs-by docid")
     return PairOptions(pairs, pairs_by or By.row, with_labels, pairs_zero_based)
