@@ -148,7 +148,7 @@ def test_constant_and_zero_features_are_fine() -> None:
 
 
 def test_missing_y() -> None:
-    with refused("requires y to be passed", "None", "one utility"):
+    with refused("requires y to be passed", "None", "one label (utility)"):
         LinearRankSVM().fit(X, None)
 
 
@@ -160,7 +160,11 @@ def test_y_of_another_length(length: int) -> None:
 
 @pytest.mark.parametrize("labels", [["good", "bad"] * 10, np.array(["3", "x"] * 10, dtype=object)])
 def test_y_that_is_not_numeric(labels) -> None:
-    with refused("y must hold real numbers", "map labels to numbers", "larger is better"):
+    with refused(
+        "y must hold real numbers",
+        "Give one label (utility) per item, a number",
+        "larger is better",
+    ):
         LinearRankSVM().fit(X, labels, QID)
 
 

@@ -172,10 +172,7 @@ def test_the_command_has_the_limit(good, run, tmp_path):
     good("info", path)
     code, _, err = run("info", path, "--max-line-bytes", 50)
     assert code == 3
-    assert (
-        "a.txt, line 2: the line is longer than 50 bytes. If that is intended, raise --max-line-bytes"
-        in err
-    )
+    assert "a.txt, line 2: the line is longer than 50 bytes. If that is" in err
     table = tmp_path / "a.csv"
     table.write_bytes(b"label,qid,a\n1,1,2\n0,1,1" + b" " * 100 + b"\n")
     code, _, err = run("info", table, "--max-line-bytes", 50)

@@ -831,7 +831,7 @@ def test_tables_need_pyarrow(run, table, monkeypatch):
         (("train", "-", "--valid", "-"), 2, "only one input"),
         (("train", "{t}/wide.txt"), 3, "Number the features without gaps"),
         (("train", "{t}/zero.txt"), 3, "Use --zero-based"),
-        (("train", "{t}/null.txt"), 3, "Use --missing nan or --missing zero"),
+        (("train", "{t}/null.txt"), 3, "Fill it in, or use --missing zero to read it as 0"),
         (("train", "{t}/null.txt", "--missing", "nan"), 2, "or use --missing zero"),
         (("train", "{t}/twice.txt"), 3, "Use --duplicates last or --duplicates sum"),
         (("train", "{t}/some.txt"), 3, "use --ignore-qid"),
@@ -851,7 +851,7 @@ def test_tables_need_pyarrow(run, table, monkeypatch):
         (("train", "{f}/train.txt", "-m", "map"), 2, "--valid"),
         (("train", "{f}/train.txt", "-o", "{f}/none/m"), 3, "none"),
         (("train",), 2, "TRAIN"),
-        (("predict", "{f}/train.txt", "{f}/test.txt"), 3, "train.txt: not a model file"),
+        (("predict", "{f}/train.txt", "{f}/test.txt"), 3, "it looks like data; commands"),
         (("predict", "{f}/none", "{f}/test.txt"), 3, "none"),
         (("evaluate", "{f}/test.txt"), 2, "--scores"),
         (("evaluate", "{f}/test.txt", "--scores", "{t}/short.txt"), 3, "2 scores for"),
@@ -964,3 +964,15 @@ def test_progress_and_tables_on_a_terminal(folder, tmp_path, on_a_terminal):
     assert (code, "ndcg@10" in shown, "┃" in shown) == (0, True, True)
     code, shown = on_a_terminal("info", model)
     assert (code, "largest weights" in shown) == (0, True)
+
+
+def test_a_model_that_is_cut_off_is_told_as_such(run, folder, tmp_path):
+    content = (folder / "model.safetensors").read_bytes()
+    for size, name in ((100, "m"), (100, "m.safetensors"), (5, "m.safetensors")):
+        (tmp_path / name).write_bytes(content[:size])
+        for command in ("info", "predict"):
+            data = [folder / "train.txt"] if command == "predict" else []
+            code, _, err = run(command, tmp_path / name, *data)
+            assert code == 3
+            reason = "cut off: 100 bytes, expected" if size == 100 else "not a ranksvm model"
+            assert f"{name}: {reason}" in err, err

@@ -440,7 +440,7 @@ def test_every_truncation_is_refused(content, path):
             read_model(path)
     assert "cut off: 100 bytes, expected" in refusal(content[:100])
     assert "cut off" in refusal(content[:8])
-    assert "it goes on after" in refusal(content + b"\0")
+    assert "more bytes, expected" in refusal(content + b"\0")
 
 
 @pytest.mark.parametrize("more", [0, 3])
@@ -477,16 +477,16 @@ COEF_ENTRY = {"dtype": "F64", "shape": [3], "data_offsets": [0, 24]}
         ({"shape": [2**29], "data_offsets": [0, 2**32]}, "cut off"),
         ({"shape": [2**29]}, "damaged"),
         ({"shape": [2**62, 2**62]}, "damaged"),
-        ({"shape": [0, 2**62], "data_offsets": [0, 0]}, "it goes on after"),
+        ({"shape": [0, 2**62], "data_offsets": [0, 0]}, "more bytes, expected"),
         ({"shape": [-3]}, "damaged"),
         ({"shape": [3.0]}, "damaged"),
         ({"shape": "3"}, "damaged"),
         ({"shape": None}, "damaged"),
         ({"data_offsets": [24, 0]}, "damaged"),
-        ({"data_offsets": [-24, 0]}, "it goes on after"),
+        ({"data_offsets": [-24, 0]}, "more bytes, expected"),
         ({"data_offsets": [8, 32]}, "cut off"),
         ({"data_offsets": [8, 24], "shape": [2]}, "damaged"),
-        ({"data_offsets": [0, 16], "shape": [2]}, "it goes on after"),
+        ({"data_offsets": [0, 16], "shape": [2]}, "more bytes, expected"),
         ({"data_offsets": [0]}, r"place at \[0\]"),
         ({"data_offsets": [0, 24, 24]}, "place at"),
         ({"data_offsets": [False, True]}, "place at"),
@@ -530,7 +530,7 @@ def nested(depth: int) -> str:
         (b'{"a": ' + b"9" * 5000 + b"}", "not valid JSON"),
         (
             b'{"a": ' + nested(100_000).encode() + b"}",
-            "lists and mappings, of 5000000 and 100000 at most|recursion",
+            "too many lists and mappings|recursion",
         ),
         (b'{"' + b"x" * 10_000 + b'": 1}', "of another program"),
         (b'{"__metadata__": 5}', "of another program"),
@@ -672,7 +672,7 @@ def test_a_header_full_of_values_is_refused_before_it_is_parsed(piece, where, mo
     monkeypatch.setattr(files, "from_json", lambda text: parsed.append(1) or json.loads(text))
     message = refusal(with_header(header))
     assert f"not a model file: its {where} holds " in message
-    assert "lists and mappings, of 5000000 and 100000 at most" in message
+    assert "too many values (" in message
     assert len(parsed) == (0 if where == "header" else 1)
 
 
@@ -691,7 +691,10 @@ def test_a_million_names_fit():
 
 def test_too_many_facts_are_not_written(tmp_path):
     record = make_record(facts={"pairs": [[k] for k in range(100_001)]})
-    with pytest.raises(ValueError, match=r"facts are too many: .* of 5000000 and 100000 at most"):
+    with pytest.raises(
+        ValueError,
+        match=r"facts hold too many lists and mappings \(100,\d+; the limit is 100,000\)",
+    ):
         write_model(tmp_path / "m", record)
     assert list(tmp_path.iterdir()) == []
 

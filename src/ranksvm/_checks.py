@@ -42,7 +42,7 @@ def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
         fine = number is not None and number > 0.0
     if not fine:
         what = "a positive finite number"
-        if isinstance(value, Rational) and value > 0 and number is None:
+        if isinstance(value, Rational) and value > 1 and number is None:
             what = "a positive number below 1.8e308"
         if integer:
             what = "a positive integer"

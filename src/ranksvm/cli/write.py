@@ -1,8 +1,8 @@
 """Output that is there as a whole or not at all, or goes to stdout; and what it may replace.
 
 One rule for all commands (:mod:`ranksvm._contents` has it): an input of the same command is never
-replaced, and another file only by what it is itself, or with ``--force``.  A name whose suffix means
-another format is refused; other suffixes (``model.v2``, ``model_C0.5``) are part of the name.
+replaced, and another file only by what it is itself, or with ``--force``.  A suffix that means
+another format is refused; any other (``model.v2``, ``model_C0.5``) is just part of the name.
 """
 
 from __future__ import annotations

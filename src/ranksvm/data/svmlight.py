@@ -85,8 +85,8 @@ _FAULTS = {
     "pass at least the number of features of both files",
     "value": "expected a number as the value of the feature",
     "value_empty": "expected a number after the colon",
-    "value_missing": "found a missing value ({found}). Fill it in, or pass missing='zero' to read it "
-    f"as 0{KEEP_MISSING}",
+    "value_missing": "found a missing value ({found}). Fill it in, or pass missing='zero' to read "
+    f"it as 0{KEEP_MISSING}",
     "value_infinite": "expected a finite number",
     "value_range": "expected a number that fits into {dtype}",
     "unsorted": "expected ascending indices. Pass unsorted='sort' to read the line all the same",

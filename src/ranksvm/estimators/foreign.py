@@ -16,8 +16,7 @@ __all__ = ["refuse_unknown"]
 
 _NOTHING_TO_STOP = (
     "RankSVM is not trained in rounds, so there is nothing to stop early. To choose C on a "
-    "validation set: LinearRankSVMCV().fit(X, y, qid, validation=(X_val, y_val, qid_val)); "
-    "KernelRankSVMCV likewise."
+    "validation set: {search}().fit(X, y, qid, validation=(X_val, y_val, qid_val))."
 )
 # The parameters that a fit has decide what the remedy is: the first of these that it knows.
 _JUDGED_ON = {
@@ -101,5 +100,7 @@ def refuse_unknown(model: object, method: Callable[..., Any], given: Mapping[str
             near = difflib.get_close_matches(name, of, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(of)}."
         called = type(model).__name__
-        hint = hint.replace("{model}", called).replace("{name}", name)
+        search = "KernelRankSVMCV" if called.startswith("Kernel") else "LinearRankSVMCV"
+        for word, text in (("{model}", called), ("{name}", name), ("{search}", search)):
+            hint = hint.replace(word, text)
         raise TypeError(f"{called}.{method.__name__}() has no parameter {name!r}. {hint}")
