@@ -68,7 +68,7 @@ def test_text_without_query_ids_is_told_as_tables_are(run, good, tmp_path):
         assert (code, "1 query" in out) == (0, True)
         said[name] = err.removeprefix(f"ranksvm: {tmp_path / name} has no ")
         assert "has no 'qid:' fields" in err
-        assert "treating all items as one query. Pass --ignore-qid to silence this note" in err
+        assert "treating all items as one query. Use --ignore-qid to silence this note" in err
         good("train", tmp_path / name, "--ignore-qid")
     assert said["a.txt"].startswith("'qid:' on its lines, so")
     assert said["a.csv"].startswith("column 'qid', so")
@@ -98,7 +98,8 @@ def test_pairs_that_count_from_0(run, good, folder, tmp_path):
     good(*one)
     code, _, err = run(*one, "--pairs-zero-based")
     assert code == 0
-    assert "counted from 1. If they are, leave --pairs-zero-based out" in err
+    assert "one.txt may count rows from 1: counted from 0, " in err
+    assert "If so, leave --pairs-zero-based out." in err
     (tmp_path / "zero.txt").write_text("3 1\n1 0\n")
     code, _, err = run(*arguments)
     assert code == 3

@@ -33,6 +33,7 @@ from ranksvm.model_io import (
     read_model,
     write_model,
 )
+from ranksvm.model_io.facts import COUNTS, NUMBERS
 
 COEF = np.array([0.1, -2.5, 1e-300])
 
@@ -123,7 +124,12 @@ values = st.recursive(
 mappings = st.dictionaries(st.text().filter("$float".__ne__), values, max_size=4)
 
 
-@given(data=st.data(), params=mappings, facts=mappings)
+# Facts under these names must hold what the name says.
+CHECKED = {*NUMBERS, *COUNTS, "frame_columns", "qid_column", "gamma", "kernel"}
+free_facts = mappings.map(lambda facts: {k: v for k, v in facts.items() if k not in CHECKED})
+
+
+@given(data=st.data(), params=mappings, facts=free_facts)
 def test_what_is_saved_comes_back(tmp_path_factory, data, params, facts):
     coef = np.array(
         data.draw(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))

@@ -35,7 +35,7 @@ def pair_options(
         str | None,
         typer.Option(
             metavar="FILE",
-            help=r"Learn from explicit pairs instead of labels; lines are 'better worse \[weight]'.",
+            help=r"Learn from these pairs instead of labels; lines are 'better worse \[weight]'.",
             **_OF_PAIRS,
         ),
     ] = None,
