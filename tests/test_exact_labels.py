@@ -223,7 +223,7 @@ def test_a_table_with_labels_that_no_double_is(suffix: str, tmp_path, run_cli) -
 
     code, err = run_cli("train", written(INTS), "-o", str(tmp_path / "m"))
     assert code == 3
-    assert "integers above 2^53 cannot be stored exactly" in err
+    assert "float64 cannot store every integer above 2^53" in err
     assert "Subtract an offset" in err
     code, _ = run_cli("train", written([0, BIG, 2 * BIG]), "-o", str(tmp_path / "m"))
     assert code == 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from numbers import Integral, Rational, Real
+from fractions import Fraction
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
         fine = number is not None and number > 0.0
     if not fine:
         what = "a positive finite number"
-        if isinstance(value, Rational) and value > 1 and number is None:
+        if isinstance(value, int | Fraction) and value > 1 and number is None:
             what = "a positive number below 1.8e308"
         if integer:
             what = "a positive integer"
@@ -65,7 +66,8 @@ def finite_number(value: Any) -> float | None:
 def shown(value: Any) -> str:
     """Return how a value is written in Python, cut off when it is long."""
     if isinstance(value, int) and abs(value) >= 10**_MOST_SHOWN:
-        return f"an integer of {_digits(abs(value)):,} digits"
+        sign = "an" if value > 0 else "a negative"
+        return f"{sign} integer of {_digits(abs(value)):,} digits"
     try:
         text = repr(value.item() if isinstance(value, np.generic) else value)
     except ValueError:  # Python does not write integers of thousands of digits

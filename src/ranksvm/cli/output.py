@@ -81,7 +81,7 @@ def _escaped_errors() -> Iterator[None]:
 
 
 class Commands(TyperGroup):
-    """The commands together; refuses wrong usage in visible signs."""
+    """The commands together; what they quote of wrong usage is escaped."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         with _escaped_errors():

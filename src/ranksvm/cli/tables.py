@@ -139,9 +139,9 @@ def _as_labels(y: Any, where: str) -> Array:
         raise ValueError(f"{where} must hold labels that are finite numbers, none missing.")
     if merges_values(exact):
         raise ValueError(
-            f"{where}: labels too large (up to {exact.max()}): integers above 2^53 cannot be "
-            "stored exactly in float64, and different labels would become equal. Subtract an "
-            "offset, or use ranks 0, 1, 2, ..."
+            f"{where}: labels too large (up to {exact.max()}): float64 cannot store every "
+            "integer above 2^53, and different labels would become equal. Subtract an offset, or "
+            "use ranks 0, 1, 2, ..."
         )
     return as_float("labels", exact)
 

@@ -66,8 +66,8 @@ _FAULTS = {
     "not_text": NOT_TEXT,
     "label": "expected a number: the label, which starts the line",
     "label_range": "expected a label that fits into a double",
-    "label_inexact": "label {found} is too large: integers above 2^53 cannot be stored exactly in "
-    "float64. Subtract an offset, or use ranks 0, 1, 2, ...",
+    "label_inexact": "label {found} is too large: float64 cannot store every integer above 2^53. "
+    "Subtract an offset, or use ranks 0, 1, 2, ...",
     "qid_missing": "expected 'qid:', {reason}. Give every line its query, or pass "
     "qid='ignore' for one global ranking",
     "qid_unexpected": "expected no 'qid:', as the lines before have none. Give every line its "
