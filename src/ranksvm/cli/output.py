@@ -170,7 +170,7 @@ def check_stdout() -> None:
 
 
 def say(text: str, *, to_stderr: bool = False) -> None:
-    """Print lines, with tabs between their cells; what else is no visible sign is escaped."""
+    """Print lines, with tabs between their cells; other control characters are escaped."""
     stream = sys.stderr if to_stderr else sys.stdout
     encoding = getattr(stream, "encoding", None) or "utf-8"
     lines = (

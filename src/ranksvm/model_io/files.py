@@ -260,7 +260,7 @@ class _Reader:
             if head.startswith(start):
                 self._refuse(f"not a model file but {what}", remedy)
         if LETOR.is_it(head + self._take(HEAD_BYTES - len(head))):
-            self._refuse("not a ranksvm model; it looks like data", MODEL_FIRST)
+            self._refuse("not a ranksvm model: it looks like data", MODEL_FIRST)
         self._refuse("not a ranksvm model", GIVE_ANOTHER)
 
     def _parsed(self, text: bytes, what: str) -> dict[str, Any]:
@@ -351,8 +351,10 @@ class _Reader:
         if found < expected:
             self._refuse(f"cut off: {found} bytes, expected {expected}", COPY_AGAIN)
         if found > expected:
-            there = "more bytes" if self.size is None else f"{found} bytes"
-            self._refuse(f"damaged: {there}, expected {expected}", COPY_AGAIN)
+            there = f"{found} bytes, expected {expected}"
+            if self.size is None:  # it may have still more
+                there = f"more than the {expected} bytes of a model"
+            self._refuse(f"damaged: {there}", COPY_AGAIN)
 
     def _refuse(self, what: str, remedy: str) -> NoReturn:
         raise ModelFileError(f"{self.name}: {what}; {remedy}.") from None
