@@ -532,7 +532,7 @@ def test_the_file_of_another_search_is_refused(tmp_path, data):
     for items, settings, options, part in others:
         with pytest.raises(ValueError, match=rf"a different search \(different .*{part}") as caught:
             searched(items, settings, checkpoint=path, **options)
-        assert "Delete it or give another name" in str(caught.value)
+        assert "Delete it or choose another file" in str(caught.value)
         assert path.read_bytes() == content
     # What changes no model may change.
     searched(data, replace(seeded, memory_budget="1GB"), checkpoint=path, n_threads=2)
