@@ -70,8 +70,8 @@ def test_text_without_query_ids_is_told_as_tables_are(run, good, tmp_path):
         assert "has no 'qid" in err
         assert "--ignore-qid to silence this note" in err
         good("train", tmp_path / name, "--ignore-qid")
-    assert said["a.txt"].startswith("'qid:' on its lines, so")
-    assert said["a.csv"].startswith("column 'qid', so")
+    assert said["a.txt"].startswith("'qid:' fields; treating all items as one query. Use ")
+    assert said["a.csv"].startswith("'qid' column; treating all items as one query. Name ")
 
 
 # --- Pairs ---------------------------------------------------------------------------------------

@@ -225,7 +225,7 @@ CLOSED = {
     "predict model test.txt -o /dev/stdout >&-": "standard output: closed; results",
     "info test.txt >&-": "standard output: closed; results cannot be written",
     "train train.txt -o - >&-": "standard output: closed; results cannot be written",
-    "evaluate test.txt --model model --json >&-": "standard output: Bad file",
+    "evaluate test.txt --model model --json >&-": "standard output: closed; results",
     "--help >&-": "standard output: closed; results",
     "info - <&-": "there is no standard input to read",
     "predict model test.txt >/dev/full": "standard output: No space left on device; free",
