@@ -2,7 +2,7 @@
 
 A process that writes the same file again and again, in two versions, is killed after a random time.
 Then the file must be one of the two, byte for byte, and the next write must leave nothing beside
-it.  The file of a search may only have grown by whole cells.
+it.  A checkpoint may only have grown by whole cells.
 """
 
 from __future__ import annotations

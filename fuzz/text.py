@@ -1,4 +1,4 @@
-"""The reader of LETOR text against a slow one that is easy to believe.
+"""The reader of LETOR text against a simple reference reader.
 
 Either both refuse a text, at the same line, or both read the same numbers, bit for bit, whatever
 the number of threads and wherever the text is cut.

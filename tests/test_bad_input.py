@@ -52,14 +52,14 @@ def test_nan_says_which_column_and_how_many(layout: str, dtype: type) -> None:
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
 def test_infinity_says_which_column_and_how_many(layout: str, value: float) -> None:
     bad = changed(changed(X, ([0, 5], 0), value), (9, 3), np.nan)
-    with refused("in 2 of 4 columns", "column 0: 2 infinity", "column 3: 1 NaN"):
+    with refused("in 2 of 4 columns", "column 0: 2 infinite", "column 3: 1 NaN"):
         LinearRankSVM().fit(LAYOUTS[layout](bad), Y, QID)
 
 
 def test_nan_and_infinity_in_one_column() -> None:
     bad = changed(changed(X, (0, 1), np.inf), (1, 1), np.nan)
     bad[2, 1] = -np.inf  # infinities of both signs: their sum is NaN
-    with refused("column 1: 1 NaN and 2 infinity"):
+    with refused("column 1: 1 NaN and 2 infinite"):
         LinearRankSVM().fit(bad, Y, QID)
 
 
@@ -125,10 +125,10 @@ def test_another_number_of_features_at_prediction() -> None:
 def test_a_broken_sparse_matrix(make) -> None:
     broken = make(X)
     broken.indices[3] = 1000
-    with refused("broken sparse matrix", "indices must lie in 0 to", "Build it again"):
+    with refused("broken sparse matrix", "indices must lie in 0 to", "Rebuild it"):
         LinearRankSVM().fit(broken, Y, QID)
     model = LinearRankSVM().fit(X, Y, QID)
-    with refused("broken sparse matrix", "indices must lie in 0 to", "Build it again"):
+    with refused("broken sparse matrix", "indices must lie in 0 to", "Rebuild it"):
         model.predict(broken)
 
 
@@ -148,7 +148,7 @@ def test_constant_and_zero_features_are_fine() -> None:
 
 
 def test_missing_y() -> None:
-    with refused("requires y to be passed", "None", "one utility"):
+    with refused("requires y to be passed", "None", "one label (utility)"):
         LinearRankSVM().fit(X, None)
 
 
@@ -160,7 +160,11 @@ def test_y_of_another_length(length: int) -> None:
 
 @pytest.mark.parametrize("labels", [["good", "bad"] * 10, np.array(["3", "x"] * 10, dtype=object)])
 def test_y_that_is_not_numeric(labels) -> None:
-    with refused("y must hold real numbers", "map labels to numbers", "larger is better"):
+    with refused(
+        "y must hold real numbers",
+        "Give one label (utility) per item, a number",
+        "larger is better",
+    ):
         LinearRankSVM().fit(X, labels, QID)
 
 

@@ -95,7 +95,7 @@ for form, line in eval(sys.stdin.read()):
             door(X)
         except ValueError as error:
             assert "broken sparse matrix" in str(error), (form, line, name, error)
-            assert "Build it again" in str(error)
+            assert "Rebuild it" in str(error)
         else:
             raise AssertionError(f"{name} took {form} after {line}")
 print("done")

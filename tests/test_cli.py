@@ -708,7 +708,9 @@ def test_a_table_without_queries_is_told(run, tmp_path):
     (tmp_path / "t.csv").write_text("label,query,a\n1,1,2\n0,1,3\n", encoding="ascii")
     code, out, err = run("train", tmp_path / "t.csv")
     assert (code, "1 query, 2 features" in out) == (0, True)
-    assert "no column 'qid', so all items are one ranking; --qid-column" in err
+    assert (
+        "no 'qid' column; treating all items as one query. Name the column with --qid-column" in err
+    )
     assert run("train", tmp_path / "t.csv", "--ignore-qid")[2] == ""
 
 
@@ -822,14 +824,14 @@ def test_tables_need_pyarrow(run, table, monkeypatch):
         (("train", "{f}/train.txt", "--svmrank-c", "1", "--solver", "newton"), 2, "smoothed"),
         (("evaluate", "{t}/q", "--run", "{t}/r", "--ignore-qid"), 2, "do not apply"),
         (("train", "{f}/train.txt", "--json", "-o", "-"), 2, "standard output"),
-        (("train", "{f}/train.txt", "-o", "{f}/train.txt"), 2, "is the input"),
-        (("train", "{f}/train.txt", "-o", "{f}/m.csv"), 2, "a name for a table"),
+        (("train", "{f}/train.txt", "-o", "{f}/train.txt"), 2, "is also an input"),
+        (("train", "{f}/train.txt", "-o", "{f}/m.csv"), 2, "models are not written as .csv"),
         (("train", "{f}/train.txt", "-o", ""), 2, "is empty"),
         (("train", "{f}/train.txt", "-o", "{f}"), 3, "is a directory"),
         (("train", "-", "--valid", "-"), 2, "only one input"),
         (("train", "{t}/wide.txt"), 3, "Number the features without gaps"),
         (("train", "{t}/zero.txt"), 3, "Use --zero-based"),
-        (("train", "{t}/null.txt"), 3, "Use --missing nan or --missing zero"),
+        (("train", "{t}/null.txt"), 3, "Fill it in, or use --missing zero to read it as 0"),
         (("train", "{t}/null.txt", "--missing", "nan"), 2, "or use --missing zero"),
         (("train", "{t}/twice.txt"), 3, "Use --duplicates last or --duplicates sum"),
         (("train", "{t}/some.txt"), 3, "use --ignore-qid"),
@@ -842,14 +844,14 @@ def test_tables_need_pyarrow(run, table, monkeypatch):
             2,
             "one word",
         ),
-        (("convert", "{f}/model.safetensors", "{t}/m.csv"), 2, "a name for a table"),
+        (("convert", "{f}/model.safetensors", "{t}/m.csv"), 2, "models are not written as .csv"),
         (("convert", "{f}/train.txt", "{t}/m.csv.gz"), 2, "not written compressed"),
         (("train", "{f}/train.txt", "--loss", "absolute"), 2, "absolute"),
         (("train", "{f}/train.txt", "--solver", "newton", "--loss", "hinge"), 2, "smoothed_newton"),
         (("train", "{f}/train.txt", "-m", "map"), 2, "--valid"),
         (("train", "{f}/train.txt", "-o", "{f}/none/m"), 3, "none"),
         (("train",), 2, "TRAIN"),
-        (("predict", "{f}/train.txt", "{f}/test.txt"), 3, "train.txt: not a model file"),
+        (("predict", "{f}/train.txt", "{f}/test.txt"), 3, "it looks like data; commands"),
         (("predict", "{f}/none", "{f}/test.txt"), 3, "none"),
         (("evaluate", "{f}/test.txt"), 2, "--scores"),
         (("evaluate", "{f}/test.txt", "--scores", "{t}/short.txt"), 3, "2 scores for"),
@@ -962,3 +964,15 @@ def test_progress_and_tables_on_a_terminal(folder, tmp_path, on_a_terminal):
     assert (code, "ndcg@10" in shown, "┃" in shown) == (0, True, True)
     code, shown = on_a_terminal("info", model)
     assert (code, "largest weights" in shown) == (0, True)
+
+
+def test_a_model_that_is_cut_off_is_told_as_such(run, folder, tmp_path):
+    content = (folder / "model.safetensors").read_bytes()
+    for size, name in ((100, "m"), (100, "m.safetensors"), (5, "m.safetensors")):
+        (tmp_path / name).write_bytes(content[:size])
+        for command in ("info", "predict"):
+            data = [folder / "train.txt"] if command == "predict" else []
+            code, _, err = run(command, tmp_path / name, *data)
+            assert code == 3
+            reason = "cut off: 100 bytes, expected" if size == 100 else "not a ranksvm model"
+            assert f"{name}: {reason}" in err, err

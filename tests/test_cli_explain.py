@@ -264,14 +264,14 @@ def test_items_of_two_queries_are_told(run, folder, sample):
     [
         (["items.txt", "1", "1"], 2, "1 is named twice"),
         (["items.txt", "1", "01"], 2, "1 and 01 are the same item"),
-        (["items.txt", "1", "D2"], 2, "got 'D2'. --by docid takes document ids"),
-        (["items.txt", "1", "1.5"], 2, "expected the number of an item, from 1 on; got '1.5'"),
+        (["items.txt", "1", "D2"], 2, "got 'D2'. For document ids, use --by docid"),
+        (["items.txt", "1", "1.5"], 2, "expected an item number (1, 2, ...); got '1.5'"),
         (["items.txt", "0", "1"], 3, "there is no item 0 in"),
         (["items.txt", "1", "100000"], 3, "there is no item 100000 in"),
         (["items.txt", "9" * 5000, "1"], 3, f"there is no item {'9' * 60}... in"),
         (["items.txt", "1", "0" * 5000], 3, f"there is no item {'0' * 60}... in"),
-        (["items.txt", "1", "x" * 5000], 2, f"got '{'x' * 60}...'. --by docid"),
-        (["items.txt", "1", "2", "--qid", "1"], 2, "--qid goes with --by docid"),
+        (["items.txt", "1", "x" * 5000], 2, f"got '{'x' * 60}...'. For document ids"),
+        (["items.txt", "1", "2", "--qid", "1"], 2, "--qid needs --by docid"),
         (["bare.txt", "a", "b", "--by", "docid"], 3, "has no document ids"),
         (["items.txt", "E3", "nobody", "--by", "docid"], 3, "there is no document nobody in"),
         (

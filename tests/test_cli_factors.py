@@ -171,15 +171,15 @@ def test_a_fit_that_ends_early_is_saved_and_told(run, folder, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--restarts", "2"], "--restarts goes with --factors"),
-        (["--init", "linear"], "--init goes with --factors"),
-        (["--init-scale", "1"], "--init-scale goes with --factors"),
-        (["--optimizer", "sgd"], "--optimizer goes with --factors"),
-        (["--patience", "3", "--valid", "{f}/valid.txt"], "--patience goes with --factors"),
-        (["--seed", "3"], "--seed goes with --kernel or --factors"),
-        (["--factors", "4", "--patience", "3"], "--patience is about the file of --valid"),
-        (["--factors", "4", "--kernel", "rbf"], "--kernel and --factors are two kinds of models"),
-        (["--factors", "4", "--gamma", "1"], "--gamma goes with --kernel"),
+        (["--restarts", "2"], "--restarts needs --factors"),
+        (["--init", "linear"], "--init needs --factors"),
+        (["--init-scale", "1"], "--init-scale needs --factors"),
+        (["--optimizer", "sgd"], "--optimizer needs --factors"),
+        (["--patience", "3", "--valid", "{f}/valid.txt"], "--patience needs --factors"),
+        (["--seed", "3"], "--seed needs --kernel or --factors"),
+        (["--factors", "4", "--patience", "3"], "--patience needs --valid"),
+        (["--factors", "4", "--kernel", "rbf"], "--kernel cannot be combined with --factors"),
+        (["--factors", "4", "--gamma", "1"], "--gamma needs --kernel"),
         (["--factors", "4", "--svmrank-c", "1"], "--svmrank-c is for linear models"),
         (
             ["--factors", "4", "--init", "linear", "--init-scale", "1"],
@@ -223,7 +223,7 @@ def test_a_metric_that_is_not_defined_is_refused_before_the_work(run, folder, tm
     ("text", "message"),
     [
         ("1 qid:1 1:1\n1 qid:1 1:2\n", "Leave out 'pairwise_accuracy'"),
-        ("0 qid:1 1:1\n1 qid:1 1:2 2:nan\n", "line 2, column 15: found 'nan', expected a number"),
+        ("0 qid:1 1:1\n1 qid:1 1:2 2:nan\n", "line 2, column 15: found a missing value ('nan')"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_judged_is_refused_before_the_work(

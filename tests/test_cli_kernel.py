@@ -178,15 +178,15 @@ def test_the_linear_kernel_with_svmrank_c(good, folder, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--gamma", "1"], 2, "--gamma goes with --kernel"),
-        (["--degree", "2"], 2, "--degree goes with --kernel"),
-        (["--coef0", "2"], 2, "--coef0 goes with --kernel"),
-        (["--approximation", "nystroem"], 2, "--approximation goes with --kernel"),
-        (["--components", "9"], 2, "--components goes with --kernel"),
-        (["--landmarks", "uniform"], 2, "--landmarks goes with --kernel"),
-        (["--memory", "1GB"], 2, "--memory goes with --kernel"),
-        (["--dtype", "float32"], 2, "--dtype goes with --kernel"),
-        (["--seed", "1"], 2, "--seed goes with --kernel"),
+        (["--gamma", "1"], 2, "--gamma needs --kernel"),
+        (["--degree", "2"], 2, "--degree needs --kernel"),
+        (["--coef0", "2"], 2, "--coef0 needs --kernel"),
+        (["--approximation", "nystroem"], 2, "--approximation needs --kernel"),
+        (["--components", "9"], 2, "--components needs --kernel"),
+        (["--landmarks", "uniform"], 2, "--landmarks needs --kernel"),
+        (["--memory", "1GB"], 2, "--memory needs --kernel"),
+        (["--dtype", "float32"], 2, "--dtype needs --kernel"),
+        (["--seed", "1"], 2, "--seed needs --kernel"),
         (["--kernel", "rbf", "--gamma", "0"], 2, "gamma must be a positive"),
         (["--kernel", "rbf", "--gamma=-1"], 2, "gamma must be a positive"),
         (["--kernel", "rbf", "--gamma", "nan"], 2, "gamma must be a positive"),
@@ -200,9 +200,9 @@ def test_the_linear_kernel_with_svmrank_c(good, folder, tmp_path):
         (["--kernel", "linear", "--gamma", "2"], 2, "--gamma has no meaning"),
         (["--kernel", "poly", "--degree", "0"], 2, "degree must be a positive integer"),
         (["--kernel", "poly", "--coef0", "inf"], 2, "coef0 must be a finite number"),
-        (["--kernel", "rbf", "--components", "5"], 2, "--components goes with --approximation"),
+        (["--kernel", "rbf", "--components", "5"], 2, "--components needs --approximation"),
         (["--kernel", "rbf", "--approximation", "fourier", "--landmarks", "uniform"], 2,
-         "--landmarks goes with --approximation nystroem"),
+         "--landmarks needs --approximation nystroem"),
         (["--kernel", "rbf", "--approximation", "fourier", "--components", "0"], 2,
          "--components must be a positive integer"),
         (["--kernel", "poly", "--approximation", "fourier"], 2, "Use --approximation nystroem"),
@@ -228,7 +228,7 @@ def test_more_components_than_items_are_told_once(run, folder, tmp_path):
     options = ("--kernel", "rbf", "--approximation", "nystroem", "--components", "100000")
     code, _, err = run("train", folder / "train.txt", *options, "-o", tmp_path / "m")
     assert code == 0
-    assert err.count("warning: --components 100000 is larger than the number of items") == 1
+    assert err.count("warning: --components 100000 exceeds the") == 1
     code, _, err = run("tune", folder / "train.txt", *options, "--gamma", "0.1", "--gamma", "0.2")
     assert code == 0, err
     told = [line for line in err.splitlines() if "--components 100000 is larger" in line]
@@ -461,14 +461,14 @@ def test_an_interrupted_search_goes_on(run, folder, tmp_path, monkeypatch):
     # Another search.
     code, _, err = run(*arguments, "--resume", path, "-m", "map")
     assert code == 3
-    assert "belongs to another search: not the same metric. Delete it or give another" in err
+    assert "is from a different search (different metric). Delete it or choose another" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--gamma-grid", "1,2"], 2, "--gamma-grid goes with --kernel"),
-        (["--resume", "{t}/r"], 2, "--resume goes with --kernel"),
+        (["--gamma-grid", "1,2"], 2, "--gamma-grid needs --kernel"),
+        (["--resume", "{t}/r"], 2, "--resume needs --kernel"),
         (["--kernel", "rbf", "--gamma-grid", "1,2", "--gamma", "1"], 2, "give only one"),
         (["--kernel", "linear", "--gamma-grid", "1,2"], 2, "no meaning for --kernel linear"),
         (["--kernel", "rbf", "--gamma-grid", "1,0"], 2, "--gamma-grid '1,0': expected positive"),
@@ -482,8 +482,16 @@ def test_an_interrupted_search_goes_on(run, folder, tmp_path, monkeypatch):
         (["--kernel", "rbf", "--resume", "{t}/r", "--memory", "1KB"], 3, ", fold 1: "),
         (["--kernel", "poly", "--degree", "1" + "0" * 23], 2, "degree must be at most"),
         (["--kernel", "rbf", "--resume", "{t}/m", "-o", "{t}/m"], 2, "cannot be both"),
-        (["--kernel", "rbf", "--resume", "{f}/train.txt"], 2, "is the input"),
-        (["--kernel", "rbf", "--resume", "{f}/valid.txt"], 3, "not the checkpoint of a search"),
+        (
+            ["--kernel", "rbf", "--resume", "{f}/train.txt"],
+            2,
+            "train.txt is also an input",
+        ),
+        (
+            ["--kernel", "rbf", "--resume", "{f}/valid.txt"],
+            3,
+            "is not a checkpoint; not overwritten",
+        ),
         (["--kernel", "rbf", "--resume", "{t}/no/r"], 3, "there is no directory"),
         (["--kernel", "rbf", "-o", "{t}/m.dat"], 2, "(.dat) is for linear models"),
         (

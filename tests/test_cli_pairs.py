@@ -267,12 +267,16 @@ def test_pairs_from_a_pipe(good, folder, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--pairs-by", "row"], 2, "--pairs-by goes with --pairs"),
-        (["--with-labels"], 2, "--with-labels goes with --pairs"),
+        (["--pairs-by", "row"], 2, "--pairs-by needs --pairs"),
+        (["--with-labels"], 2, "--with-labels needs --pairs"),
         (["--pairs", "{f}/pairs.txt", "--svmrank-c", "1"], 2, "--svmrank-c is about labels"),
-        (["--pairs", "{f}/pairs.txt", "--factors", "3"], 2, "--factors learns from labels"),
+        (
+            ["--pairs", "{f}/pairs.txt", "--factors", "3"],
+            2,
+            "--factors cannot be combined with --pairs",
+        ),
         (["--pairs", "{f}/absent.txt"], 3, "absent.txt"),
-        (["--pairs", "{f}/pairs.txt", "-o", "{f}/pairs.txt"], 2, "is the input"),
+        (["--pairs", "{f}/pairs.txt", "-o", "{f}/pairs.txt"], 2, "is also an input"),
         (
             ["--pairs", "{f}/pairs.txt", "--pairs-by", "name"],
             2,

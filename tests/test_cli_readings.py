@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from ranksvm import LinearRankSVM
-from ranksvm.data import save_letor
+from ranksvm.data import LetorError, load_letor, save_letor
 from ranksvm.datasets import make_ranking
 
 JUDGEMENTS = "2 qid:1 # docid = A\n0 qid:1 # docid = B\n1 qid:2 # docid = C\n0 qid:2 # docid = D\n"
-NO_FEATURES = "judged.txt has no features (index:value), only labels and ids. Use the file that"
+NO_FEATURES = "judged.txt has labels and ids but no features (index:value). Pass the file with"
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_what_needs_no_features_takes_such_files(good, run, folder, tmp_path):
     good("evaluate", folder / "judged.txt", "--scores", tmp_path / "scores")
     (tmp_path / "t.csv").write_text("label,qid\n1,a\n0,a\n")
     code, _, err = run("train", tmp_path / "t.csv")
-    assert (code, "t.csv has no columns of features" in err) == (3, True)
+    assert (code, "t.csv has labels and ids but no feature columns" in err) == (3, True)
     (tmp_path / "zero.txt").write_text("1 qid:1 1:0\n0 qid:1\n")
     assert good("predict", folder / "m", tmp_path / "zero.txt") == "0.0\n0.0\n"
 
@@ -67,11 +67,11 @@ def test_text_without_query_ids_is_told_as_tables_are(run, good, tmp_path):
         code, out, err = run("train", tmp_path / name)
         assert (code, "1 query" in out) == (0, True)
         said[name] = err.removeprefix(f"ranksvm: {tmp_path / name} has no ")
-        assert "so all items are one ranking" in err
-        assert "--ignore-qid says that there is none" in err
+        assert "has no 'qid" in err
+        assert "--ignore-qid to silence this note" in err
         good("train", tmp_path / name, "--ignore-qid")
-    assert said["a.txt"].startswith("'qid:' on its lines, so")
-    assert said["a.csv"].startswith("column 'qid', so")
+    assert said["a.txt"].startswith("'qid:' fields; treating all items as one query. Use ")
+    assert said["a.csv"].startswith("'qid' column; treating all items as one query. Name ")
 
 
 # --- Pairs ---------------------------------------------------------------------------------------
@@ -87,8 +87,8 @@ def test_pairs_that_count_from_0(run, good, folder, tmp_path):
     arguments = ("train", folder / "train.txt", "--pairs", tmp_path / "zero.txt")
     code, _, err = run(*arguments)
     assert code == 0
-    assert f"agree with the labels; {inside.sum()} of {inside.sum()} would" in err
-    assert "if rows were counted from 0. If they are, use --pairs-zero-based" in err
+    assert f"labels; counted from 0, {inside.sum()} of {inside.sum()}." in err
+    assert "If so, use --pairs-zero-based" in err
     out = good(*arguments, "--pairs-zero-based")
     assert f"{inside.sum():,} explicit pairs" in out
     inside = (better + 1 < len(y)) & (worse + 1 < len(y))  # and so would the last row here
@@ -98,12 +98,13 @@ def test_pairs_that_count_from_0(run, good, folder, tmp_path):
     good(*one)
     code, _, err = run(*one, "--pairs-zero-based")
     assert code == 0
-    assert "counted from 1. If they are, leave --pairs-zero-based out" in err
+    assert "one.txt may count rows from 1: counted from 0, " in err
+    assert "If so, leave --pairs-zero-based out." in err
     (tmp_path / "zero.txt").write_text("3 1\n1 0\n")
     code, _, err = run(*arguments)
     assert code == 3
-    assert "line 2: found '0', expected a row number from 1" in err
-    assert "counts rows from 0, use --pairs-zero-based" in err
+    assert "line 2: found '0', but rows are counted from 1" in err
+    assert "counts from 0, use --pairs-zero-based" in err
     for options in (
         ["--pairs-zero-based"],
         [*arguments[2:], "--pairs-by", "docid", "--pairs-zero-based"],
@@ -158,8 +159,32 @@ def test_missing_values_cannot_be_kept_where_numbers_are_needed(run, folder, tmp
     command = arguments.format(f=folder, t=path).split()
     code, out, err = run(*command, "--missing", "nan")
     assert (code, out) == (2, "")
-    assert "--missing nan keeps missing values, and models need numbers" in err
+    assert "--missing nan does not work with models, which need numbers" in err
     assert "--missing zero" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keeps"),
+    [
+        ("info {t}", True),
+        ("convert {t} {t}.csv", True),
+        ("evaluate {t} --scores {t}", True),
+        ("train {t}", False),
+        ("tune {t}", False),
+        ("predict {f}/m {t}", False),
+        ("explain {f}/m {t} 1 2", False),
+        ("evaluate {t} --model {f}/m", False),
+    ],
+)
+def test_a_missing_value_is_told_with_advice_that_works(run, folder, tmp_path, arguments, keeps):
+    path = tmp_path / "a.txt"
+    path.write_text("2 qid:1 1:NULL\n0 qid:1 1:3\n")
+    code, _, err = run(*arguments.format(f=folder, t=path).split())
+    found = "line 1, column 11: found a missing value ('NULL'). Fill it in, or use --missing zero"
+    assert (code, found in err) == (3, True), err
+    assert ("--missing nan" in err) is keeps
+    with pytest.raises(LetorError, match="missing='zero' to read it as 0 or missing='nan' to keep"):
+        load_letor(path)
 
 
 def test_missing_values_can_be_kept_where_they_do_no_harm(good, folder, tmp_path):

@@ -198,10 +198,12 @@ def test_exact_vectors() -> None:
 
 
 def test_a_file_with_labels_that_no_double_is() -> None:
-    with pytest.raises(LetorError, match="found '9007199254740993'"):
+    with pytest.raises(LetorError, match="label '9007199254740993' is too large"):
         load_letor(io.StringIO("9007199254740992 1:1\n9007199254740993 1:1\n"))
     text = "1152921504606846976 qid:1 1:1\n1152921504606846977 qid:1 1:2\n"
-    with pytest.raises(LetorError, match=r"line 2, column 1: found '1152921504606846977'.*2\^53"):
+    with pytest.raises(
+        LetorError, match=r"line 2, column 1: label '1152921504606846977' is too large.*2\^53"
+    ):
         load_letor(io.StringIO(text))
     held = ["1152921504606846976", "-9007199254740994", "1e22", "36893488147419103232", "0.1"]
     data = load_letor(io.StringIO("".join(f"{label} 1:1\n" for label in held)))
@@ -221,7 +223,7 @@ def test_a_table_with_labels_that_no_double_is(suffix: str, tmp_path, run_cli) -
 
     code, err = run_cli("train", written(INTS), "-o", str(tmp_path / "m"))
     assert code == 3
-    assert "holds different labels that float64 makes equal" in err
+    assert "float64 cannot store every integer above 2^53" in err
     assert "Subtract an offset" in err
     code, _ = run_cli("train", written([0, BIG, 2 * BIG]), "-o", str(tmp_path / "m"))
     assert code == 0
@@ -297,7 +299,7 @@ ONES = np.ones(3)
     ],
 )
 def test_masked_values_are_missing(name: str, call: Any) -> None:
-    with pytest.raises(ValueError, match=f"^{name} has 1 masked value.*{name}.filled"):
+    with pytest.raises(ValueError, match=f"^{name} has 1 masked value.*filled"):
         call()
 
 

@@ -339,7 +339,7 @@ def test_top_keeps_the_sum():
     assert found.top(99) is found
     assert (found.others, found.n_others) == (0.0, 0)
     for n in (-1, 1.0, True, "2"):
-        with pytest.raises(ValueError, match="n must be a number of parts"):
+        with pytest.raises(ValueError, match="n must be a non-negative integer"):
             found.top(n)
 
 

@@ -382,6 +382,6 @@ def test_no_items_no_features():
 
 
 def test_more_components_than_items():
-    with pytest.warns(UserWarning, match="n_components=61 is larger .* n_components=60 is used"):
+    with pytest.warns(UserWarning, match="n_components=61 exceeds .* using n_components=60"):
         basis = make_nystroem(random_items(60), RBF, 61)
     assert basis.n_raw == 60

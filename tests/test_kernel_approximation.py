@@ -25,7 +25,7 @@ from ranksvm.maps.kernels import Kernel
 from ranksvm.maps.landmarks import LANDMARKS
 
 
-@pytest.mark.filterwarnings("ignore:n_components=500 is larger")
+@pytest.mark.filterwarnings("ignore:n_components=500 exceeds")
 @parametrize_with_checks(
     [
         Nystroem(),

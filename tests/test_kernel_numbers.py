@@ -171,7 +171,7 @@ def test_a_matrix_of_zeros_is_a_kernel() -> None:
     ("params", "message"),
     [
         ({"degree": 10**23}, "degree must be at most 100"),
-        ({"random_state": -1}, "random_state must be None or an integer from 0 on; got -1"),
+        ({"random_state": -1}, "random_state must be None or a non-negative integer; got -1"),
         ({"approximation": "nystroem", "n_components": 40, "memory_budget": "30kB"}, "64 KB"),
     ],
 )

@@ -474,15 +474,15 @@ def test_a_line_that_is_whole_and_not_ours_is_an_error(tmp_path, data):
                 searched(data, checkpoint=path)
             assert path.read_bytes() == content
     for head, message in {
-        b"[" * 100_000 + b"\n": "not the checkpoint of a search",
-        b"1" * 5000 + b"\n": "not the checkpoint of a search",
-        edited(lines[0], file="a list"): "not the checkpoint of a search",
+        b"[" * 100_000 + b"\n": "is not a checkpoint",
+        b"1" * 5000 + b"\n": "is not a checkpoint",
+        edited(lines[0], file="a list"): "is not a checkpoint",
         edited(lines[0], search=3): "line 1: damaged",
         edited(lines[0], random_state="7"): "line 1: damaged",
         lines[0].replace(b'"random_state": null', b'"random_state": 3'): "line 1: damaged",
-        edited(lines[0], format=1): "of another version of ranksvm .format 1, here 2.",
-        edited(lines[0], format=3): "of another version of ranksvm .format 3, here 2.",
-        old_head(lines[0]): "of another version of ranksvm .format 1, here 2.",
+        edited(lines[0], format=1): "of another version of ranksvm .format 1, expected 2.",
+        edited(lines[0], format=3): "of another version of ranksvm .format 3, expected 2.",
+        old_head(lines[0]): "of another version of ranksvm .format 1, expected 2.",
     }.items():
         path.write_bytes(head + cell)
         with pytest.raises(ValueError, match=message):
@@ -530,9 +530,9 @@ def test_the_file_of_another_search_is_refused(tmp_path, data):
         (data, seeded, {"validation": HeldOut(X, y.astype(float), qid)}, "splits"),
     ]
     for items, settings, options, part in others:
-        with pytest.raises(ValueError, match=rf"another search: not the same .*{part}") as caught:
+        with pytest.raises(ValueError, match=rf"a different search \(different .*{part}") as caught:
             searched(items, settings, checkpoint=path, **options)
-        assert "Delete it or give another name" in str(caught.value)
+        assert "Delete it or choose another file" in str(caught.value)
         assert path.read_bytes() == content
     # What changes no model may change.
     searched(data, replace(seeded, memory_budget="1GB"), checkpoint=path, n_threads=2)
@@ -543,7 +543,7 @@ def test_another_version_does_not_go_on(tmp_path, data, monkeypatch):
     path = tmp_path / "search.jsonl"
     searched(data, checkpoint=path)
     monkeypatch.setattr("ranksvm.model_selection.checkpoint.library_version", lambda: "99.0")
-    with pytest.raises(ValueError, match="not the same version of ranksvm"):
+    with pytest.raises(ValueError, match="different version of ranksvm"):
         searched(data, checkpoint=path)
 
 
@@ -563,7 +563,7 @@ def test_a_grid_may_grow(tmp_path, data, fits):
 def test_other_files_are_left_alone(tmp_path, data, content):
     path = tmp_path / "scores.txt"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="not the checkpoint of a search, and is left as it is"):
+    with pytest.raises(ValueError, match="is not a checkpoint; not overwritten"):
         searched(data, checkpoint=path)
     assert path.read_bytes() == content
 
@@ -760,7 +760,7 @@ def test_validation_frames_and_checkpoints(tmp_path, data, fits):
     again = clone(model).fit(frame[half], "label", "query", validation=frame[~half])
     assert len(fits) == 1  # on everything
     assert np.array_equal(again.predict(frame), model.predict(frame))
-    with pytest.raises(ValueError, match="another search"):
+    with pytest.raises(ValueError, match="a different search"):
         clone(model).fit(frame, "label", "query")
 
 

@@ -259,7 +259,7 @@ def test_weighted_draws_have_the_chances_of_their_weights():
 @every_way
 def test_more_landmarks_than_items(how: str) -> None:
     items = random_items(10)
-    with pytest.warns(UserWarning, match="n_components=11 is larger .* n_components=10 is used"):
+    with pytest.warns(UserWarning, match="n_components=11 exceeds .* using n_components=10"):
         landmarks = choose_landmarks(items, RBF, 11, how, seed=0)
     assert landmarks.shape == items.shape
     if how != "kmeans":

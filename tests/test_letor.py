@@ -506,7 +506,7 @@ def test_files_without_items(tmp_path):
 def test_not_text():
     error = fails(b"1 1:2\n\0\0\0\x01\0\n")
     assert error.line == 2
-    assert "another kind of file" in str(error)
+    assert "not a text file" in str(error)
     assert fails(b"1 1:2 # a\0b\n").column == 10
     assert "UTF-8" in str(fails(b"1 qid:\xff 1:2\n"))
 

@@ -53,7 +53,7 @@ def test_score_without_the_queries_of_the_fit_warns(model: Any, tmp_path) -> Non
     model = clone(model).fit(X, Y, QID)
     model.save(tmp_path / "m")
     for one in (model, load(tmp_path / "m")):
-        with pytest.warns(MissingQidWarning, match="fitted on 12 queries, and score got no qid"):
+        with pytest.warns(MissingQidWarning, match="got no qid, but .* was fitted on 12 queries"):
             lost = one.score(X, Y)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -121,7 +121,7 @@ def test_scikit_learn_does_not_lose_the_ids_in_silence() -> None:
 
 
 def test_fewer_items_than_landmarks() -> None:
-    words = "n_components=500 is larger .*: there are 20, and n_components=20 is used"
+    words = "n_components=500 exceeds the 20 items; using n_components=20"
     with pytest.warns(UserWarning, match=words):
         features = Nystroem(random_state=0).fit(X[:20])
     assert features.components_.shape == (20, 4)
@@ -141,7 +141,7 @@ def test_fewer_items_than_landmarks() -> None:
 def test_features_that_are_not_made_need_no_room() -> None:
     """500 landmarks of 20 items are 20."""
     model = KernelRankSVM(approximation="nystroem", memory_budget="20KB")
-    with pytest.warns(UserWarning, match="n_components=20 is used"):
+    with pytest.warns(UserWarning, match="using n_components=20"):
         model.fit(X[:20], np.arange(20))
 
 
@@ -178,7 +178,9 @@ def test_numbers_beyond_float64_name_their_parameter(make: Any, names: list[str]
 
 
 def test_the_same_elsewhere() -> None:
-    with pytest.raises(ValueError, match="every C of Cs must be a positive finite number"):
+    with pytest.raises(
+        ValueError, match=r"every C of Cs must be .* below 1.8e308; got an integer of 401 digits"
+    ):
         LinearRankSVMCV([1.0, HUGE]).fit(X, Y, QID)
     with pytest.raises(ValueError, match="gammas must be a sequence, or how many"):
         default_gammas(X, HUGE)
@@ -210,7 +212,7 @@ def test_complex_weights_are_refused(name: str) -> None:
 def test_weights_whose_products_vanish_are_told() -> None:
     tiny = np.full(N, 1e-200)
     for model in (LinearRankSVM(), KernelRankSVM(), LinearRankSVMCV([1.0])):
-        with pytest.raises(ValueError, match="sample_weight is too small: the largest is 1e-200"):
+        with pytest.raises(ValueError, match=r"sample_weight is too small \(largest 1e-200\)"):
             model.fit(X, Y, QID, sample_weight=tiny)
     fitted = LinearRankSVM().fit(X, Y, QID)
     with pytest.raises(ValueError, match="sample_weight is too small"):
@@ -241,9 +243,12 @@ def test_weights_whose_products_vanish_are_told() -> None:
         ("eval_set", "validation=|LinearRankSVMCV"),
         ("eval_group", "validation=|LinearRankSVMCV|eval_set="),
         ("eval_qid", "validation=|LinearRankSVMCV|eval_set="),
-        ("early_stopping_rounds", "certified optimum|patience"),
+        (
+            "early_stopping_rounds",
+            r"nothing to stop early.*CV\(\)\.fit\(X, y, qid, validation=|patience",
+        ),
         ("callbacks", "callback|progress"),
-        ("verbose", "parameter of the constructor"),
+        ("verbose", r"constructor: \w+\(verbose=1\)"),
         ("categorical_feature", "OneHotEncoder"),
         ("query_id", "called qid"),
         ("weights", "sample_weight"),

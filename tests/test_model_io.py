@@ -33,6 +33,7 @@ from ranksvm.model_io import (
     read_model,
     write_model,
 )
+from ranksvm.model_io.facts import COUNTS, NUMBERS
 
 COEF = np.array([0.1, -2.5, 1e-300])
 
@@ -123,7 +124,12 @@ values = st.recursive(
 mappings = st.dictionaries(st.text().filter("$float".__ne__), values, max_size=4)
 
 
-@given(data=st.data(), params=mappings, facts=mappings)
+# Facts under these names must hold what the name says.
+CHECKED = {*NUMBERS, *COUNTS, "frame_columns", "qid_column", "gamma", "kernel"}
+free_facts = mappings.map(lambda facts: {k: v for k, v in facts.items() if k not in CHECKED})
+
+
+@given(data=st.data(), params=mappings, facts=free_facts)
 def test_what_is_saved_comes_back(tmp_path_factory, data, params, facts):
     coef = np.array(
         data.draw(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
@@ -387,10 +393,10 @@ def zipped() -> bytes:
     ("content", "message"),
     [
         (b"", "it is empty"),
-        (b"\0" * 100, "does not start like one"),
-        (b"a,b\n1,2\n", "does not start like one"),
-        (b'{"coef": [1, 2, 3], "kind": "linear"}', "does not start like one"),
-        (b"abc", "does not start like one"),
+        (b"\0" * 100, "not a ranksvm model"),
+        (b"a,b\n1,2\n", "not a ranksvm model"),
+        (b'{"coef": [1, 2, 3], "kind": "linear"}', "not a ranksvm model"),
+        (b"abc", "not a ranksvm model"),
         (zipped(), "but a zip archive"),
         (pickle.dumps({"coef": COEF}), "but a pickle, which could run code"),
         (pickle.dumps(1), "but a pickle"),
@@ -438,9 +444,9 @@ def test_every_truncation_is_refused(content, path):
         path.write_bytes(content[:length])
         with pytest.raises(ModelFileError):
             read_model(path)
-    assert "cut off: it has 100 bytes and should have" in refusal(content[:100])
+    assert "cut off: 100 bytes, expected" in refusal(content[:100])
     assert "cut off" in refusal(content[:8])
-    assert "it goes on after" in refusal(content + b"\0")
+    assert "damaged: more than the" in refusal(content + b"\0")
 
 
 @pytest.mark.parametrize("more", [0, 3])
@@ -477,16 +483,16 @@ COEF_ENTRY = {"dtype": "F64", "shape": [3], "data_offsets": [0, 24]}
         ({"shape": [2**29], "data_offsets": [0, 2**32]}, "cut off"),
         ({"shape": [2**29]}, "damaged"),
         ({"shape": [2**62, 2**62]}, "damaged"),
-        ({"shape": [0, 2**62], "data_offsets": [0, 0]}, "it goes on after"),
+        ({"shape": [0, 2**62], "data_offsets": [0, 0]}, "damaged: more than the"),
         ({"shape": [-3]}, "damaged"),
         ({"shape": [3.0]}, "damaged"),
         ({"shape": "3"}, "damaged"),
         ({"shape": None}, "damaged"),
         ({"data_offsets": [24, 0]}, "damaged"),
-        ({"data_offsets": [-24, 0]}, "it goes on after"),
+        ({"data_offsets": [-24, 0]}, "damaged: more than the"),
         ({"data_offsets": [8, 32]}, "cut off"),
         ({"data_offsets": [8, 24], "shape": [2]}, "damaged"),
-        ({"data_offsets": [0, 16], "shape": [2]}, "it goes on after"),
+        ({"data_offsets": [0, 16], "shape": [2]}, "damaged: more than the"),
         ({"data_offsets": [0]}, r"place at \[0\]"),
         ({"data_offsets": [0, 24, 24]}, "place at"),
         ({"data_offsets": [False, True]}, "place at"),
@@ -530,7 +536,7 @@ def nested(depth: int) -> str:
         (b'{"a": ' + b"9" * 5000 + b"}", "not valid JSON"),
         (
             b'{"a": ' + nested(100_000).encode() + b"}",
-            "lists and mappings, of 5000000 and 100000 at most|recursion",
+            "too many lists and mappings|recursion",
         ),
         (b'{"' + b"x" * 10_000 + b'": 1}', "of another program"),
         (b'{"__metadata__": 5}', "of another program"),
@@ -638,7 +644,7 @@ LARGE = make_record(arrays={"coef": np.arange(100_000.0)}, feature_names=None)  
 def test_a_file_that_is_cut_off_while_it_is_read(path, meanwhile):
     write_model(path, LARGE)
     meanwhile(lambda: os.truncate(path, 400_000))
-    with pytest.raises(ModelFileError, match="cut off: it has 400000 bytes"):
+    with pytest.raises(ModelFileError, match="cut off: 400000 bytes"):
         read_model(path)
 
 
@@ -672,7 +678,7 @@ def test_a_header_full_of_values_is_refused_before_it_is_parsed(piece, where, mo
     monkeypatch.setattr(files, "from_json", lambda text: parsed.append(1) or json.loads(text))
     message = refusal(with_header(header))
     assert f"not a model file: its {where} holds " in message
-    assert "lists and mappings, of 5000000 and 100000 at most" in message
+    assert "too many values (" in message
     assert len(parsed) == (0 if where == "header" else 1)
 
 
@@ -691,7 +697,10 @@ def test_a_million_names_fit():
 
 def test_too_many_facts_are_not_written(tmp_path):
     record = make_record(facts={"pairs": [[k] for k in range(100_001)]})
-    with pytest.raises(ValueError, match=r"facts are too many: .* of 5000000 and 100000 at most"):
+    with pytest.raises(
+        ValueError,
+        match=r"facts hold too many lists and mappings \(100,\d+; the limit is 100,000\)",
+    ):
         write_model(tmp_path / "m", record)
     assert list(tmp_path.iterdir()) == []
 

@@ -85,7 +85,7 @@ NUMBER = "expected a row number, counted from 1. For document ids, pass docids="
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("0 1", "found '0', expected a row number from 1: item 1 is the first of the file"),
+        ("0 1", "found '0', but rows are counted from 1"),
         ("1 5", "found '5', expected a row number up to 4; there are no more items"),
         ("3 3", "found '3 3', expected two different items"),
         ("3 03", "found '3 03', expected two different items"),
@@ -302,7 +302,9 @@ def test_row_numbers_that_are_off_by_one_are_told(noise):
     known = {"n_items": len(y), "y": y, "qid": qid}
     by_number(shifted(pairs, 0), **known)  # no warning
     by_number(shifted(pairs, -1), zero_based=True, **known)
-    with pytest.warns(UserWarning, match="counted from 0. If they are, pass zero_based=True") as w:
+    with pytest.warns(
+        UserWarning, match="may count rows from 0: .* If so, pass zero_based=True"
+    ) as w:
         by_number(shifted(pairs, -1), **known)
     assert len(w) == 1
     for only in ({"y": y}, {"qid": qid}):
@@ -311,16 +313,18 @@ def test_row_numbers_that_are_off_by_one_are_told(noise):
             by_number(shifted(pairs, -1), **only)
     inner = shifted(pairs, 0).splitlines(keepends=True)
     inner = [line for line in inner if str(len(y)) not in line.split()]
-    with pytest.warns(UserWarning, match="counted from 1. If they are, leave zero_based=True out"):
+    with pytest.warns(
+        UserWarning, match="may count rows from 1: .* If so, leave zero_based=True out"
+    ):
         by_number("".join(inner), zero_based=True, **known)
 
 
 def test_what_is_said_about_row_numbers():
     pairs, y, qid = judged_pairs(40, 0.0)
     n = sum(1 for _ in shifted(pairs, -1).splitlines())
-    with pytest.warns(UserWarning, match=rf"StringIO>: \d+ of \d+ pairs .*; {n} of {n} would if"):
+    with pytest.warns(UserWarning, match=rf"StringIO> may .*; counted from 0, {n} of {n}\. If so"):
         by_number(shifted(pairs, -1), y=y)
-    across = rf"\d+ of {n} pairs join items of different queries; none would if rows were"
+    across = rf"\d+ of {n} pairs join items of different queries; counted from 0, none\."
     with pytest.warns(UserWarning, match=across):
         by_number(shifted(pairs, -1), qid=qid)
 
@@ -328,7 +332,7 @@ def test_what_is_said_about_row_numbers():
 def test_pairs_that_contradict_the_labels_are_told():
     pairs, y, qid = judged_pairs(40, 0.0)
     turned = Preferences(pairs.worse, pairs.better)
-    message = f"only 0 of {len(pairs.better)} pairs of items with different labels agree"
+    message = f"only 0 of {len(pairs.better)} pairs agree with them"
     with pytest.warns(UserWarning, match=message + ".*Is the better item first"):
         by_number(shifted(turned, 0), y=y, qid=qid)
     names = [f"d{row}" for row in range(len(y))]
@@ -346,7 +350,7 @@ def test_few_pairs_prove_nothing():
 
 def test_the_first_row_is_1_unless_told():
     with pytest.raises(
-        FileFormatError, match=r"from 1: .* counts rows from 0, pass zero_based=True"
+        FileFormatError, match=r"from 1\. If .* counts from 0, pass zero_based=True"
     ):
         by_number("2 1\n1 0\n")
     assert listed(by_number("2 1\n1 0\n", zero_based=True)) == [(2, 1), (1, 0)]

@@ -288,7 +288,7 @@ def shorten(name: str) -> Callable[[Any], None]:
     ],
 )
 def test_broken_sparse_structure_is_refused(layout: str, change: Callable[[Any], None]) -> None:
-    with pytest.raises(ValueError, match=r"broken sparse matrix .*\(6, 6\).*Build it again"):
+    with pytest.raises(ValueError, match=r"broken sparse matrix .*\(6, 6\).*Rebuild it"):
         MatrixMap(broken(change, layout))
 
 

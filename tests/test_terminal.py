@@ -1,4 +1,4 @@
-"""What files hold reaches a terminal as visible signs, whatever it is."""
+"""What files hold is escaped before it reaches a terminal."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_compressed_files(tmp_path):
         (qrels, QRELS + "1 0 d 1_0\n", 6, ["whole number"]),
         (qrels, QRELS + "302 0 d1 2\n", 6, ["once per query", "302", "line 4"]),
         (qrels, "", None, ["holds no lines of 4 columns"]),
-        (qrels, "1 0 d\0 1\n", 1, ["another kind of file"]),
+        (qrels, "1 0 d\0 1\n", 1, ["not a text file"]),
         (qrels, "1 0 a 9007199254740992\n1 0 b 9007199254740993\n", 2, ["within 2^53"]),
         (run, "1 Q0 d 1 5\n", 1, ["6 columns: query, Q0, document, rank, score, tag; got 5"]),
         (run, RUN + "1 Q0 d 1 five x\n", 5, ["found 'five'", "finite number"]),

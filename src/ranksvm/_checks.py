@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any
 
@@ -34,14 +35,16 @@ SMALLEST_PAIR_WEIGHT = 1e-280
 
 def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
     """Raise unless ``value`` is a positive finite number (a positive integer of 64 bits)."""
+    number = finite_number(value)
     if integer:
         fine = isinstance(value, Integral) and not isinstance(value, bool)
         fine = fine and 0 < value <= _LARGEST_INTEGER
     else:
-        number = finite_number(value)
         fine = number is not None and number > 0.0
     if not fine:
         what = "a positive finite number"
+        if isinstance(value, int | Fraction) and value > 1 and number is None:
+            what = "a positive number below 1.8e308"
         if integer:
             what = "a positive integer"
             if isinstance(value, Integral) and int(value) > _LARGEST_INTEGER:
@@ -62,17 +65,28 @@ def finite_number(value: Any) -> float | None:
 
 def shown(value: Any) -> str:
     """Return how a value is written in Python, cut off when it is long."""
+    if isinstance(value, int) and abs(value) >= 10**_MOST_SHOWN:
+        sign = "an" if value > 0 else "a negative"
+        return f"{sign} integer of {_digits(abs(value)):,} digits"
     try:
         text = repr(value.item() if isinstance(value, np.generic) else value)
     except ValueError:  # Python does not write integers of thousands of digits
-        text = f"an integer of {int(value).bit_length()} bits"
+        text = f"a {type(value).__name__} of thousands of digits"
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
+def _digits(value: int) -> int:
+    """Return how many decimal digits a positive integer has; Python may refuse to write it."""
+    count = max(1, int(math.log10(value)) - 1)  # the logarithm is rounded
+    while 10**count <= value:
+        count += 1
+    return count
+
+
 def check_seed(name: str, value: Any) -> None:
-    """Raise unless ``value`` is None or an integer from 0 on."""
+    """Raise unless ``value`` is None or a non-negative integer."""
     if value is not None and (not isinstance(value, Integral) or value < 0):
-        raise ValueError(f"{name} must be None or an integer from 0 on; got {shown(value)}")
+        raise ValueError(f"{name} must be None or a non-negative integer; got {shown(value)}")
 
 
 def check_choice(name: str, value: Any, valid: Iterable[str]) -> None:
@@ -97,9 +111,8 @@ def check_item_weight(weight: Any, n_items: int) -> Array | None:
     largest = float(weights.max(initial=0.0))
     if largest * largest < SMALLEST_PAIR_WEIGHT:
         raise ValueError(
-            f"sample_weight is too small: the largest is {largest:g}, a pair weighs the product of "
-            "the weights of its two items, and float64 rounds that to zero. Scale the weights up: "
-            "sample_weight / max(sample_weight)."
+            f"sample_weight is too small (largest {largest:g}): pair weights are products of item "
+            "weights and underflow. Divide by sample_weight.max()."
         )
     return weights
 

@@ -21,6 +21,7 @@ __all__ = [
     "SCORES",
     "TABLE",
     "Content",
+    "NotReplacedError",
     "check_replaces",
 ]
 
@@ -28,6 +29,13 @@ HEAD_BYTES = 1 << 16
 _MODEL_HEADER = re.compile(rb'\{"__metadata__":\{"ranksvm":')
 _LINES = 100  # that are looked at
 _PAIR = re.compile(rb"[^\s:#]+:[^\s:]+")
+
+
+class NotReplacedError(FileExistsError):
+    """A file is there that holds something else; says so without the number of the error."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
 
 
 class Content(NamedTuple):
@@ -90,7 +98,7 @@ PARQUET = Content("a Parquet file", lambda head: head.startswith(b"PAR1"))
 def check_replaces(
     path: str | os.PathLike[str], content: Content, *, head: bytes | None = None
 ) -> None:
-    """Raise a FileExistsError if a file is there that holds something else.
+    """Raise a NotReplacedError if a file is there that holds something else.
 
     Parameters
     ----------
@@ -109,7 +117,7 @@ def check_replaces(
             head = file.read(HEAD_BYTES)
     if head and not content.is_it(head):
         message = (
-            f"there is a file of this name that is not {content.name}; it is left as it is. Give "
-            "another name, or pass force=True to replace it"
+            f"{name} already exists and is not {content.name}; not overwritten. Choose another "
+            "name, or pass force=True to replace it"
         )
-        raise FileExistsError(errno.EEXIST, message, name)
+        raise NotReplacedError(errno.EEXIST, message, name)

@@ -34,8 +34,9 @@ import time
 from collections.abc import Iterator
 from typing import IO, Any, BinaryIO, Literal, TextIO, overload
 
-__all__ = ["atomic_write", "naming", "sync_directory", "try_lock"]
+__all__ = ["STDOUT", "atomic_write", "naming", "sync_directory", "try_lock"]
 
+STDOUT = "standard output"  # as messages call it
 # Names of open descriptors. What they stand for may be a regular file (a redirection), which is
 # then not ours to replace.
 _DESCRIPTOR = re.compile(r"/dev/(?:(?P<name>stdout|stderr)|fd/(?P<a>\d+))|/proc/self/fd/(?P<b>\d+)")
@@ -48,7 +49,6 @@ _REMEDIES = {
     errno.EDQUOT: "free some of your space, or use another disk",
     errno.EFBIG: "the file system takes no larger files; use another one",
     errno.EROFS: "choose another directory",
-    errno.EBADF: "it is closed; write to a file",
     errno.EIO: "the disk, network drive or device failed; check it, or use another one",
     errno.ESTALE: "the network drive has changed; try again",
 }
@@ -153,6 +153,8 @@ def naming(name: str) -> Iterator[None]:
 def _named(error: OSError, name: str) -> OSError:
     remedy = _REMEDIES.get(error.errno or 0)
     reason = error.strerror if remedy is None else f"{error.strerror}; {remedy}"
+    if error.errno == errno.EBADF and name == STDOUT:
+        reason = "closed; results cannot be written. Redirect it to a file"
     return OSError(error.errno, reason, name)
 
 

@@ -51,9 +51,8 @@ def check_structure(X: Any) -> Any:
         trouble = None  # a dict (DOK): SciPy checks its keys when it is converted
     if trouble is not None:
         raise ValueError(
-            f"X is a broken sparse matrix ({form} of shape {X.shape}): {trouble}. Build it again "
-            "from where its data come from; converting or copying it repairs nothing, and may end "
-            "the process."
+            f"X is a broken sparse matrix ({form} of shape {X.shape}): {trouble}. Rebuild it "
+            "from the original data. Do not convert or copy it: SciPy may crash."
         )
     if form in ("lil", "dok", "dia"):
         return X.tocsr()
@@ -81,7 +80,7 @@ def _compressed_trouble(X: Any) -> str | None:
     if indptr[0] != 0:
         return f"indptr begins with {indptr[0]}, not 0"
     if bool((indptr[1:] < indptr[:-1]).any()):
-        return f"indptr decreases after place {int(np.argmax(indptr[1:] < indptr[:-1]))}"
+        return f"indptr decreases at position {1 + int(np.argmax(indptr[1:] < indptr[:-1]))}"
     n_entries = int(indptr[-1])
     if n_entries > min(len(data), len(indices)):
         return (
@@ -112,7 +111,8 @@ def _list_trouble(X: Any) -> str | None:
         if len(columns) != len(values):
             return f"row {row} has {len(columns)} columns and {len(values)} values"
         if columns and not (min(columns) >= 0 and max(columns) < X.shape[1]):
-            return f"row {row} has columns from {min(columns)} to {max(columns)}"
+            found = f"{min(columns)} to {max(columns)}"
+            return f"row {row} has column indices from {found} (X has {X.shape[1]} columns)"
     return None
 
 
@@ -137,7 +137,7 @@ def _outside(name: str, index: NDArray[Any], size: int) -> str | None:
     if int(index.astype(native, copy=False).view(unsigned).max()) < size:
         return None
     low, high = int(index.min()), int(index.max())
-    return f"{name} must lie in 0 to {size - 1}; they reach from {low} to {high}"
+    return f"{name} must lie in 0 to {size - 1}; found {low} to {high}"
 
 
 def _usual_indices(X: Any) -> Any:

@@ -41,18 +41,18 @@ def refuse_masked(name: str, values: Any) -> None:
     if isinstance(values, list | tuple):
         parts = [part for part in values if isinstance(part, np.ma.MaskedArray)]
         n_masked = int(sum(np.ma.getmaskarray(part).sum() for part in parts))
-        place = ""
+        place, fill = "", f"[np.ma.filled(part, value) for part in {name}]"
     elif isinstance(values, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(values)
         n_masked = int(mask.sum())
         row = int(np.flatnonzero(mask.reshape(len(mask), -1).any(axis=1))[0]) if n_masked else 0
-        place = f", the first in row {row}"
+        place, fill = f", the first in row {row}", f"{name}.filled(value)"
     else:
         return
     if n_masked:
         raise ValueError(
             f"{name} has {n_masked} masked {'value' if n_masked == 1 else 'values'}{place}: masked "
-            f"values are missing. Drop these rows, or fill the values in with {name}.filled(value)."
+            f"values count as missing. Drop these rows, or fill the values in with {fill}."
         )
 
 

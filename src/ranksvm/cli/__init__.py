@@ -19,6 +19,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from ranksvm._files import STDOUT, naming
+
 __all__ = ["main"]
 
 
@@ -28,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         from ranksvm.cli.app import app
 
-        app(args=None if argv is None else list(argv), prog_name="ranksvm")
+        with naming(STDOUT):
+            app(args=None if argv is None else list(argv), prog_name="ranksvm")
     except ImportError as error:
         if error.name not in ("typer", "rich"):
             raise
@@ -36,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         _end("interrupted", 130)
     except OSError as error:  # of a stdout that takes nothing
-        _end(f"standard output: {error.strerror or error}", 3)
+        _end(f"{STDOUT}: {error.strerror or error}", 3)
 
 
 def _take_places_of_closed_streams() -> None:

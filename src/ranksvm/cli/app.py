@@ -17,6 +17,7 @@ from ranksvm.cli.options import (
     Conventions,
     DataOptions,
     SolverOptions,
+    by_default,
     command,
     data_options,
     solver_options,
@@ -34,7 +35,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Ranking support vector machines: exact, certified, fast.",
-    epilog="Example: [bold]ranksvm train train.txt --valid valid.txt -o model.safetensors[/]\n\n"
+    epilog="Example:\n\n[bold]ranksvm train train.txt --valid valid.txt -o model.safetensors[/]\n\n"
     "Data files are LETOR / SVMlight text (plain, .gz, .xz, .bz2, .zst) or tables (.csv, .tsv, "
     ".parquet); [bold]-[/] is stdin or stdout.\n\n"
     "Exit codes: 0 done, 1 unexpected error, 2 wrong usage, 3 unusable input, 4 tolerance not "
@@ -48,15 +49,22 @@ Metrics = Annotated[
         "--metric",
         "-m",
         help="ndcg@10, map, mean_ndcg, p@5, mrr, err@10, pairwise_accuracy, kendall_tau, auc ...; "
-        "several by repeating it.",
+        "may be repeated.",
         show_default=False,
     ),
 ]
 Force = Annotated[
     bool,
-    typer.Option("--force", help="Replace the output file, also if it holds something else."),
+    typer.Option("--force", help="Overwrite the output file even if it is not of the same kind."),
 ]
-ConventionsOption = Annotated[Conventions, typer.Option(help="Whose definitions of the metrics.")]
+_DEFINITIONS = "Metric definitions: standard or LETOR's."
+ConventionsOption = Annotated[Conventions, typer.Option(help=_DEFINITIONS)]
+
+
+def _examples(*commands: str) -> str:
+    """Return the end of a help text: command lines to copy, each on a line of its own."""
+    heading = "Example:" if len(commands) == 1 else "Examples:"
+    return "\n\n".join([heading, *(f"[bold]{line}[/]" for line in commands)])
 
 
 def _version(value: bool) -> None:
@@ -78,10 +86,11 @@ def _main(
 
 @command(
     app,
-    epilog="Examples: "
-    "[bold]ranksvm train S1.txt.gz S2.txt.gz --valid S4.txt.gz -o m.safetensors[/], "
-    "[bold]ranksvm train train.txt --kernel rbf --gamma 2^-5 -o m.safetensors[/], "
-    "[bold]ranksvm train items.txt --pairs pairs.txt -o m.safetensors[/]",
+    epilog=_examples(
+        "ranksvm train S1.txt.gz S2.txt.gz --valid S4.txt.gz -o m.safetensors",
+        "ranksvm train train.txt --kernel rbf --gamma 2^-5 -o m.safetensors",
+        "ranksvm train items.txt --pairs pairs.txt -o m.safetensors",
+    ),
     options=solver_options,
     kernel=kernel_options,
     factors=factor_options,
@@ -93,11 +102,12 @@ def train(
         list[str], typer.Argument(metavar="TRAIN", help="Data; several files are one set.")
     ],
     valid: Annotated[
-        str | None, typer.Option(help="Data to judge the model on.", show_default=False)
+        str | None,
+        typer.Option(help="Validation data, to evaluate the model on.", show_default=False),
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", help="Where the model goes.", show_default=False),
+        typer.Option("--output", "-o", help="Model file to write.", show_default=False),
     ] = None,
     force: Force = False,
     C: Annotated[
@@ -105,7 +115,7 @@ def train(
         typer.Option(
             "--C",
             "-C",
-            help="Weight of the loss: 50 by default.",
+            help=f"Weight of the loss. {by_default(50)}",
             show_default=False,
             rich_help_panel="Model",
         ),
@@ -125,7 +135,7 @@ def train(
             "--svmrank-l",
             min=1,
             max=2,
-            help="SVM^rank's -l, with --svmrank-c: 1 by default.",
+            help=f"SVM^rank's -l (needs --svmrank-c). {by_default(1)}",
             show_default=False,
             rich_help_panel="Model",
         ),
@@ -133,7 +143,7 @@ def train(
     metrics: Metrics = None,
     conventions: Annotated[
         Conventions | None,
-        typer.Option(help="Whose definitions of the metrics.", show_default=False),
+        typer.Option(help=f"{_DEFINITIONS} {by_default('standard')}", show_default=False),
     ] = None,
     json: Json = False,
     *,
@@ -143,11 +153,11 @@ def train(
     pairs: PairOptions,
     data: DataOptions,
 ) -> int | None:
-    """Learn a model, linear, with a kernel or of factors, from labels or pairs, and save it."""
+    """Train a model and save it."""
     from ranksvm.cli import learn
 
     if svmrank_l is not None and svmrank_c is None:
-        raise UsageProblem("--svmrank-l goes with --svmrank-c")
+        raise UsageProblem("--svmrank-l needs --svmrank-c")
     svmrank = None if svmrank_c is None else (svmrank_c, svmrank_l or 1)
     wanted = learn.ModelOptions(C, svmrank, options, kernel, factors)
     rules = None if conventions is None else conventions.rules
@@ -156,8 +166,10 @@ def train(
 
 @command(
     app,
-    epilog="Examples: [bold]ranksvm tune train.txt --folds 5 --metric ndcg@10 -o m.safetensors[/], "
-    "[bold]ranksvm tune train.txt --kernel rbf --gamma-grid 2^-7,2^-5 --resume search.jsonl[/]",
+    epilog=_examples(
+        "ranksvm tune train.txt --folds 5 --metric ndcg@10 -o m.safetensors",
+        "ranksvm tune train.txt --kernel rbf --gamma-grid 2^-7,2^-5 --resume search.jsonl",
+    ),
     options=solver_options,
     kernel=kernel_options,
     data=data_options,
@@ -172,14 +184,16 @@ def tune(
     ] = None,
     folds: Annotated[
         int | None,
-        typer.Option(min=2, help="Folds; no query is split: 5 by default.", show_default=False),
+        typer.Option(
+            min=2, help=f"Number of folds; no query is split. {by_default(5)}", show_default=False
+        ),
     ] = None,
     grid: Annotated[
         str | None,
         typer.Option(
             "--C-grid",
-            help="Values (0.1,1,10 or 2^-5,2^0) or a range from:to:how_many, evenly in log C; "
-            "19 powers of 2 around the default when left out, 10 powers of 4 with --kernel.",
+            help="Values (0.1,1,10 or 2^-5,2^0) or a range from:to:how_many, evenly in log C. "
+            + by_default("19 powers of 2 around the default C; with --kernel, 10 powers of 4"),
             show_default=False,
         ),
     ] = None,
@@ -187,7 +201,8 @@ def tune(
         str | None,
         typer.Option(
             "--gamma-grid",
-            help="Likewise, of a kernel; 5 powers of 4 around scale when left out.",
+            help="Values of the kernel's gamma, given as for --C-grid. "
+            + by_default("5 powers of 4 around scale"),
             show_default=False,
         ),
     ] = None,
@@ -195,14 +210,17 @@ def tune(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Keeps what is done; the same command goes on from there. With --kernel.",
+            help="Checkpoint file: save finished work and continue from it (needs --kernel).",
             show_default=False,
         ),
     ] = None,
     metric: Annotated[
         str | None,
         typer.Option(
-            "--metric", "-m", help="Decides; pairwise_accuracy by default.", show_default=False
+            "--metric",
+            "-m",
+            help=f"Metric that decides. {by_default('pairwise_accuracy')}",
+            show_default=False,
         ),
     ] = None,
     conventions: ConventionsOption = Conventions.standard,
@@ -211,7 +229,7 @@ def tune(
         typer.Option(
             "--output",
             "-o",
-            help="Where the model goes, refitted at the best values on all of TRAIN.",
+            help="Model file to write, refitted at the best values on all of TRAIN.",
             show_default=False,
         ),
     ] = None,
@@ -234,13 +252,17 @@ def tune(
 
 @command(
     app,
-    epilog="Example: [bold]ranksvm predict model.safetensors test.txt -o scores.txt[/]",
+    epilog=_examples("ranksvm predict model.safetensors test.txt -o scores.txt"),
     data=data_options,
 )
 def predict(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Of train, or of SVM^rank.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Model file (ranksvm or SVM^rank).")
+    ],
     files: Annotated[list[str], typer.Argument(metavar="DATA", help="Items to score.")],
-    output: Annotated[str, typer.Option("--output", "-o", help="Where the scores go.")] = "-",
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="File to write the scores to.")
+    ] = "-",
     force: Force = False,
     trec_run: Annotated[
         bool, typer.Option("--trec-run", help="A TREC run instead of one score a line.")
@@ -257,7 +279,7 @@ def predict(
 
 @command(
     app,
-    epilog="Example: [bold]ranksvm evaluate test.txt --model m.safetensors -m ndcg@10 -m map[/]",
+    epilog=_examples("ranksvm evaluate test.txt --model m.safetensors -m ndcg@10 -m map"),
     data=data_options,
 )
 def evaluate(
@@ -288,7 +310,7 @@ def evaluate(
 
 @command(
     app,
-    epilog="Example: [bold]ranksvm compare test.txt bm25.txt model.safetensors -m ndcg@10[/]",
+    epilog=_examples("ranksvm compare test.txt bm25.txt model.safetensors -m ndcg@10"),
     data=data_options,
 )
 def compare(
@@ -299,8 +321,10 @@ def compare(
     ],
     metrics: Metrics = None,
     conventions: ConventionsOption = Conventions.standard,
-    permutations: Annotated[int, typer.Option(min=1, help="Of the randomisation test.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Of the randomisation test.")] = 0,
+    permutations: Annotated[
+        int, typer.Option(min=1, help="Number of random permutations of the test.")
+    ] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     json: Json = False,
     *,
     data: DataOptions,
@@ -313,14 +337,18 @@ def compare(
 
 @command(
     app,
-    epilog="Examples: [bold]ranksvm explain m.safetensors test.txt 3 7[/], "
-    "[bold]ranksvm explain m.safetensors test.txt D12 D40 --by docid --qid 5[/]",
+    epilog=_examples(
+        "ranksvm explain m.safetensors test.txt 3 7",
+        "ranksvm explain m.safetensors test.txt D12 D40 --by docid --qid 5",
+    ),
     data=data_options,
 )
 def explain(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Of train, or of SVM^rank.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Model file (ranksvm or SVM^rank).")
+    ],
     file: Annotated[str, typer.Argument(metavar="DATA", help="Where the two items are.")],
-    i: Annotated[str, typer.Argument(metavar="I", help="One item: its number, from 1 on.")],
+    i: Annotated[str, typer.Argument(metavar="I", help="One item: its number, from 1.")],
     j: Annotated[str, typer.Argument(metavar="J", help="The other.")],
     top: Annotated[int, typer.Option(min=0, help="Largest parts to show.")] = 10,
     by: Annotated[By, typer.Option(help="What I and J are: numbers or document ids.")] = By.row,
@@ -339,9 +367,10 @@ def explain(
 
 
 @command(
-    app, epilog="Example: [bold]ranksvm info train.txt[/], [bold]ranksvm info m.safetensors[/]",
+    app,
+    epilog=_examples("ranksvm info train.txt", "ranksvm info m.safetensors"),
     data=data_options,
-)  # fmt: skip
+)
 def info(
     file: Annotated[str, typer.Argument(metavar="FILE|MODEL", help="Data, or a model.")],
     top: Annotated[int, typer.Option(min=0, help="Largest weights of a model to show.")] = 10,
@@ -357,8 +386,9 @@ def info(
 
 @command(
     app,
-    epilog="Examples: [bold]ranksvm convert train.csv train.txt.gz[/], "
-    "[bold]ranksvm convert model.dat model.safetensors[/]",
+    epilog=_examples(
+        "ranksvm convert train.csv train.txt.gz", "ranksvm convert model.dat model.safetensors"
+    ),
     data=data_options,
 )
 def convert(
@@ -366,7 +396,7 @@ def convert(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="TO", help="Its name says the format; a model in .dat is SVM^rank's."
+            metavar="TO", help="Output file; the suffix sets the format (.dat: SVM^rank's model)."
         ),
     ],
     force: Force = False,
@@ -379,10 +409,12 @@ def convert(
     files.convert(source, target, force, data)
 
 
-@command(app, epilog="Example: [bold]ranksvm demo --queries 300[/]")
+@command(app, epilog=_examples("ranksvm demo --queries 300"))
 def demo(
-    seed: Annotated[int, typer.Option(help="Of splits and drawn data.")] = 0,
-    queries: Annotated[int, typer.Option(min=30, help="Of the LETOR-like set.")] = 600,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    queries: Annotated[
+        int, typer.Option(min=30, help="Number of queries of the LETOR-like set.")
+    ] = 600,
 ) -> int | None:
     """Train on two small sets and show what was learned."""
     from ranksvm import demo as demonstration

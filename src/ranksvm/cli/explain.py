@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ranksvm.cli.inputs import (
@@ -45,13 +46,13 @@ def explain(
     """Show the parts of the difference of two scores."""
     only_one_stdin(model, file)
     if qid is not None and by is not By.docid:
-        raise UsageProblem("--qid goes with --by docid: row numbers count all items of the data")
+        raise UsageProblem("--qid needs --by docid")
     if i == j:
         raise UsageProblem(f"{_shown(i)} is named twice: give two different items")
     record = read_any_model(model)
     items = read_items(
         [file],
-        data,
+        replace(data, may_keep_missing=False),
         labels=False,
         comments=True,
         features=record.feature_names,
@@ -117,8 +118,8 @@ def _numbered(items: Items, text: str) -> int:
     n_items = int(items.X.shape[0])
     if not (text.isascii() and text.isdecimal()):
         raise UsageProblem(
-            f"expected the number of an item, from 1 on; got {_shown(text)!r}. --by docid takes "
-            "document ids."
+            f"expected an item number (1, 2, ...); got {_shown(text)!r}. For document ids, use "
+            "--by docid."
         )
     digits = text.lstrip("0")
     if not digits or len(digits) > len(str(n_items)) or int(digits) > n_items:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ranksvm.cli.options import value_of
+from ranksvm.cli.options import by_default, value_of
 from ranksvm.cli.output import UsageProblem
 
 __all__ = ["FactorOptions", "factor_options"]
@@ -28,7 +28,7 @@ class Init(StrEnum):
 
 
 class Optimizer(StrEnum):
-    """Who descends."""
+    """Optimiser."""
 
     auto = "auto"
     lbfgs = "lbfgs"
@@ -52,29 +52,35 @@ def factor_options(
     factors: Annotated[
         int | None,
         typer.Option(
-            help="Multipliers are products of so many factors of the items; --loss is hinge, --tol "
-            "1e-3 and --max-iter 500 then, by default.",
+            help="Number of factors (rank) for FactorizedRankSVM. Changes the defaults of --loss "
+            "(hinge), --tol (1e-3) and --max-iter (500).",
             **_OF_FACTORS,
         ),
     ] = None,
     restarts: Annotated[
-        int | None, typer.Option(help="Descents; the best one counts: 1 by default.", **_OF_FACTORS)
+        int | None,
+        typer.Option(help=f"Number of starts; the best is kept. {by_default(1)}", **_OF_FACTORS),
     ] = None,
     init: Annotated[
         Init | None,
-        typer.Option(help="Their start: random by default, or the linear model.", **_OF_FACTORS),
+        typer.Option(
+            help=f"Start at random, or at the linear model. {by_default('random')}", **_OF_FACTORS
+        ),
     ] = None,
     init_scale: Annotated[
         float | None,
-        typer.Option(help="Spread of the scores at a random start: 0.1 by default.", **_OF_FACTORS),
+        typer.Option(
+            help=f"Spread of the scores at a random start. {by_default(0.1)}", **_OF_FACTORS
+        ),
     ] = None,
     optimizer: Annotated[
-        Optimizer | None, typer.Option(help="Who descends: auto by default.", **_OF_FACTORS)
+        Optimizer | None, typer.Option(help=f"Optimiser. {by_default('auto')}", **_OF_FACTORS)
     ] = None,
     patience: Annotated[
         int | None,
         typer.Option(
-            help="Stop when the first --metric on --valid has not risen for so many iterations.",
+            help="Stop after this many iterations without improvement in the first --metric on "
+            "--valid.",
             **_OF_FACTORS,
         ),
     ] = None,
@@ -89,7 +95,7 @@ def factor_options(
     }
     for option in (name for name, value in given.items() if value is not None):
         if factors is None:
-            raise UsageProblem(f"{option} goes with --factors: without, there is one minimum")
+            raise UsageProblem(f"{option} needs --factors")
     if init is Init.linear and init_scale is not None:
         raise UsageProblem("--init-scale has no meaning for --init linear")
     return FactorOptions(

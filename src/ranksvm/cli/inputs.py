@@ -30,13 +30,13 @@ __all__ = [
     "Items",
     "base_of",
     "check_features",
-    "check_missing",
     "documents_of",
     "look_at",
     "only_one_stdin",
     "read_any_model",
     "read_items",
     "read_scores",
+    "without_missing",
 ]
 
 
@@ -161,23 +161,28 @@ def read_items(
 def _read_letor(
     content: Sequence[Any], options: DataOptions, source: str, *, comments: bool, zero_based: bool
 ) -> Items:
-    from ranksvm.data.svmlight import load_letor
+    from ranksvm.data.svmlight import KEEP_MISSING, LetorError, load_letor
 
-    with progress(f"reading {source}") as advance:
-        data = load_letor(
-            list(content) if len(content) > 1 else content[0],
-            zero_based=zero_based,
-            missing=options.missing.value,
-            duplicates=options.duplicates.value,
-            qid="ignore" if options.ignore_qid else "auto",
-            comments=comments,
-            **options.limits,
-            n_jobs=options.jobs,
-            progress=lambda done, total: advance(done, total, f"{done / 1e6:.0f} MB"),
-        )
+    try:
+        with progress(f"reading {source}") as advance:
+            data = load_letor(
+                list(content) if len(content) > 1 else content[0],
+                zero_based=zero_based,
+                missing=options.missing.value,
+                duplicates=options.duplicates.value,
+                qid="ignore" if options.ignore_qid else "auto",
+                comments=comments,
+                **options.limits,
+                n_jobs=options.jobs,
+                progress=lambda done, total: advance(done, total, f"{done / 1e6:.0f} MB"),
+            )
+    except LetorError as error:
+        if not options.may_keep_missing:
+            error.message = error.message.replace(KEEP_MISSING, "")
+        raise
 
     if data.qid is None and not options.ignore_qid:
-        tell_one_ranking(source, "'qid:' on its lines")
+        tell_one_query(source, "'qid:' fields")
 
     def documents() -> list[str | None] | None:
         ids = data.docids
@@ -189,11 +194,11 @@ def _read_letor(
     )
 
 
-def tell_one_ranking(source: str, lacks: str, remedy: str = "") -> None:
+def tell_one_query(source: str, lacks: str, remedy: str = "Pass") -> None:
     """Say that items without query ids are all compared with each other."""
     note(
-        f"{source} has no {lacks}, so all items are one ranking; {remedy}--ignore-qid says that "
-        "there is none"
+        f"{source} has no {lacks}; treating all items as one query. {remedy} --ignore-qid to "
+        "silence this note."
     )
 
 
@@ -253,17 +258,16 @@ def look_at(path: str) -> Opened:
     except OSError:
         file.close()
         raise
-    size = None
+    again: Any = None
     if path != "-" and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        size = os.fstat(file.fileno()).st_size
         file.close()
+    else:
+        again = io.BufferedReader(_Rejoined(head, file, name_of(path)))
     foreign = head.startswith(b"SVM-light")
-    # Ours: the length of the header in eight bytes, then the header; text would be far too long.
-    length = int.from_bytes(head[:8], "little")
-    ours = head[8:9] == b"{" and length < (2**32 if size is None else size)
-    again: Any = (
-        None if size is not None else io.BufferedReader(_Rejoined(head, file, name_of(path)))
-    )
+    # Ours: the length of the header in eight bytes, then the header; eight letters are far more
+    # than 2^32. A file that is cut off is still a model, and its reader says what is wrong.
+    ours = head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 2**32
+    ours = ours or path.lower().endswith(".safetensors")
     return Opened(path, ours or foreign, foreign, again)
 
 
@@ -308,13 +312,14 @@ def base_of(*records: ModelRecord) -> bool | None:
     return bases.pop() if bases else None
 
 
-def check_missing(options: DataOptions) -> None:
-    """Refuse to keep missing values, before the work, where they cannot be worked with."""
+def without_missing(options: DataOptions) -> DataOptions:
+    """Return options for items that a model is to work with; refuse to keep missing values."""
     if options.missing is Missing.nan:
         raise UsageProblem(
-            "--missing nan keeps missing values, and models need numbers: fill them in, or use "
-            "--missing zero"
+            "--missing nan does not work with models, which need numbers. Fill the values in, or "
+            "use --missing zero"
         )
+    return replace(options, may_keep_missing=False)
 
 
 def check_features(items: Items, rows: Sequence[int] | None = None) -> None:
@@ -323,13 +328,13 @@ def check_features(items: Items, rows: Sequence[int] | None = None) -> None:
     ``rows`` are those to look at; None for all.
     """
     if items.X.shape[1] == 0:
-        what, zeros = "columns of features", ""
+        what, zeros = "feature columns", ""
         if items.feature_names is None:
             what = "features (index:value)"
-            zeros = " If all of them are zero, name one in the first line (1:0)."
+            zeros = " If every feature is 0, write 1:0 on the first line."
         raise ValueError(
-            f"{items.source} has no {what}, only labels and ids. Use the file that has the "
-            f"features of these items.{zeros}"
+            f"{items.source} has labels and ids but no {what}. Pass the file with the features."
+            f"{zeros}"
         )
     X = items.X if rows is None else items.X[list(rows)]
     values = X.data if hasattr(X, "indptr") else X

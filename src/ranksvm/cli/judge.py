@@ -12,12 +12,12 @@ from ranksvm._vectors import Array
 from ranksvm.cli.inputs import (
     Items,
     base_of,
-    check_missing,
     look_at,
     only_one_stdin,
     read_any_model,
     read_items,
     read_scores,
+    without_missing,
 )
 from ranksvm.cli.options import DataOptions, Rules
 from ranksvm.cli.output import UsageProblem, as_usage, say, show_json, show_table
@@ -83,7 +83,7 @@ def predict(
     """Write scores."""
     only_one_stdin(model, *files)
     check_output(output, [model, *files], SCORE_FILE, force=force)
-    check_missing(data)
+    data = without_missing(data)
     if trec_run and (not tag or len(tag.split()) != 1):
         raise UsageProblem(f"--tag {tag!r}: a tag is one word")
     record = read_any_model(model)
@@ -129,7 +129,7 @@ def evaluate(
     only_one_stdin(*files, scores, model, run)
     check_metrics(metrics)
     if model is not None:
-        check_missing(data)
+        data = without_missing(data)
     y: Array
     if run is not None:
         if data != DataOptions(jobs=data.jobs, max_line_bytes=data.max_line_bytes):
@@ -188,7 +188,7 @@ def _joined(files: Sequence[str], run: str, data: DataOptions) -> tuple[Array, A
     from ranksvm.data.trec import join, read_qrels, read_run
 
     if len(files) != 1:
-        raise UsageProblem("--run goes with one qrels file")
+        raise UsageProblem("--run needs exactly one qrels file")
     y, scores, qid, _ = join(read_qrels(files[0], **data.limits), read_run(run, **data.limits))
     return y, scores, qid
 
@@ -212,7 +212,7 @@ def compare(
     looked = {name: look_at(path) for name, path in named.items() if path != "-"}
     records = {name: read_any_model(one) for name, one in looked.items() if one.is_model}
     if records:
-        check_missing(data)
+        data = without_missing(data)
     based = data.zero_based if data.zero_based is not None else base_of(*records.values())
     items = read_items([file], data, zero_based=based)
     y = items.labels

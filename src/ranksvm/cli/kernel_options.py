@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from ranksvm.cli.grids import parse_number
-from ranksvm.cli.options import value_of
+from ranksvm.cli.options import by_default, value_of
 from ranksvm.cli.output import UsageProblem
 
 __all__ = ["KernelOptions", "kernel_options"]
@@ -48,7 +48,7 @@ class Landmarks(StrEnum):
 
 
 class Precision(StrEnum):
-    """Of kernel values that are kept."""
+    """Precision of stored kernel values."""
 
     float64 = "float64"
     float32 = "float32"
@@ -72,38 +72,53 @@ class KernelOptions:
 
 def kernel_options(
     kernel: Annotated[
-        Kernel | None, typer.Option(help="A linear model when left out.", **_OF_KERNEL)
+        Kernel | None,
+        typer.Option(help="Kernel; without it the model is linear.", **_OF_KERNEL),
     ] = None,
     gamma: Annotated[
         str | None,
-        typer.Option(help="A number (0.1, 2^-5), scale or auto: scale by default.", **_OF_KERNEL),
+        typer.Option(
+            help=f"A number (0.1, 2^-5), scale or auto. {by_default('scale')}", **_OF_KERNEL
+        ),
     ] = None,
-    degree: Annotated[int | None, typer.Option(help="Of poly: 3 by default.", **_OF_KERNEL)] = None,
+    degree: Annotated[
+        int | None, typer.Option(help=f"Degree of the poly kernel. {by_default(3)}", **_OF_KERNEL)
+    ] = None,
     coef0: Annotated[
-        float | None, typer.Option(help="Of poly and sigmoid: 1 by default.", **_OF_KERNEL)
+        float | None,
+        typer.Option(help=f"Constant term of poly and sigmoid. {by_default(1)}", **_OF_KERNEL),
     ] = None,
     approximation: Annotated[
-        Approximation | None, typer.Option(help="Exact when left out.", **_OF_KERNEL)
+        Approximation | None,
+        typer.Option(help="Approximate the kernel; exact without it.", **_OF_KERNEL),
     ] = None,
     components: Annotated[
-        int | None, typer.Option(help="Of the approximation: 500 by default.", **_OF_KERNEL)
+        int | None,
+        typer.Option(
+            help=f"Number of landmarks or random features. {by_default(500)}", **_OF_KERNEL
+        ),
     ] = None,
     landmarks: Annotated[
-        Landmarks | None, typer.Option(help="Of nystroem: uniform by default.", **_OF_KERNEL)
+        Landmarks | None,
+        typer.Option(help=f"How nystroem chooses landmarks. {by_default('uniform')}", **_OF_KERNEL),
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(help="For kernel values or features: 4GB by default.", **_OF_KERNEL),
+        typer.Option(
+            help=f"Memory for kernel values or features. {by_default('4GB')}", **_OF_KERNEL
+        ),
     ] = None,
     dtype: Annotated[
         Precision | None,
-        typer.Option(help="Of what is kept of them: float64 by default.", **_OF_KERNEL),
+        typer.Option(
+            help=f"Precision of stored kernel values. {by_default('float64')}", **_OF_KERNEL
+        ),
     ] = None,
     seed: Annotated[
         int | None,
         typer.Option(
             min=0,
-            help="Of what is drawn: 0 by default.",
+            help=f"Random seed. {by_default(0)}",
             show_default=False,
             rich_help_panel="Model",
         ),
@@ -123,12 +138,12 @@ def kernel_options(
     }
     for option in (name for name, value in given.items() if value is not None):
         if kernel is None:
-            raise UsageProblem(f"{option} goes with --kernel: without, the model is linear")
+            raise UsageProblem(f"{option} needs --kernel")
         if kernel not in _KERNELS_WITH.get(option, Kernel):
             raise UsageProblem(f"{option} has no meaning for --kernel {kernel.value}")
         if approximation not in _APPROXIMATIONS_WITH.get(option, (None, *Approximation)):
             named = " or ".join(f"--approximation {one}" for one in _APPROXIMATIONS_WITH[option])
-            raise UsageProblem(f"{option} goes with {named}")
+            raise UsageProblem(f"{option} needs {named}")
     return KernelOptions(
         kernel=value_of(kernel),
         gamma=None if gamma is None else _parse_gamma(gamma),

@@ -13,7 +13,7 @@ from ranksvm._checks import check_positive
 from ranksvm._text import printable
 from ranksvm._vectors import Array
 from ranksvm.cli.factor_options import FactorOptions
-from ranksvm.cli.inputs import Items, check_missing, documents_of, only_one_stdin, read_items
+from ranksvm.cli.inputs import Items, documents_of, only_one_stdin, read_items, without_missing
 from ranksvm.cli.judge import check_metrics, default_metrics, judge
 from ranksvm.cli.kernel_options import KernelOptions
 from ranksvm.cli.models import finish, fit_items, make_model, make_record, make_settings
@@ -62,10 +62,8 @@ def train(
 ) -> int | None:
     """Fit once, save, judge on a validation file if there is one."""
     if (metrics or conventions) and valid is None:
-        raise UsageProblem(
-            "--metric and --conventions are about the file of --valid; there is none"
-        )
-    check_missing(data)
+        raise UsageProblem("--metric and --conventions need --valid")
+    data = without_missing(data)
     check_outputs(output, [*files, valid, pairs.path], json, force, wanted.kernel)
     check_metrics(metrics)
     _check_together(wanted, pairs, valid)
@@ -139,11 +137,11 @@ def _check_together(wanted: ModelOptions, pairs: PairOptions, valid: str | None)
     """Look before the work at options that exclude or need each other."""
     kernel, factors, solver = wanted.kernel.kernel, wanted.factors, wanted.solver
     if kernel is not None and factors.n_factors is not None:
-        raise UsageProblem("--kernel and --factors are two kinds of models: give only one")
+        raise UsageProblem("--kernel cannot be combined with --factors")
     if pairs.path is not None and factors.n_factors is not None:
-        raise UsageProblem("--factors learns from labels: give no --pairs")
+        raise UsageProblem("--factors cannot be combined with --pairs")
     if factors.patience is not None and valid is None:
-        raise UsageProblem("--patience is about the file of --valid; there is none")
+        raise UsageProblem("--patience needs --valid")
     if wanted.svmrank is None:
         return
     if kernel not in (None, "linear"):

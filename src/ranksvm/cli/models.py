@@ -59,7 +59,7 @@ def make_settings(
         made = FactorizedSettings
         given["random_state"] = kernel.random_state or 0
     elif kernel.random_state is not None:
-        raise UsageProblem(f"--seed goes with {who_draws}: without, nothing is drawn")
+        raise UsageProblem(f"--seed needs {who_draws}")
     with as_usage():
         settings: Settings = made(
             **{name: value for name, value in given.items() if value is not None}

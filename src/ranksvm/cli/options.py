@@ -30,6 +30,7 @@ __all__ = [
     "Missing",
     "Rules",
     "SolverOptions",
+    "by_default",
     "command",
     "data_options",
     "format_named",
@@ -42,7 +43,7 @@ Rules = Literal["standard", "letor"]
 
 
 class Loss(StrEnum):
-    """Loss of a pair."""
+    """Loss per pair."""
 
     squared_hinge = "squared_hinge"
     hinge = "hinge"
@@ -57,7 +58,7 @@ class Reduction(StrEnum):
 
 
 class Solver(StrEnum):
-    """Who minimises."""
+    """Optimisation algorithm."""
 
     auto = "auto"
     newton = "newton"
@@ -66,7 +67,7 @@ class Solver(StrEnum):
 
 
 class Conventions(StrEnum):
-    """Whose definitions of the metrics."""
+    """Metric definitions: standard or LETOR's."""
 
     standard = "standard"
     letor = "letor"
@@ -103,7 +104,7 @@ class Missing(StrEnum):
 
 
 class Duplicates(StrEnum):
-    """What becomes of an index that stands twice in a line."""
+    """What to do if a feature index occurs twice on a line."""
 
     error = "error"
     last = "last"
@@ -117,6 +118,13 @@ SUFFIXES = {
     ".parquet": Format.parquet,
     ".pq": Format.parquet,
 }
+
+
+def by_default(value: object) -> str:
+    """Return how a help text tells a default that the command line does not know itself."""
+    return rf"[dim]\[default: {value}][/]"
+
+
 _INPUT = "Input"
 _MODEL = "Model"
 _IN_TABLE: dict[str, Any] = {"show_default": False, "rich_help_panel": _INPUT}
@@ -139,6 +147,7 @@ class DataOptions:
     zero_based: bool | None = None
     max_line_bytes: int | None = None
     jobs: int | None = None
+    may_keep_missing: bool = True  # whether --missing nan is worth a mention
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -160,39 +169,49 @@ def format_named(path: str) -> Format:
 def data_options(
     format: Annotated[
         Format,
-        typer.Option(help="Of the data; auto goes by the name.", rich_help_panel=_INPUT),
+        typer.Option(help="Input format; auto goes by file name.", rich_help_panel=_INPUT),
     ] = Format.auto,
     label_column: Annotated[
         str | None,
-        typer.Option(help="Labels, in a table: 'label' by default.", **_IN_TABLE),
+        typer.Option(help=f"Column of a table with the labels. {by_default('label')}", **_IN_TABLE),
     ] = None,
     qid_column: Annotated[
         str | None,
-        typer.Option(help="Query ids, in a table: 'qid' by default.", **_IN_TABLE),
+        typer.Option(
+            help=f"Column of a table with the query ids. {by_default('qid')}", **_IN_TABLE
+        ),
     ] = None,
     docid_column: Annotated[
         str | None,
-        typer.Option(help="Document ids, in a table: 'docid' by default.", **_IN_TABLE),
+        typer.Option(
+            help=f"Column of a table with the document ids. {by_default('docid')}", **_IN_TABLE
+        ),
     ] = None,
     ignore_qid: Annotated[
         bool,
-        typer.Option("--ignore-qid", help="One ranking of all items.", rich_help_panel=_INPUT),
+        typer.Option(
+            "--ignore-qid",
+            help="Ignore query ids; treat all items as one query.",
+            rich_help_panel=_INPUT,
+        ),
     ] = False,
     missing: Annotated[
         Missing,
         typer.Option(
-            help="Missing feature values; nan keeps them, for info and convert.",
+            help="Missing feature values; nan keeps them (info, convert, evaluate --scores).",
             rich_help_panel=_INPUT,
         ),
     ] = Missing.error,
     duplicates: Annotated[
-        Duplicates, typer.Option(help="An index twice in a line.", rich_help_panel=_INPUT)
+        Duplicates,
+        typer.Option(help="If a feature index occurs twice on a line.", rich_help_panel=_INPUT),
     ] = Duplicates.error,
     zero_based: Annotated[
         bool | None,
         typer.Option(
             "--zero-based/--one-based",
-            help="Indices begin at 0, or at 1; as in the training data if a model knows, else 1.",
+            help="Whether feature indices begin at 0 or 1. "
+            + by_default("as in the model's training data, else 1"),
             show_default=False,
             rich_help_panel=_INPUT,
         ),
@@ -201,14 +220,16 @@ def data_options(
         int | None,
         typer.Option(
             min=1,
-            help="Longest line of text: 16777216 by default.",
+            help=f"Longest allowed line, in bytes. {by_default(16777216)}",
             show_default=False,
             rich_help_panel=_INPUT,
         ),
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", "-j", help="Threads; all cores by default.", show_default=False),
+        typer.Option(
+            "--jobs", "-j", help=f"Number of threads. {by_default('all cores')}", show_default=False
+        ),
     ] = None,
 ) -> DataOptions:
     """Options of every command that reads data."""
@@ -243,24 +264,26 @@ def solver_options(
     loss: Annotated[
         Loss | None,
         typer.Option(
-            help="Of a pair: squared_hinge by default.", show_default=False, rich_help_panel=_MODEL
+            help=f"Loss per pair. {by_default('squared_hinge')}",
+            show_default=False,
+            rich_help_panel=_MODEL,
         ),
     ] = None,
     reduction: Annotated[
         Reduction | None,
         typer.Option(
-            help="What the sum over pairs is divided by: mean by default.",
+            help=f"How the losses of pairs are combined. {by_default('mean')}",
             show_default=False,
             rich_help_panel=_MODEL,
         ),
     ] = None,
     solver: Annotated[
-        Solver, typer.Option(help="Who minimises.", rich_help_panel=_MODEL)
+        Solver, typer.Option(help="Optimisation algorithm.", rich_help_panel=_MODEL)
     ] = Solver.auto,
     tol: Annotated[
         float | None,
         typer.Option(
-            help="Certified relative gap at the end: 1e-4 by default.",
+            help=f"Stop at this certified relative gap. {by_default('1e-4')}",
             show_default=False,
             rich_help_panel=_MODEL,
         ),
@@ -268,7 +291,7 @@ def solver_options(
     max_iter: Annotated[
         int | None,
         typer.Option(
-            help="Iterations at most: 1000 by default.",
+            help=f"Maximum number of iterations. {by_default(1000)}",
             show_default=False,
             rich_help_panel=_MODEL,
         ),

@@ -34,7 +34,7 @@ from typing import Any, ParamSpec
 import typer
 from typer.core import TyperGroup
 
-from ranksvm._files import naming
+from ranksvm._files import STDOUT, naming
 from ranksvm._text import printable
 
 __all__ = [
@@ -57,7 +57,6 @@ __all__ = [
 ]
 
 UNEXPECTED, USAGE, BAD_INPUT, NOT_CONVERGED, MISSING_EXTRA, INTERRUPTED = 1, 2, 3, 4, 5, 130
-STDOUT = "standard output"
 
 P = ParamSpec("P")
 
@@ -82,7 +81,7 @@ def _escaped_errors() -> Iterator[None]:
 
 
 class Commands(TyperGroup):
-    """The commands together; refuses wrong usage in visible signs."""
+    """The commands together; what they quote of wrong usage is escaped."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         with _escaped_errors():
@@ -171,7 +170,7 @@ def check_stdout() -> None:
 
 
 def say(text: str, *, to_stderr: bool = False) -> None:
-    """Print lines, with tabs between their cells; what else is no visible sign is escaped."""
+    """Print lines, with tabs between their cells; other control characters are escaped."""
     stream = sys.stderr if to_stderr else sys.stdout
     encoding = getattr(stream, "encoding", None) or "utf-8"
     lines = (

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ranksvm.cli.options import By
+from ranksvm.cli.options import By, by_default
 from ranksvm.cli.output import UsageProblem
 
 __all__ = ["PairOptions", "pair_options"]
@@ -35,26 +35,28 @@ def pair_options(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Learn from these, instead of labels: a better and a worse item a line, and "
-            "perhaps a weight.",
+            help=r"Learn from these pairs instead of labels; lines are 'better worse \[weight]'.",
             **_OF_PAIRS,
         ),
     ] = None,
     pairs_by: Annotated[
         By | None,
-        typer.Option(help="How they name items: row, from 1 on, by default.", **_OF_PAIRS),
+        typer.Option(
+            help=f"How pairs name items: by row number or document id. {by_default('row')}",
+            **_OF_PAIRS,
+        ),
     ] = None,
     pairs_zero_based: Annotated[
         bool,
         typer.Option(
-            "--pairs-zero-based", help="Their row numbers begin at 0, and not at 1.", **_OF_PAIRS
+            "--pairs-zero-based", help="Row numbers in --pairs begin at 0, not 1.", **_OF_PAIRS
         ),
     ] = False,
     with_labels: Annotated[
         bool,
         typer.Option(
             "--with-labels",
-            help="Learn from the labels as well; pairs that contradict them count, too.",
+            help="Learn from the labels as well; pairs may contradict them.",
             **_OF_PAIRS,
         ),
     ] = False,
@@ -66,7 +68,7 @@ def pair_options(
         ("--with-labels", with_labels),
     ):
         if given and pairs is None:
-            raise UsageProblem(f"{option} goes with --pairs: without, labels are learnt from")
+            raise UsageProblem(f"{option} needs --pairs")
     if pairs_zero_based and pairs_by is By.docid:
-        raise UsageProblem("--pairs-zero-based is about row numbers: give no --pairs-by docid")
+        raise UsageProblem("--pairs-zero-based cannot be combined with --pairs-by docid")
     return PairOptions(pairs, pairs_by or By.row, with_labels, pairs_zero_based)

@@ -16,7 +16,7 @@ from ranksvm._files import naming
 from ranksvm._values import as_float, exact_vector, finite_values, merges_values
 from ranksvm._vectors import Array
 from ranksvm._waiting import blocking
-from ranksvm.cli.inputs import Items, tell_one_ranking
+from ranksvm.cli.inputs import Items, tell_one_query
 from ranksvm.cli.options import DataOptions, Format, Missing
 from ranksvm.cli.output import UsageProblem, counted, progress
 from ranksvm.cli.write import open_output
@@ -111,8 +111,7 @@ def _special_columns(
                 f"Name the right one with --{key}-column."
             )
     if "qid" not in found and not options.ignore_qid:
-        remedy = "--qid-column names the column with the query ids, "
-        tell_one_ranking(source, "column 'qid'", remedy)
+        tell_one_query(source, "'qid' column", "Name the column with --qid-column, or pass")
     return found
 
 
@@ -140,9 +139,9 @@ def _as_labels(y: Any, where: str) -> Array:
         raise ValueError(f"{where} must hold labels that are finite numbers, none missing.")
     if merges_values(exact):
         raise ValueError(
-            f"{where} holds different labels that float64 makes equal, the largest is "
-            f"{exact.max()}: whole numbers from 2^53 on. Subtract an offset, or number the labels "
-            "in their order."
+            f"{where}: labels too large (up to {exact.max()}): float64 cannot store every "
+            "integer above 2^53, and different labels would become equal. Subtract an offset, or "
+            "use ranks 0, 1, 2, ..."
         )
     return as_float("labels", exact)
 

@@ -15,7 +15,7 @@ from ranksvm._text import printable
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.cli.grids import parse_grid
-from ranksvm.cli.inputs import Items, check_features, check_missing, read_items
+from ranksvm.cli.inputs import Items, check_features, read_items, without_missing
 from ranksvm.cli.judge import check_metrics
 from ranksvm.cli.kernel_options import KernelOptions
 from ranksvm.cli.learn import check_outputs
@@ -76,7 +76,7 @@ def tune(
     """Search on folds or against a validation file; refit at the best candidate."""
     if valid is not None and folds is not None:
         raise UsageProblem("--valid and --folds are two ways to choose: give only one")
-    check_missing(data)
+    data = without_missing(data)
     check_outputs(output, [*files, valid], json, force, kernel)
     check_metrics(None if metric is None else [metric])
     _check_grids(grids, kernel, [*files, valid], output)
@@ -145,7 +145,7 @@ def _check_grids(
     """Look before the work at options that go with kernels."""
     for option, value in (("--gamma-grid", grids.gammas), ("--resume", grids.resume)):
         if value is not None and kernel.kernel is None:
-            raise UsageProblem(f"{option} goes with --kernel: without, the model is linear")
+            raise UsageProblem(f"{option} needs --kernel")
     if grids.gammas is not None and kernel.gamma is not None:
         raise UsageProblem("--gamma fixes what --gamma-grid is to choose: give only one")
     if grids.gammas is not None and kernel.kernel == "linear":
@@ -159,7 +159,7 @@ def _check_grids(
     same = output is not None and os.path.realpath(grids.resume) == os.path.realpath(output)
     if output is not None and (same or is_same(output, grids.resume)):
         raise UsageProblem(f"{output} cannot be both the model and the file of --resume")
-    check_output(grids.resume, inputs)
+    check_output(grids.resume, inputs, called="--resume")
 
 
 def _split(items: Items, valid: str | None, folds: int, data: DataOptions) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Output that is there as a whole or not at all, or goes to stdout; and what it may replace.
 
 One rule for all commands (:mod:`ranksvm._contents` has it): an input of the same command is never
-replaced, and another file only by what it is itself, or with ``--force``.  The suffix of a name
-must be one of what is written.
+replaced, and another file only by what it is itself, or with ``--force``.  A suffix that means
+another format is refused; any other (``model.v2``, ``model_C0.5``) is just part of the name.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ranksvm._contents import (
 from ranksvm._files import atomic_write, naming
 from ranksvm.cli.options import COMPRESSED, SUFFIXES, Format
 from ranksvm.cli.output import STDOUT, UsageProblem, check_stdout, say
+from ranksvm.data.sources import name_of
 from ranksvm.model_io import ModelRecord, write_model
 
 __all__ = [
@@ -56,27 +57,41 @@ def is_regular(path: str) -> bool:
 
 
 class Kind(NamedTuple):
-    """What a command writes: how it is recognised, and which names are for it.
+    """What a command writes: how it is recognised, and which suffixes mean something else.
 
-    ``suffixes`` are those of its names (a name without one is always right); None allows all but
-    those of ``others``.
+    ``advice`` ends the message about such a name.
     """
 
     content: Content
     what: str
-    suffixes: tuple[str, ...] | None = None
-    others: tuple[str, ...] = ()
+    others: tuple[str, ...]
+    advice: str
 
 
-_TEXT = (".txt", ".dat", ".data", ".letor", ".svm", ".svmlight", ".libsvm")
-_DATA = (*_TEXT, *SUFFIXES)
-MODEL_FILE = Kind(MODEL, "a model", (".safetensors", ".dat"))
-SCORE_FILE = Kind(SCORES, "scores", None, (".safetensors", ".parquet", ".pq", *COMPRESSED))
+# Suffixes of formats that no command writes.
+_FOREIGN = (
+    ".onnx", ".pkl", ".pickle", ".joblib", ".json", ".jsonl", ".pmml", ".xml", ".yaml", ".npy",
+    ".npz", ".h5", ".hdf5", ".pt", ".pth", ".ubj", ".cbm", ".arrow", ".feather", ".xls", ".xlsx",
+    ".zip", ".tar", ".tgz",
+)  # fmt: skip
+MODEL_FILE = Kind(
+    MODEL,
+    "models",
+    (*_FOREIGN, ".txt", *SUFFIXES, *COMPRESSED),
+    "Use .safetensors, or .dat for SVM^rank's format",
+)
+SCORE_FILE = Kind(
+    SCORES,
+    "scores",
+    (".safetensors", ".parquet", ".pq", *COMPRESSED),
+    "Scores are uncompressed text. Use a name like scores.txt",
+)
+_DATA = ("data", (*_FOREIGN, ".safetensors"), "Use .txt, .csv, .tsv or .parquet")
 DATA_FILES = {
-    Format.letor: Kind(LETOR, "data", _DATA),
-    Format.csv: Kind(TABLE, "data", _DATA),
-    Format.tsv: Kind(TABLE, "data", _DATA),
-    Format.parquet: Kind(PARQUET, "data", _DATA),
+    Format.letor: Kind(LETOR, *_DATA),
+    Format.csv: Kind(TABLE, *_DATA),
+    Format.tsv: Kind(TABLE, *_DATA),
+    Format.parquet: Kind(PARQUET, *_DATA),
 }
 
 
@@ -86,6 +101,7 @@ def check_output(
     kind: Kind | None = None,
     *,
     force: bool = False,
+    called: str = "output",
 ) -> None:
     """Look before the work whether its result can be written, and what it would replace.
 
@@ -99,6 +115,8 @@ def check_output(
         What it is; None if whoever writes it looks at what is there himself.
     force : bool
         Whether a file that holds something else may be replaced.
+    called : str
+        What messages call the file.
     """
     if path is None:
         return
@@ -115,13 +133,22 @@ def check_output(
             raise FileNotFoundError(errno.ENOENT, reason, path)
     for source in inputs:
         if source is not None and is_same(path, source):
-            shown = "standard output" if is_stdout(path) else path
-            raise UsageProblem(f"{shown} is the input; give the output another name")
+            raise UsageProblem(_about_input(path, source, called))
     if kind is None or is_stdout(path) or not is_regular(path):
         return
     _check_name(path, kind)
     if not force:
         _check_content(path, kind)
+
+
+def _about_input(path: str, source: str, called: str) -> str:
+    """Say that an output is an input of the same command."""
+    if not is_stdout(path):
+        return f"{called} {path} is also an input; choose another name"
+    status = _status(1)
+    emptied = ", which `>` has already emptied" if status is None or not status.st_size else ""
+    shown = name_of(source)
+    return f"standard output is redirected to the input {shown}{emptied}. Write to another file"
 
 
 def is_same(path: str, source: str) -> bool:
@@ -141,21 +168,17 @@ def _status(file: str | int) -> os.stat_result | None:
 
 
 def _check_name(path: str, kind: Kind) -> None:
-    """Refuse a name that says another format than the file would have."""
-    suffix = os.path.splitext(path)[1].lower()
-    if kind.suffixes is None:
-        if suffix in kind.others:
-            raise UsageProblem(f"{path}: {kind.what} are plain text, and {suffix} is not")
+    """Refuse a name that means another format than the file would have."""
+    stem, suffix = os.path.splitext(path)
+    suffix = suffix.lower()
+    if suffix in COMPRESSED and suffix not in kind.others:
+        suffix = os.path.splitext(stem)[1].lower()
+    if suffix not in kind.others:
         return
-    if kind is MODEL_FILE and suffix in SUFFIXES:
-        raise UsageProblem(f"{path} is a name for a table, not for a model")
-    if kind is not MODEL_FILE and suffix in COMPRESSED:
-        suffix = os.path.splitext(os.path.splitext(path)[0])[1].lower()
-    if suffix and suffix not in kind.suffixes:
-        raise UsageProblem(
-            f"{path}: {suffix} is no suffix for {kind.what}. Use {', '.join(kind.suffixes)}, or a "
-            "name without suffix"
-        )
+    advice = kind.advice
+    if kind is SCORE_FILE and suffix == ".gz":
+        advice += f", or a pipe: ranksvm predict ... | gzip > {path}"
+    raise UsageProblem(f"{path}: {kind.what} are not written as {suffix}. {advice}")
 
 
 def _check_content(path: str, kind: Kind) -> None:
@@ -171,7 +194,7 @@ def _check_content(path: str, kind: Kind) -> None:
     try:
         check_replaces(path, kind.content, head=head)
     except FileExistsError as error:
-        raise UsageProblem(f"{path}: {error.strerror}") from None
+        raise UsageProblem(str(error)) from None
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def doubt_about(
     Returns
     -------
     str or None
-        A sentence or two, without the name of the file.
+        A sentence or two, to follow the name of the file.
     """
     known = y if y is not None else qid
     if known is None:
@@ -78,18 +78,21 @@ def doubt_about(
         rows = np.stack([better, worse]) + shift
         if rows.size and rows.min() >= 0 and rows.max() < len(known):
             found = _against(now, _fit(rows[0], rows[1], y, qid), len(better))
-            if found:
+            if found is not None:
                 advice = (
                     "leave zero_based=True out (on the command line: --pairs-zero-based)"
                     if zero_based
                     else "pass zero_based=True (on the command line: --pairs-zero-based)"
                 )
-                count = 1 if zero_based else 0
-                return f"{found} if rows were counted from {count}. If they are, {advice}"
+                here, there = (0, 1) if zero_based else (1, 0)
+                return (
+                    f"may count rows from {there}: counted from {here}, {found[0]}; counted from "
+                    f"{there}, {found[1]}. If so, {advice}."
+                )
     if now.share < 0.5 - now.noise:
         return (
-            f"only {now.agree} of {now.differ} pairs of items with different labels agree with the "
-            "labels. Is the better item first in every line, and do the files belong together?"
+            f"disagrees with the labels: only {now.agree} of {now.differ} pairs agree with them. "
+            "Is the better item first on every line, and do the files belong together?"
         )
     return None
 
@@ -109,18 +112,18 @@ def _fit(
     return _Fit(agree, differ, across)
 
 
-def _against(now: _Fit, other: _Fit, n_pairs: int) -> str | None:
-    """Compare two readings; return what the other one does better, if it clearly does."""
+def _against(now: _Fit, other: _Fit, n_pairs: int) -> tuple[str, str] | None:
+    """Compare two readings; if the other one is clearly better, say how good each of them is."""
     gain = other.share - now.share
     clear = max(_LEAST, min(1.0, now.noise + other.noise))
     if gain > clear:
         return (
-            f"{now.agree} of {now.differ} pairs of items with different labels agree with the "
-            f"labels; {other.agree} of {other.differ} would"
+            f"{now.agree} of {now.differ} pairs agree with the labels",
+            f"{other.agree} of {other.differ}",
         )
     if now.across >= _FEW and 10 * other.across < now.across and gain > -clear:
         return (
-            f"{now.across} of {n_pairs} pairs join items of different queries; "
-            f"{other.across or 'none'} would"
+            f"{now.across} of {n_pairs} pairs join items of different queries",
+            f"{other.across or 'none'}",
         )
     return None

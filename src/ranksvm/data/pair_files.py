@@ -159,7 +159,7 @@ def read_pairs(
     counted = None if docids is not None else bool(zero_based)
     doubt = doubt_about(preferences, labels, queries, zero_based=counted)
     if doubt is not None:
-        warnings.warn(f"{file}: {doubt}", UserWarning, stacklevel=2)
+        warnings.warn(f"{file} {doubt}", UserWarning, stacklevel=2)
     return preferences
 
 
@@ -292,9 +292,8 @@ def _by_number(n_items: int | None, first: int) -> _Resolve:
         if found < first:
             raise _Unfit(
                 field,
-                "expected a row number from 1: item 1 is the first of the file. If this file "
-                "counts rows from 0, pass zero_based=True (on the command line: "
-                "--pairs-zero-based)",
+                "but rows are counted from 1. If this file counts from 0, pass zero_based=True (on "
+                "the command line: --pairs-zero-based)",
             )
         if found > largest:
             raise _Unfit(field, f"expected a row number up to {largest}; there are no more items")

@@ -27,7 +27,7 @@ from functools import partial
 from numbers import Integral
 from typing import IO, Any, NamedTuple, TypeVar
 
-from ranksvm._files import atomic_write, naming
+from ranksvm._files import STDOUT, atomic_write, naming
 from ranksvm.data.streams import COMPRESSORS, FileFormatError, FileStream, text_stream
 
 __all__ = [
@@ -53,7 +53,7 @@ Target = str | os.PathLike[str] | IO[bytes] | IO[str]
 BLOCK_BYTES = 4 << 20
 # A line of a million features or so.
 MAX_LINE_BYTES = 16 << 20
-NOT_TEXT = "expected text. Is this another kind of file, or text in another encoding?"
+NOT_TEXT = "found a NUL byte: this is not a text file, or it is UTF-16. Convert it to UTF-8"
 _FIRST_BLOCK_BYTES = 1 << 16
 # Text that is compressed at a time: in between an interrupt is seen. xz takes some 0.1 s for it.
 _PIECE_BYTES = 1 << 17
@@ -159,7 +159,7 @@ def text_blocks(
         objects are read by the thread that asks: a thread that waits for them could not be stopped.
     """
     if not isinstance(max_line_bytes, Integral) or max_line_bytes < 1:
-        raise ValueError(f"max_line_bytes must be a whole number from 1 on; got {max_line_bytes!r}")
+        raise ValueError(f"max_line_bytes must be a positive integer; got {max_line_bytes!r}")
     limits = _Limits(name_of(source), block_bytes, int(max_line_bytes), error)
     blocks: Iterator[Block]
     if isinstance(source, str | os.PathLike) and source != "-":
@@ -265,15 +265,15 @@ def _blocks(file: FileStream, limits: _Limits) -> Generator[Block, None, None]:
             column = len(buffer[size:nul].decode("utf-8", "replace")) + 1
             if size:  # what is wrong with these comes first
                 yield Block(buffer, size, True, file.bytes_read)
-            raise limits.error(f"found a NUL byte, {NOT_TEXT}", limits.name, 1, column)
+            raise limits.error(NOT_TEXT, limits.name, 1, column)
         if filled < room:
             break
         size = buffer.rfind(b"\n", len(tail), filled) + 1
         tail = buffer[size:filled]
         if len(tail) > limits.line:
             raise limits.error(
-                f"the line is longer than max_line_bytes={limits.line}. Is this a text file? If "
-                "its lines are meant to be so long, give a larger number",
+                f"the line is longer than {limits.line} bytes. If that is intended, raise "
+                "max_line_bytes",
                 limits.name,
                 1,
             )
@@ -350,7 +350,7 @@ def open_target(target: Target) -> Iterator[Callable[[bytes], object]]:
     if out is sys.stdout and hasattr(out, "buffer"):
         out.flush()
         out = out.buffer
-    name = "standard output" if isinstance(target, str | os.PathLike) else name_of(target)
+    name = STDOUT if isinstance(target, str | os.PathLike) else name_of(target)
     as_text = isinstance(out, io.TextIOBase) or hasattr(out, "encoding")
 
     def write(data: bytes) -> object:

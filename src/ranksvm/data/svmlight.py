@@ -46,7 +46,7 @@ from ranksvm.data.sources import (
 )
 from ranksvm.data.svmlight_writer import save_letor
 
-__all__ = ["LetorError", "load_letor", "save_letor"]
+__all__ = ["KEEP_MISSING", "LetorError", "load_letor", "save_letor"]
 
 _READERS: dict[np.dtype[Any], Any] = {
     np.dtype(np.float64): _core.LetorReader64,
@@ -59,13 +59,15 @@ _PIECE_BYTES = 1 << 18
 _SHOWN = 40
 
 _LIKE_BEFORE = "as on the lines before"
-# What was expected instead, and what to do.
+# Advice that is of no use where a model needs numbers.
+KEEP_MISSING = " or missing='nan' to keep it as NaN"
+# What was expected instead of what was found, or the whole message; and what to do.
 _FAULTS = {
     "not_text": NOT_TEXT,
     "label": "expected a number: the label, which starts the line",
     "label_range": "expected a label that fits into a double",
-    "label_inexact": "expected a label that a double holds: beyond 2^53 it would make different "
-    "whole numbers equal. Subtract an offset, or number the labels in their order",
+    "label_inexact": "label {found} is too large: float64 cannot store every integer above 2^53. "
+    "Subtract an offset, or use ranks 0, 1, 2, ...",
     "qid_missing": "expected 'qid:', {reason}. Give every line its query, or pass "
     "qid='ignore' for one global ranking",
     "qid_unexpected": "expected no 'qid:', as the lines before have none. Give every line its "
@@ -83,8 +85,8 @@ _FAULTS = {
     "pass at least the number of features of both files",
     "value": "expected a number as the value of the feature",
     "value_empty": "expected a number after the colon",
-    "value_missing": "expected a number, got a missing value. Pass missing='nan' or missing='zero' "
-    "to read these",
+    "value_missing": "found a missing value ({found}). Fill it in, or pass missing='zero' to read "
+    f"it as 0{KEEP_MISSING}",
     "value_infinite": "expected a finite number",
     "value_range": "expected a number that fits into {dtype}",
     "unsorted": "expected ascending indices. Pass unsorted='sort' to read the line all the same",
@@ -255,7 +257,10 @@ def _letor_error(
     found = repr(token[:_SHOWN]) + ("..." if len(token) > _SHOWN else "")
     if not token:
         found = "the end of the line" if block.text[offset] in b"\r\n" else "nothing"
-    message = f"found {found}, {_FAULTS[name].format(**values)}"
+    text = _FAULTS[name]
+    if text.startswith("expected"):
+        text = f"found {{found}}, {text}"
+    message = text.format(found=found, **values)
     if "\r" in token:
         message += ". A carriage return ends a line only before a line feed"
     if not block.complete and block.text.find(b"\n", offset) == block.size - 1:

@@ -179,11 +179,10 @@ class BaseRanker(BaseEstimator):
         n_queries = self._n_queries()
         if qid is None and n_queries > 1:
             warnings.warn(
-                f"{type(self).__name__} was fitted on {n_queries} queries, and score got no qid: "
-                "it compares items of different queries with each other. Pass qid=; if all items "
-                "are one ranking, qid=[0] * len(y). Pipelines and searches of scikit-learn hand "
-                "qid on only after sklearn.set_config(enable_metadata_routing=True), and a search "
-                "needs cv=ranksvm.model_selection.QueryKFold() to keep queries whole.",
+                f"score() got no qid, but {type(self).__name__} was fitted on {n_queries} queries, "
+                "so items of different queries are compared. Pass qid=. (One ranking on purpose: "
+                "qid=[0] * len(y). In scikit-learn pipelines and searches, see docs/tutorial.md: "
+                "enable_metadata_routing and QueryKFold.)",
                 MissingQidWarning,
                 stacklevel=2,
             )

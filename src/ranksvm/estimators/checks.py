@@ -72,7 +72,7 @@ def check_finite_columns(X: Any, names: Any) -> None:
     shown = []
     for j, (missing, infinite) in list(bad.items())[:5]:
         name = f"{j}" if names is None else f"{j} ({names[j]!r})"
-        what = [f"{missing} NaN"] * bool(missing) + [f"{infinite} infinity"] * bool(infinite)
+        what = [f"{missing} NaN"] * bool(missing) + [f"{infinite} infinite"] * bool(infinite)
         shown.append(f"column {name}: {' and '.join(what)}")
     more = f", and {len(bad) - 5} more columns" if len(bad) > 5 else ""
     raise ValueError(
@@ -99,22 +99,22 @@ def check_labels(y: Any, n_items: int) -> tuple[Array, NDArray[Any]]:
     """Utilities, and labels with the values of y; the same array if float64 holds these."""
     if y is None:
         raise ValueError(
-            "This estimator requires y to be passed, but the target y is None: give one utility "
-            "(relevance) per item."
+            "This estimator requires y to be passed, but the target y is None: give one label "
+            "(utility) per item."
         )
-    remedy = "Give one utility per item; map labels to numbers first, larger is better."
+    remedy = "Give one label (utility) per item, a number; larger is better."
     labels = column_or_1d(exact_vector("y", y, remedy), warn=True)
     if len(labels) != n_items:
         raise ValueError(
             f"X and y have inconsistent numbers of samples: X has {n_items} rows, y has "
-            f"{len(labels)} values; every item needs one utility"
+            f"{len(labels)} values; every item needs one label (utility)"
         )
     finite = finite_values(labels)
     if not finite.all():
         row = int(np.argmin(finite))
         raise ValueError(
             f"y contains NaN or infinity in {int((~finite).sum())} of {n_items} rows, first in row "
-            f"{row}: drop these items or give them a finite utility"
+            f"{row}: drop these items or give them a finite label (utility)"
         )
     utility = as_levels(labels)
     return utility, utility if is_exact(labels) else labels

@@ -14,22 +14,23 @@ from typing import Any
 
 __all__ = ["refuse_unknown"]
 
+_NOTHING_TO_STOP = (
+    "RankSVM is not trained in rounds, so there is nothing to stop early. To choose C on a "
+    "validation set: {search}().fit(X, y, qid, validation=(X_val, y_val, qid_val))."
+)
 # The parameters that a fit has decide what the remedy is: the first of these that it knows.
 _JUDGED_ON = {
     "eval_set": "Pass eval_set=(X, y, qid), one tuple: the ids are its third part.",
     "validation": "Pass validation=(X, y, qid): the parameters are chosen on these items.",
-    "": "A fit ends at its certified optimum, so there is no round to stop at. To choose C on "
-    "a validation set, use LinearRankSVMCV or KernelRankSVMCV and their fit(..., validation=(X, y, "
-    "qid)).",
+    "": _NOTHING_TO_STOP,
 }
 _NO_ROUNDS = {
     "eval_set": "With eval_set a fit stops early by itself: patience=, a parameter of the "
     "constructor, says how many iterations it waits.",
-    "": "A fit ends at its certified optimum, so there is nothing to stop early. The constructor "
-    "has tol= and max_iter=; C= is what regularises.",
+    "": _NOTHING_TO_STOP,
 }
 _METRIC = {
-    "eval_set": "eval_metric goes with eval_set.",
+    "eval_set": "eval_metric needs eval_set.",
     "validation": "The metric is a parameter of the constructor: metric='ndcg@10'.",
     "": "Take metrics after the fit with ranksvm.metrics.evaluate(y, model.predict(X), qid).",
 }
@@ -39,7 +40,8 @@ _CALLBACK = {
     "progress": "Pass progress=: progress(done, total, message) is called after every fit.",
 }
 _QID = {"": "Here it is called qid: the query of each item, one id per row of X."}
-_CONSTRUCTOR = {"": "It is a parameter of the constructor."}
+_CONSTRUCTOR = {"": "Pass it to the constructor: {model}({name}=...)."}
+_VERBOSE = {"": "Pass it to the constructor: {model}(verbose=1)."}
 _CATEGORIES = {
     "": "There are no categorical features: encode them as numbers first, for example with "
     "sklearn.preprocessing.OneHotEncoder."
@@ -65,7 +67,8 @@ FOREIGN: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(
         ("group", "groups", "group_id", "qids", "query", "query_id", "queries"), _QID
     ),
-    **dict.fromkeys(("verbose", "verbose_eval", "n_jobs", "C", "tol", "max_iter"), _CONSTRUCTOR),
+    **dict.fromkeys(("verbose", "verbose_eval"), _VERBOSE),
+    **dict.fromkeys(("n_jobs", "C", "tol", "max_iter"), _CONSTRUCTOR),
     **dict.fromkeys(("categorical_feature", "cat_features", "enable_categorical"), _CATEGORIES),
     **dict.fromkeys(("feature_name", "feature_names"), _NAMES),
     **dict.fromkeys(("init_model", "xgb_model", "coef_init", "init_score", "base_margin"), _WARM),
@@ -96,6 +99,8 @@ def refuse_unknown(model: object, method: Callable[..., Any], given: Mapping[str
         if hint is None:
             near = difflib.get_close_matches(name, of, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(of)}."
-        raise TypeError(
-            f"{type(model).__name__}.{method.__name__}() has no parameter {name!r}. {hint}"
-        )
+        called = type(model).__name__
+        search = "KernelRankSVMCV" if called.startswith("Kernel") else "LinearRankSVMCV"
+        for word, text in (("{model}", called), ("{name}", name), ("{search}", search)):
+            hint = hint.replace(word, text)
+        raise TypeError(f"{called}.{method.__name__}() has no parameter {name!r}. {hint}")

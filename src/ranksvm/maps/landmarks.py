@@ -91,8 +91,8 @@ def choose_landmarks(
     n_items = int(X.shape[0])
     if n_landmarks > n_items:
         warnings.warn(
-            f"n_components={n_landmarks} is larger than the number of items to choose landmarks "
-            f"from: there are {n_items}, and n_components={n_items} is used.",
+            f"n_components={n_landmarks} exceeds the {n_items} items; "
+            f"using n_components={n_items}.",
             UserWarning,
             stacklevel=2,
         )

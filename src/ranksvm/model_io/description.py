@@ -120,10 +120,10 @@ def check_extent(text: bytes) -> None:
         containers += int(outside[ord("{")] + outside[ord("[")])
         values += int(outside[ord("{")] + outside[ord("[")] + outside[ord(",")])
     if containers > MOST_CONTAINERS or values > MOST_VALUES:
-        raise ValueError(
-            f"{values} values with {containers} lists and mappings, of {MOST_VALUES} and "
-            f"{MOST_CONTAINERS} at most"
-        )
+        what, count, limit = "values", values, MOST_VALUES
+        if values <= MOST_VALUES:
+            what, count, limit = "lists and mappings", containers, MOST_CONTAINERS
+        raise ValueError(f"too many {what} ({count:,}; the limit is {limit:,})")
 
 
 def from_json(text: str) -> Any:

@@ -9,7 +9,7 @@
 
         function                     one that the kind computes
         gamma, coef0, scale          numbers; gamma is positive, but for linear
-        degree                       a whole number from 1 on
+        degree                       a positive integer
 
 Other facts are for people, and anything that a file can hold.
 """
@@ -82,7 +82,7 @@ def _check_kernel(kernel: Any, functions: Sequence[str]) -> None:
     if function != "linear" and not kernel["gamma"] > 0.0:
         raise _wrong("the kernel's gamma", "positive", kernel["gamma"])
     if not (_is_count(kernel["degree"], LARGEST_DEGREE) and kernel["degree"] >= 1):
-        raise _wrong("the kernel's degree", "a whole number from 1 on", kernel["degree"])
+        raise _wrong("the kernel's degree", "a positive integer", kernel["degree"])
 
 
 def _is_number(value: Any) -> bool:

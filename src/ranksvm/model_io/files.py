@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
+from ranksvm._contents import HEAD_BYTES, LETOR
 from ranksvm._files import atomic_write, naming
 from ranksvm._text import printable
 from ranksvm._version import library_version
@@ -47,6 +48,7 @@ PIECE = 2**20  # bytes to read at a time
 
 COPY_AGAIN = "copy the file again or save the model again"
 GIVE_ANOTHER = "give a file that `save` or `ranksvm train` wrote"
+MODEL_FIRST = "commands take MODEL before DATA"
 UPDATE = "update ranksvm"
 DECOMPRESS = "decompress it first"
 
@@ -172,7 +174,7 @@ def _to_bytes(record: ModelRecord) -> bytes:
     try:
         check_extent(text.encode("ascii"))
     except ValueError as error:
-        raise ValueError(f"names, parameters and facts are too many: {error}") from None
+        raise ValueError(f"names, parameters and facts hold {error}") from None
     content = safetensors.save(arrays, metadata={TEXT: text})
     length = int.from_bytes(content[:8], "little")
     if length > LONGEST_HEADER:
@@ -211,7 +213,7 @@ class _Reader:
             self._refuse(f"damaged ({_told(error)})", COPY_AGAIN)
         arrays = {name: _little_endian(array) for name, array in loaded.items()}
         if entries.pop("sha256") != checksum(entries, arrays):
-            self._refuse("damaged or edited: its checksum does not fit its content", COPY_AGAIN)
+            self._refuse("checksum mismatch: the file is damaged or was edited", COPY_AGAIN)
         values = self._values(entries)
         names = values["feature_names"]
         try:
@@ -257,7 +259,9 @@ class _Reader:
         for start, (what, remedy) in OTHERS.items():
             if head.startswith(start):
                 self._refuse(f"not a model file but {what}", remedy)
-        self._refuse("not a model file: it does not start like one", GIVE_ANOTHER)
+        if LETOR.is_it(head + self._take(HEAD_BYTES - len(head))):
+            self._refuse("not a ranksvm model: it looks like data", MODEL_FIRST)
+        self._refuse("not a ranksvm model", GIVE_ANOTHER)
 
     def _parsed(self, text: bytes, what: str) -> dict[str, Any]:
         try:
@@ -345,9 +349,12 @@ class _Reader:
 
     def _check_size(self, found: int, expected: int) -> None:
         if found < expected:
-            self._refuse(f"cut off: it has {found} bytes and should have {expected}", COPY_AGAIN)
+            self._refuse(f"cut off: {found} bytes, expected {expected}", COPY_AGAIN)
         if found > expected:
-            self._refuse(f"damaged: it goes on after the {expected} bytes of a model", COPY_AGAIN)
+            there = f"{found} bytes, expected {expected}"
+            if self.size is None:  # it may have still more
+                there = f"more than the {expected} bytes of a model"
+            self._refuse(f"damaged: {there}", COPY_AGAIN)
 
     def _refuse(self, what: str, remedy: str) -> NoReturn:
         raise ModelFileError(f"{self.name}: {what}; {remedy}.") from None

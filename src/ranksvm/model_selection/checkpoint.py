@@ -234,8 +234,8 @@ class Checkpoint:
                 self._take(_entries(line, head))
             except UNREADABLE:
                 raise ValueError(
-                    f"{self._path}, line {number}: damaged. Delete the file to begin the search "
-                    "anew, or this line to repeat its part."
+                    f"{self._path}, line {number}: damaged. Delete this line to redo its part, "
+                    "or the file to start over."
                 ) from None
             end += len(line)
         raise AssertionError  # the count never ends
@@ -252,8 +252,8 @@ class Checkpoint:
 
     def _refuse_file(self) -> NoReturn:
         raise ValueError(
-            f"{self._path} is not the checkpoint of a search, and is left as it is. Give another "
-            "name."
+            f"{self._path} already exists and is not a checkpoint; not overwritten. Choose another "
+            "file."
         ) from None
 
     def _check_head(self, line: bytes) -> None:
@@ -267,9 +267,9 @@ class Checkpoint:
             self._refuse_file()
         if head.get("format") != FORMAT:
             raise ValueError(
-                f"{self._path} is the checkpoint of another version of ranksvm (format "
-                f"{reprlib.repr(head.get('format', 1))}, here {FORMAT}), and is left as it is. "
-                "Delete it or give another name."
+                f"{self._path} is a checkpoint of another version of ranksvm (format "
+                f"{reprlib.repr(head.get('format', 1))}, expected {FORMAT}). Delete it or choose "
+                "another file."
             )
         try:
             head = _entries(line, b"")
@@ -280,14 +280,14 @@ class Checkpoint:
                 raise ValueError
         except UNREADABLE:
             raise ValueError(
-                f"{self._path}, line 1: damaged. Delete the file to begin the search anew."
+                f"{self._path}, line 1: damaged. Delete the file to start over."
             ) from None
         names = [*search, *(name for name in there if name not in search)]
         other = [name for name in names if search.get(name) != there.get(name)]
         if other:
             raise ValueError(
-                f"{self._path} belongs to another search: not the same "
-                f"{printable(', '.join(other))[:200]}. Delete it or give another name."
+                f"{self._path} is from a different search (different "
+                f"{printable(', '.join(other))[:200]}). Delete it or choose another file."
             )
         self.random_state = random_state
 

@@ -97,7 +97,7 @@ class Explanation:
     def top(self, n: int) -> Explanation:
         """Return the same with the n largest parts alone; ``others`` is the sum of the rest."""
         if not isinstance(n, Integral) or isinstance(n, bool) or n < 0:
-            raise ValueError(f"n must be a number of parts, an integer from 0 on; got {n!r}")
+            raise ValueError(f"n must be a non-negative integer; got {n!r}")
         if n >= len(self.names):
             return self
         rest = self.contributions[n:]
