@@ -361,3 +361,15 @@ def test_the_first_row_is_1_unless_told():
     for wrong in ({"y": [1, 2]}, {"qid": [[1, 2, 3]]}):
         with pytest.raises(ValueError, match="must have one value for each of the 3 items"):
             by_number("2 1\n", n_items=3, **wrong)
+
+
+def test_a_file_that_names_the_worse_item_first_is_not_blamed_on_the_count(tmp_path):
+    """The other count agrees a little more than never; the other order agrees always."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, 60).astype(float)
+    rows = rng.integers(1, 59, (300, 2))
+    rows = rows[y[rows[:, 0] - 1] < y[rows[:, 1] - 1]]
+    path = tmp_path / "pairs.txt"
+    path.write_text("".join(f"{worse} {better}\n" for worse, better in rows))
+    with pytest.warns(UserWarning, match="Is the better item first"):
+        read_pairs(path, n_items=60, y=y)

@@ -272,6 +272,16 @@ def test_lines_longer_than_what_is_looked_at(good, tmp_path, monkeypatch):
     assert Path("again.letor").stat().st_size > 3 * 2**16
 
 
+@pytest.mark.parametrize("name", ["m.onnx", "m.pkl", "m.JSON", "m.dat"])
+def test_save_does_not_write_other_formats_names(tmp_path, name):
+    model = LinearRankSVM().fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(ValueError, match=r"save\(\) does not write .* Use .safetensors"):
+        model.save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+    model.save(os.fsencode(tmp_path / "m.v2"))
+    assert load(tmp_path / "m.v2").coef_.size
+
+
 def test_save_replaces_models_only(place, samples):
     X, y, qid, _ = samples["train"]
     model = LinearRankSVM(C=2.0).fit(X, y, qid)

@@ -93,7 +93,7 @@ def check_choice(name: str, value: Any, valid: Iterable[str]) -> None:
     """Raise unless ``value`` is one of ``valid``; the error lists them."""
     valid = list(valid)
     if not isinstance(value, str) or value not in valid:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, valid))}; got {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, valid))}; got {shown(value)}")
 
 
 def check_item_weight(weight: Any, n_items: int) -> Array | None:

@@ -17,6 +17,7 @@ __all__ = [
     "HEAD_BYTES",
     "LETOR",
     "MODEL",
+    "OTHER_SUFFIXES",
     "PARQUET",
     "SCORES",
     "TABLE",
@@ -36,6 +37,14 @@ class NotReplacedError(FileExistsError):
 
     def __str__(self) -> str:
         return str(self.strerror)
+
+
+# Of files of other programs, which nothing here is written as.
+OTHER_SUFFIXES = (
+    ".onnx", ".pkl", ".pickle", ".joblib", ".json", ".jsonl", ".pmml", ".xml", ".yaml", ".npy",
+    ".npz", ".h5", ".hdf5", ".pt", ".pth", ".ubj", ".cbm", ".arrow", ".feather", ".xls", ".xlsx",
+    ".zip", ".tar", ".tgz",
+)  # fmt: skip
 
 
 class Content(NamedTuple):

@@ -20,6 +20,7 @@ from ranksvm._contents import (
     HEAD_BYTES,
     LETOR,
     MODEL,
+    OTHER_SUFFIXES,
     PARQUET,
     SCORES,
     TABLE,
@@ -68,16 +69,10 @@ class Kind(NamedTuple):
     advice: str
 
 
-# Suffixes of formats that no command writes.
-_FOREIGN = (
-    ".onnx", ".pkl", ".pickle", ".joblib", ".json", ".jsonl", ".pmml", ".xml", ".yaml", ".npy",
-    ".npz", ".h5", ".hdf5", ".pt", ".pth", ".ubj", ".cbm", ".arrow", ".feather", ".xls", ".xlsx",
-    ".zip", ".tar", ".tgz",
-)  # fmt: skip
 MODEL_FILE = Kind(
     MODEL,
     "models",
-    (*_FOREIGN, ".txt", *SUFFIXES, *COMPRESSED),
+    (*OTHER_SUFFIXES, ".txt", *SUFFIXES, *COMPRESSED),
     "Use .safetensors, or .dat for SVM^rank's format",
 )
 SCORE_FILE = Kind(
@@ -86,7 +81,7 @@ SCORE_FILE = Kind(
     (".safetensors", ".parquet", ".pq", *COMPRESSED),
     "Scores are uncompressed text. Use a name like scores.txt",
 )
-_DATA = ("data", (*_FOREIGN, ".safetensors"), "Use .txt, .csv, .tsv or .parquet")
+_DATA = ("data", (*OTHER_SUFFIXES, ".safetensors"), "Use .txt, .csv, .tsv or .parquet")
 DATA_FILES = {
     Format.letor: Kind(LETOR, *_DATA),
     Format.csv: Kind(TABLE, *_DATA),
@@ -131,6 +126,9 @@ def check_output(
         if not os.path.isdir(folder):
             reason = f"cannot be written: there is no directory {folder}"
             raise FileNotFoundError(errno.ENOENT, reason, path)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            reason = f"cannot be written: no permission to write to {folder}"
+            raise PermissionError(errno.EACCES, reason, path)
     for source in inputs:
         if source is not None and is_same(path, source):
             raise UsageProblem(_about_input(path, source, called))

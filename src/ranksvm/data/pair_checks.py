@@ -116,7 +116,8 @@ def _against(now: _Fit, other: _Fit, n_pairs: int) -> tuple[str, str] | None:
     """Compare two readings; if the other one is clearly better, say how good each of them is."""
     gain = other.share - now.share
     clear = max(_LEAST, min(1.0, now.noise + other.noise))
-    if gain > clear:
+    # A file that names the worse item first agrees by neither count, and best the other way round.
+    if gain > clear and other.share > 1.0 - now.share:
         return (
             f"{now.agree} of {now.differ} pairs agree with the labels",
             f"{other.agree} of {other.differ}",

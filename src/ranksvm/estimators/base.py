@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ranksvm import _core
 from ranksvm._checks import check_item_weight
-from ranksvm._contents import MODEL, check_replaces
+from ranksvm._contents import MODEL, OTHER_SUFFIXES, check_replaces
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
@@ -241,9 +241,18 @@ class BaseRanker(BaseEstimator):
         ------
         FileExistsError
             If there is such a file, and ``force`` is False.
+        ValueError
+            If the suffix means another format, such as ``.onnx`` or ``.pkl``.
         """
         check_is_fitted(self)
         record = self._record()
+        path = os.fsdecode(path)
+        suffix = os.path.splitext(path)[1].lower()
+        if suffix in (*OTHER_SUFFIXES, ".dat"):
+            raise ValueError(
+                f"{path}: save() does not write {suffix} files. Use .safetensors. For SVM^rank's "
+                "format use ranksvm.export.write_svmrank"
+            )
         if not force:
             check_replaces(path, MODEL)
         write_model(path, record)
