@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import os
-import threading
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,11 +18,9 @@ from ranksvm.cli.options import DataOptions, Format, Missing
 from ranksvm.cli.output import UsageProblem, counted, progress
 from ranksvm.cli.write import open_output
 from ranksvm.data.queries import ids_from_text
-from ranksvm.data.sources import name_of, standard_input, text_file
+from ranksvm.data.sources import name_of, standard_input, text_blocks
 
 __all__ = ["read_tables", "write_table"]
-
-_LET_GO_SECONDS = 10.0
 
 
 def read_tables(
@@ -193,48 +188,19 @@ def _read_table(source: Any, form: Format, options: DataOptions) -> Any:
 
 
 def _read_csv(source: Any, limits: dict[str, Any], **options: Any) -> Any:
-    """Let pyarrow read text, and nothing of Python stay with its threads.
+    """Let pyarrow read text from memory of its own.
 
-    They call Python to read the file, to close it and to forget an error.  One that does so while
-    the interpreter ends would take the process down.  So errors are kept here, and the file has to
-    be gone in the end.
+    Its threads would call Python to read a file and to let go of it, and one that does so while the
+    interpreter ends takes the process down.
     """
+    import pyarrow
     from pyarrow import csv
 
-    text = _Text(text_file(source, **limits))
-    file = io.BufferedReader(text)
-    gone = threading.Event()
-    watch = weakref.ref(file, lambda _: gone.set())
-    try:
-        table = csv.read_csv(file, **options)
-    except Exception:
-        if text.error is None:
-            raise
-    finally:
-        del file
-        gone.wait(_LET_GO_SECONDS)
-        del watch
-    if text.error is not None:
-        raise text.error
-    return table
-
-
-class _Text(io.RawIOBase):
-    """A file that ends where an error is, and keeps the error."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self.error: BaseException | None = None
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, view: Any) -> int:
-        try:
-            return 0 if self.error is not None else int(self._file.readinto(view))
-        except BaseException as error:
-            self.error = error
-            return 0
+    text = pyarrow.BufferOutputStream()
+    for block in text_blocks(source, **limits):
+        with memoryview(block.text) as view:
+            text.write(view[: block.size])
+    return csv.read_csv(pyarrow.BufferReader(text.getvalue()), **options)
 
 
 def _matrix(features: Any, missing: Missing) -> Array:

@@ -42,7 +42,6 @@ __all__ = [
     "sources",
     "standard_input",
     "text_blocks",
-    "text_file",
     "total_size",
 ]
 
@@ -184,31 +183,6 @@ def _numbered(blocks: Iterator[Block], count: Callable[[], int] | None) -> Itera
         if error.line is not None:
             error.line += lines if count is None else count()
         raise
-
-
-def text_file(source: Source, *, max_line_bytes: int = MAX_LINE_BYTES) -> IO[bytes]:
-    """Open a source as a binary file of the same lines, for readers of other packages."""
-    return io.BufferedReader(_BlockFile(text_blocks(source, max_line_bytes=max_line_bytes)))
-
-
-class _BlockFile(io.RawIOBase):
-    def __init__(self, blocks: Iterator[Block]) -> None:
-        self._blocks = blocks
-        self._text = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, view: Any) -> int:
-        while not self._text:
-            block = next(self._blocks, None)
-            if block is None:
-                return 0
-            self._text = memoryview(block.text)[: block.size]
-        count = min(len(view), len(self._text))
-        view[:count] = self._text[:count]
-        self._text = self._text[count:]
-        return count
 
 
 def standard_input() -> Any:
