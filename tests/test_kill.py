@@ -42,7 +42,11 @@ def test_a_search_that_is_killed_again_and_again_goes_on(folder, tmp_path):
             process.communicate()
             kills += 1
         else:
-            break
+            if kills > 0:
+                break
+            seconds *= 0.5  # the machine was busy when it was measured
+            for path in tmp_path.glob("killed*"):
+                path.unlink()
     again = subprocess.run(search("killed"), capture_output=True, check=True)
     assert kills > 0
     first, second = json.loads(whole.stdout), json.loads(again.stdout)

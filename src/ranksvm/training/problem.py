@@ -206,17 +206,20 @@ class RankProblem:
         else:
             result = self.solver.solve(objective, point, callback=callback)
         result = self._refreshed(objective, result, callback)
+        status, gap = result.status, math.nextafter(result.gap, math.inf)
+        if status is Status.STALLED and gap <= self.settings.tol * result.objective:
+            status = Status.CONVERGED
         if not np.isfinite(result.objective):
             raise too_large(result.point)
         last: Any = result.evaluation
         return Fit(
             point=result.point,
             objective=result.objective,
-            gap=math.nextafter(result.gap, math.inf),
+            gap=gap,
             n_iter=result.n_iter,
             n_products=self._map.n_products - before,
             n_pairs=self.n_pairs,
-            status=result.status,
+            status=status,
             history=tuple(result.trace),
             solver=self.solver.name,
             tol=self.settings.tol,
@@ -253,15 +256,12 @@ class RankProblem:
         if not end.estimate < result.objective:
             return result
         lower = max(result.lower, end.dual)
-        gap = end.primal - lower
-        within = gap <= self.settings.tol * end.primal
         return replace(
             result,
             point=end.point,
             objective=end.primal,
-            gap=gap,
+            gap=end.primal - lower,
             lower=lower,
-            status=Status.CONVERGED if within else result.status,
             evaluation=end,
         )
 
