@@ -204,7 +204,7 @@ def _draw_pairs(rng: np.random.Generator, n: int) -> Preferences:
 
 def _draw_settings(rng: np.random.Generator, *, moderate: bool) -> LinearSettings:
     loss = str(rng.choice(list(SOLVERS)))
-    width = 3.0 if moderate else 8.0
+    width = 1.5 if moderate else 8.0
     return LinearSettings(
         C=float(10.0 ** rng.uniform(-width, width)),
         loss=loss,
@@ -212,7 +212,7 @@ def _draw_settings(rng: np.random.Generator, *, moderate: bool) -> LinearSetting
         solver=str(rng.choice(SOLVERS[loss])),
         counting="auto" if rng.random() < 0.6 else str(rng.choice(COUNTINGS)),
         tol=float(10.0 ** rng.uniform(-5.0 if moderate else -12.0, -1.0)),
-        max_iter=(1000 if moderate else 200) if rng.random() < 0.8 else int(rng.integers(1, 6)),
+        max_iter=(1000 if moderate else 100) if rng.random() < 0.8 else int(rng.integers(1, 6)),
     )
 
 
