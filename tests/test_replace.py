@@ -189,7 +189,7 @@ def test_an_input_is_never_replaced(run, place, monkeypatch):
 def shell(command: str, place: Path) -> subprocess.CompletedProcess:
     return subprocess.run(
         f"{sys.executable} -m ranksvm {command}", shell=True, cwd=place, capture_output=True,
-        text=True,
+        text=True, env={k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"},
     )  # fmt: skip
 
 

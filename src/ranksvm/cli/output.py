@@ -155,10 +155,10 @@ def _failed(message: str, code: int, *, debug: bool) -> int:
     return code
 
 
-def drop_output() -> None:
-    """Forget what is left for stdout: Python writes it at exit, and must not fail again."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def drop_output(stream: Any = None) -> None:
+    """Forget what is left for stdout, or another stream: Python writes it at exit."""
+    with suppress(AttributeError, OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())
 
 
 def check_stdout() -> None:
@@ -183,8 +183,11 @@ def say(text: str, *, to_stderr: bool = False) -> None:
 
 def _say_line(text: str) -> None:
     """Print one line on stderr, whatever is in it; if nobody can read it, work goes on."""
-    with suppress(OSError):
+    try:
         say(printable(text), to_stderr=True)
+        sys.stderr.flush()
+    except OSError:
+        drop_output(sys.stderr)
 
 
 # What stands around a word of the library that is not part of something else.
