@@ -82,12 +82,8 @@ class Case:
 
     @property
     def is_easy(self) -> bool:
-        """Whether a fit has to converge.  Weights and a large C limit how far smoothing goes."""
-        given = None if self.preferences is None else self.preferences.weight
-        weights = (self.item_weight, self.query_weight, given)
-        weighted = self.settings.reduction == "query_mean" or any(w is not None for w in weights)
-        hard = weighted or self.settings.C > 10.0
-        return self.moderate and not (hard and self.settings.solver == "smoothed_newton")
+        """Whether a fit has to converge; weights and a large C limit how far smoothing goes."""
+        return self.moderate and self.settings.solver != "smoothed_newton"
 
     @property
     def has_pairs(self) -> bool:
