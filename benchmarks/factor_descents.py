@@ -20,8 +20,8 @@ from ranksvm._threads import one_blas_thread
 from ranksvm.backends.native import NativeBackend
 from ranksvm.maps.factorized import FactorMap
 from ranksvm.pairs.order import PairOrder
-from ranksvm.training import FactorizedProblem, FactorizedSettings
-from ranksvm.training.factors import FactorObjective, random_start
+from ranksvm.learners import FactorizedProblem, FactorizedSettings
+from ranksvm.learners.factors import FactorObjective, random_start
 
 TITLE = "factorized multipliers: optimizers"
 N_FACTORS = 10

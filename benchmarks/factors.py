@@ -21,7 +21,7 @@ from ranksvm.maps.matrix import MatrixMap
 from ranksvm.objective import RankObjective
 from ranksvm.pairs.oracle import LOSSES
 from ranksvm.pairs.order import PairOrder
-from ranksvm.training.factors import FactorObjective, random_start
+from ranksvm.learners.factors import FactorObjective, random_start
 
 TITLE = "factorized multipliers: cost of an evaluation"
 N_FACTORS = 10

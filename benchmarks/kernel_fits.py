@@ -40,7 +40,7 @@ from ranksvm import KernelRankSVM
 from ranksvm.maps.feature_map import FeatureMap
 from ranksvm.maps.features import FourierBasis, NystroemBasis
 from ranksvm.maps.gram import TiledGram
-from ranksvm.training import kernel as kernel_training
+from ranksvm.learners import kernel as kernel_training
 
 __all__ = ["KernelFit", "fit_in_child", "kernel_fit", "median_fits"]
 

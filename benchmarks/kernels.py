@@ -22,7 +22,7 @@ from benchmarks.sets import Task, mq2007_like, mq2008_rbf
 from ranksvm.maps.gram import TiledGram
 from ranksvm.maps.kernels import Kernel
 from ranksvm.metrics import ndcg
-from ranksvm.training.participants import comparable_items
+from ranksvm.learners.participants import comparable_items
 
 TITLE = "exact kernel machines"
 

@@ -38,10 +38,10 @@ from ranksvm.data.preferences import Preferences
 from ranksvm.data.queries import QueryGroups
 from ranksvm.model_selection.path import fit_path
 from ranksvm.solvers.base import Status
-from ranksvm.training import Fit, KernelSettings, LinearProblem, LinearSettings
-from ranksvm.training.factorized import FactorizedProblem, FactorizedSettings
-from ranksvm.training.kernel import KernelProblem
-from ranksvm.training.settings import REDUCTIONS
+from ranksvm.learners import Fit, KernelSettings, LinearProblem, LinearSettings
+from ranksvm.learners.factorized import FactorizedProblem, FactorizedSettings
+from ranksvm.learners.kernel import KernelProblem
+from ranksvm.learners.settings import REDUCTIONS
 
 Array = np.ndarray
 SOLVERS = {"squared_hinge": ("newton", "bundle"), "hinge": ("bundle", "smoothed_newton")}

@@ -17,7 +17,7 @@ from fuzz.cases import flipped, mutated, repeat
 from ranksvm.data.queries import QueryGroups
 from ranksvm.datasets import make_ranking
 from ranksvm.model_selection import GridSearch, QueryKFold, search_grid
-from ranksvm.training import KernelSettings
+from ranksvm.learners import KernelSettings
 
 CS, GAMMAS = (0.1, 1.0), (0.5, 2.0)
 

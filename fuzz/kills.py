@@ -27,7 +27,7 @@ from ranksvm.data import save_letor, write_pairs
 from ranksvm.data.preferences import Preferences
 from ranksvm.data.trec import write_run
 from ranksvm.export import write_svmrank
-from ranksvm.model_io import ModelRecord, write_model
+from ranksvm.models import ModelRecord, write_model
 from ranksvm.model_selection.checkpoint import Cell, Checkpoint
 
 ROWS = 2000

@@ -24,7 +24,7 @@ from fuzz.cases import flipped, mutated, odd_value, repeat
 from ranksvm import FactorizedRankSVM, KernelRankSVM, LinearRankSVM, load
 from ranksvm.datasets import make_ranking
 from ranksvm.export import read_svmrank, write_svmrank
-from ranksvm.model_io import ModelFileError, description, read_model
+from ranksvm.models import ModelFileError, description, read_model
 
 TYPES = ("F64", "F32", "I64", "I32", "F16", "BF16", "U8", "BOOL", "F8_E4M3", "C64", "F65", "")
 
@@ -58,7 +58,7 @@ def _examples() -> tuple[bytes, ...]:
 
 
 def _content(model: Any) -> bytes:
-    from ranksvm.model_io.files import _to_bytes
+    from ranksvm.models.files import _to_bytes
 
     record = model._record()
     if record.kind == "linear":

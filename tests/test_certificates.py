@@ -24,7 +24,7 @@ from ranksvm.model_selection.path import fit_path
 from ranksvm.pairs.oracle import LOSSES, Hinge
 from ranksvm.pairs.order import PairOrder
 from ranksvm.solvers.base import Point
-from ranksvm.training import LinearProblem, LinearSettings
+from ranksvm.learners import LinearProblem, LinearSettings
 
 
 def exact_problem(X, y, C, *, loss="squared_hinge") -> ExactProblem:

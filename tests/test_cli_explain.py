@@ -15,7 +15,7 @@ import pytest
 from ranksvm import KernelRankSVM, LinearRankSVM
 from ranksvm.data import save_letor
 from ranksvm.datasets import make_ranking
-from ranksvm.training.explain import explain_linear
+from ranksvm.models.explain import explain_linear
 
 NAMES = [f"n{j}" for j in range(5)]
 

@@ -13,7 +13,7 @@ import ranksvm
 from ranksvm import FactorizedRankSVM
 from ranksvm.cli import main
 from ranksvm.metrics import parse_metric
-from ranksvm.model_io import read_model
+from ranksvm.models import read_model
 
 WAYS = {
     "default": ([], {"random_state": 0}),

@@ -16,7 +16,7 @@ import ranksvm
 from ranksvm import KernelRankSVM, LinearRankSVM
 from ranksvm.data import load_letor, save_letor
 from ranksvm.metrics import evaluate
-from ranksvm.model_io import ModelFileError, ModelRecord, files, read_model
+from ranksvm.models import ModelFileError, ModelRecord, files, read_model
 
 
 def scores_of(text: str) -> np.ndarray:

@@ -16,7 +16,7 @@ from ranksvm import KernelRankSVM, LinearRankSVM
 from ranksvm.data import save_letor
 from ranksvm.datasets import make_ranking
 from ranksvm.metrics import evaluate
-from ranksvm.model_io import read_model
+from ranksvm.models import read_model
 
 NAMES = [f"n{j}" for j in range(5)]
 

@@ -28,7 +28,7 @@ folder = Path(sys.argv[1])
 from fuzz.kills import SEARCH, CELL, WRITERS, _checkpoint, _record
 from ranksvm.data import save_letor
 from ranksvm.datasets import make_ranking
-from ranksvm.model_io import write_model
+from ranksvm.models import write_model
 
 
 def fill(rest):

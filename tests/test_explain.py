@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 import ranksvm
 from ranksvm import FactorizedRankSVM, KernelRankSVM, LinearRankSVM
 from ranksvm.datasets import make_ranking
-from ranksvm.training.explain import Explanation, explain_linear
+from ranksvm.models.explain import Explanation, explain_linear
 
 EPS = np.finfo(np.float64).eps
 NAMES = ["bm25", "length", "age", "clicks", "links", "title"]

@@ -30,14 +30,14 @@ from ranksvm.objective import RankObjective
 from ranksvm.pairs.oracle import LOSSES
 from ranksvm.pairs.order import PairOrder
 from ranksvm.solvers.descent import DESCENTS
-from ranksvm.training import (
+from ranksvm.learners import (
     FactorizedProblem,
     FactorizedSettings,
     LinearProblem,
     LinearSettings,
 )
-from ranksvm.training.factors import FactorObjective, best_multiple, random_start, spread
-from ranksvm.training.multipliers import (
+from ranksvm.learners.factors import FactorObjective, best_multiple, random_start, spread
+from ranksvm.learners.multipliers import (
     Multipliers,
     factorise,
     multiplier_point,

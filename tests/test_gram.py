@@ -24,7 +24,7 @@ from ranksvm.objective import RankObjective
 from ranksvm.pairs.oracle import LOSSES
 from ranksvm.pairs.order import PairOrder
 from ranksvm.solvers.newton import Newton
-from ranksvm.training import KernelProblem, KernelSettings
+from ranksvm.learners import KernelProblem, KernelSettings
 
 Array = np.ndarray
 RBF = Kernel("rbf", gamma=0.4)

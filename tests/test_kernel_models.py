@@ -17,9 +17,9 @@ import ranksvm
 from ranksvm import KernelRankSVM
 from ranksvm.datasets import make_ranking
 from ranksvm.maps import kernels as maps_kernels
-from ranksvm.model_io import ModelFileError, ModelRecord, files, read_model, write_model
-from ranksvm.model_io.record import KINDS
-from ranksvm.training.kernel_record import KERNEL_KINDS, read_expansion
+from ranksvm.models import ModelFileError, ModelRecord, files, read_model, write_model
+from ranksvm.models.record import KINDS
+from ranksvm.learners.kernel_record import KERNEL_KINDS, read_expansion
 
 NAMES = [f"feature {j}" for j in range(6)]
 

@@ -37,9 +37,9 @@ from ranksvm.model_selection import (
 )
 from ranksvm.model_selection.checkpoint import Cell
 from ranksvm.model_selection.splits import HeldOut, TrainingSet
-from ranksvm.training import KernelProblem, KernelSettings
-from ranksvm.training.participants import comparable_items
-from ranksvm.training.problem import RankProblem
+from ranksvm.learners import KernelProblem, KernelSettings
+from ranksvm.learners.participants import comparable_items
+from ranksvm.learners.problem import RankProblem
 
 CS = [0.5, 500.0, 20.0]
 GAMMAS = [0.3, 0.02]

@@ -34,7 +34,7 @@ from ranksvm.datasets import make_ranking
 from ranksvm.metrics import evaluate
 from ranksvm.model_selection import LinearRankSVMCV, QueryKFold, default_Cs, runs, search_path
 from ranksvm.model_selection.splitters import item_folds
-from ranksvm.training import LinearSettings, total_pair_weight
+from ranksvm.learners import LinearSettings, total_pair_weight
 
 CS = [0.02, 0.5, 5.0, 50.0, 2000.0]
 quiet_edge = pytest.mark.filterwarnings("ignore:LinearRankSVMCV. the best C:UserWarning")

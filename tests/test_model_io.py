@@ -25,7 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from ranksvm.model_io import (
+from ranksvm.models import (
     ModelFileError,
     ModelRecord,
     description,
@@ -33,7 +33,7 @@ from ranksvm.model_io import (
     read_model,
     write_model,
 )
-from ranksvm.model_io.facts import COUNTS, NUMBERS
+from ranksvm.models.facts import COUNTS, NUMBERS
 
 COEF = np.array([0.1, -2.5, 1e-300])
 
@@ -231,7 +231,7 @@ def test_the_bytes_of_schema_1(monkeypatch):
 
 def test_models_are_read_without_scikit_learn_and_scipy():
     """Both take long to import, and the command line wants to start fast."""
-    code = "import sys, ranksvm.model_io, ranksvm.export; print(*sys.modules)"
+    code = "import sys, ranksvm.models, ranksvm.export; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"sklearn", "scipy"} & set(done.stdout.split())
 
@@ -326,7 +326,7 @@ def test_a_failure_while_saving_leaves_the_old_file(path, monkeypatch):
 
 def test_a_kill_while_saving_leaves_a_whole_file(path):
     loop = (
-        "import sys, numpy as np; from ranksvm.model_io import ModelRecord, write_model\n"
+        "import sys, numpy as np; from ranksvm.models import ModelRecord, write_model\n"
         "for i in range(10**9):\n"
         "    coef = np.full(200_000, float(i))\n"
         "    write_model(sys.argv[1], ModelRecord('linear', {}, {'coef': coef}, None, {'i': i}))\n"

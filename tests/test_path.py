@@ -17,7 +17,7 @@ from ranksvm.objective import RankObjective
 from ranksvm.solvers.base import Status
 from ranksvm.solvers.bundle import Bundle
 from ranksvm.solvers.newton import Newton
-from ranksvm.training import LinearProblem, LinearSettings, Point, total_pair_weight
+from ranksvm.learners import LinearProblem, LinearSettings, Point, total_pair_weight
 
 WAYS = [
     ("squared_hinge", "newton"),

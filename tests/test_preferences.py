@@ -34,11 +34,11 @@ from ranksvm.data.preferences import (
     positive_pairs,
 )
 from ranksvm.data.queries import QueryGroups
-from ranksvm.model_io import read_model
+from ranksvm.models import read_model
 from ranksvm.pairs.oracle import LOSSES, Hinge, PairLoss, SmoothedHinge, SumLoss
 from ranksvm.pairs.order import PairOrder
 from ranksvm.solvers.base import Array
-from ranksvm.training import LinearProblem, LinearSettings
+from ranksvm.learners import LinearProblem, LinearSettings
 
 MODERATE = st.floats(-4, 4).map(lambda v: round(v, 3))
 ANY_SCORES = st.one_of(

@@ -17,7 +17,7 @@ from safetensors.numpy import save
 
 from ranksvm import LinearRankSVM, load
 from ranksvm.data import load_letor, save_letor
-from ranksvm.model_io import read_model
+from ranksvm.models import read_model
 
 CONTENTS = {
     "model": None,  # the two models are made below

@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 from ranksvm import LinearRankSVM
 from ranksvm.data import QueryGroups
 from ranksvm.export import from_svmrank_c, read_svmrank, write_svmrank
-from ranksvm.model_io import ModelFileError, ModelRecord, read_model, write_model
+from ranksvm.models import ModelFileError, ModelRecord, read_model, write_model
 
 HEADER = """\
 SVM-light Version V6.20

@@ -13,7 +13,7 @@ import ranksvm.cli
 from ranksvm._text import printable
 from ranksvm.data.trec import write_run
 from ranksvm.metrics import compare
-from ranksvm.model_io import ModelFileError, ModelRecord, read_model, write_model
+from ranksvm.models import ModelFileError, ModelRecord, read_model, write_model
 
 # Sets the title of the window, rings, turns the order of letters round, and forges a line.
 EVIL = "\x1b]0;owned\x07\x9b31m\u202eabc\r\nranksvm: all is well\u2028x\x7f\udcff"

@@ -22,7 +22,7 @@ from ranksvm._waiting import blocking, patiently
 from ranksvm.data import load_letor, read_pairs, read_qrels, save_letor
 from ranksvm.datasets import make_ranking
 from ranksvm.export import read_svmrank, write_svmrank
-from ranksvm.model_io import read_model
+from ranksvm.models import read_model
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes that do not block")
 

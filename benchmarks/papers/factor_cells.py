@@ -15,7 +15,7 @@ from benchmarks.papers.cells import Cell
 from benchmarks.papers.grids import LOG2_CS, on_validation
 from ranksvm import multiplier_spectrum
 from ranksvm.metrics import evaluate
-from ranksvm.training import FactorizedProblem, FactorizedSettings
+from ranksvm.learners import FactorizedProblem, FactorizedSettings
 
 __all__ = ["N_FACTORS", "N_STARTS", "factor_cells", "rank_cells"]
 

@@ -26,7 +26,7 @@ from benchmarks.papers.cells import Cell
 from ranksvm.metrics import evaluate
 from ranksvm.model_selection.path import fit_path
 from ranksvm.solvers.base import Status
-from ranksvm.training import KernelSettings, LinearSettings, Settings, make_problem
+from ranksvm.learners import KernelSettings, LinearSettings, Settings, make_problem
 
 __all__ = [
     "CRITERIA",

@@ -37,8 +37,8 @@ from ranksvm.pairs.order import PairOrder
 from ranksvm.solvers.base import Solver, TraceRow
 from ranksvm.solvers.bundle import Bundle
 from ranksvm.solvers.newton import Newton
-from ranksvm.training import LinearSettings
-from ranksvm.training.problem import LinearProblem
+from ranksvm.learners import LinearSettings
+from ranksvm.learners.problem import LinearProblem
 
 __all__ = [
     "CADATA_NDCG",

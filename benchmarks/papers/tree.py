@@ -30,7 +30,7 @@ from benchmarks.papers.tree_families import (
     most_items,
 )
 from benchmarks.report import Row
-from ranksvm.training import AUTO_SOLVER
+from ranksvm.learners import AUTO_SOLVER
 
 NAME = "tree"
 TITLE = "Linear ranking SVMs in linearithmic time: one iteration, training, memory, test error"

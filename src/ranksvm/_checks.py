@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ranksvm._messages import Param, ParameterError
 from ranksvm._values import refuse_masked
 from ranksvm._vectors import Array
 
@@ -49,7 +50,9 @@ def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
             what = "a positive integer"
             if isinstance(value, Integral) and int(value) > _LARGEST_INTEGER:
                 what += " below 2^63"
-        raise ValueError(f"{name} must be {what}; got {shown(value)}")
+        raise ParameterError(
+            "{name} must be {what}; got {value}", name=Param(name), what=what, value=shown(value)
+        )
 
 
 def finite_number(value: Any) -> float | None:
@@ -86,14 +89,23 @@ def _digits(value: int) -> int:
 def check_seed(name: str, value: Any) -> None:
     """Raise unless ``value`` is None or a non-negative integer."""
     if value is not None and (not isinstance(value, Integral) or value < 0):
-        raise ValueError(f"{name} must be None or a non-negative integer; got {shown(value)}")
+        raise ParameterError(
+            "{name} must be None or a non-negative integer; got {value}",
+            name=Param(name),
+            value=shown(value),
+        )
 
 
 def check_choice(name: str, value: Any, valid: Iterable[str]) -> None:
     """Raise unless ``value`` is one of ``valid``; the error lists them."""
     valid = list(valid)
     if not isinstance(value, str) or value not in valid:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, valid))}; got {shown(value)}")
+        raise ParameterError(
+            "{name} must be one of {valid}; got {value}",
+            name=Param(name),
+            valid=", ".join(map(repr, valid)),
+            value=shown(value),
+        )
 
 
 def check_item_weight(weight: Any, n_items: int) -> Array | None:

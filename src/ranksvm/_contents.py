@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ranksvm._messages import PYTHON, Door, Param
+
 __all__ = [
     "HEAD_BYTES",
     "LETOR",
@@ -36,7 +38,11 @@ class NotReplacedError(FileExistsError):
     """A file is there that holds something else; says so without the number of the error."""
 
     def __str__(self) -> str:
-        return str(self.strerror)
+        return self.told(PYTHON)
+
+    def told(self, door: Door) -> str:
+        """Return the message in the words of a door."""
+        return f"{self.strerror}, or use {Param('force', True).told(door)} to replace it"
 
 
 # Of files of other programs, which nothing here is written as.
@@ -126,7 +132,6 @@ def check_replaces(
             head = file.read(HEAD_BYTES)
     if head and not content.is_it(head):
         message = (
-            f"{name} already exists and is not {content.name}; not overwritten. Choose another "
-            "name, or pass force=True to replace it"
+            f"{name} already exists and is not {content.name}; not overwritten. Choose another name"
         )
         raise NotReplacedError(errno.EEXIST, message, name)

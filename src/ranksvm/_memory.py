@@ -1,13 +1,19 @@
-"""Sizes of memory: read, and told."""
+"""Sizes of memory: read, told, and compared with what there is."""
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 from ranksvm._checks import finite_number, shown
+from ranksvm._messages import Param, ParameterError, TooLittleMemoryError
 
-__all__ = ["parse_memory", "told"]
+__all__ = ["available_memory", "check_memory", "parse_memory", "told"]
+
+# Where Linux tells how much memory a container may take, in its two versions.
+CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([KMGT]?)(I?)B?\s*", re.IGNORECASE)
@@ -27,9 +33,11 @@ def parse_memory(name: str, value: Any) -> int:
     else:
         size = finite_number(value) or size
     if not 0.0 < size < 2.0**63:
-        raise ValueError(
-            f"{name} must be a positive number of bytes or a text such as '4GB' or '512MB'; got "
-            f"{shown(value)}"
+        raise ParameterError(
+            "{name} must be a positive number of bytes or a text such as '4GB' or '512MB'; got "
+            "{value}",
+            name=Param(name),
+            value=shown(value),
         )
     return int(size)
 
@@ -40,3 +48,30 @@ def told(size: float) -> str:
         if size >= UNITS[unit]:
             return f"{size / UNITS[unit]:.3g} {unit}B"
     return f"{size:.0f} bytes"
+
+
+def available_memory() -> int | None:
+    """Bytes that this process may use, of the machine or its container; None if unknown."""
+    try:
+        found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    except (AttributeError, ValueError, OSError):  # a system that does not tell
+        found = []
+    for path in CGROUP_LIMITS:
+        try:
+            found.append(int(Path(path).read_text()))  # "max" is no number
+        except (OSError, ValueError):
+            continue
+    return min(found, default=None)
+
+
+def check_memory(needed: int, what: str, remedy: Any) -> None:
+    """Raise when something cannot fit into memory; ``remedy`` is a text or a Message."""
+    memory = available_memory()
+    if memory is not None and needed > 0.8 * memory:
+        raise TooLittleMemoryError(
+            "a fit needs about {needed:.0f} GB for {what}; there are {memory:.0f} GB. {remedy}",
+            needed=needed / 1e9,
+            what=what,
+            memory=memory / 1e9,
+            remedy=remedy,
+        )

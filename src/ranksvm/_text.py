@@ -6,7 +6,7 @@ line ends that forge lines of output, marks that turn the order of letters round
 
 from __future__ import annotations
 
-__all__ = ["can_show", "printable"]
+__all__ = ["can_show", "counted", "printable"]
 
 
 def printable(text: str, encoding: str = "utf-8") -> str:
@@ -28,3 +28,9 @@ def can_show(text: str, encoding: str) -> bool:
     except (UnicodeEncodeError, LookupError):
         return False
     return True
+
+
+def counted(n: int, what: str) -> str:
+    """``1 query``, ``2,345 queries``."""
+    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{n:,} {what if n == 1 else plural}"

@@ -1,7 +1,6 @@
 """Synthetic ranking sets: the public door to :mod:`ranksvm.data.synthetic`."""
 
 from ranksvm.data.synthetic import (
-    RankingSample,
     make_cadata_like,
     make_letor_like,
     make_ranking,
@@ -9,7 +8,6 @@ from ranksvm.data.synthetic import (
 )
 
 __all__ = [
-    "RankingSample",
     "make_cadata_like",
     "make_letor_like",
     "make_ranking",

@@ -18,6 +18,8 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._messages import Param, ParameterError
+
 __all__ = ["check_numeric", "drop_columns", "frame_columns", "is_frame", "split_frame"]
 
 # Named in errors before "and n more".
@@ -107,10 +109,15 @@ def check_numeric(X: Any) -> None:
         if not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Object, nw.Unknown))
     ]
     if wrong:
-        raise ValueError(
-            f"X has {len(wrong)} of {len(schema)} columns that are not numbers: {_listed(wrong)}. "
-            "Encode or drop them; columns with query ids, utilities or weights are named by "
-            "qid=, y= and sample_weight=."
+        raise ParameterError(
+            "X has {n} of {total} columns that are not numbers: {wrong}. Encode or drop them; "
+            "columns that are not features are named by {qid}, {y} and {other}.",
+            n=len(wrong),
+            total=len(schema),
+            wrong=_listed(wrong),
+            qid=Param("qid", option="--qid-column"),
+            y=Param("y", option="--label-column"),
+            other=Param("sample_weight", option="--docid-column"),
         )
 
 

@@ -18,14 +18,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._messages import Message, Param
 from ranksvm.data.preferences import Preferences, positive_pairs
 
-__all__ = ["doubt_about"]
+__all__ = ["ZERO_BASED", "doubt_about"]
 
 # Fewer pairs across queries than this say nothing.
 _FEW = 3
 # A share of agreeing pairs that is larger by less says nothing, however many pairs there are.
 _LEAST = 0.1
+
+# How rows of a file of pairs are told to count from 0.
+ZERO_BASED = Param("zero_based", True, option="--pairs-zero-based")
 
 
 class _Fit(NamedTuple):
@@ -51,7 +55,7 @@ def doubt_about(
     qid: NDArray[Any] | None,
     *,
     zero_based: bool | None,
-) -> str | None:
+) -> Message | None:
     """Return what speaks against pairs, if anything does.
 
     Parameters
@@ -65,7 +69,7 @@ def doubt_about(
 
     Returns
     -------
-    str or None
+    Message or None
         A sentence or two, to follow the name of the file.
     """
     known = y if y is not None else qid
@@ -79,20 +83,24 @@ def doubt_about(
         if rows.size and rows.min() >= 0 and rows.max() < len(known):
             found = _against(now, _fit(rows[0], rows[1], y, qid), len(better))
             if found is not None:
-                advice = (
-                    "leave zero_based=True out (on the command line: --pairs-zero-based)"
-                    if zero_based
-                    else "pass zero_based=True (on the command line: --pairs-zero-based)"
-                )
                 here, there = (0, 1) if zero_based else (1, 0)
-                return (
-                    f"may count rows from {there}: counted from {here}, {found[0]}; counted from "
-                    f"{there}, {found[1]}. If so, {advice}."
+                return Message(
+                    "may count rows from {there}: counted from {here}, {first}; counted from "
+                    "{there}, {second}. If so, {verb} {flag}{out}.",
+                    here=here,
+                    there=there,
+                    first=found[0],
+                    second=found[1],
+                    verb="leave" if zero_based else "use",
+                    flag=ZERO_BASED,
+                    out=" out" if zero_based else "",
                 )
     if now.share < 0.5 - now.noise:
-        return (
-            f"disagrees with the labels: only {now.agree} of {now.differ} pairs agree with them. "
-            "Is the better item first on every line, and do the files belong together?"
+        return Message(
+            "disagrees with the labels: only {agree} of {differ} pairs agree with them. Is the "
+            "better item first on every line, and do the files belong together?",
+            agree=now.agree,
+            differ=now.differ,
         )
     return None
 

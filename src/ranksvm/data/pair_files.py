@@ -33,7 +33,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ranksvm.data.pair_checks import doubt_about
+from ranksvm._messages import Message, MessageWarning, Param
+from ranksvm.data.pair_checks import ZERO_BASED, doubt_about
 from ranksvm.data.preferences import Preferences
 from ranksvm.data.sources import (
     MAX_LINE_BYTES,
@@ -148,7 +149,7 @@ def read_pairs(
                 worse.append(j)
                 weights.append(weight)
     except _Unfit as unfit:
-        raise FileFormatError(str(unfit), file, number) from None
+        raise FileFormatError(unfit.message, file, number) from None
     if not better:
         raise FileFormatError("holds no pairs; expected lines of 'better worse [weight]'", file)
     preferences = Preferences(
@@ -159,7 +160,7 @@ def read_pairs(
     counted = None if docids is not None else bool(zero_based)
     doubt = doubt_about(preferences, labels, queries, zero_based=counted)
     if doubt is not None:
-        warnings.warn(f"{file} {doubt}", UserWarning, stacklevel=2)
+        warnings.warn(MessageWarning("{file} {doubt}", file=file, doubt=doubt), stacklevel=2)
     return preferences
 
 
@@ -235,8 +236,9 @@ def _check_writable(
 class _Unfit(Exception):
     """A field is not what it should be."""
 
-    def __init__(self, field: bytes, expected: str) -> None:
-        super().__init__(f"found {_shown(field)}, {expected}")
+    def __init__(self, field: bytes, expected: str | Message) -> None:
+        super().__init__()
+        self.message = Message("found {field}, {expected}", field=_shown(field), expected=expected)
 
 
 def _shown(field: bytes) -> str:
@@ -285,15 +287,20 @@ def _by_number(n_items: int | None, first: int) -> _Resolve:
         if not field.isdigit() or len(field) > 19:
             raise _Unfit(
                 field,
-                f"expected a row number, counted from {first}. For document ids, pass docids= (on "
-                "the command line: --pairs-by docid)",
+                Message(
+                    "expected a row number, counted from {first}. For document ids, use {docids}",
+                    first=first,
+                    docids=Param("docids", option="--pairs-by docid"),
+                ),
             )
         found = int(field)
         if found < first:
             raise _Unfit(
                 field,
-                "but rows are counted from 1. If this file counts from 0, pass zero_based=True (on "
-                "the command line: --pairs-zero-based)",
+                Message(
+                    "but rows are counted from 1. If this file counts from 0, use {zero_based}",
+                    zero_based=ZERO_BASED,
+                ),
             )
         if found > largest:
             raise _Unfit(field, f"expected a row number up to {largest}; there are no more items")

@@ -26,6 +26,7 @@ __all__ = [
     "count_contradictions",
     "paired_items",
     "positive_pairs",
+    "preferences_among",
 ]
 
 
@@ -146,6 +147,22 @@ def positive_pairs(preferences: Preferences) -> Preferences:
         return preferences
     kept = weight > 0.0
     return Preferences(better[kept], worse[kept], weight[kept])
+
+
+def preferences_among(
+    preferences: Preferences | None, rows: NDArray[np.int64], n_items: int
+) -> Preferences | None:
+    """Pairs of positive weight between some rows, numbered by their places among these."""
+    if preferences is None:
+        return None
+    place = np.full(n_items, -1, dtype=np.int64)
+    place[rows] = np.arange(rows.size)
+    better, worse, weight = positive_pairs(preferences)
+    better, worse = place[better], place[worse]
+    kept = (better >= 0) & (worse >= 0)
+    if kept.all():
+        return Preferences(better, worse, weight)
+    return Preferences(better[kept], worse[kept], None if weight is None else weight[kept])
 
 
 def _pair_list(preferences: Preferences, n_items: int) -> _core.PairList:

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ranksvm._messages import ParameterError, Row
 from ranksvm._values import is_missing, refuse_masked
 
 __all__ = ["QueryGroups", "ids_from_text"]
@@ -199,7 +200,7 @@ def _as_codes(array: NDArray[Any], name: str) -> NDArray[Any]:
         missing = np.isnan(array) if kind == "f" else np.isnat(array)
         if missing.any():
             row = int(np.argmax(missing))
-            raise ValueError(_missing(row, str(array[row]), name))
+            raise _missing(row, str(array[row]), name)
     if kind in "mM":
         return array
     if kind == "f":
@@ -207,7 +208,7 @@ def _as_codes(array: NDArray[Any], name: str) -> NDArray[Any]:
         inexact = (array != np.rint(array)) | (np.abs(array) > _LARGEST_EXACT_FLOAT)
         if inexact.any():
             row = int(np.argmax(inexact))
-            raise ValueError(_inexact(row, array[row], name))
+            raise _inexact(row, array[row], name)
         return array.astype(np.int64)
     raise ValueError(
         f"{name} must hold integers, strings or other exact ids; got an array of dtype "
@@ -225,15 +226,17 @@ def _factorize_objects(
         try:
             code = numbers.get(value)
         except TypeError:
-            raise ValueError(
-                f"{name} must hold hashable ids such as integers or strings; got a "
-                f"{type(value).__name__} in row {row}."
+            raise ParameterError(
+                "{name} must hold hashable ids such as integers or strings; got a {kind} in {row}.",
+                name=name,
+                kind=type(value).__name__,
+                row=Row(row),
             ) from None
         if code is None:
             if is_missing(value):
-                raise ValueError(_missing(row, repr(value), name))
+                raise _missing(row, repr(value), name)
             if isinstance(value, float) and not value.is_integer():
-                raise ValueError(_inexact(row, value, name))
+                raise _inexact(row, value, name)
             code = numbers[value] = len(numbers)
         codes[row] = code
     ids = np.empty(len(numbers), dtype=object)
@@ -241,17 +244,23 @@ def _factorize_objects(
     return codes, ids
 
 
-def _missing(row: int, what: str, name: str) -> str:
-    return (
-        f"{name} has a missing id in row {row}: got {what}. Drop the rows without an id or give "
-        "each its query."
+def _missing(row: int, what: str, name: str) -> ParameterError:
+    return ParameterError(
+        "{name} has a missing id in {row}: got {what}. Drop the rows without an id or give each "
+        "its query.",
+        name=name,
+        row=Row(row),
+        what=what,
     )
 
 
-def _inexact(row: int, value: Any, name: str) -> str:
-    return (
-        f"{name} must hold whole numbers, strings or other exact ids; got the float {value!s} in "
-        f"row {row}. Pass the ids as integers or strings."
+def _inexact(row: int, value: Any, name: str) -> ParameterError:
+    return ParameterError(
+        "{name} must hold whole numbers, strings or other exact ids; got the float {value!s} in "
+        "{row}. Pass the ids as integers or strings.",
+        name=name,
+        value=value,
+        row=Row(row),
     )
 
 

@@ -1,16 +1,28 @@
-"""What a file of items holds, as arrays."""
+"""A ranking data set: one value from the readers to the solvers and the metrics.
+
+Readers, estimators and commands make a :class:`RankingData`; problems, searches and metrics take
+one.  Folds, participants and held-out parts are all ``data.take(rows)``.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, overload
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Comments", "RankingData"]
+from ranksvm._vectors import Array
+from ranksvm.data.preferences import Preferences, preferences_among
+from ranksvm.data.queries import QueryGroups
+
+__all__ = ["Comments", "Origin", "RankingData"]
+
+Rows = NDArray[np.int64]
 
 _DOCID = re.compile(r"(?:^|\s)docid\s*=\s*(\S+)")
 
@@ -86,57 +98,184 @@ class Comments(Sequence[str | None]):
         return f"<comments of {len(self)} rows>"
 
 
-class RankingData(NamedTuple):
-    """Items with their relevance labels and queries.
+@dataclass(frozen=True)
+class Origin:
+    """Where a data set came from, and what a model has to remember of its columns.
 
     Attributes
     ----------
-    X : ndarray or csr_array of shape (n_items, n_features)
-        In C order, or with sorted indices and without explicit zeros.
-    y : ndarray of float64, shape (n_items,)
-        Labels; larger is better.
+    name : str
+        Name of the file or files, for messages.
+    zero_based : bool or None
+        Whether the feature indices of LETOR text begin at 0; None for tables and arrays.
+    base_guessed : bool
+        Whether ``zero_based`` is only an assumption.
+    frame_columns : tuple of str
+        Columns of the table that are not features.
+    qid_column : str or None
+        The one of these that holds the query ids.
+    """
+
+    name: str = "the data"
+    zero_based: bool | None = None
+    base_guessed: bool = False
+    frame_columns: tuple[str, ...] = ()
+    qid_column: str | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a model file records of it."""
+        facts: dict[str, Any] = {}
+        if self.zero_based is not None:
+            facts["zero_based"] = self.zero_based
+        if self.frame_columns:
+            facts["frame_columns"] = sorted(self.frame_columns)
+        if self.qid_column is not None:
+            facts["qid_column"] = self.qid_column
+        return facts
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RankingData:
+    """Items with features, labels, queries, weights and preferences.
+
+    Iterating gives ``X, y, qid``, so that ``model.fit(*data)`` works.
+
+    Attributes
+    ----------
+    X : ndarray or SciPy sparse matrix of shape (n_items, n_features)
+    y : ndarray of float64, shape (n_items,), or None
+        Labels (utilities); larger is better.  None if the items have none.
     qid : ndarray of shape (n_items,), or None
-        Query ids: int64 if every id is a whole number in its usual form, else strings as they are
-        in the file.  None if the lines have none.
+        Query ids: int64 if every id of a file is a whole number in its usual form, else strings.
+        None means one global ranking.
+    labels : ndarray of shape (n_items,), or None
+        The labels as they were given, if float64 cannot hold them and ``y`` has only their order.
+    item_weight : ndarray of shape (n_items,), or None
+    query_weight : ndarray of shape (n_queries,), or None
+        Queries in order of first appearance.
+    preferences : Preferences or None
+        Pairs of rows, beside those that the labels imply.
+    feature_names : tuple of str, or None
     comments : sequence of str or None, or None
-        What follows ``#`` on each line, None for a line without; None altogether if there is no
-        comment, or if comments were not asked for.
-    n_features : int
-        Columns of X.
+        What follows ``#`` on each line of LETOR text, None for a line without; None altogether if
+        there is no comment, or if comments were not asked for.
+    document_ids : sequence of str or None, or None
+        Document ids of the rows of a table; ``docids`` finds those of LETOR text, too.
+    origin : Origin
     """
 
     X: Any
-    y: NDArray[np.float64]
-    qid: NDArray[Any] | None
-    comments: Comments | None
-    n_features: int
+    y: Array | None = None
+    qid: NDArray[Any] | None = None
+    _: KW_ONLY
+    labels: NDArray[Any] | None = None
+    item_weight: Array | None = None
+    query_weight: Array | None = None
+    preferences: Preferences | None = None
+    feature_names: tuple[str, ...] | None = None
+    comments: Sequence[str | None] | None = None
+    document_ids: Sequence[str | None] | None = None
+    origin: Origin = Origin()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.X, self.y, self.qid))
 
     @property
     def n_items(self) -> int:
         """Rows of X."""
-        return int(self.y.shape[0])
+        return int(self.X.shape[0])
 
     @property
-    def docids(self) -> NDArray[np.object_] | None:
-        """Document ids from comments such as ``docid = GX008-86-4444840 inc = 1``.
+    def n_features(self) -> int:
+        """Columns of X."""
+        return int(self.X.shape[1])
 
-        One string per row, None for a row whose comment names no document; None altogether
-        without comments.  Parsed anew at each access.
+    @cached_property
+    def groups(self) -> QueryGroups:
+        """The items grouped by query."""
+        return QueryGroups.from_qid(self.qid, self.n_items)
+
+    @property
+    def truth(self) -> NDArray[Any]:
+        """The values that metrics look at: ``labels``, or else ``y``."""
+        values = self.y if self.labels is None else self.labels
+        if values is None:
+            raise ValueError(f"{self.origin.name} has no labels")
+        return values
+
+    @property
+    def query_numbers(self) -> Rows | None:
+        """Query number of every item; None if there is one query."""
+        return None if self.groups.n_queries == 1 else self.groups.index
+
+    @cached_property
+    def docids(self) -> Sequence[str | None] | None:
+        """Document ids: a column of a table, or from comments such as ``docid = GX008-86 inc = 1``.
+
+        One per row, None for a row without; None altogether if no row has one.
         """
+        if self.document_ids is not None:
+            return self.document_ids
         if self.comments is None:
             return None
-        found = np.empty(self.n_items, dtype=object)
-        for row, comment in enumerate(self.comments):
-            match = None if comment is None else _DOCID.search(comment)
-            found[row] = None if match is None else match[1]
-        return found
+        matches = (None if text is None else _DOCID.search(text) for text in self.comments)
+        found = [None if match is None else match[1] for match in matches]
+        return None if all(one is None for one in found) else found
+
+    def take(self, rows: Rows, *, columns: Rows | None = None) -> Self:
+        """Return some of the items.
+
+        Parameters
+        ----------
+        rows : ndarray of int64
+            Row numbers.  Preferences whose two items are both among them stay.
+        columns : ndarray of int64, or None
+            Columns of X; None for all.  A kernel matrix has one for every training item.
+
+        Returns
+        -------
+        RankingData
+        """
+        if _is_all(rows, self.n_items) and (columns is None or _is_all(columns, self.n_features)):
+            return self
+        part = QueryGroups.from_qid(self.groups.index[rows], rows.size)
+        kept = part.ids  # numbers of the queries here
+        taken = replace(
+            self,
+            X=_rows_of(self.X, rows) if columns is None else self.X[np.ix_(rows, columns)],
+            y=None if self.y is None else self.y[rows],
+            qid=None if self.qid is None else self.qid[rows],
+            labels=None if self.labels is None else self.labels[rows],
+            item_weight=None if self.item_weight is None else self.item_weight[rows],
+            query_weight=None if self.query_weight is None else self.query_weight[kept],
+            preferences=preferences_among(self.preferences, rows, self.n_items),
+            feature_names=self.feature_names if columns is None else None,
+            comments=_listed(self.comments, rows),
+            document_ids=_listed(self.document_ids, rows),
+        )
+        taken.__dict__["groups"] = replace(part, ids=self.groups.ids[kept])
+        return taken
 
     def __repr__(self) -> str:
         layout = "dense" if isinstance(self.X, np.ndarray) else "sparse"
         queries = "no query ids"
         if self.qid is not None:
-            queries = f"{len(np.unique(self.qid))} queries"
+            queries = f"{self.groups.n_queries} queries"
         return (
             f"<RankingData: {self.n_items} items, {queries}, {self.n_features} features, "
             f"{layout} {self.X.dtype}>"
         )
+
+
+def _is_all(rows: Rows, n: int) -> bool:
+    return rows.size == n and bool((np.diff(rows) == 1).all())
+
+
+def _rows_of(X: Any, rows: Rows) -> Any:
+    if isinstance(X, np.ndarray):
+        return np.take(X, rows, axis=0)
+    return (X if X.format in ("csr", "csc") else X.tocsr())[rows]
+
+
+def _listed(values: Sequence[Any] | None, rows: Rows) -> list[Any] | None:
+    return None if values is None else [values[i] for i in rows.tolist()]

@@ -28,6 +28,7 @@ from numbers import Integral
 from typing import IO, Any, NamedTuple, TypeVar
 
 from ranksvm._files import STDOUT, atomic_write, naming
+from ranksvm._messages import Message, Param, ParameterError
 from ranksvm.data.streams import COMPRESSORS, FileFormatError, FileStream, text_stream
 
 __all__ = [
@@ -158,7 +159,11 @@ def text_blocks(
         objects are read by the thread that asks: a thread that waits for them could not be stopped.
     """
     if not isinstance(max_line_bytes, Integral) or max_line_bytes < 1:
-        raise ValueError(f"max_line_bytes must be a positive integer; got {max_line_bytes!r}")
+        raise ParameterError(
+            "{limit} must be a positive integer; got {value!r}",
+            limit=Param("max_line_bytes"),
+            value=max_line_bytes,
+        )
     limits = _Limits(name_of(source), block_bytes, int(max_line_bytes), error)
     blocks: Iterator[Block]
     if isinstance(source, str | os.PathLike) and source != "-":
@@ -246,8 +251,11 @@ def _blocks(file: FileStream, limits: _Limits) -> Generator[Block, None, None]:
         tail = buffer[size:filled]
         if len(tail) > limits.line:
             raise limits.error(
-                f"the line is longer than {limits.line} bytes. If that is intended, raise "
-                "max_line_bytes",
+                Message(
+                    "the line is longer than {bytes} bytes. If that is intended, raise {limit}",
+                    bytes=limits.line,
+                    limit=Param("max_line_bytes"),
+                ),
                 limits.name,
                 1,
             )

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable
 from typing import IO, Any, NamedTuple, Protocol
 
+from ranksvm._messages import PYTHON, Door, Message, told
 from ranksvm._waiting import check_text_file, patiently
 from ranksvm.data.zstd_frame import ZstdFrame
 
@@ -55,7 +56,7 @@ class FileFormatError(ValueError):
 
     Attributes
     ----------
-    message : str
+    message : str or Message
         What was found, what was expected, what to do.
     file : str or None
         Name of the file.
@@ -65,7 +66,7 @@ class FileFormatError(ValueError):
 
     def __init__(
         self,
-        message: str,
+        message: str | Message,
         file: str | None = None,
         line: int | None = None,
         column: int | None = None,
@@ -74,13 +75,18 @@ class FileFormatError(ValueError):
         self.message, self.file, self.line, self.column = message, file, line, column
 
     def __str__(self) -> str:
+        return self.told(PYTHON)
+
+    def told(self, door: Door) -> str:
+        """Return the message in the words of a door."""
         where = [
             self.file,
             None if self.line is None else f"line {self.line}",
             None if self.column is None else f"column {self.column}",
         ]
         prefix = ", ".join(part for part in where if part is not None)
-        return f"{prefix}: {self.message}" if prefix else self.message
+        message = told(self.message, door)
+        return f"{prefix}: {message}" if prefix else str(message)
 
 
 class Stream(Protocol):

@@ -30,6 +30,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ranksvm import _core
 from ranksvm._checks import check_choice
+from ranksvm._messages import Message, Param
 from ranksvm._threads import resolve_n_jobs
 from ranksvm.data.ranking_data import Comments, RankingData
 from ranksvm.data.sources import (
@@ -46,7 +47,7 @@ from ranksvm.data.sources import (
 )
 from ranksvm.data.svmlight_writer import save_letor
 
-__all__ = ["KEEP_MISSING", "LetorError", "load_letor", "save_letor"]
+__all__ = ["LetorError", "load_letor", "save_letor"]
 
 _READERS: dict[np.dtype[Any], Any] = {
     np.dtype(np.float64): _core.LetorReader64,
@@ -59,8 +60,6 @@ _PIECE_BYTES = 1 << 18
 _SHOWN = 40
 
 _LIKE_BEFORE = "as on the lines before"
-# Advice that is of no use where a model needs numbers.
-KEEP_MISSING = " or missing='nan' to keep it as NaN"
 # What was expected instead of what was found, or the whole message; and what to do.
 _FAULTS = {
     "not_text": NOT_TEXT,
@@ -68,31 +67,42 @@ _FAULTS = {
     "label_range": "expected a label that fits into a double",
     "label_inexact": "label {found} is too large: float64 cannot store every integer above 2^53. "
     "Subtract an offset, or use ranks 0, 1, 2, ...",
-    "qid_missing": "expected 'qid:', {reason}. Give every line its query, or pass "
-    "qid='ignore' for one global ranking",
+    "qid_missing": "expected 'qid:', {reason}. Give every line its query, or use {ignore} for one "
+    "global ranking",
     "qid_unexpected": "expected no 'qid:', as the lines before have none. Give every line its "
-    "query, or pass qid='ignore' for one global ranking",
+    "query, or use {ignore} for one global ranking",
     "qid_bad": "expected 'qid:' and an id: 1 to 1024 bytes of UTF-8 without ':' and control "
     "characters",
     "qid_late": "expected 'qid:' once, directly after the label",
     "extra": "expected index:value. Costs and slack ids of SVMlight are not supported: remove "
     "them, and pass weights to `fit` instead",
     "index": "expected index:value, the index being a whole number",
-    "index_zero": "expected indices from 1. Pass zero_based=True if this file counts from 0",
+    "index_zero": "expected indices from 1. Use {zero_based} if this file counts from 0",
     "index_negative": "expected an index that is not negative",
     "index_large": "expected an index below 2^31",
     "index_beyond": "expected an index within n_features={n_features}. Leave n_features out, or "
-    "pass at least the number of features of both files",
+    "give at least the number of features of both files",
     "value": "expected a number as the value of the feature",
     "value_empty": "expected a number after the colon",
-    "value_missing": "found a missing value ({found}). Fill it in, or pass missing='zero' to read "
-    f"it as 0{KEEP_MISSING}",
+    "value_missing": "found a missing value ({found}). Fill it in, or use {zero} to read it as "
+    "0{keep}",
     "value_infinite": "expected a finite number",
     "value_range": "expected a number that fits into {dtype}",
-    "unsorted": "expected ascending indices. Pass unsorted='sort' to read the line all the same",
-    "duplicate": "expected every index once in a line. Pass duplicates='last' or duplicates='sum' "
-    "to read these",
+    "unsorted": "expected ascending indices. Use {sort} to read the line all the same",
+    "duplicate": "expected every index once in a line. Use {duplicates} to read these",
     "sum_range": "expected a sum of duplicates that fits into {dtype}",
+}
+
+
+# Parameters that the messages name.  That missing values may be kept is of no use where a model
+# needs numbers: whoever knows it leaves "keep" out.
+_PARAMETERS: dict[str, Any] = {
+    "ignore": Param("qid", "ignore", option="--ignore-qid"),
+    "zero_based": Param("zero_based", True),
+    "zero": Param("missing", "zero"),
+    "keep": Message(" or {nan} to keep it as NaN", nan=Param("missing", "nan")),
+    "sort": Param("unsorted", "sort"),
+    "duplicates": Param("duplicates", "last", "sum"),
 }
 
 
@@ -162,7 +172,7 @@ def load_letor(
     Returns
     -------
     RankingData
-        X, y, qid, comments and n_features.
+        With ``X``, ``y``, ``qid`` and ``comments``.
 
     Raises
     ------
@@ -260,11 +270,11 @@ def _letor_error(
     text = _FAULTS[name]
     if text.startswith("expected"):
         text = f"found {{found}}, {text}"
-    message = text.format(found=found, **values)
     if "\r" in token:
-        message += ". A carriage return ends a line only before a line feed"
+        text += ". A carriage return ends a line only before a line feed"
     if not block.complete and block.text.find(b"\n", offset) == block.size - 1:
-        message += ". The line is the last one and has no line end: the file may have been cut off"
+        text += ". The line is the last one and has no line end: the file may have been cut off"
+    message = Message(text, found=found, **_PARAMETERS, **values)
     return LetorError(message, name_of(source), line, column)
 
 
@@ -333,4 +343,4 @@ def _assemble(
         X = sparse.csr_array((values, indices, indptr), shape=(rows, cols), copy=False)
         X.has_canonical_format = True
     qid = numbers if characters is None else characters.view(f"U{width}")
-    return RankingData(X, y, qid, comments, cols)
+    return RankingData(X, y, qid, comments=comments)

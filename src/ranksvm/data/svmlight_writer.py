@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ranksvm import _core
+from ranksvm._messages import Param, ParameterError, Row
 from ranksvm._sparse import check_structure
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._values import as_levels, exact_vector, finite_values, is_exact, refuse_masked
@@ -128,7 +129,7 @@ def _dense_rows(
         problem = _not_writable(array[begin:end], missing)
         if problem is not None:
             row, column = np.argwhere(problem.where)[0]
-            raise ValueError(problem.message.format(f"row {begin + row}, column {column}"))
+            raise problem.at(Row(begin + row, column))
 
     def features(begin: int, end: int) -> Callable[..., bytes]:
         block: Any = np.ascontiguousarray(array[begin:end], dtype=kind)
@@ -155,7 +156,7 @@ def _sparse_rows(
     if problem is not None:
         entry = int(np.argmax(problem.where))
         row = int(np.searchsorted(rows.indptr, entry, side="right")) - 1
-        raise ValueError(problem.message.format(f"row {row}, column {rows.indices[entry]}"))
+        raise problem.at(Row(row, rows.indices[entry]))
 
     def all_features(begin: int, end: int) -> Callable[..., bytes]:
         block = np.ascontiguousarray(rows[begin:end].toarray())
@@ -193,7 +194,9 @@ def _as_labels(y: ArrayLike) -> NDArray[np.float64]:
         raise ValueError("there are no items to write: y is empty")
     bad = np.flatnonzero(~finite_values(labels))
     if bad.size:
-        raise ValueError(f"y must be finite; got {labels[bad[0]]} in row {bad[0]}")
+        raise ParameterError(
+            "y must be finite; got {value} in {row}", value=labels[bad[0]], row=Row(bad[0])
+        )
     _check_held("y", labels)
     return as_levels(labels)
 
@@ -223,15 +226,19 @@ class _Problem(NamedTuple):
     where: NDArray[np.bool_]
     message: str
 
+    def at(self, row: Row) -> ParameterError:
+        words = Param("missing", "nan", "NULL", option="--missing nan")
+        return ParameterError(self.message, row=row, words=words)
+
 
 def _not_writable(values: NDArray[Any], missing: str) -> _Problem | None:
     """Find values that have no place in a file; the message lacks the place."""
     infinite = np.isinf(values)
     if infinite.any():
-        return _Problem(infinite, "X must be finite; got an infinite value in {}")
+        return _Problem(infinite, "X must be finite; got an infinite value in {row}")
     unknown = np.isnan(values)
     if missing == "error" and unknown.any():
-        message = "X has a NaN in {}. Pass missing='nan' or missing='NULL' to write that word"
+        message = "X has a NaN in {row}. Use {words} to write that word"
         return _Problem(unknown, message)
     return None
 
@@ -249,7 +256,11 @@ def _as_ids(qid: ArrayLike | None, n_items: int) -> tuple[NDArray[np.int64] | No
         whole = np.isfinite(ids) & (ids == np.rint(ids)) & (np.abs(ids) <= _LARGEST_EXACT)
         if not whole.all():
             row = int(np.argmin(whole))
-            raise ValueError(f"qid must hold whole numbers or strings; got {ids[row]} in row {row}")
+            raise ParameterError(
+                "qid must hold whole numbers or strings; got {value} in {row}",
+                value=ids[row],
+                row=Row(row),
+            )
         ids = ids.astype(np.int64)
     if ids.dtype.kind in "bi" or (ids.dtype.kind == "u" and int(ids.max()) < 2**63):
         return np.ascontiguousarray(ids, dtype=np.int64), None
@@ -273,9 +284,12 @@ def _encoded_id(value: object, row: int) -> bytes:
             encoded = b""
         if 0 < len(encoded) <= _LONGEST_ID:
             return encoded
-    raise ValueError(
-        f"qid must hold whole numbers or strings of 1 to {_LONGEST_ID} bytes without blanks, "
-        f"control characters, '#' and ':'; got {value!r} in row {row}"
+    raise ParameterError(
+        "qid must hold whole numbers or strings of 1 to {longest} bytes without blanks, control "
+        "characters, '#' and ':'; got {value!r} in {row}",
+        longest=_LONGEST_ID,
+        value=value,
+        row=Row(row),
     )
 
 
@@ -298,11 +312,17 @@ def _encoded_comments(comments: Sequence[str | None]) -> Iterator[bytes]:
             yield b""
             continue
         if not isinstance(comment, str):
-            raise ValueError(f"comments must hold strings or None; got {comment!r} in row {row}")
+            raise ParameterError(
+                "comments must hold strings or None; got {comment!r} in {row}",
+                comment=comment,
+                row=Row(row),
+            )
         if "\n" in comment or "\0" in comment or comment.endswith("\r"):
-            raise ValueError(
-                f"comments must be lines of text; got {comment!r} in row {row}, with a line end or "
-                "a NUL in it"
+            raise ParameterError(
+                "comments must be lines of text; got {comment!r} in {row}, with a line end or a "
+                "NUL in it",
+                comment=comment,
+                row=Row(row),
             )
         yield b"#" + comment.encode("utf-8", "surrogateescape")
 

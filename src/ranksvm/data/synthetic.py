@@ -25,7 +25,6 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import optimize, sparse
 
 __all__ = [
-    "RankingSample",
     "make_cadata_like",
     "make_letor_like",
     "make_ranking",
@@ -46,24 +45,9 @@ _QUERY_SPREAD = 0.8
 _SIGNALS = ("linear", "nonlinear")
 
 
-class RankingSample(NamedTuple):
-    """A ranking set.
-
-    Attributes
-    ----------
-    X : ndarray or csr_array of shape (n_items, n_features)
-    y : ndarray of float64, shape (n_items,)
-        Utilities; larger is better.
-    qid : ndarray of int64, shape (n_items,), or None
-        Query of each item; None for one global ranking.
-    coef : ndarray of float64, shape (n_features,), or None
-        Direction of the linear part of the signal; None where there is no such direction.
-    """
-
-    X: Any
-    y: Array
-    qid: NDArray[np.int64] | None
-    coef: Array | None
+# X, y, query ids (None for one global ranking) and the direction of the linear part of the signal
+# (None where there is no such direction).
+Sample = tuple[Any, Array, NDArray[np.int64] | None, Array | None]
 
 
 def make_ranking(
@@ -80,7 +64,7 @@ def make_ranking(
     dtype: DTypeLike = np.float64,
     shuffle: bool = False,
     random_state: Seed = None,
-) -> RankingSample:
+) -> Sample:
     """Draw queries with items, features and utilities, in the manner of the LETOR sets.
 
     Dense features are skewed and correlated, and scaled to [0, 1] inside every query (LETOR's
@@ -115,8 +99,13 @@ def make_ranking(
 
     Returns
     -------
-    RankingSample
-        Named tuple ``(X, y, qid, coef)``.
+    X : ndarray or csr_array of shape (n_items, n_features)
+    y : ndarray of float64, shape (n_items,)
+        Utilities; larger is better.
+    qid : ndarray of int64, shape (n_items,), or None
+        Query of each item; None for one global ranking.
+    coef : ndarray of float64, shape (n_features,)
+        Direction of the linear part of the signal.
 
     Examples
     --------
@@ -176,10 +165,10 @@ def make_ranking(
     if shuffle:
         order = rng.permutation(query.shape[0])
         X, y, qid = X[order], y[order], None if qid is None else qid[order]
-    return RankingSample(X, y, qid, coef)
+    return X, y, qid, coef
 
 
-def make_letor_like(n_queries: int = 1700, *, random_state: Seed = None) -> RankingSample:
+def make_letor_like(n_queries: int = 1700, *, random_state: Seed = None) -> Sample:
     """Draw a set of the size and shape of LETOR's MQ2007: about 41 items a query.
 
     46 dense features in [0, 1], grades 0, 1 and 2, a signal that is half non-linear.
@@ -198,7 +187,7 @@ def make_letor_like(n_queries: int = 1700, *, random_state: Seed = None) -> Rank
     )
 
 
-def make_cadata_like(m: int, *, random_state: Seed = None) -> RankingSample:
+def make_cadata_like(m: int, *, random_state: Seed = None) -> Sample:
     """Draw one global ranking in the manner of the California housing data.
 
     Eight dense features (a place in two clusters, age, income, and four counts that grow
@@ -240,7 +229,7 @@ def make_cadata_like(m: int, *, random_state: Seed = None) -> RankingSample:
         + 0.15 * (age / 25.0 - 1.0) ** 2
         + 0.3 * rng.standard_normal(m)
     )
-    return RankingSample(X, np.exp(y), None, None)
+    return X, np.exp(y), None, None
 
 
 def make_reuters_like(
@@ -249,7 +238,7 @@ def make_reuters_like(
     n_features: int = 50_000,
     nnz_per_row: float = 75,
     random_state: Seed = None,
-) -> RankingSample:
+) -> Sample:
     """Draw documents of Zipf-distributed words, ranked by likeness to one more document.
 
     Every row is a bag of words: word counts become ``(1 + log count) * idf`` and the row is
@@ -306,7 +295,7 @@ def make_reuters_like(
 
     held_out = _stack(documents(1), n_features).toarray()[0]
     X = _stack(documents(m), n_features)
-    return RankingSample(X, X @ held_out, None, held_out)
+    return X, X @ held_out, None, held_out
 
 
 def _dense_features(

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ranksvm._messages import Message, ParameterError, Row
 from ranksvm._text import printable
 from ranksvm._values import as_float, exact_vector
 from ranksvm.data.queries import QueryGroups, ids_from_text
@@ -302,7 +303,9 @@ def write_run(
     n_items = values.shape[0]
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
-        raise ValueError(f"scores must be finite; got {values[bad[0]]} in row {bad[0]}")
+        raise ParameterError(
+            "scores must be finite; got {value} in {row}", value=values[bad[0]], row=Row(bad[0])
+        )
     documents = np.asarray(docid, dtype=object)
     if documents.shape != (n_items,):
         raise ValueError(
@@ -331,11 +334,13 @@ def write_run(
             write(text.encode("utf-8", "surrogateescape"))
 
 
-def _check_word(name: str, word: object) -> None:
+def _check_word(name: str, word: object, row: int | None = None) -> None:
     fine = isinstance(word, str) and len(word.split()) == 1 and word == word.strip()
     if not fine or _CONTROL.search(str(word)):
-        raise ValueError(
-            f"{name} must be a word without blanks or control characters; got {word!r}"
+        raise ParameterError(
+            "{name} must be a word without blanks or control characters; got {word!r}",
+            name=name if row is None else Message("{name} of {row}", name=name, row=Row(row)),
+            word=word,
         )
 
 
@@ -344,11 +349,14 @@ def _check_documents(
 ) -> None:
     seen: set[tuple[int, str]] = set()
     for row, key in enumerate(zip(index.tolist(), documents.tolist(), strict=True)):
-        _check_word(f"docid of row {row}", key[1])
+        _check_word("docid", key[1], row)
         if key in seen:
-            raise ValueError(
-                f"docid {key[1]!r} of row {row} occurs twice in query {names[key[0]]}; a run names "
-                "a document once per query"
+            raise ParameterError(
+                "docid {docid!r} of {row} occurs twice in query {query}; a run names a document "
+                "once per query",
+                docid=key[1],
+                row=Row(row),
+                query=names[key[0]],
             )
         seen.add(key)
 

@@ -1,4 +1,4 @@
-"""What all rankers share: checking of what they are given, ranks, score, save.
+"""What all rankers share: checking of what they are given, predictions, ranks, scores, save.
 
 Everything a user can get wrong is caught here (by :mod:`ranksvm.estimators.checks`), before any
 work is done, with an error that says what was wrong, what was got and what to do.
@@ -9,13 +9,16 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, ClassVar, NamedTuple
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -26,8 +29,9 @@ from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_frame, split_frame
-from ranksvm.data.preferences import Preferences, check_preferences
+from ranksvm.data.preferences import check_preferences, count_contradictions
 from ranksvm.data.queries import QueryGroups
+from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.estimators.checks import (
     check_finite_columns,
     check_items,
@@ -36,22 +40,15 @@ from ranksvm.estimators.checks import (
     check_utility,
 )
 from ranksvm.estimators.foreign import refuse_unknown
-from ranksvm.model_io import ModelRecord, write_model
+from ranksvm.learners import Fit, Settings, check_query_weight
+from ranksvm.learners.settings import settings_of
+from ranksvm.models import Explanation, Model, write_model
+from ranksvm.models.explain import check_rows
 from ranksvm.pairs.accuracy import pairwise_accuracy, preference_accuracy
 from ranksvm.pairs.order import PairOrder
-from ranksvm.training import check_query_weight
+from ranksvm.solvers.base import Callback, TraceRow
 
-__all__ = [
-    "FEATURE_FACTS",
-    "BaseRanker",
-    "MissingQidWarning",
-    "PairData",
-    "TrainingData",
-    "fitting",
-    "logged",
-    "plain_params",
-    "seed_of",
-]
+__all__ = ["FEATURE_FACTS", "MissingQidWarning", "Ranker", "fitting", "logged"]
 
 
 # What fit notes of X before there is a model.
@@ -65,47 +62,29 @@ class MissingQidWarning(UserWarning):
     """
 
 
-class TrainingData(NamedTuple):
-    """What a fit was given, checked: see ``LinearRankSVM.fit``; ``qid`` as it came.
+class Ranker(BaseEstimator):
+    """An estimator that learns to score items.
 
-    ``labels`` are the values of y, of which ``utility`` has the order: the same array, unless
-    float64 does not hold them.
+    A subclass has ``fit``, and two methods that connect its attributes with what was learned:
+    ``_set_model`` and ``_get_model``.
     """
-
-    X: Any
-    utility: Array
-    groups: QueryGroups
-    qid: Any
-    item_weight: Array | None
-    query_weight: Array | None
-    labels: NDArray[Any]
-
-    @property
-    def preferences(self) -> None:
-        """None: all pairs are those of the utilities."""
-
-
-class PairData(NamedTuple):
-    """What ``fit_pairs`` was given, checked; without utilities the groups are one query."""
-
-    X: Any
-    utility: Array | None
-    groups: QueryGroups
-    item_weight: Array | None
-    query_weight: Array | None
-    preferences: Preferences
-
-
-class BaseRanker(BaseEstimator):
-    """Ranks and pairwise accuracy for estimators with ``predict``."""
 
     # With metadata routing on, `qid` reaches fit and score without further ado.
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, Any]] = {"qid": True}
 
     n_jobs: int | None
-    predict: Callable[[Any], Array]
-    _record: Callable[[], ModelRecord]  # what is saved
+    verbose: int
+    objective_: float
+    gap_: float
+    n_iter_: int
+    n_products_: int
+    n_pairs_: int
+    status_: str
+    history_: list[TraceRow]
+    n_features_in_: int
+    feature_names_in_: NDArray[np.object_]
+    _facts: dict[str, Any]
     # Columns of the training frame that are no features, and the one of these with the query ids.
     _frame_columns: frozenset[str] = frozenset()
     _qid_column: str | None = None
@@ -115,6 +94,59 @@ class BaseRanker(BaseEstimator):
         tags.target_tags.required = True
         tags.input_tags.sparse = True
         return tags
+
+    @abstractmethod
+    def _set_model(self, model: Any) -> None:
+        """Set the attributes that hold a model."""
+
+    @abstractmethod
+    def _get_model(self) -> Model:
+        """Return the model that the attributes hold; ``**self._about()`` is the rest of it."""
+
+    def predict(self, X: Any) -> Array:
+        """Score items; larger is ranked higher.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
+            A frame may still hold the columns that ``fit`` was told are no features.  For a
+            precomputed kernel: its values with all training items.
+
+        Returns
+        -------
+        ndarray of shape (n_items,)
+        """
+        check_is_fitted(self)
+        X = self._check_features(X, reset=False)
+        return self._get_model().scores(X, n_threads=resolve_n_jobs(self.n_jobs))
+
+    def explain(self, X: Any, i: int, j: int) -> Explanation:
+        """Tell what puts item i above item j, or below.
+
+        The difference of the two scores is a sum of contributions, exact and largest first.  For a
+        linear model these are ``coef_[k] * (X[i, k] - X[j, k])`` of every feature k.  For a kernel
+        model they are ``coef * (k(X[i], z) - k(X[j], z))`` of every support item, landmark or
+        random feature z: a kernel mixes the features of an item, and contributions of single
+        features are not defined.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
+            As in ``predict``.
+        i, j : int
+            Two rows of X, from 0.
+
+        Returns
+        -------
+        Explanation
+            With ``contributions``, ``names``, ``top(n)`` and more; printed, it is a bar chart.
+            Features have the names of the training frame, or numbers; support items are named by
+            their row of the training set.
+        """
+        check_is_fitted(self)
+        X = self._check_features(X, reset=False)
+        i, j = check_rows(i, j, X.shape[0])
+        return self._get_model().explain(X, i, j)
 
     def rank(self, X: Any, qid: ArrayLike | None = None, **unknown: Any) -> NDArray[np.int64]:
         """Position of every item inside its query.
@@ -245,7 +277,7 @@ class BaseRanker(BaseEstimator):
             If the suffix means another format, such as ``.onnx`` or ``.pkl``.
         """
         check_is_fitted(self)
-        record = self._record()
+        model = self._get_model()
         path = os.fsdecode(path)
         suffix = os.path.splitext(path)[1].lower()
         if suffix in (*OTHER_SUFFIXES, ".dat"):
@@ -255,22 +287,79 @@ class BaseRanker(BaseEstimator):
             )
         if not force:
             check_replaces(path, MODEL)
-        write_model(path, record)
+        write_model(path, model)
+
+    # --- From and to models ----------------------------------------------------------------------
 
     @classmethod
-    def _known_params(cls, record: ModelRecord) -> dict[str, Any]:
-        """Parameters of the record that this class has."""
+    def _from_model(cls, model: Model) -> Self:
+        """Return the fitted estimator of a model that was read from a file."""
         known = cls._get_param_names()
-        return {name: value for name, value in record.params.items() if name in known}
+        ranker = cls(**{name: value for name, value in model.params.items() if name in known})
+        ranker.n_features_in_ = model.n_features
+        if model.feature_names is not None:
+            ranker.feature_names_in_ = np.asarray(model.feature_names, dtype=object)
+        ranker._frame_columns = frozenset(map(str, model.facts.get("frame_columns", ())))
+        ranker._qid_column = model.facts.get("qid_column")
+        ranker._keep(model, ())
+        return ranker
 
-    def _frame_facts(self) -> dict[str, Any]:
-        """Return which columns of a frame are no features, as the file of a model tells it."""
-        facts: dict[str, Any] = {}
-        if self._frame_columns:
-            facts["frame_columns"] = sorted(self._frame_columns)
-        if self._qid_column is not None:
-            facts["qid_column"] = self._qid_column
-        return facts
+    def _keep(self, model: Model, history: Any) -> None:
+        """Set all fitted attributes."""
+        self._set_model(model)
+        facts = self._facts = dict(model.facts)
+        self.objective_ = float(facts.get("objective", np.nan))
+        self.gap_ = float(facts.get("gap", np.nan))
+        self.n_iter_ = int(facts.get("n_iter", 0))
+        self.n_products_ = int(facts.get("n_products", 0))
+        self.n_pairs_ = int(facts.get("n_pairs", 0))
+        self.status_ = str(facts.get("status", "unknown"))
+        self.history_ = list(history)
+
+    def _about(self) -> dict[str, Any]:
+        """Return what a model knows beside its arrays: parameters, facts and feature names."""
+        params = {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in self.get_params(deep=False).items()
+        }
+        if not isinstance(params.get("random_state"), int | None):
+            params["random_state"] = None  # a generator
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "params": params,
+            "facts": self._facts,
+            "feature_names": None if names is None else tuple(map(str, names)),
+        }
+
+    # --- Fitting ---------------------------------------------------------------------------------
+
+    def _settings(self, made: type[Settings]) -> Any:
+        """Return the parameters, checked."""
+        values = settings_of(made, self)
+        if "random_state" in values:
+            values["random_state"] = seed_of(values["random_state"])
+        return made(**values)
+
+    def _solve(self, problem: Any, callback: Callback | None, **options: Any) -> Fit:
+        """Solve a problem, and log and report every iteration."""
+        with logged(self.verbose) as logger:
+
+            def report(row: TraceRow, coef: Array) -> Any:
+                logger.info(
+                    "%s %d: objective %.8g, gap %.2e, %d products, %.2f s", problem.solver_name,
+                    row.iteration, row.objective, row.gap, row.n_products, row.seconds,
+                )  # fmt: skip
+                return callback is not None and callback(row, coef.copy())
+
+            fit: Fit = problem.solve(callback=report, **options)
+        return fit
+
+    def _keep_fit(self, problem: Any, fit: Fit) -> None:
+        """Set all fitted attributes, and warn about a fit that ended early."""
+        self._keep(problem.model(fit), fit.history)
+        if fit.shortfall is not None:
+            name = type(self).__name__
+            warnings.warn(f"{name}: {fit.shortfall}", ConvergenceWarning, stacklevel=3)
 
     def _n_queries(self) -> int:
         """How many queries the model was fitted on; 1 if nobody knows."""
@@ -282,16 +371,9 @@ class BaseRanker(BaseEstimator):
             return qid
         return self._qid_column if self._qid_column in frame_columns(X) else None
 
-    def _feature_names(self) -> tuple[str, ...] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else tuple(map(str, names))
-
-    def _fitting(self) -> AbstractContextManager[None]:
-        return fitting(self)
-
-    def _check_training(
+    def _training_data(
         self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, query_weight: Any
-    ) -> TrainingData:
+    ) -> RankingData:
         """Check everything that a fit is given, and take what is named out of a frame."""
         if qid is not None and group is not None:
             raise ValueError("qid and group are two names for one thing: give only one of them")
@@ -303,15 +385,62 @@ class BaseRanker(BaseEstimator):
         n_items = X.shape[0]
         utility, labels = check_labels(y, n_items)
         groups = QueryGroups.from_qid(qid, n_items, name=name)
-        return TrainingData(
+        names = getattr(self, "feature_names_in_", None)
+        data = RankingData(
             X,
             utility,
-            groups,
-            qid,
-            check_item_weight(sample_weight, n_items),
-            check_query_weight(query_weight, groups),
-            labels,
+            None if qid is None else groups.ids[groups.index],
+            labels=None if labels is utility else labels,
+            item_weight=check_item_weight(sample_weight, n_items),
+            query_weight=check_query_weight(query_weight, groups),
+            feature_names=None if names is None else tuple(map(str, names)),
+            origin=Origin(
+                "X", frame_columns=tuple(self._frame_columns), qid_column=self._qid_column
+            ),
         )
+        data.__dict__["groups"] = groups
+        return data
+
+    def _pair_data(
+        self,
+        X: Any,
+        pairs: tuple[Any, Any, Any],
+        y: Any,
+        qid: Any,
+        group: Any,
+        sample_weight: Any,
+        query_weight: Any,
+    ) -> RankingData:
+        """Check everything that ``fit_pairs`` is given; ``pairs`` are better, worse and weight."""
+        if y is not None:
+            data = self._training_data(X, y, qid, group, sample_weight, query_weight)
+        else:
+            about_labels = {
+                "qid": qid, "group": group, "sample_weight": sample_weight,
+                "query_weight": query_weight,
+            }  # fmt: skip
+            given = [name for name, value in about_labels.items() if value is not None]
+            if given:
+                raise ValueError(
+                    f"{' and '.join(given)} {'is' if len(given) == 1 else 'are'} about the pairs "
+                    "of utilities, and there is no y. Give y, or leave them out: listed pairs have "
+                    "their own weight, and need no query."
+                )
+            self._frame_columns, self._qid_column = frozenset(), None
+            X = self._check_features(X, reset=True)
+            names = getattr(self, "feature_names_in_", None)
+            data = RankingData(X, feature_names=None if names is None else tuple(map(str, names)))
+        preferences = check_preferences(*pairs, data.n_items)
+        both_ways = count_contradictions(preferences)
+        if both_ways:
+            warnings.warn(
+                f"{both_ways} {'pairs' if both_ways > 1 else 'pair'} of items "
+                f"{'are' if both_ways > 1 else 'is'} preferred both ways: no ranking follows both "
+                "preferences, and the one with more weight has more say.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return replace(data, preferences=preferences)
 
     def _take_columns(
         self, X: Any, y: Any, qid: Any, sample_weight: Any, *, qid_name: str = "qid"
@@ -356,15 +485,6 @@ def fitting(model: BaseEstimator) -> Iterator[None]:
             model.__dict__.pop(name, None)
         model.__dict__.update(before)
         raise
-
-
-def plain_params(model: BaseEstimator) -> dict[str, Any]:
-    """Parameters of an estimator, NumPy's numbers as Python's."""
-    params = model.get_params(deep=False)
-    return {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in params.items()
-    }
 
 
 def seed_of(random_state: Any) -> int | None:

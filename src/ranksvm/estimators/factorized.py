@@ -13,10 +13,8 @@ decides how far to go.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from ranksvm._threads import resolve_n_jobs
@@ -24,28 +22,27 @@ from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.frames import split_frame
 from ranksvm.data.queries import QueryGroups
-from ranksvm.estimators.base import TrainingData, plain_params, seed_of
-from ranksvm.estimators.certified import CertifiedRanker
+from ranksvm.estimators.base import Ranker, fitting
 from ranksvm.estimators.checks import check_both_have_ids, check_labels
-from ranksvm.estimators.feature_weights import FeatureWeightRanker
 from ranksvm.estimators.foreign import refuse_unknown
-from ranksvm.maps.matrix import MatrixMap
-from ranksvm.model_io import ModelRecord
-from ranksvm.pairs.accuracy import pairwise_accuracy
-from ranksvm.pairs.order import PairOrder
-from ranksvm.training.factorized import (
+from ranksvm.learners.factorized import (
+    FactorFit,
+    FactorizedModel,
     FactorizedProblem,
     FactorizedSettings,
-    FactorRow,
     Restart,
 )
+from ranksvm.maps.matrix import MatrixMap
+from ranksvm.pairs.accuracy import pairwise_accuracy
+from ranksvm.pairs.order import PairOrder
+from ranksvm.solvers.base import Callback
 
 __all__ = ["FactorizedRankSVM"]
 
 EvalMetric = Callable[[Any, Array, Any], float]
 
 
-class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
+class FactorizedRankSVM(Ranker):
     """Ranking SVM whose Lagrange multipliers are inner products of low-dimensional vectors.
 
     Parameters
@@ -58,7 +55,7 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
     reduction : {"sum", "mean", "query_mean"}, default="mean"
         What the sum over pairs is divided by; as for :class:`ranksvm.LinearRankSVM`.
     max_iter : int, default=500
-        Iterations of a descent at most; passes over the queries for "sgd".
+        Iterations of a descent at most.
     tol : float, default=1e-3
         A descent has converged when its objective is certified to lie at most ``tol`` times itself
         above the global optimum.
@@ -71,9 +68,8 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
     init_scale : float, default=0.1
         Standard deviation of the scores at a random start, about the means of their queries, where
         the margin is 1.
-    optimizer : {"auto", "lbfgs", "gradient", "sgd"}, default="auto"
-        "lbfgs" and "gradient" lower the objective with every iteration; "sgd" takes some queries at
-        a time.  "auto" is "lbfgs".
+    optimizer : {"auto", "lbfgs"}, default="auto"
+        Deprecated: there is one optimizer, SciPy's L-BFGS.
     patience : int, default=20
         With an ``eval_set``: iterations without a better score before a descent ends.
     random_state : int, RandomState or None, default=None
@@ -101,7 +97,7 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
     status_ : str
         "converged", "early" (the score on ``eval_set`` stopped rising), "exhausted" (no step goes
         down any further), "max_iter" or "stopped" (by the callback).
-    history_ : list of FactorRow
+    history_ : list of TraceRow
         iteration, objective, gap, n_products, seconds, valid of every iteration of the descent that
         was kept, the start first; empty in a model that was loaded.
     restarts_ : list of Restart
@@ -125,10 +121,10 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
     True
     """
 
+    coef_: Array
     factors_: Array
     restarts_: list[Restart]
     best_iteration_: int
-    history_: list[FactorRow]  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -163,7 +159,7 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(  # type: ignore[override]  # rows of another kind go to the callback
+    def fit(
         self,
         X: Any,
         y: ArrayLike,
@@ -174,7 +170,7 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
         query_weight: Any = None,
         eval_set: Sequence[Any] | None = None,
         eval_metric: EvalMetric | None = None,
-        callback: Callable[[FactorRow, Array], Any] | None = None,
+        callback: Callback | None = None,
         **unknown: Any,
     ) -> Self:
         """Learn to rank the items of every query by their utility.
@@ -192,23 +188,27 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
             pairwise accuracy.
         callback : callable or None, default=None
             Called as ``callback(row, coef)`` after every iteration of every descent with a
-            ``FactorRow`` and the weights of the features; a true result stops all of them.
+            ``TraceRow`` and the weights of the features; a true result stops all of them.
 
         Returns
         -------
         self
         """
         refuse_unknown(self, self.fit, unknown)
-        with self._fitting():
-            settings = self._settings()
-            data = self._check_training(X, y, qid, group, sample_weight, query_weight)
-            options: dict[str, Any] = {}
+        with fitting(self):
+            settings = self._settings(FactorizedSettings)
+            data = self._training_data(X, y, qid, group, sample_weight, query_weight)
+            validate = None
             if eval_set is not None:
                 has_ids = data.qid is not None
-                options["validate"] = self._validation(eval_set, eval_metric, has_ids=has_ids)
+                validate = self._validation(eval_set, eval_metric, has_ids=has_ids)
             elif eval_metric is not None:
                 raise ValueError("eval_metric is about eval_set; there is none")
-            self._solve(data, settings, callback, **options)
+            problem = FactorizedProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
+            fit = self._solve(problem, callback, validate=validate)
+            self._keep_fit(problem, fit)
+            assert isinstance(fit, FactorFit)
+            self.restarts_ = list(fit.restarts)
         return self
 
     def _validation(
@@ -241,50 +241,11 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
         backend = NativeBackend(PairOrder(utility, groups), n_threads=threads)
         return lambda weights: pairwise_accuracy(backend, groups, score_map.scores(weights))
 
-    def _settings(self) -> FactorizedSettings:
-        known = [f.name for f in fields(FactorizedSettings) if hasattr(self, f.name)]
-        params = {name: getattr(self, name) for name in known}
-        return FactorizedSettings(**{**params, "random_state": seed_of(self.random_state)})
+    def _set_model(self, model: FactorizedModel) -> None:
+        self.coef_ = model.coef
+        self.factors_ = model.factors
+        self.restarts_ = []
+        self.best_iteration_ = int(model.facts.get("best_iteration", 0))
 
-    def _problem(self, data: TrainingData, settings: FactorizedSettings) -> FactorizedProblem:
-        return FactorizedProblem(
-            data.X,
-            data.utility,
-            data.groups,
-            settings,
-            item_weight=data.item_weight,
-            query_weight=data.query_weight,
-            n_threads=resolve_n_jobs(self.n_jobs),
-        )
-
-    def _keep_model(self, problem: FactorizedProblem, fit: Any) -> None:
-        del problem
-        self.coef_ = fit.coef
-        self.factors_ = fit.factors
-        self.restarts_ = list(fit.restarts)
-        self.best_iteration_ = fit.best_iteration
-
-    def _record(self) -> ModelRecord:
-        params = plain_params(self)
-        if not isinstance(params["random_state"], int | None):
-            params["random_state"] = None
-        return ModelRecord(
-            kind="factorized",
-            params=params,
-            arrays={"coef": self.coef_, "factors": self.factors_},
-            feature_names=self._feature_names(),
-            facts={
-                **self._facts,
-                **self._frame_facts(),
-                "best_iteration": self.best_iteration_,
-            },
-        )
-
-    @classmethod
-    def _from_record(cls, record: ModelRecord) -> FactorizedRankSVM:
-        model = cls(**cls._known_params(record))
-        model.coef_ = np.array(record.arrays["coef"], dtype=np.float64)
-        model.factors_ = np.array(record.arrays["factors"], dtype=np.float64)
-        model.restarts_ = []
-        model.best_iteration_ = int(record.facts.get("best_iteration", 0))
-        return model._restore(record, len(model.coef_))
+    def _get_model(self) -> FactorizedModel:
+        return FactorizedModel(coef=self.coef_, factors=self.factors_, **self._about())

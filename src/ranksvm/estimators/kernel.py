@@ -19,34 +19,27 @@ n^2.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
-from typing import Any
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import ArrayLike, NDArray
 
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.estimators.base import PairData, TrainingData, seed_of
-from ranksvm.estimators.preferences import PreferenceRanker
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.estimators.base import Ranker, fitting
+from ranksvm.estimators.foreign import refuse_unknown
+from ranksvm.learners.kernel import KernelProblem, KernelSettings
+from ranksvm.learners.kernel_model import KernelModel
 from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.maps.gram_checks import check_gram
-from ranksvm.model_io import ModelRecord
-from ranksvm.training import Fit
-from ranksvm.training.explain import Explanation, check_rows, explain_kernel
-from ranksvm.training.kernel import KernelProblem, KernelSettings
-from ranksvm.training.kernel_record import (
-    kernel_arrays,
-    kernel_facts,
-    kernel_params,
-    read_expansion,
-)
+from ranksvm.solvers.base import Callback
 
 __all__ = ["KernelRankSVM"]
 
 
-class KernelRankSVM(PreferenceRanker):
+class KernelRankSVM(Ranker):
     """Ranking SVM with a kernel, exact or approximate, with an optimality certificate.
 
     Parameters
@@ -195,59 +188,98 @@ default="rbf"
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def predict(self, X: Any) -> Array:
-        """Score items; larger is ranked higher.
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        *,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: Any = None,
+        callback: Callback | None = None,
+        **unknown: Any,
+    ) -> Self:
+        """Learn to rank the items of every query by their utility.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
-            For a precomputed kernel its values with all training items.
+            As for :meth:`ranksvm.LinearRankSVM.fit`; the kernel matrix, of shape
+            (n_items, n_items), if the kernel is "precomputed".
+        y, qid, group, sample_weight, query_weight
+            As for :meth:`ranksvm.LinearRankSVM.fit`.
+        callback : callable or None, default=None
+            Called as ``callback(row, coef)`` after every iteration with a ``TraceRow`` and the best
+            coefficients so far, one for each item or feature; a true result stops the fit there.
 
         Returns
         -------
-        ndarray of shape (n_items,)
+        self
         """
-        check_is_fitted(self)
-        X = self._check_features(X, reset=False)
-        return self._expansion.scores(as_rows(X), n_threads=resolve_n_jobs(self.n_jobs))
+        refuse_unknown(self, self.fit, unknown)
+        with fitting(self):
+            settings = self._settings(KernelSettings)
+            data = self._training_data(X, y, qid, group, sample_weight, query_weight)
+            self._learn(data, settings, callback)
+        return self
 
-    def _settings(self) -> KernelSettings:
-        params = {field.name: getattr(self, field.name) for field in fields(KernelSettings)}
-        return KernelSettings(**{**params, "random_state": seed_of(self.random_state)})
+    def fit_pairs(
+        self,
+        X: Any,
+        better: ArrayLike,
+        worse: ArrayLike,
+        *,
+        weight: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: Any = None,
+        callback: Callback | None = None,
+        **unknown: Any,
+    ) -> Self:
+        """Learn from pairs of items, of which one is the better; alone, or beside utilities.
 
-    def _problem(self, data: TrainingData | PairData, settings: KernelSettings) -> KernelProblem:
-        X = as_rows(data.X)
-        threads = resolve_n_jobs(self.n_jobs)
-        if settings.kernel == "precomputed":
-            X = check_gram(X, n_threads=threads)
-        return KernelProblem(
-            X,
-            data.utility,
-            data.groups,
-            settings,
-            preferences=data.preferences,
-            item_weight=data.item_weight,
-            query_weight=data.query_weight,
-            n_threads=threads,
-        )
+        Parameters
+        ----------
+        X, callback
+            As in ``fit``.
+        better, worse, weight, y, qid, group, sample_weight, query_weight
+            As for :meth:`ranksvm.LinearRankSVM.fit_pairs`.
 
-    def _keep_model(self, problem: KernelProblem, fit: Fit) -> None:
-        support = problem.support(fit) if problem.is_exact else None
-        self._keep_expansion(problem.expansion(fit), support)
-        self.__dict__.pop("gamma_", None)
-        if problem.kernel is not None:
-            self.gamma_ = problem.kernel.gamma
+        Returns
+        -------
+        self
+        """
+        refuse_unknown(self, self.fit_pairs, unknown)
+        with fitting(self):
+            settings = self._settings(KernelSettings)
+            pairs = (better, worse, weight)
+            data = self._pair_data(X, pairs, y, qid, group, sample_weight, query_weight)
+            self._learn(data, settings, callback)
+        return self
 
-    def _keep_expansion(
-        self, expansion: Expansion | GivenExpansion, support: NDArray[np.int64] | None
+    def _learn(
+        self, data: RankingData, settings: KernelSettings, callback: Callback | None
     ) -> None:
+        threads = resolve_n_jobs(self.n_jobs)
+        if settings.is_pairwise:
+            data = replace(data, X=check_gram(data.X, n_threads=threads))
+        problem = KernelProblem(data, settings, n_threads=threads)
+        self._keep_fit(problem, self._solve(problem, callback))
+
+    def _set_model(self, model: KernelModel) -> None:
         for name in (
             "support_", "dual_coef_", "support_vectors_", "components_", "coef_", "random_offset_",
+            "gamma_",
         ):  # fmt: skip
             self.__dict__.pop(name, None)
-        self._expansion = expansion
-        if support is not None:
-            self.support_ = support
+        expansion = self._expansion = model.expansion
+        if model.facts.get("gamma") is not None:
+            self.gamma_ = float(model.facts["gamma"])
+        if model.support is not None:
+            self.support_ = model.support
             self.dual_coef_ = expansion.coef
             if isinstance(expansion, Expansion):
                 self.support_vectors_ = expansion.points
@@ -258,57 +290,6 @@ default="rbf"
         if expansion.shift is not None:
             self.random_offset_ = expansion.shift
 
-    def _record(self) -> ModelRecord:
-        kind, arrays = kernel_arrays(self._expansion, getattr(self, "support_", None))
-        return ModelRecord(
-            kind=kind,
-            params=kernel_params(self.get_params(deep=False)),
-            arrays=arrays,
-            feature_names=self._feature_names(),
-            facts={
-                **self._facts,
-                **self._frame_facts(),
-                **kernel_facts(self._expansion),
-                "gamma": getattr(self, "gamma_", None),
-            },
-        )
-
-    @classmethod
-    def _from_record(cls, record: ModelRecord) -> KernelRankSVM:
-        model = cls(**cls._known_params(record))
-        expansion, support = read_expansion(record.kind, record.arrays, record.facts)
-        model._keep_expansion(expansion, support)
-        if record.facts.get("gamma") is not None:
-            model.gamma_ = float(record.facts["gamma"])
-        return model._restore(record, expansion.n_features)
-
-    def explain(self, X: Any, i: int, j: int) -> Explanation:
-        """Tell which support items, landmarks or random features put item i above item j, or below.
-
-        The difference of the scores is the sum over them of their coefficient times
-        ``k(X[i], z) - k(X[j], z)``; these are the contributions, exact and largest first.  A kernel
-        mixes the features of an item: contributions of single features are not defined.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
-            As in ``predict``.
-        i, j : int
-            Two rows of X, from 0.
-
-        Returns
-        -------
-        Explanation
-            With ``contributions``, ``names``, ``top(n)`` and more; printed, it is a picture with a
-            bar for each.  Support items are named by their row of the training set: "training item
-            17".
-        """
-        check_is_fitted(self)
-        X = as_rows(self._check_features(X, reset=False))
-        i, j = check_rows(i, j, X.shape[0])
-        return explain_kernel(self._expansion, getattr(self, "support_", None), X, i, j)
-
-
-def as_rows(X: Any) -> Any:
-    """Sparse matrices by rows, which kernels read; anything else as it is."""
-    return X.tocsr() if hasattr(X, "tocsr") else X
+    def _get_model(self) -> KernelModel:
+        support = getattr(self, "support_", None)
+        return KernelModel(expansion=self._expansion, support=support, **self._about())

@@ -17,22 +17,23 @@ right for lambda / 2 |w|^2.)
 
 from __future__ import annotations
 
-from dataclasses import fields
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.estimators.base import PairData, TrainingData, plain_params
-from ranksvm.estimators.feature_weights import FeatureWeightRanker
-from ranksvm.estimators.preferences import PreferenceRanker
-from ranksvm.model_io import ModelRecord
-from ranksvm.training import Fit, LinearProblem, LinearSettings
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.estimators.base import Ranker, fitting
+from ranksvm.estimators.foreign import refuse_unknown
+from ranksvm.learners.linear import LinearModel, LinearProblem, LinearSettings
+from ranksvm.solvers.base import Callback
 
 __all__ = ["LinearRankSVM"]
 
 
-class LinearRankSVM(FeatureWeightRanker, PreferenceRanker):
+class LinearRankSVM(Ranker):
     """Linear ranking SVM with an optimality certificate.
 
     Parameters
@@ -120,40 +121,136 @@ class LinearRankSVM(FeatureWeightRanker, PreferenceRanker):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _settings(self) -> LinearSettings:
-        return LinearSettings(**{f.name: getattr(self, f.name) for f in fields(LinearSettings)})
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        *,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: Any = None,
+        callback: Callback | None = None,
+        **unknown: Any,
+    ) -> Self:
+        """Learn to rank the items of every query by their utility.
 
-    def _problem(self, data: TrainingData | PairData, settings: LinearSettings) -> LinearProblem:
-        return LinearProblem(
-            data.X,
-            data.utility,
-            data.groups,
-            settings,
-            preferences=data.preferences,
-            item_weight=data.item_weight,
-            query_weight=data.query_weight,
-            n_threads=resolve_n_jobs(self.n_jobs),
-        )
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
+            Dense (C or Fortran order), CSR or CSC, float32 or float64.  A frame (pandas, polars,
+            Arrow) may hold the next four arguments too: a string names a column, which is then no
+            feature.
+        y : array-like of shape (n_items,) or str
+            Utilities: any real numbers, larger is better.
+        qid : array-like of shape (n_items,), str or None, default=None
+            Query of each item: integers or strings, in any row order.  None: one global ranking.
+        group : array-like of shape (n_items,), str or None, default=None
+            Another name for ``qid``.
+        sample_weight : array-like of shape (n_items,), str or None, default=None
+            Weight of each item; a pair weighs the product of both times its query's weight.
+        query_weight : array-like of shape (n_queries,), mapping or None, default=None
+            Weight of each query, in the order in which the queries first appear, or by query id.
+        callback : callable or None, default=None
+            Called as ``callback(row, coef)`` after every iteration with a ``TraceRow`` and the best
+            coefficients so far; a true result stops the fit there.
 
-    def _start(self, problem: LinearProblem) -> Array | None:
-        fitting = getattr(self, "coef_", np.empty(0)).shape == (problem.n_coefficients,)
-        return self.coef_.copy() if self.warm_start and fitting else None
+        Returns
+        -------
+        self
+        """
+        refuse_unknown(self, self.fit, unknown)
+        with fitting(self):
+            settings = self._settings(LinearSettings)
+            data = self._training_data(X, y, qid, group, sample_weight, query_weight)
+            self._learn(data, settings, callback)
+        return self
 
-    def _keep_model(self, problem: LinearProblem, fit: Fit) -> None:
-        del problem
-        self.coef_ = fit.coef
+    def fit_pairs(
+        self,
+        X: Any,
+        better: ArrayLike,
+        worse: ArrayLike,
+        *,
+        weight: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: Any = None,
+        callback: Callback | None = None,
+        **unknown: Any,
+    ) -> Self:
+        """Learn from pairs of items, of which one is the better; alone, or beside utilities.
 
-    def _record(self) -> ModelRecord:
-        return ModelRecord(
-            kind="linear",
-            params=plain_params(self),
-            arrays={"coef": self.coef_},
-            feature_names=self._feature_names(),
-            facts={**self._facts, **self._frame_facts()},
-        )
+        An evaluation costs O(n_pairs) and two products with X (with the rows that are in a pair,
+        if these are half of X at most), beside what the utilities cost.
 
-    @classmethod
-    def _from_record(cls, record: ModelRecord) -> LinearRankSVM:
-        model = cls(**cls._known_params(record))
-        model.coef_ = np.array(record.arrays["coef"], dtype=np.float64)
-        return model._restore(record, len(model.coef_))
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
+            As in ``fit``.
+        better, worse : array-like of shape (n_pairs,)
+            Row numbers of X, from 0: ``better[p]`` should be ranked above ``worse[p]``.  Any two
+            rows, inside a query or across.  A pair may come several times, and pairs may
+            contradict each other: then there is a warning that counts them (among the given pairs;
+            what utilities say is not looked at).
+        weight : array-like of shape (n_pairs,) or None, default=None
+            Weight of each pair; None: 1.
+        y : array-like of shape (n_items,), str or None, default=None
+            Utilities: then all pairs of items of a query with different utilities count too, as in
+            ``fit``.  None: there are the given pairs only.
+        qid : array-like of shape (n_items,), str or None, default=None
+            Query of each item, for the pairs of the utilities.
+        group : array-like of shape (n_items,), str or None, default=None
+            Another name for ``qid``.
+        sample_weight : array-like of shape (n_items,), str or None, default=None
+            Weight of each item in the pairs of the utilities; the given pairs have their own.
+        query_weight : array-like of shape (n_queries,), mapping or None, default=None
+            Weight of each query.
+        callback : callable or None, default=None
+            As in ``fit``.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        ``reduction="mean"`` divides by the total weight of the pairs of both kinds;
+        ``"query_mean"`` takes all given pairs together for one more query, of weight 1.
+        ``counting`` is about the pairs of the utilities; given pairs are always looked at one by
+        one.
+
+        Examples
+        --------
+        >>> from ranksvm import LinearRankSVM
+        >>> X = [[3.0, 1.0], [1.0, 0.0], [2.0, 1.0], [0.0, 3.0]]
+        >>> model = LinearRankSVM().fit_pairs(X, better=[0, 2, 0], worse=[1, 1, 3])
+        >>> model.score_pairs(X, better=[0, 2, 0], worse=[1, 1, 3])
+        1.0
+        >>> model.n_pairs_
+        3
+        """
+        refuse_unknown(self, self.fit_pairs, unknown)
+        with fitting(self):
+            settings = self._settings(LinearSettings)
+            pairs = (better, worse, weight)
+            data = self._pair_data(X, pairs, y, qid, group, sample_weight, query_weight)
+            self._learn(data, settings, callback)
+        return self
+
+    def _learn(
+        self, data: RankingData, settings: LinearSettings, callback: Callback | None
+    ) -> None:
+        problem = LinearProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
+        start = None
+        if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (data.n_features,):
+            start = self.coef_.copy()
+        self._keep_fit(problem, self._solve(problem, callback, start=start))
+
+    def _set_model(self, model: LinearModel) -> None:
+        self.coef_ = model.coef
+
+    def _get_model(self) -> LinearModel:
+        return LinearModel(coef=self.coef_, **self._about())

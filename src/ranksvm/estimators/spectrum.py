@@ -14,8 +14,10 @@ from typing import Any
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from ranksvm._threads import resolve_n_jobs
 from ranksvm.estimators.linear import LinearRankSVM
-from ranksvm.training.multipliers import (
+from ranksvm.learners.linear import LinearProblem, LinearSettings
+from ranksvm.learners.multipliers import (
     MultiplierSpectrum,
     multiplier_point,
     multiplier_terms,
@@ -58,18 +60,20 @@ def multiplier_spectrum(
     MultiplierSpectrum
     """
     model = LinearRankSVM(C, loss=loss, reduction=reduction, tol=1e-6, n_jobs=n_jobs)
-    data = model._check_training(X, y, qid, None, None, None)
+    settings = model._settings(LinearSettings)
+    data = model._training_data(X, y, qid, None, None, None)
+    assert data.y is not None
     largest = int(data.groups.sizes.max())
     if largest > MOST_ITEMS:
         raise ValueError(
             f"the multipliers of a query are written down as a matrix, for at most {MOST_ITEMS:,} "
             f"items; the largest query has {largest:,}. Leave it out, or take some of its items."
         )
-    problem = model._problem(data, model._settings())
+    problem = LinearProblem(data, settings, n_threads=resolve_n_jobs(n_jobs))
     fit = problem.solve()
     if fit.shortfall is not None:
         warnings.warn(f"multiplier_spectrum: {fit.shortfall}", ConvergenceWarning, stacklevel=2)
     scores = multiplier_point(problem.objective(C), fit.point, loss).scores
     # Shares of the squares do not depend on the weights of whole queries.
     terms = multiplier_terms(loss, 1.0)
-    return spectrum_of(data.utility, scores, data.groups, terms, seed)
+    return spectrum_of(data.y, scores, data.groups, terms, seed)

@@ -36,7 +36,8 @@ from ranksvm._files import atomic_write, naming
 from ranksvm._vectors import Array
 from ranksvm._waiting import blocking
 from ranksvm.data.queries import QueryGroups
-from ranksvm.model_io import ModelFileError, ModelRecord
+from ranksvm.learners.linear import LinearModel
+from ranksvm.models import Model, ModelFileError
 
 __all__ = ["from_svmrank_c", "read_svmrank", "write_svmrank"]
 
@@ -68,7 +69,7 @@ COMMENTS = (
 
 def read_svmrank(
     source: str | os.PathLike[str] | BinaryIO, *, n_features: int | None = None
-) -> ModelRecord:
+) -> LinearModel:
     """Read a linear model of SVM^rank or SVM^light.
 
     Parameters
@@ -80,8 +81,8 @@ def read_svmrank(
 
     Returns
     -------
-    ModelRecord
-        A "linear" model whose ``coef[j]`` is the weight of feature j + 1 of the file.  ``params``
+    LinearModel
+        Its ``coef[j]`` is the weight of feature j + 1 of the file.  ``params``
         is empty, because the file does not tell how the model was trained; ``facts`` has "format",
         "threshold", "n_training_documents" and "n_support_vectors".
 
@@ -96,17 +97,17 @@ def read_svmrank(
     if not isinstance(source, str | os.PathLike):
         name = getattr(source, "name", None)
         named = name if isinstance(name, str) else "<stream>"
-        return _Parser(blocking(source), named).record(n_features)
+        return _Parser(blocking(source), named).model(n_features)
     path = os.fspath(source)
     try:
         with open(path, "rb") as file:
-            return _Parser(file, path).record(n_features)
+            return _Parser(file, path).model(n_features)
     except IsADirectoryError:
         raise ModelFileError(f"{path}: a directory; give the model.dat in it.") from None
 
 
 def write_svmrank(
-    target: str | os.PathLike[str] | BinaryIO, record: ModelRecord, *, version: str = "V6.20"
+    target: str | os.PathLike[str] | BinaryIO, model: Model, *, version: str = "V6.20"
 ) -> None:
     """Write a linear model for ``svm_rank_classify`` or ``svm_classify``.
 
@@ -117,9 +118,10 @@ def write_svmrank(
     ----------
     target : path-like or binary file
         A path is replaced in one step.
-    record : ModelRecord
-        Of kind "linear".  Threshold and number of documents are taken from its facts "threshold"
-        and "n_training_documents" or "n_items"; without these they are 0.
+    model : Model
+        With a weight for every feature: linear or factorized.  Threshold and number of documents
+        are taken from its facts "threshold" and "n_training_documents" or "n_items"; without these
+        they are 0.
     version : str, default="V6.20"
         What the program calls its version.  It reads no other: "V6.20" is that of SVM^rank 1.00,
         "V6.02" that of SVM^light 6.02.
@@ -131,7 +133,7 @@ def write_svmrank(
     OSError
         If the file cannot be written.
     """
-    content = _to_text(record, version).encode("ascii")
+    content = _to_text(model, version).encode("ascii")
     if not isinstance(target, str | os.PathLike):
         target.write(content)
         return
@@ -196,18 +198,21 @@ def from_svmrank_c(
     return float(c) * int(with_pairs.sum()) / groups.n_queries, "query_mean"
 
 
-def _to_text(record: ModelRecord, version: str) -> str:
-    if record.kind != "linear":
-        raise ValueError(f"only a linear model has a weight vector to write; got {record.kind!r}")
+def _to_text(model: Model, version: str) -> str:
+    if model.weights is None:
+        raise ValueError(
+            "SVM^rank's format (.dat) is for models with a weight for every feature; got a "
+            f"{model.kind} model"
+        )
     if not re.fullmatch(r"[!-~]{1,99}", version):
         raise ValueError(f"version must be one word such as 'V6.20'; got {version!r}")
-    coef = np.asarray(record.arrays["coef"], dtype=np.float64)
+    coef = np.asarray(model.weights, dtype=np.float64)
     if len(coef) > HIGHEST_INDEX:
         raise ValueError(f"SVM^light has at most {HIGHEST_INDEX} features; got {len(coef)}")
     if not np.isfinite(coef).all():
         raise ValueError("the weights must be finite; got NaN or infinity")
-    threshold = float(record.facts.get("threshold", 0.0))
-    n_documents = record.facts.get("n_training_documents", record.facts.get("n_items", 0))
+    threshold = float(model.facts.get("threshold", 0.0))
+    n_documents = model.facts.get("n_training_documents", model.facts.get("n_items", 0))
     values = (0, 3, 1, 1, 1, "empty", len(coef), n_documents, 2, _decimal(threshold))
     comments = (
         *COMMENTS[:-1],
@@ -236,7 +241,7 @@ class _Parser:
         self.name = name
         self.number = 0
 
-    def record(self, n_features: int | None) -> ModelRecord:
+    def model(self, n_features: int | None) -> LinearModel:
         first = self._line(LONGEST_HEADER)
         if not first.startswith(FIRST_LINE):
             self._refuse(
@@ -260,11 +265,9 @@ class _Parser:
         if n_vectors < 0:
             self._refuse(f"'{COMMENTS[8]}' must be at least 1; got 0")
         threshold = self._number(self._header(9), f"'{COMMENTS[9]}'")
-        return ModelRecord(
-            kind="linear",
+        return LinearModel(
+            coef=self._weights(n_features or highest, highest, n_vectors),
             params={},
-            arrays={"coef": self._weights(n_features or highest, highest, n_vectors)},
-            feature_names=None,
             facts={
                 "format": first.decode("ascii", "replace").strip(),
                 "threshold": threshold,

@@ -43,6 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._checks import check_positive
+from ranksvm._messages import Param, ParameterError
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
 from ranksvm.maps.kernels import LINEAR, Kernel, kernel_matrix
@@ -327,9 +328,11 @@ def fourier_basis(
     elif kernel.function == "laplacian":
         different = kernel.gamma * rng.standard_cauchy((n_different, n_features))
     else:
-        raise ValueError(
-            "random Fourier features exist for the kernels 'rbf' and 'laplacian'; got "
-            f"{kernel.name!r}. Use approximation='nystroem' (Nystroem), which takes any kernel."
+        raise ParameterError(
+            "random Fourier features exist for the kernels 'rbf' and 'laplacian'; got {kernel!r}. "
+            "Use {nystroem} (Nystroem), which takes any kernel.",
+            kernel=kernel.name,
+            nystroem=Param("approximation", "nystroem"),
         )
     frequencies = np.repeat(different, 2, axis=0)[:n_components]
     shifts = np.where(np.arange(n_components) % 2 == 0, 0.0, -0.5 * np.pi)

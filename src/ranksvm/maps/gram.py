@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ranksvm import _core
 from ranksvm._memory import told
+from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Array
 from ranksvm.maps.gram_checks import ROUNDING, is_definite
 from ranksvm.maps.kernels import (
@@ -100,11 +101,16 @@ class TiledGram:
     ) -> None:
         least = least_memory(X, kernel, n_threads)
         if memory < least:
-            raise ValueError(
-                f"memory_budget leaves {told(memory)} for the kernel matrix, and what is needed "
-                f"even if none of it is kept takes {told(least)} (one tile of values for each of "
-                f"{n_threads} threads, or {STRIP_ROWS} rows that a callable is asked for, and the "
-                "items in float64): give a larger memory_budget, fewer items, or an approximation"
+            raise ParameterError(
+                "{budget} leaves {memory} for the kernel matrix, and what is needed even if none "
+                "of it is kept takes {least} (one tile of values for each of {n_threads} threads, "
+                "or {rows} rows that a callable is asked for, and the items in float64): give a "
+                "larger {budget}, fewer items, or an approximation",
+                budget=Param("memory_budget"),
+                memory=told(memory),
+                least=told(least),
+                n_threads=n_threads,
+                rows=STRIP_ROWS,
             )
         if kernel.function in MOVABLE and not is_sparse(X):
             X = X - centre_of(Kernel("rbf"), X, X)
@@ -116,7 +122,7 @@ class TiledGram:
         self._diagonal = kernel_diagonal(kernel, X)
         self.precision = float(np.finfo(self._dtype).eps)
         self._native: Any = None
-        if not callable(kernel.function):
+        if kernel.called is None:
             self._native = kernel.native
             self._rows = kernel_rows(X)
         free = memory - least
@@ -234,7 +240,7 @@ def _add_strip(values: NDArray[Any], first: int, n_threads: int, x: Array, y: Ar
 def least_memory(X: Any, kernel: Kernel, n_threads: int) -> int:
     """Bytes that products with K take even if none of it is kept."""
     n_items, n_columns = X.shape
-    if callable(kernel.function):
+    if kernel.called is not None:
         return 2 * 8 * STRIP_ROWS * int(n_items)
     tiles = 8 * TILE_VALUES * n_threads
     if is_sparse(X):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import dot
-from ranksvm.maps.kernels import Kernel, kernel_matrix
+from ranksvm.maps.kernels import KERNELS, Kernel, kernel_matrix
 from ranksvm.maps.matrix import MatrixMap
 
 __all__ = ["ADVICE", "ROUNDING", "check_gram", "check_kernel", "smallest_eigenvalue"]
@@ -27,8 +27,7 @@ LANCZOS_STEPS = 40
 # Part of the largest value, or eigenvalue, that counts as rounding.
 ROUNDING = {"float64": 1e-7, "float32": 1e-4}
 BLOCK = 1_024
-# Named kernels that are positive semi-definite; items that tell of the others.
-DEFINITE = ("linear", "rbf", "laplacian")
+# Items that tell whether a kernel is positive semi-definite, if that is not known.
 SAMPLE = 400
 ADVICE = (
     "Use rbf, laplacian or poly with coef0 >= 0; for sigmoid a smaller gamma and a negative coef0 "
@@ -65,7 +64,7 @@ def check_gram(given: Any, *, n_threads: int = 1) -> NDArray[Any]:
 
 def is_definite(kernel: Kernel) -> bool:
     """Whether a kernel is known to be positive semi-definite."""
-    return kernel.function in DEFINITE or (kernel.function == "poly" and kernel.coef0 >= 0.0)
+    return kernel.function in KERNELS and KERNELS[kernel.function].definite(kernel)
 
 
 def check_kernel(kernel: Kernel, X: Any, *, n_threads: int = 1) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from ranksvm import _core
 from ranksvm._checks import finite_number, shown
+from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Array, dot
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "KERNELS",
     "LINEAR",
     "Kernel",
+    "KernelFunction",
     "called",
     "centre_of",
     "check_gamma",
@@ -39,12 +42,12 @@ __all__ = [
     "kernel_matrix",
     "kernel_rows",
     "kernel_scores",
+    "kernels_with",
     "resolve_gamma",
     "row_blocks",
 ]
 
 DTYPES = ("float64", "float32")
-KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian")
 # Items that are made float64 at a time.
 BLOCK_ROWS = 4_096
 # A wide sparse matrix has more columns than this; items that tell where the middle is.
@@ -80,6 +83,14 @@ class Kernel:
         )
 
     @property
+    def called(self) -> Callable[[Any, Any], Any] | None:
+        """What gives the values ``f(X, Z)`` in Python; None for a kernel of the native code."""
+        if callable(self.function):
+            return self.function
+        values = KERNELS[self.function].values if self.function in KERNELS else None
+        return None if values is None else partial(values, self)
+
+    @property
     def name(self) -> str:
         """For messages."""
         if isinstance(self.function, str):
@@ -87,14 +98,54 @@ class Kernel:
         return getattr(self.function, "__name__", type(self.function).__name__)
 
 
+@dataclass(frozen=True)
+class KernelFunction:
+    """What there is to know of a named kernel.
+
+    Attributes
+    ----------
+    parameters : tuple of str
+        Which of "gamma", "degree" and "coef0" it has.
+    diagonal : callable, float or None
+        ``diagonal(kernel, squares)`` are the values k(x, x) from the squared norms of items, or
+        they are all one number; None asks ``values`` for them.
+    definite : callable
+        ``definite(kernel)`` tells whether it is known to be positive semi-definite.
+    values : callable or None
+        ``values(kernel, X, Z)`` of shape (n_X, n_Z); None for a kernel of the native code.
+    """
+
+    parameters: tuple[str, ...] = ()
+    diagonal: Callable[[Kernel, Array], Array] | float | None = None
+    definite: Callable[[Kernel], bool] = lambda kernel: False
+    values: Callable[[Kernel, Any, Any], Any] | None = None
+
+
+def _always(kernel: Kernel) -> bool:
+    return True
+
+
+KERNELS: dict[str, KernelFunction] = {
+    "rbf": KernelFunction(("gamma",), 1.0, _always),
+    "laplacian": KernelFunction(("gamma",), 1.0, _always),
+    "poly": KernelFunction(
+        ("gamma", "degree", "coef0"),
+        lambda kernel, squares: (kernel.gamma * squares + kernel.coef0) ** kernel.degree,
+        lambda kernel: kernel.coef0 >= 0.0,
+    ),
+    "sigmoid": KernelFunction(
+        ("gamma", "coef0"),
+        lambda kernel, squares: np.tanh(kernel.gamma * squares + kernel.coef0),
+    ),
+    "linear": KernelFunction((), lambda kernel, squares: squares, _always),
+}
 # Products of two matrices, threaded: kernel_matrix(LINEAR, A, B) = A B'.
 LINEAR = Kernel("linear")
-# Kernels of the inner product alone.
-OF_PRODUCT: dict[Any, Callable[[Kernel, Array], Array]] = {
-    "linear": lambda kernel, product: product,
-    "poly": lambda kernel, product: (kernel.gamma * product + kernel.coef0) ** kernel.degree,
-    "sigmoid": lambda kernel, product: np.tanh(kernel.gamma * product + kernel.coef0),
-}
+
+
+def kernels_with(parameter: str) -> list[str]:
+    """Names of the kernels that have a parameter."""
+    return [name for name, one in KERNELS.items() if parameter in one.parameters]
 
 
 def check_gamma(gamma: Any) -> None:
@@ -103,8 +154,10 @@ def check_gamma(gamma: Any) -> None:
         return
     number = finite_number(gamma)
     if number is None or not number > 0.0:
-        raise ValueError(
-            f"gamma must be a positive finite number, 'scale' or 'auto'; got {shown(gamma)}"
+        raise ParameterError(
+            "{gamma} must be a positive finite number, 'scale' or 'auto'; got {value}",
+            gamma=Param("gamma"),
+            value=shown(gamma),
         )
 
 
@@ -169,7 +222,7 @@ def kernel_matrix(
         The same bits for every number of threads.
     """
     out = np.empty((X.shape[0], Z.shape[0]), dtype=dtype)
-    if callable(kernel.function):
+    if kernel.called is not None:
         for part in row_blocks(X.shape[0], max(1, CALLED_VALUES // max(1, Z.shape[0]))):
             out[part] = called(kernel, X[part], Z)
         return out
@@ -206,7 +259,7 @@ def kernel_scores(
     ndarray of shape (n_X,)
     """
     scores = np.zeros(X.shape[0])
-    if callable(kernel.function):
+    if kernel.called is not None:
         for part in row_blocks(X.shape[0], max(1, CALLED_VALUES // max(1, Z.shape[0]))):
             scores[part] = np.einsum("ij,j->i", called(kernel, X[part], Z), coef)
         return scores
@@ -223,11 +276,12 @@ def kernel_scores(
 def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
     """k(x, x) for every x, shape (n_X,)."""
     n = X.shape[0]
-    if kernel.function in ("rbf", "laplacian"):
-        return np.full(n, kernel.scale)
-    if callable(kernel.function):
+    diagonal = KERNELS[kernel.function].diagonal if kernel.function in KERNELS else None
+    if diagonal is None:
         blocks = [called(kernel, X[part], X[part]).diagonal() for part in row_blocks(n, 64)]
         return np.concatenate(blocks) if blocks else np.empty(0)
+    if isinstance(diagonal, float):
+        return np.full(n, kernel.scale * diagonal)
     squares = np.empty(n)
     for part in row_blocks(n, BLOCK_ROWS):
         rows = X[part]
@@ -236,7 +290,7 @@ def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
             squares[part] = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
         else:
             squares[part] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-    return kernel.scale * OF_PRODUCT[kernel.function](kernel, squares)
+    return kernel.scale * diagonal(kernel, squares)
 
 
 def kernel_rows(
@@ -263,7 +317,8 @@ def kernel_rows(
 
 def called(kernel: Kernel, X: Any, Z: Any) -> Array:
     """Values of a callable kernel, checked."""
-    function: Any = kernel.function
+    function = kernel.called
+    assert function is not None
     values = np.asarray(function(X, Z))
     if values.dtype.kind not in "biuf":
         raise ValueError(

@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._checks import check_choice, check_positive
+from ranksvm._messages import MessageWarning, Param
 from ranksvm._vectors import Array
 from ranksvm.maps.kernels import LINEAR, Kernel, is_sparse, kernel_diagonal, kernel_matrix
 
@@ -91,9 +92,12 @@ def choose_landmarks(
     n_items = int(X.shape[0])
     if n_landmarks > n_items:
         warnings.warn(
-            f"n_components={n_landmarks} exceeds the {n_items} items; "
-            f"using n_components={n_items}.",
-            UserWarning,
+            MessageWarning(
+                "{asked} exceeds the {n_items} items; using {used}.",
+                asked=Param("n_components", n_landmarks),
+                n_items=n_items,
+                used=Param("n_components", n_items),
+            ),
             stacklevel=2,
         )
     rng = as_generator(seed)

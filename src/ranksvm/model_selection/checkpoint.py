@@ -1,75 +1,62 @@
 """Searches that go on where they were broken off.
 
-What is finished stands in a text file, one JSON object a line:
+What is finished is kept in an SQLite database: a table ``search`` that says which search it is,
+part by part (SHA-256 of what is long), and a table ``cells`` with one row for every training part
+on which all C are done.  A row is written in a transaction of its own, so that a process that is
+killed at any moment loses at most the cell it was working on.
 
-    {"file": "ranksvm grid search", "format": 2, "search": {"items": "5f3a...", ...}, ...}
-    {"gamma": 0.5, "split": 0, "scores": [0.71, ...], "objectives": [...], ..., "sha256": "09c1..."}
-    {"gamma": 0.5, "split": 1, ...}
-
-The first line says which search it is, part by part (SHA-256 of what is long).  A further line is
-one gamma on one split with all C.  Every line is appended by one write and synced, so that at any
-moment all but the last are whole; a last line without its end was left by a process that was
-killed, and is dropped.
-
-Every line ends in a checksum, of the first line and of the rest of its own, so that a line that was
-changed, or comes from another file, is found; whole lines may be deleted.  The numbers must also be
-possible ones: a metric within its bounds, objectives, gaps and seconds not negative, a split that
-the search has.  Files of format 1, which had no checksums, are refused.
-
-One search at a time: the file is locked as long as it is open (where the system has locks), and the
-lock ends with the process, however it ends.  A file made for a search that failed before anything
-was finished is removed.
-
-Numbers are written with the digits that give the same bits back, what is not finite as a text.
+One search at a time: the database is locked as long as it is open, and the lock ends with the
+process, however it ends.  Every row has a checksum, which covers the identity of the search, too;
+and its numbers must be possible ones: a metric within its bounds, objectives, gaps and seconds not
+negative.  What is not exactly as it was written is refused.  A file made for a search that failed
+before anything was finished is removed.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
-import itertools
 import json
 import math
 import os
-import reprlib
-from collections.abc import Mapping, Sequence
+import sqlite3
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
-from typing import Any, BinaryIO, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 
+from ranksvm._messages import Param, ParameterError
 from ranksvm._text import printable
-from ranksvm._vectors import Array
 from ranksvm._version import library_version
-from ranksvm.data.queries import QueryGroups
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners import Settings
 from ranksvm.metrics.registry import parse_metric
-from ranksvm.model_selection.locked import LockedFile
-from ranksvm.model_selection.runs import SplitResult
-from ranksvm.model_selection.splits import Split, TrainingSet
 
 __all__ = ["Cell", "Checkpoint", "identity"]
 
-FILE = "ranksvm grid search"
-FORMAT = 2
-CHECKSUM = "sha256"
-# Bytes of a line, at most: of the first one, and of others beside what they hold for every C.
-LONGEST_HEAD = 1 << 16
-LONGEST_REST = 4096
-LONGEST_OF_C = 4096
-BEGINNING = b'{"file": "ranksvm grid search"'
+APPLICATION = 0x52535643  # marks the database as ours: "RSVC"
+FORMAT = 3
+SQLITE = b"SQLite format 3\0"
+OLD_FORMATS = b'{"file": "ranksvm grid search"'
 # Of the settings: what the cells stand for themselves, and what changes no model.  A search that
 # ran out of memory may go on with another budget.
-NOT_PART = ("C", "gamma", "memory_budget")
+NOT_PART = ("C", "memory_budget")
 REALS = ("scores", "objectives", "gaps", "seconds")  # that a cell has for every C
 COUNTS = ("n_iter", "n_products")
 NOT_FINITE = ("nan", "inf", "-inf")
 HASHED_VALUES = 1 << 22  # at a time
-# What a text can raise that is no line of ours.
-UNREADABLE = (ValueError, KeyError, OverflowError, RecursionError)
+REDO = "Delete the file to start over."
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One gamma on one split: metric, certificate and effort by C, and what is to be said."""
+    """Fits for all C on one training part: metric, certificate and effort by C.
+
+    ``statuses`` are names of :class:`ranksvm.solvers.base.Status`.
+    """
 
     scores: tuple[float, ...]
     objectives: tuple[float, ...]
@@ -77,31 +64,21 @@ class Cell:
     seconds: tuple[float, ...]
     n_iter: tuple[int, ...]
     n_products: tuple[int, ...]
-    shortfalls: tuple[str, ...]
+    statuses: tuple[str, ...]
+    solver: str
+
+    def to_text(self) -> str:
+        """Return the cell as JSON; numbers with the digits that give the same bits back."""
+        return json.dumps({name: _plain(value) for name, value in asdict(self).items()})
 
     @classmethod
-    def of(cls, result: SplitResult) -> Cell:
-        """Take what is kept of a split."""
-        fits = result.fits
-        return cls(
-            scores=tuple(map(float, result.scores)),
-            objectives=tuple(fit.objective for fit in fits),
-            gaps=tuple(fit.gap for fit in fits),
-            seconds=tuple(result.seconds),
-            n_iter=tuple(fit.n_iter for fit in fits),
-            n_products=tuple(fit.n_products for fit in fits),
-            shortfalls=tuple(fit.shortfall for fit in fits if fit.shortfall is not None),
-        )
-
-    def entries(self) -> dict[str, Any]:
-        """Return the cell in terms of JSON."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
-
-    @classmethod
-    def from_entries(cls, entries: Mapping[str, Any], n_C: int, metric: str) -> Cell:
-        """Return the cell of a line; raise a ValueError or KeyError if it is none."""
-        shortfalls = entries["shortfalls"]
-        if not (isinstance(shortfalls, list) and all(isinstance(one, str) for one in shortfalls)):
+    def from_text(cls, text: str, n_C: int, metric: str) -> Self:
+        """Return the cell of a row; raise a ValueError, KeyError or TypeError if it is none."""
+        entries = json.loads(text)
+        if entries.keys() != {one.name for one in fields(cls)}:
+            raise ValueError
+        statuses, solver = entries["statuses"], entries["solver"]
+        if not all(isinstance(one, str) for one in [*_listed(statuses, n_C), solver]):
             raise ValueError
         numbers: dict[str, Any] = {
             **{name: tuple(map(_real, _listed(entries[name], n_C))) for name in REALS},
@@ -111,7 +88,7 @@ class Cell:
         within = all(math.isnan(score) or low <= score <= high for score in numbers["scores"])
         if not within or any(value < 0.0 for name in REALS[1:] for value in numbers[name]):
             raise ValueError
-        return cls(**numbers, shortfalls=tuple(shortfalls))
+        return cls(**numbers, statuses=tuple(statuses), solver=solver)
 
 
 def _listed(values: Any, n: int) -> list[Any]:
@@ -151,8 +128,6 @@ class Checkpoint:
         See :func:`identity`.
     n_C : int
         Values in a cell.
-    n_splits : int
-        Cells of a gamma.
     random_state : int or None
         What a new file is to keep.
 
@@ -174,28 +149,89 @@ class Checkpoint:
         path: str | os.PathLike[str],
         search: Mapping[str, str],
         n_C: int,
-        n_splits: int,
         random_state: int | None,
     ) -> None:
-        self._search, self._n_C, self._n_splits = search, n_C, n_splits
-        self._cells: dict[tuple[float, int], Cell] = {}
         self.random_state = random_state
-        self._file = LockedFile(path)
-        self._path = self._file.path
-        self._is_new = False
+        self._search, self._n_C = dict(search), n_C
+        self._path = _checked_path(path)
+        self._is_new = not os.path.exists(self._path) or not os.path.getsize(self._path)
+        self._cells: dict[tuple[str, int], Cell] = {}
+        with self._errors():
+            # Transactions are told by us.  Nobody waits for a lock.
+            self._base = sqlite3.connect(self._path, isolation_level=None, timeout=0.0)
         try:
-            with self._file.reader() as file:
-                kept = self._read(file)
-            self._is_new = not kept
-            self._file.truncate(kept)
-            if self._is_new:
-                head = {"file": FILE, "format": FORMAT, "search": dict(search)}
-                line = _line({**head, "random_state": random_state}, b"")
-                self._file.append(line)
-                self._head = line
+            with self._errors():
+                self._open()
         except BaseException:
             self._close(failed=True)
             raise
+
+    def _open(self) -> None:
+        base = self._base
+        base.execute("PRAGMA locking_mode = EXCLUSIVE")
+        base.execute("PRAGMA synchronous = FULL")
+        base.execute("BEGIN EXCLUSIVE")  # and the lock stays until the file is closed
+        (tables,) = base.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        self._is_new = not tables  # another process may have made it meanwhile
+        if self._is_new:
+            base.execute(f"PRAGMA application_id = {APPLICATION}")
+            base.execute(f"PRAGMA user_version = {FORMAT}")
+            base.execute("CREATE TABLE search (part TEXT PRIMARY KEY, value TEXT NOT NULL)")
+            base.execute(
+                "CREATE TABLE cells (candidate TEXT, split INTEGER, content TEXT NOT NULL, "
+                "sha256 TEXT NOT NULL, PRIMARY KEY (candidate, split))"
+            )
+            told = {**self._search, "random state": json.dumps(self.random_state)}
+            base.executemany("INSERT INTO search VALUES (?, ?)", told.items())
+        else:
+            self._check_file()
+            self._read()
+        base.execute("COMMIT")
+
+    def _check_file(self) -> None:
+        (application,) = self._base.execute("PRAGMA application_id").fetchone()
+        (version,) = self._base.execute("PRAGMA user_version").fetchone()
+        if application != APPLICATION:
+            raise _not_ours(self._path)
+        if version != FORMAT:
+            raise _other_version(self._path, version)
+        (sound,) = self._base.execute("PRAGMA quick_check(1)").fetchone()
+        if sound != "ok":
+            raise sqlite3.DatabaseError(sound)
+
+    def _read(self) -> None:
+        """Take over what is finished."""
+        there = dict(self._base.execute("SELECT part, value FROM search"))
+        try:
+            random_state = json.loads(there.pop("random state"))
+            if random_state is not None:
+                _count(random_state)
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(f"{self._path} is damaged. {REDO}") from None
+        names = [*self._search, *(name for name in there if name not in self._search)]
+        other = [name for name in names if self._search.get(name) != there.get(name)]
+        if other:
+            raise ValueError(
+                f"{self._path} is from a different search (different "
+                f"{printable(', '.join(map(str, other)))[:200]}). Delete it or choose another file."
+            )
+        self.random_state = random_state
+        rows = self._base.execute("SELECT candidate, split, content, sha256 FROM cells")
+        for candidate, split, content, checksum in rows:
+            try:
+                if self._checksum(candidate, split, content) != checksum:
+                    raise ValueError
+                cell = Cell.from_text(content, self._n_C, self._search["metric"])
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+                raise ValueError(
+                    f"{self._path} is damaged: the results of {printable(str(candidate))[:80]}, "
+                    f"split {printable(str(split))[:20]}, are not as they were written. {REDO}"
+                ) from None
+            self._cells[candidate, split] = cell
+
+    def _checksum(self, candidate: str, split: int, content: str) -> str:
+        parts = [self._search, self.random_state, candidate, split, content]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def __enter__(self) -> Self:
         return self
@@ -204,131 +240,122 @@ class Checkpoint:
         self._close(failed=kind is not None and issubclass(kind, Exception))
 
     def _close(self, *, failed: bool) -> None:
-        self._file.close(remove=failed and self._is_new and not self._cells)
+        if failed and self._is_new and not self._cells:
+            with suppress(OSError):
+                os.unlink(os.path.realpath(self._path))  # while it is still locked
+        self._base.close()
 
-    def get(self, gamma: float, split: int) -> Cell | None:
+    def get(self, candidate: str, split: int) -> Cell | None:
         """Return a finished cell; None if it is still to do."""
-        return self._cells.get((gamma, split))
+        return self._cells.get((candidate, split))
 
-    def add(self, gamma: float, split: int, cell: Cell) -> None:
+    def add(self, candidate: str, split: int, cell: Cell) -> None:
         """Keep a finished cell."""
-        self._file.append(_line({"gamma": gamma, "split": split, **cell.entries()}, self._head))
-        self._cells[gamma, split] = cell
+        content = cell.to_text()
+        row = (candidate, split, content, self._checksum(candidate, split, content))
+        with self._errors():
+            self._base.execute("INSERT INTO cells VALUES (?, ?, ?, ?)", row)
+        self._cells[candidate, split] = cell
 
-    def _read(self, file: BinaryIO) -> int:
-        """Take over what is finished; return where the next line belongs."""
-        head = file.readline(LONGEST_HEAD)
-        if not head.endswith(b"\n"):
-            # Of a first line that is half there, nothing has been done yet.
-            if not head or (head.startswith(BEGINNING) and len(head) < LONGEST_HEAD):
-                return 0
-            self._refuse_file()
-        self._check_head(head)
-        self._head, end = head, len(head)
-        longest = LONGEST_REST + LONGEST_OF_C * self._n_C
-        for number in itertools.count(2):
-            line = file.readline(longest)
-            if not line.endswith(b"\n") and len(line) < longest:
-                return end
-            try:
-                self._take(_entries(line, head))
-            except UNREADABLE:
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn SQLite's errors into ours, which name the file."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
                 raise ValueError(
-                    f"{self._path}, line {number}: damaged. Delete this line to redo its part, "
-                    "or the file to start over."
+                    f"{self._path} is in use by another process, a search that keeps its results "
+                    "there. Wait until it has ended, or give another name."
                 ) from None
-            end += len(line)
-        raise AssertionError  # the count never ends
+            full = "full" in str(error)
+            code = errno.ENOSPC if full else errno.EIO
+            what = os.strerror(errno.ENOSPC) if full else f"cannot be used: {error}"
+            raise OSError(code, what, self._path) from None
+        except sqlite3.DatabaseError as error:
+            raise ValueError(f"{self._path} is damaged ({error}). {REDO}") from None
 
-    def _take(self, entries: Mapping[str, Any]) -> None:
-        """Keep the cell of a line; raise one of ``UNREADABLE`` if it cannot be one."""
-        if entries.keys() != {"gamma", "split", *(field.name for field in fields(Cell))}:
-            raise ValueError
-        gamma, split = _real(entries["gamma"]), _count(entries["split"])
-        if not (0.0 < gamma < math.inf and split < self._n_splits) or (gamma, split) in self._cells:
-            raise ValueError
-        cell = Cell.from_entries(entries, self._n_C, self._search["metric"])
-        self._cells[gamma, split] = cell
 
-    def _refuse_file(self) -> NoReturn:
+def _checked_path(path: Any) -> str:
+    """Return the name of a file; raise if it can be no checkpoint."""
+    name = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(name, str):
+        raise TypeError(f"the checkpoint must be a path as text; got {name!r}")
+    if not name:
+        raise ValueError("the name of the checkpoint is empty: give a file")
+    try:
+        mode = os.stat(name).st_mode
+    except FileNotFoundError:
+        directory = os.path.dirname(os.path.realpath(name))
+        if not os.path.isdir(directory):
+            message = f"cannot write: there is no directory {directory!r}; create it first"
+            raise FileNotFoundError(errno.ENOENT, message, name) from None
+        return name
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "cannot be a checkpoint: this is a directory", name)
+    if not stat.S_ISREG(mode):
         raise ValueError(
-            f"{self._path} already exists and is not a checkpoint; not overwritten. Choose another "
-            "file."
-        ) from None
+            f"{name} cannot be a checkpoint: it is a device or a pipe, and keeps nothing. Give the "
+            "name of a file."
+        )
+    with open(name, "rb") as file:
+        head = file.read(len(OLD_FORMATS))
+    if head.startswith(OLD_FORMATS):
+        raise _other_version(name, "1 or 2")
+    if head and not head.startswith(SQLITE):
+        raise _not_ours(name)
+    return name
 
-    def _check_head(self, line: bytes) -> None:
-        search = self._search
-        try:
-            head = json.loads(line)
-            fine = head["file"] == FILE
-        except (*UNREADABLE, TypeError):
-            fine = False
-        if not fine:
-            self._refuse_file()
-        if head.get("format") != FORMAT:
-            raise ValueError(
-                f"{self._path} is a checkpoint of another version of ranksvm (format "
-                f"{reprlib.repr(head.get('format', 1))}, expected {FORMAT}). Delete it or choose "
-                "another file."
-            )
-        try:
-            head = _entries(line, b"")
-            there, random_state = head["search"], head["random_state"]
-            if not isinstance(there, dict) or (
-                random_state is not None and _count(random_state) < 0
-            ):
-                raise ValueError
-        except UNREADABLE:
-            raise ValueError(
-                f"{self._path}, line 1: damaged. Delete the file to start over."
-            ) from None
-        names = [*search, *(name for name in there if name not in search)]
-        other = [name for name in names if search.get(name) != there.get(name)]
-        if other:
-            raise ValueError(
-                f"{self._path} is from a different search (different "
-                f"{printable(', '.join(other))[:200]}). Delete it or choose another file."
-            )
-        self.random_state = random_state
+
+def _not_ours(path: str) -> ValueError:
+    return ValueError(
+        f"{path} already exists and is not a checkpoint; not overwritten. Choose another file."
+    )
+
+
+def _other_version(path: str, version: Any) -> ValueError:
+    return ValueError(
+        f"{path} is a checkpoint of another version of ranksvm (format {version}, expected "
+        f"{FORMAT}). Delete it or choose another file."
+    )
 
 
 def identity(
-    items: TrainingSet, splits: Sequence[Split], Cs: Array, metric: str, conventions: str
+    data: RankingData,
+    settings: Settings,
+    splits: Sequence[Any],
+    Cs: Any,
+    metric: str,
+    conventions: str,
+    searched: Sequence[str],
 ) -> dict[str, str]:
     """Return what a search is, part by part; equal texts mean that cells can be taken over.
 
-    The gammas are no part: a grid may grow.
+    The values of the parameters that are ``searched`` beside C are no part: a grid may grow.
 
     Raises
     ------
     ValueError
         If the kernel is code, which cannot be compared.
     """
-    settings = {
-        name: value for name, value in asdict(items.settings).items() if name not in NOT_PART
-    }
-    if any(callable(value) for value in settings.values()):
-        raise ValueError(
+    left_out = (*NOT_PART, *searched)
+    part = {name: value for name, value in asdict(settings).items() if name not in left_out}
+    if any(callable(value) for value in part.values()):
+        raise ParameterError(
             "a search with a callable kernel cannot be kept in a file and resumed: use a named or "
-            "a precomputed kernel, or no checkpoint"
+            "a precomputed kernel, or no {checkpoint}",
+            checkpoint=Param("checkpoint"),
         )
     return {
-        "items": _digest(items.X, items.truth, items.groups.index),
-        "weights": _digest(items.item_weight, items.query_weight),
-        "splits": _digest(*(part for split in splits for part in _parts(split))),
+        "items": _digest(data.X, data.truth, data.groups.index),
+        "weights": _digest(data.item_weight, data.query_weight),
+        "splits": _digest(*(array for split in splits for array in split.parts())),
         "Cs": _digest(Cs),
-        "settings": json.dumps(settings, sort_keys=True, default=_as_python),
+        "settings": json.dumps(part, sort_keys=True, default=_as_python),
         "metric": metric,
         "conventions": conventions,
         "version of ranksvm": library_version(),
     }
-
-
-def _parts(split: Split) -> list[Any]:
-    if split.held_out is None:
-        return [split.train, split.test]
-    X, labels, qid = split.held_out
-    return [X, labels, None if qid is None else QueryGroups.from_qid(qid, len(labels)).index]
 
 
 def _as_python(value: Any) -> Any:
@@ -359,21 +386,3 @@ def _update(digest: Any, array: Any) -> None:
     rows = max(1, HASHED_VALUES // max(1, math.prod(array.shape[1:])))
     for first in range(0, array.shape[0], rows):
         digest.update(array[first : first + rows].tobytes())
-
-
-def _line(entries: Mapping[str, Any], head: bytes) -> bytes:
-    """Return a line with its checksum, which is that of the first line of the file, too."""
-    text = json.dumps(entries, allow_nan=False).encode("ascii")
-    digest = hashlib.sha256(head + text).hexdigest()
-    return text[:-1] + f', "{CHECKSUM}": "{digest}"}}\n'.encode("ascii")
-
-
-def _entries(line: bytes, head: bytes) -> dict[str, Any]:
-    """Return what a line holds; raise one of ``UNREADABLE`` unless it is just as it was written."""
-    entries = json.loads(line)
-    if not isinstance(entries, dict):
-        raise ValueError
-    del entries[CHECKSUM]
-    if _line(entries, head) != line:
-        raise ValueError
-    return entries

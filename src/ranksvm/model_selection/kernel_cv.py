@@ -1,29 +1,24 @@
-"""Kernel RankSVM that chooses its C and gamma.
-
-Of the pairs with the best mean score over the splits it is the one with the smallest C, and of
-those the smallest gamma: the most regular, then the smoothest.  :mod:`ranksvm.model_selection.grid`
-does the work.
-"""
+"""Kernel RankSVM that chooses its C and gamma; :mod:`ranksvm.model_selection.search` does it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.estimators.base import TrainingData
-from ranksvm.estimators.kernel import KernelRankSVM, as_rows
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.estimators.base import Ranker
+from ranksvm.estimators.kernel import KernelRankSVM
+from ranksvm.learners import KernelSettings
+from ranksvm.learners.kernel import check_refit_room
 from ranksvm.maps.gram_checks import check_gram
-from ranksvm.model_selection.grid import (
-    GridSearch,
-    check_refit_room,
-    default_gammas,
-    has_gamma,
-    search_grid,
-)
-from ranksvm.model_selection.search_cv import SearchCV, is_count, shared_params
-from ranksvm.training import KernelSettings
+from ranksvm.model_selection.search import Search
+from ranksvm.model_selection.search_cv import SearchCV
 
 __all__ = ["KernelRankSVMCV"]
 
@@ -105,6 +100,8 @@ counting, tol, max_iter, memory_budget, dtype
     gamma_: float
     gammas_: Array
     best_estimator_: KernelRankSVM
+    _ranker = KernelRankSVM
+    _made = KernelSettings
 
     def __init__(
         self,
@@ -169,48 +166,21 @@ counting, tol, max_iter, memory_budget, dtype
         gamma = ", gamma=model.gamma_" if hasattr(self, "gamma_") else ""
         return f"KernelRankSVM(model.C_{kernel}{gamma})"
 
-    def _run(
-        self,
-        data: TrainingData,
-        settings: KernelSettings,
-        Cs: Any,
-        n_threads: int,
-        **options: Any,
-    ) -> GridSearch:
-        X = as_rows(data.X)
+    def _others(self) -> Mapping[str, Any]:
+        return {"gamma": self.gammas}
+
+    def _checked(self, data: RankingData, settings: KernelSettings) -> RankingData:
+        if hasattr(data.X, "tocsr"):
+            data = replace(data, X=data.X.tocsr())
         if settings.is_pairwise:
-            X = check_gram(X, n_threads=n_threads)
+            data = replace(data, X=check_gram(data.X, n_threads=resolve_n_jobs(self.n_jobs)))
         if self.refit:
-            check_refit_room(
-                data.utility, data.groups, settings, data.item_weight, data.query_weight
-            )
-        gammas = self.gammas
-        if is_count(gammas):
-            named = has_gamma(settings)
-            gammas = default_gammas(X, int(gammas), data.item_weight) if named else None
-        return search_grid(
-            X,
-            data.utility,
-            data.groups,
-            settings,
-            Cs,
-            gammas,
-            n_threads=n_threads,
-            checkpoint=self.checkpoint,
-            **options,
-        )
+            check_refit_room(data, settings)
+        return data
 
-    def _unfitted(self, search: GridSearch | None = None) -> KernelRankSVM:
-        chosen: dict[str, Any] = {}
-        if search is not None:
-            chosen = {"C": search.best_C, "random_state": search.random_state}
-            if search.has_gamma:
-                chosen["gamma"] = search.best_gamma
-        return KernelRankSVM(**{**shared_params(self, KernelRankSVM), **chosen})
-
-    def _keep(self, search: GridSearch, model: KernelRankSVM | None) -> None:
-        super()._keep(search, model)
-        self.gammas_ = search.gammas
+    def _keep_search(self, found: Search, model: Ranker | None) -> None:
+        super()._keep_search(found, model)
         self.__dict__.pop("gamma_", None)
-        if search.has_gamma:
-            self.gamma_ = search.best_gamma
+        self.gammas_ = found.grid.get("gamma", np.ones(1))
+        if "gamma" in found.best:
+            self.gamma_ = found.best["gamma"]

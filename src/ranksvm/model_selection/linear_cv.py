@@ -6,14 +6,13 @@ Of the C with the best mean score over the splits it is the smallest, which regu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ranksvm._vectors import Array
-from ranksvm.estimators.base import TrainingData
 from ranksvm.estimators.linear import LinearRankSVM
-from ranksvm.model_selection.search import PathSearch, search_path
-from ranksvm.model_selection.search_cv import SearchCV, shared_params
-from ranksvm.training import LinearSettings
+from ranksvm.learners import LinearSettings
+from ranksvm.model_selection.search_cv import SearchCV
 
 __all__ = ["LinearRankSVMCV"]
 
@@ -84,6 +83,8 @@ class LinearRankSVMCV(SearchCV):
 
     best_estimator_: LinearRankSVM
     coef_: Array
+    _ranker = LinearRankSVM
+    _made = LinearSettings
     _of_model: ClassVar[tuple[str, ...]] = ("coef_", *SearchCV._of_model)
 
     def __init__(
@@ -117,24 +118,8 @@ class LinearRankSVMCV(SearchCV):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    def _others(self) -> Mapping[str, Any]:
+        return {}
+
     def _by_hand(self) -> str:
         return "LinearRankSVM(model.C_)"
-
-    def _run(
-        self,
-        data: TrainingData,
-        settings: LinearSettings,
-        Cs: Any,
-        n_threads: int,
-        **options: Any,
-    ) -> PathSearch:
-        return search_path(
-            data.X, data.utility, data.groups, settings, Cs, n_threads=n_threads, **options
-        )
-
-    def _start(self, search: PathSearch) -> Array | None:
-        return None if search.mean_coef is None else search.mean_coef[search.best_index]
-
-    def _unfitted(self, search: PathSearch | None = None) -> LinearRankSVM:
-        chosen: dict[str, Any] = {} if search is None else {"C": search.best_C}
-        return LinearRankSVM(**{**shared_params(self, LinearRankSVM), **chosen})

@@ -5,7 +5,7 @@ For the solution w(C) of
     F_C(w) = 1/2 |w|^2 + C R(w),        R the sum over the pairs,
 
 C is taken in ascending order, and every fit gets what the one before it knows (see
-:meth:`ranksvm.training.RankProblem.solve`) and a forecast of its solution: the polynomial in a
+:meth:`ranksvm.learners.RankProblem.solve`) and a forecast of its solution: the polynomial in a
 function of C through the last solutions.  Which function is right changes along the path:
 
     C       near w(0) = 0, where all pairs are violated and w(C) is about - C R'(0)
@@ -30,10 +30,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._checks import check_positive
-from ranksvm.training import Fit, KernelProblem, LinearProblem, Point
+from ranksvm.learners import Fit, Point, RankProblem
+from ranksvm.model_selection.grids import check_grid
 
-__all__ = ["Guide", "check_Cs", "check_grid", "fit_path"]
+__all__ = ["Guide", "fit_path"]
 
 # Solution of a similar problem for the C at a place of the grid, with the scores of our items.
 Guide = Callable[[int], Point]
@@ -49,29 +49,8 @@ DEGREES = (1, 2)
 COMPARED = 1024
 
 
-def check_Cs(Cs: Any) -> NDArray[np.float64]:
-    """Raise unless ``Cs`` are positive, finite and different; return them as given."""
-    return check_grid("C", Cs)
-
-
-def check_grid(name: str, given: Any) -> NDArray[np.float64]:
-    """Raise unless the values of a parameter are positive, finite and different; return them."""
-    values = np.asarray(list(given) if isinstance(given, range | tuple) else given)
-    if values.ndim != 1 or values.size == 0:
-        raise ValueError(
-            f"{name}s must be a sequence of at least one positive number; got {given!r}"
-        )
-    for value in values.tolist():
-        check_positive(f"every {name} of {name}s", value)
-    distinct, counts = np.unique(values, return_counts=True)
-    if distinct.size < values.size:
-        twice = distinct[counts > 1][0]
-        raise ValueError(f"{name}s holds {twice:g} more than once; give every {name} one time")
-    return values.astype(np.float64)
-
-
 def fit_path(
-    problem: LinearProblem | KernelProblem,
+    problem: RankProblem,
     Cs: Sequence[float] | NDArray[np.float64],
     *,
     guide: Guide | None = None,
@@ -82,7 +61,7 @@ def fit_path(
 
     Parameters
     ----------
-    problem : LinearProblem or KernelProblem
+    problem : RankProblem
         Its own C plays no part.
     Cs : sequence of float
         Positive and different, in any order.
@@ -101,7 +80,7 @@ def fit_path(
         In the order of Cs.  Each is certified at the tolerance of the problem, like a fit on its
         own.
     """
-    grid = check_Cs(Cs)
+    grid = check_grid("C", Cs)
     fits: dict[int, Fit] = {}
     forecast = _Forecast(guide)
     last: Fit | None = None

@@ -18,10 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ranksvm._messages import UserError
 from ranksvm._vectors import Array
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners import Fit, Point, Settings, make_problem
 from ranksvm.model_selection.path import Guide, fit_path
-from ranksvm.model_selection.splits import HeldOut, Split, TrainingSet, rows_of, take_metric
-from ranksvm.training import Fit, KernelProblem, LinearProblem, Point
+from ranksvm.model_selection.splits import Split, take_metric
 
 __all__ = ["SplitResult", "SplitTask", "naming", "run_in_parallel"]
 
@@ -53,7 +55,8 @@ class _Stopped(Exception):
 class SplitTask:
     """What is done with every split: a path over ``Cs``, scored by ``metric``."""
 
-    items: TrainingSet
+    data: RankingData
+    settings: Settings
     Cs: Array
     metric: str
     conventions: str
@@ -87,13 +90,16 @@ class SplitTask:
 
         def following(k: int) -> Point:
             assert guide is not None
-            return problem.known_point(guide[k], split.train)
+            point: Point = problem.known_point(guide[k], split.train)
+            return point
 
         follow: Guide | None = None if guide is None else following
         with naming(f"{split.name}: "):
-            problem = self.items.problem(split.train, n_threads)
+            pairwise = self.settings.is_pairwise
+            part = split.training_part(self.data, pairwise=pairwise)
+            problem = make_problem(part, self.settings, n_threads=n_threads)
             fits = fit_path(problem, self.Cs, guide=follow, callback=look, finished=finished)
-            held_out = self.items.held_out_of(split)
+            held_out = split.held_out_part(self.data, pairwise=pairwise)
             found = problem.score(held_out.X, fits)
             kept = self._for_others(problem, split, fits, found) if keep else None
         scores = [np.nan if split.undefined else self._score(held_out, one) for one in found]
@@ -101,29 +107,29 @@ class SplitTask:
         short = [_without_scores(fit) for fit in fits]
         return SplitResult(short, scores, seconds, kept)
 
-    def _score(self, held_out: HeldOut, scores: Array) -> float:
+    def _score(self, held_out: RankingData, scores: Array) -> float:
         """Take the metric; NaN if it would be one of numbers that are not finite."""
         if not np.isfinite(scores).all():
             return np.nan
-        return take_metric(held_out.utility, scores, held_out.qid, self.metric, self.conventions)
+        return take_metric(
+            held_out.truth, scores, held_out.query_numbers, self.metric, self.conventions
+        )
 
     def _for_others(
         self,
-        problem: LinearProblem | KernelProblem,
+        problem: Any,
         split: Split,
         fits: list[Fit],
         found: list[Array],
     ) -> list[Point] | None:
         """Return solutions with the scores of all items; None if some of these are not finite."""
         assert split.test is not None
-        n_items = len(self.items.utility)
+        n_items = self.data.n_items
         left = np.ones(n_items, dtype=np.bool_)
         left[split.train] = left[split.test] = False
         rest = np.flatnonzero(left)  # nothing, unless the folds leave items out
         left_out = (
-            problem.score(rows_of(self.items.X, rest), fits)
-            if rest.size
-            else [np.empty(0)] * len(fits)
+            problem.score(self.data.take(rest).X, fits) if rest.size else [np.empty(0)] * len(fits)
         )
         points = []
         for fit, scores, others in zip(fits, found, left_out, strict=True):
@@ -189,6 +195,8 @@ def naming(where: str) -> Iterator[None]:
     """Errors of the library begin with ``where``; those of others stay what they are."""
     try:
         yield
+    except UserError as error:
+        raise error.after(where) from error
     except (ValueError, OverflowError) as error:
         if type(error) not in (ValueError, OverflowError, np.linalg.LinAlgError):
             raise

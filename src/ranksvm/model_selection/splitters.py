@@ -17,10 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 from ranksvm._checks import check_positive
 from ranksvm._sparse import check_structure
 from ranksvm.data.queries import QueryGroups
+from ranksvm.data.ranking_data import RankingData
 
 __all__ = [
     "LetorFold",
     "QueryKFold",
+    "folds_of",
     "item_folds",
     "letor_folds",
     "query_train_test_split",
@@ -136,7 +138,7 @@ class QueryKFold:
         return fold[groups.index]
 
 
-def item_folds(utility: ArrayLike, n_splits: int) -> list[tuple[Rows, Rows]]:
+def item_folds(utility: Any, n_splits: int) -> list[tuple[Rows, Rows]]:
     """Folds of single items, for one global ranking.
 
     The items are dealt out in the order of their utilities, so that every fold has its share of
@@ -162,6 +164,32 @@ def item_folds(utility: ArrayLike, n_splits: int) -> list[tuple[Rows, Rows]]:
     fold = np.empty(order.size, dtype=np.int64)
     fold[order] = np.arange(order.size) % n_splits
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_splits)]
+
+
+def folds_of(data: RankingData, cv: Any) -> list[tuple[Rows, Rows]]:
+    """Return the folds that ``cv`` stands for; without queries, every item is one of its own.
+
+    Parameters
+    ----------
+    data : RankingData
+    cv : int, splitter or iterable of (train, test)
+    """
+    given = cv
+    if isinstance(cv, Integral) and not isinstance(cv, bool):
+        if data.qid is None:
+            return item_folds(data.y, int(cv))
+        cv = QueryKFold(int(cv))
+    if hasattr(cv, "split") and not isinstance(cv, str):
+        qid = data.qid
+        if qid is None and isinstance(cv, QueryKFold):
+            qid = np.arange(data.n_items)
+        return list(cv.split(data.X, data.y, groups=qid))
+    if hasattr(cv, "__iter__") and not isinstance(cv, str):
+        return list(cv)
+    raise ValueError(
+        "cv must be a number of folds, a splitter, or an iterable of (train, test) row numbers; "
+        f"got {given!r}"
+    )
 
 
 def query_train_test_split(

@@ -249,7 +249,10 @@ class Status(enum.Enum):
 
 
 class TraceRow(NamedTuple):
-    """One iteration of a solver, as kept in ``history_``."""
+    """One iteration of a solver, as kept in ``history_``.
+
+    ``valid`` is the score on a validation set, NaN without one.
+    """
 
     iteration: int
     objective: float
@@ -257,6 +260,7 @@ class TraceRow(NamedTuple):
     n_products: int
     inner_iterations: int
     seconds: float
+    valid: float = float("nan")
 
 
 Callback = Callable[["TraceRow", Array], Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import reprlib
 import stat
+from collections.abc import Mapping
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
@@ -17,7 +18,7 @@ from ranksvm._files import atomic_write, naming
 from ranksvm._text import printable
 from ranksvm._version import library_version
 from ranksvm._waiting import blocking
-from ranksvm.model_io.description import (
+from ranksvm.models.description import (
     check_extent,
     checksum,
     from_json,
@@ -25,7 +26,7 @@ from ranksvm.model_io.description import (
     restored,
     to_json,
 )
-from ranksvm.model_io.record import KINDS, ModelFileError, ModelRecord, check_model, listed
+from ranksvm.models.model import Model, ModelFileError, check_model, listed
 
 __all__ = ["read_model", "write_model"]
 
@@ -69,24 +70,24 @@ OTHERS = {
 }
 
 
-def write_model(target: str | os.PathLike[str] | BinaryIO, record: ModelRecord) -> None:
+def write_model(target: str | os.PathLike[str] | BinaryIO, model: Model) -> None:
     """Write a model file.
 
     Parameters
     ----------
     target : path-like or binary file
         A path is replaced in one step: if anything goes wrong, an older file stays as it was.
-    record : ModelRecord
+    model : Model
 
     Raises
     ------
     TypeError, ValueError
-        If the record holds something that a model file has no place for.
+        If the model holds something that a model file has no place for.
     OSError
         If the file cannot be written.
     """
     try:
-        content = _to_bytes(record)
+        content = _to_bytes(model)
     except (TypeError, ValueError) as error:
         wrong = TypeError if isinstance(error, TypeError) else ValueError
         raise wrong(f"cannot save the model to {_name_of(target)}: {error}") from None
@@ -98,17 +99,21 @@ def write_model(target: str | os.PathLike[str] | BinaryIO, record: ModelRecord) 
         file.write(content)
 
 
-def read_model(source: str | os.PathLike[str] | BinaryIO) -> ModelRecord:
+def read_model(
+    source: str | os.PathLike[str] | BinaryIO, models: Mapping[str, type[Model]]
+) -> Model:
     """Read a model file.
 
     Parameters
     ----------
     source : path-like or binary file
         A file object, a pipe for example, is read from where it stands to its end.
+    models : mapping of str to type
+        The models that there are, by the formats of their arrays.
 
     Returns
     -------
-    ModelRecord
+    Model
         With arrays of its own, in the byte order of the machine.
 
     Raises
@@ -124,13 +129,13 @@ def read_model(source: str | os.PathLike[str] | BinaryIO) -> ModelRecord:
                 "a model is read from a path or a file opened in binary mode; got a "
                 f"{type(source).__name__}"
             )
-        return _Reader(blocking(source), _name_of(source), None).record()
+        return _Reader(blocking(source), _name_of(source), None, models).model()
     name = os.fspath(source)
     try:
         with open(name, "rb") as file:
             status = os.fstat(file.fileno())
             size = status.st_size if stat.S_ISREG(status.st_mode) else None
-            return _Reader(file, name, size).record()
+            return _Reader(file, name, size, models).model()
     except IsADirectoryError:
         raise ModelFileError(f"{name}: not a model file but a directory; {GIVE_ANOTHER}.") from None
 
@@ -148,20 +153,21 @@ def _told(error: Exception) -> str:
     return printable(str(error)[:300])
 
 
-def _to_bytes(record: ModelRecord) -> bytes:
-    arrays = {name: _little_endian(np.asarray(array)) for name, array in record.arrays.items()}
-    names = record.feature_names
+def _to_bytes(model: Model) -> bytes:
+    arrays = {name: _little_endian(np.asarray(array)) for name, array in model.arrays().items()}
+    names = model.feature_names
     if names is not None and not isinstance(names, list | tuple):
         raise TypeError(f"feature_names must be a tuple of texts; got a {type(names).__name__}")
     entries = {
         "schema": SCHEMA,
         "written_by": library_version(),
-        "kind": record.kind,
-        "params": plain(dict(record.params), "params", depth=1),
+        "kind": model.kind,
+        "params": plain(dict(model.params), "params", depth=1),
         "feature_names": plain(names, "feature_names", depth=1),
-        "facts": plain(dict(record.facts), "facts", depth=1),
+        "facts": plain(dict(model.facts), "facts", depth=1),
     }
-    check_model(record.kind, arrays, entries["feature_names"], record.facts)
+    form = model.FORMATS[model.kind]
+    check_model(model.kind, form, arrays, entries["feature_names"], model.facts)
     size = sum(array.nbytes for array in arrays.values())
     if size > LARGEST_BODY:
         raise ValueError(
@@ -192,12 +198,15 @@ def _little_endian(array: NDArray[Any]) -> NDArray[Any]:
 class _Reader:
     """One pass over a file; the size is known of regular files only."""
 
-    def __init__(self, file: BinaryIO, name: str, size: int | None) -> None:
+    def __init__(
+        self, file: BinaryIO, name: str, size: int | None, models: Mapping[str, type[Model]]
+    ) -> None:
         self.file = file
         self.name = name
         self.size = size
+        self.models = models
 
-    def record(self) -> ModelRecord:
+    def model(self) -> Model:
         head, header = self._head()
         table = self._parsed(header, "its header")
         entries = self._entries(table)
@@ -215,17 +224,18 @@ class _Reader:
         if entries.pop("sha256") != checksum(entries, arrays):
             self._refuse("checksum mismatch: the file is damaged or was edited", COPY_AGAIN)
         values = self._values(entries)
-        names = values["feature_names"]
+        kind, names = values["kind"], values["feature_names"]
+        made = self.models[kind]
         try:
-            check_model(values["kind"], arrays, names, values["facts"])
+            check_model(kind, made.FORMATS[kind], arrays, names, values["facts"])
         except ValueError as error:
             self._refuse(f"not a model that can be used ({_told(error)})", GIVE_ANOTHER)
-        return ModelRecord(
-            kind=values["kind"],
+        return made.from_arrays(
+            kind,
+            {k: np.array(v, dtype=v.dtype.newbyteorder("=")) for k, v in arrays.items()},
             params=values["params"],
-            arrays={k: np.array(v, dtype=v.dtype.newbyteorder("=")) for k, v in arrays.items()},
-            feature_names=None if names is None else tuple(names),
             facts=values["facts"],
+            feature_names=None if names is None else tuple(names),
         )
 
     def _take(self, count: int) -> bytes:
@@ -322,10 +332,10 @@ class _Reader:
                 f"{here}, which reads schemas up to {SCHEMA}",
                 UPDATE,
             )
-        if isinstance(kind, str) and kind not in KINDS:
+        if isinstance(kind, str) and kind not in self.models:
             self._refuse(
                 f"a model of kind {reprlib.repr(kind)}, written by ranksvm {there}; {here}, which "
-                f"knows {listed(KINDS)}",
+                f"knows {listed(self.models)}",
                 UPDATE,
             )
 

@@ -12,51 +12,57 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from threading import Event, Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult, minimize
 
 from ranksvm._checks import finite_number
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
-from ranksvm.data.queries import QueryGroups
-from ranksvm.maps.factorized import FactorMap
-from ranksvm.pairs.order import PairOrder
-from ranksvm.solvers.base import Status
-from ranksvm.solvers.descent import DESCENTS, Descended
-from ranksvm.training.factor_settings import FactorizedSettings
-from ranksvm.training.factors import FactorObjective, best_multiple, random_start
-from ranksvm.training.multipliers import (
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners.factors import FactorObjective, best_multiple, random_start
+from ranksvm.learners.linear import LinearProblem
+from ranksvm.learners.multipliers import (
     Multipliers,
     factorise,
     multiplier_point,
     multiplier_terms,
 )
-from ranksvm.training.problem import Fit, LinearProblem
-from ranksvm.training.stochastic import make_batches, sgd
-from ranksvm.training.weights import effective_query_weight
+from ranksvm.learners.problem import Fit
+from ranksvm.learners.weights import effective_query_weight
+from ranksvm.maps.factorized import FactorMap
+from ranksvm.pairs.order import PairOrder
+from ranksvm.solvers.base import Callback, Status, TraceRow
 
 __all__ = [
-    "Descent", "FactorItems", "FactorRow", "Found", "Restart", "Shared", "Validate", "in_parallel",
-]  # fmt: skip
+    "CORRECTIONS",
+    "STARTS",
+    "Descent",
+    "Found",
+    "Plan",
+    "Restart",
+    "Shared",
+    "Validate",
+    "in_parallel",
+]
 
 Validate = Callable[[Array], float]
 """Weights of the features to a score that should be large."""
 
+CORRECTIONS = 10  # that L-BFGS remembers
 
-class FactorRow(NamedTuple):
-    """One iteration of a descent (one pass over the queries, for "sgd").
 
-    ``valid`` is the score on the validation set, NaN without one.
-    """
+class Plan(NamedTuple):
+    """Where a descent begins and ends; as for ``FactorizedSettings``."""
 
-    iteration: int
-    objective: float
-    gap: float
-    n_products: int
-    seconds: float
-    valid: float
+    n_factors: int
+    init: str
+    init_scale: float
+    max_iter: int
+    tol: float
+    patience: int
 
 
 class Restart(NamedTuple):
@@ -67,30 +73,17 @@ class Restart(NamedTuple):
     valid: float
     n_iter: int
     status: str
-    history: tuple[FactorRow, ...]
+    history: tuple[TraceRow, ...]
 
 
-class FactorItems(NamedTuple):
-    """A set to learn from; as for :class:`ranksvm.training.RankProblem`.
-
-    ``idle`` tells the items of weight zero, which take no part: their factors stay zero.  None if
-    there are none.
-    """
-
-    X: Any
-    utility: Array
-    groups: QueryGroups
-    item_weight: Array | None
-    query_weight: Array | None
-
-    @property
-    def idle(self) -> NDArray[np.bool_] | None:
-        idle = np.zeros(self.groups.n_items, dtype=np.bool_)
-        if self.item_weight is not None:
-            idle |= self.item_weight == 0.0
-        if self.query_weight is not None:
-            idle |= (self.query_weight == 0.0)[self.groups.index]
-        return idle if idle.any() else None
+def idle_items(data: RankingData) -> NDArray[np.bool_] | None:
+    """Items of weight zero, which take no part: their factors stay zero; None without any."""
+    idle = np.zeros(data.n_items, dtype=np.bool_)
+    if data.item_weight is not None:
+        idle |= data.item_weight == 0.0
+    if data.query_weight is not None:
+        idle |= (data.query_weight == 0.0)[data.groups.index]
+    return idle if idle.any() else None
 
 
 class Found(NamedTuple):
@@ -98,7 +91,7 @@ class Found(NamedTuple):
 
     merit: float  # what the best of a descent is chosen by
     restart: Restart
-    row: FactorRow
+    row: TraceRow
     factors: Array
     weights: Array
     status: Status
@@ -111,7 +104,7 @@ class Shared:
     def __init__(
         self,
         lower: float,
-        callback: Callable[[FactorRow, Array], Any] | None,
+        callback: Callback | None,
         validate: Validate | None,
     ) -> None:
         self.lower = lower
@@ -139,7 +132,7 @@ class Shared:
             )
         return float(score)
 
-    def tell(self, row: FactorRow, weights: Array) -> None:
+    def tell(self, row: TraceRow, weights: Array) -> None:
         """Call the callback; a true result ends all descents."""
         if self._callback is None:
             return
@@ -152,60 +145,56 @@ class Cancelled(Exception):
     """Nobody waits for this descent any more."""
 
 
+class _Ended(Exception):
+    """The descent has come as far as it should."""
+
+
 class Descent:
     """One descent, from its seed to the best that it found."""
 
     def __init__(
-        self,
-        items: FactorItems,
-        linear_problem: LinearProblem,
-        linear: Fit,
-        settings: FactorizedSettings,
-        shared: Shared,
-        n_threads: int,
-        seed: int,
+        self, problem: LinearProblem, linear: Fit, plan: Plan, shared: Shared, seed: int
     ) -> None:
-        self._items = items
+        data, settings = problem.data, problem.settings
+        assert data.y is not None
         self._linear = linear
-        self._settings = settings
+        self._loss = settings.loss
+        self._plan = plan
+        self._groups = data.groups
         self._shared = shared
         self._seed = seed
-        self._n_threads = n_threads
-        order = PairOrder(items.utility, items.groups, items.item_weight)
-        self._pairs = NativeBackend(order, n_threads=n_threads)
-        self._query_weight = effective_query_weight(
-            self._pairs.pair_weights, settings.reduction, items.query_weight
+        order = PairOrder(data.y, data.groups, data.item_weight)
+        self._pairs = NativeBackend(order, n_threads=problem.n_threads)
+        query_weight = effective_query_weight(
+            self._pairs.pair_weights, settings.reduction, data.query_weight
         )
-        if self._query_weight is not None:
-            self._pairs.set_query_weight(self._query_weight)
-        objective = linear_problem.objective(settings.C)
+        if query_weight is not None:
+            self._pairs.set_query_weight(query_weight)
+        objective = problem.objective(settings.C)
         self._objective = FactorObjective(objective, FactorMap(objective.score_map, self._pairs))
-        self._batch_products: Callable[[], float] = float
+        idle = idle_items(data)
         rows = self._objective.factor_map.rows
-        idle = items.idle
         self._idle = None if idle is None else np.flatnonzero(idle[rows])
-        self._shape = (items.groups.n_items, settings.n_factors)
+        self._shape = (data.n_items, plan.n_factors)
         self._began_at_random = False
         self._began = time.perf_counter()
         self._products_before = self._objective.n_products
         self._last: tuple[float, Array] = (np.nan, np.empty(0))
-        self._known: tuple[Array, tuple[float, Array]] | None = None
-        self._rows: list[FactorRow] = []
+        self._rows: list[TraceRow] = []
         self._best: tuple[float, int, Array, Array] | None = None
         self._status: Status | None = None
         self._since = 0
 
     def run(self) -> Found:
         """Descend."""
-        flat = self._start().ravel()
-        first = self._function(flat)
-        self._known = (flat, first)
-        self._watch(flat, first[0])
-        if self._status is None:
-            end = self._descend(flat)
-            if self._status is None:
-                self._status = Status.EXHAUSTED if end.exhausted else Status.MAX_ITER
+        flat = STARTS[self._plan.init](self).ravel()
+        try:
+            self._watch(flat, self._function(flat)[0])
+            self._descend(flat)
+        except _Ended:
+            pass
         assert self._best is not None
+        assert self._status is not None
         merit, at, factors, weights = self._best
         row = self._rows[at]
         if self._shared.validate is not None and row is not self._rows[-1]:
@@ -222,47 +211,37 @@ class Descent:
 
     @property
     def _n_products(self) -> int:
-        made = self._objective.n_products - self._products_before
-        return made + round(self._batch_products())
+        return self._objective.n_products - self._products_before
 
-    def _descend(self, start: Array) -> Descended:
-        settings = self._settings
-        if settings.method in DESCENTS:
-            descend = DESCENTS[settings.method]
-            return descend(self._function, start, max_iter=settings.max_iter, watch=self._watch)
-        return self._stochastic(start.reshape(self._shape))
+    def _descend(self, start: Array) -> None:
+        """Run SciPy's L-BFGS-B to its end, if nothing ends it before."""
 
-    def _stochastic(self, start: Array) -> Descended:
-        items = self._items
-        batches = make_batches(
-            items.X,
-            items.utility,
-            items.groups,
-            self._objective.factor_map.rows,
-            loss=self._settings.loss,
-            C=self._objective.objective.C,
-            item_weight=items.item_weight,
-            query_weight=self._query_weight,
-            seed=self._seed,
-            n_threads=self._n_threads,
+        def watch(intermediate_result: OptimizeResult) -> None:  # SciPy goes by this name
+            self._watch(intermediate_result.x, float(intermediate_result.fun))
+
+        steps = self._plan.max_iter
+        result = minimize(
+            self._function,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            callback=watch,
+            options={
+                "maxcor": CORRECTIONS,
+                "maxiter": steps,
+                "maxfun": 50 * steps,
+                "ftol": 0.0,
+                "gtol": 0.0,
+            },
         )
-        # A batch is a part of X, and so are its products.
-        self._batch_products = lambda: sum(b.objective.n_products for b in batches) / len(batches)
-        return sgd(
-            batches, self._function, start, idle=self._idle, max_iter=self._settings.max_iter,
-            seed=self._seed, watch=self._watch,
-        )  # fmt: skip
-
-    def _start(self) -> Array:
-        return STARTS[self._settings.init](self)
+        self._status = Status.MAX_ITER if result.nit >= steps else Status.EXHAUSTED
 
     def random_start(self) -> Array:
-        """Draw factors; see :mod:`ranksvm.training.factors`."""
-        settings = self._settings
+        """Draw factors; see :mod:`ranksvm.learners.factors`."""
         self._began_at_random = True
         return random_start(
-            self._objective, self._items.groups, settings.n_factors, settings.init_scale,
-            self._seed, self._idle,
+            self._objective, self._groups, self._plan.n_factors, self._plan.init_scale, self._seed,
+            self._idle,
         )  # fmt: skip
 
     def linear_start(self) -> Array:
@@ -270,12 +249,12 @@ class Descent:
 
         Where so few factors say nothing of them, F would not fall along w(V): then at random.
         """
-        settings, objective = self._settings, self._objective.objective
-        point = multiplier_point(objective, self._linear.point, settings.loss)
-        terms = multiplier_terms(settings.loss, objective.C)
+        objective = self._objective.objective
+        point = multiplier_point(objective, self._linear.point, self._loss)
+        terms = multiplier_terms(self._loss, objective.C)
         multipliers = Multipliers(self._pairs, point.scores, terms)
         factors = factorise(
-            multipliers, self._items.groups, settings.n_factors, self._seed, self._shared.check
+            multipliers, self._groups, self._plan.n_factors, self._seed, self._shared.check
         )
         factors = factors[self._objective.factor_map.rows]
         if self._idle is not None:
@@ -287,8 +266,6 @@ class Descent:
         return factors
 
     def _function(self, x: Array) -> tuple[float, Array]:
-        if self._known is not None and x is self._known[0]:
-            return self._known[1]  # the start, which was looked at already
         self._shared.check()
         factors = x.reshape(self._shape)
         at = self._objective.at(factors)
@@ -297,18 +274,19 @@ class Descent:
         self._last = (at.value, at.weights)
         return at.value, at.grad.ravel()
 
-    def _watch(self, x: Array, value: float) -> bool:
-        """Keep the books of an iteration; return whether the descent ends here."""
-        shared, settings = self._shared, self._settings
+    def _watch(self, x: Array, value: float) -> None:
+        """Keep the books of an iteration; raise if the descent ends here."""
+        shared, plan = self._shared, self._plan
         known, weights = self._last
         if known != value:  # the last evaluation was a trial that was not taken
             weights = self._objective.factor_map.weights(x.reshape(self._shape))
         valid = shared.judge(weights)
-        row = FactorRow(
+        row = TraceRow(
             len(self._rows),
             value,
             math.nextafter(max(0.0, value - shared.lower), math.inf),
             self._n_products,
+            0,
             time.perf_counter() - self._began,
             valid,
         )
@@ -322,13 +300,14 @@ class Descent:
         else:
             self._since += 1
         shared.tell(row, weights)
-        if row.gap <= settings.tol * abs(value):
+        if row.gap <= plan.tol * abs(value):
             self._status = Status.CONVERGED
-        elif shared.validate is not None and self._since >= settings.patience:
+        elif shared.validate is not None and self._since >= plan.patience:
             self._status = Status.EARLY
-        if self._status is None and shared.stop.is_set():
+        elif shared.stop.is_set():
             self._status = Status.STOPPED
-        return self._status is not None
+        if self._status is not None:
+            raise _Ended
 
 
 STARTS: dict[str, Callable[[Descent], Array]] = {

@@ -12,6 +12,7 @@ from ranksvm._rounding import roundings
 from ranksvm._vectors import Array, dot
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
+from ranksvm.data.ranking_data import RankingData
 from ranksvm.pairs.order import PairBackend, PairOrder
 
 __all__ = [
@@ -86,17 +87,15 @@ def effective_query_weight(mass: Array, reduction: str, query_weight: Array | No
     return scaled
 
 
-def no_pairs(
-    utility: Array | None, groups: QueryGroups, item_weight: Array | None = None
-) -> ValueError:
+def no_pairs(data: RankingData) -> ValueError:
     """Return the error for a set without a pair of positive weight."""
-    if utility is None:
+    if data.y is None:
         return ValueError(
-            "no pair to learn from: there are neither utilities nor preferences of positive "
-            "weight. Give one of them, or both."
+            "no pair to learn from: there are neither labels nor preferences of positive weight. "
+            "Give one of them, or both."
         )
-    backend = NativeBackend(PairOrder(utility, groups, item_weight))
-    return _no_pairs(sum(backend.pairs), len(utility), groups.n_queries)
+    backend = NativeBackend(PairOrder(data.y, data.groups, data.item_weight))
+    return _no_pairs(sum(backend.pairs), data.n_items, data.groups.n_queries)
 
 
 def _no_pairs(n_pairs: int, n_items: int, n_queries: int) -> ValueError:
@@ -114,16 +113,12 @@ def _no_pairs(n_pairs: int, n_items: int, n_queries: int) -> ValueError:
     )
 
 
-def total_pair_weight(
-    utility: Array,
-    groups: QueryGroups,
-    *,
-    item_weight: Array | None = None,
-    query_weight: Array | None = None,
-) -> float:
+def total_pair_weight(data: RankingData) -> float:
     """Weight N of all comparable pairs: C over their sum is C over their mean divided by N."""
-    mass = NativeBackend(PairOrder(utility, groups, item_weight)).pair_weights
-    return float(mass.sum()) if query_weight is None else dot(query_weight, mass)
+    if data.y is None:
+        raise no_pairs(data)
+    mass = NativeBackend(PairOrder(data.y, data.groups, data.item_weight)).pair_weights
+    return float(mass.sum()) if data.query_weight is None else dot(data.query_weight, mass)
 
 
 def check_query_weight(weight: Any, groups: QueryGroups) -> Array | None:

@@ -1,57 +1,59 @@
-"""What a saved model is, whatever holds it: a kind, arrays, names, parameters and facts.
+"""What was learned: scores, explanations, a description, and the arrays that a file holds.
 
-A kind says which arrays there are, of which type, and what their axes run over: axes of one name
-have one length.  A new kind of model is one entry in ``KINDS``.
+A :class:`Model` knows nothing of scikit-learn, files or commands; estimators, files, commands and
+exports know models by this class alone.  Every kind of model is a subclass, beside its settings and
+its problem in :mod:`ranksvm.learners`.
 
-    linear             coef (features)
-    factorized         coef (features), factors (items, factors)
-    kernel             coef (points), support (points), points (points, features)
-    kernel_sparse      coef (points), support (points), and the points as CSR
-    nystroem           coef (points), points (points, features)
-    nystroem_sparse    coef (points), and the points as CSR
-    fourier            coef (points), shift (points), points (points, features)
-    precomputed        coef (points), support (points)
-
-CSR is data (values), indices (values) and indptr (one more than points), columns ascending in every
-row; support ascends.  Kinds without an axis of features have their number among the facts,
-"n_features"; :mod:`ranksvm.model_io.facts` has the other facts that must be right.
+A file names the *format* of its arrays: which there are, of which type, and what their axes run
+over.  Axes of one name have one length.  Formats without an axis of features have their number
+among the facts, "n_features"; :mod:`ranksvm.models.facts` has the other facts that must be right.
 """
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm.model_io.facts import COSINE, FUNCTIONS, check_facts
+from ranksvm._vectors import Array
+from ranksvm.models.explain import Explanation
+from ranksvm.models.facts import check_facts
 
-__all__ = ["KINDS", "ArraySpec", "Kind", "ModelFileError", "ModelRecord", "check_model", "listed"]
+__all__ = [
+    "ArraySpec",
+    "Format",
+    "Model",
+    "ModelFileError",
+    "check_csr",
+    "check_model",
+    "check_support",
+    "listed",
+]
+
+Arrays = Mapping[str, NDArray[Any]]
 
 
 class ModelFileError(ValueError):
     """A file that cannot be read as a model: which one, what was found, what to do."""
 
 
-@dataclass(frozen=True, eq=False)
-class ModelRecord:
-    """What a saved model is.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Model(ABC):
+    """A learned function from items to scores.
 
     Attributes
     ----------
-    kind : str
-        One of ``KINDS``.
     params : mapping
-        Parameters of the estimator by name.
-    arrays : mapping of str to ndarray
-        Those of the kind, for "linear": "coef", float64 of shape (n_features,).
+        Parameters that it was fitted with, by name.
+    facts : mapping
+        What is known of the training: objective, gap, number of pairs, ...
     feature_names : tuple of str or None
         As many as there are features.
-    facts : mapping
-        What is known of the training.
 
     Notes
     -----
@@ -60,16 +62,86 @@ class ModelRecord:
     lists.
     """
 
-    kind: str
     params: Mapping[str, Any]
-    arrays: Mapping[str, NDArray[Any]]
-    feature_names: tuple[str, ...] | None
     facts: Mapping[str, Any]
+    feature_names: tuple[str, ...] | None = None
+
+    # How its arrays may be saved.
+    FORMATS: ClassVar[Mapping[str, Format]]
 
     @property
+    @abstractmethod
+    def kind(self) -> str:
+        """Name of its format, one of ``FORMATS``."""
+
+    @property
+    @abstractmethod
     def n_features(self) -> int:
-        """Number of features of an item."""
-        return KINDS[self.kind].n_features(self.arrays, self.facts)
+        """Features of an item."""
+
+    @property
+    def weights(self) -> Array | None:
+        """The weight of each feature, if scores are weighted sums of features; else None."""
+        return None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether it scores sparse items faster than dense ones."""
+        return False
+
+    @abstractmethod
+    def scores(self, X: Any, *, n_threads: int = 1) -> Array:
+        """Score items.
+
+        Parameters
+        ----------
+        X : ndarray or sparse matrix of shape (n_items, n_features), finite
+        n_threads : int
+
+        Returns
+        -------
+        ndarray of shape (n_items,)
+        """
+
+    @abstractmethod
+    def explain(
+        self, X: Any, i: int, j: int, *, items: tuple[str, str] | None = None, first: int = 0
+    ) -> Explanation:
+        """Tell what puts item i above item j, or below.
+
+        Parameters
+        ----------
+        X : ndarray or sparse matrix of shape (n_items, n_features), finite
+        i, j : int
+            Rows of X.
+        items : tuple of two str, or None
+            What i and j are called; None for their row numbers.
+        first : int
+            What numbers begin at, in names that are made up.
+        """
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return what people want to know of it, by name; lists and mappings are fine."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what a file holds, as ``FORMATS[self.kind]`` has it."""
+
+    @classmethod
+    @abstractmethod
+    def from_arrays(cls, kind: str, arrays: Arrays, **about: Any) -> Self:
+        """Return the model of a file.
+
+        Parameters
+        ----------
+        kind : str
+            One of ``FORMATS``.
+        arrays : mapping of str to ndarray
+            Checked by :func:`check_model`.
+        **about
+            ``params``, ``facts`` and ``feature_names``.
+        """
 
 
 @dataclass(frozen=True)
@@ -80,20 +152,20 @@ class ArraySpec:
     axes: tuple[str, ...]
 
 
-Arrays = Mapping[str, NDArray[Any]]
 MOST_FEATURES = 2**31 - 1
+FEATURES = "features"  # the axis
 
 
 @dataclass(frozen=True)
-class Kind:
-    """Arrays of a kind of model, and what else must hold of them given the number of features.
+class Format:
+    """Arrays of a model in a file, and what else must hold of them given the number of features.
 
     ``functions`` are the kernels that it can compute.
     """
 
     arrays: Mapping[str, ArraySpec]
     check: Callable[[Arrays, int], None] | None = None
-    functions: tuple[str, ...] = ()
+    functions: Collection[str] = ()
 
     def n_features(self, arrays: Arrays, facts: Mapping[str, Any]) -> int:
         """Return the length of the axis of features, or what the facts tell; ValueError if none."""
@@ -115,7 +187,7 @@ class Kind:
         return told
 
 
-def _check_csr(arrays: Arrays, n_features: int) -> None:
+def check_csr(arrays: Arrays, n_features: int) -> None:
     """Raise unless indices and indptr are those of a sparse matrix in compressed rows."""
     indices, indptr = arrays["indices"], arrays["indptr"]
     n_points, n_values = arrays["coef"].size, indices.size
@@ -137,7 +209,7 @@ def _check_csr(arrays: Arrays, n_features: int) -> None:
         )
 
 
-def _check_support(arrays: Arrays, n_items: int | None = None) -> None:
+def check_support(arrays: Arrays, n_items: int | None = None) -> None:
     """Raise unless the rows of the training set are such."""
     support = arrays["support"]
     if not support.size:
@@ -155,61 +227,16 @@ def _check_support(arrays: Arrays, n_items: int | None = None) -> None:
         )
 
 
-def _check_dense_support(arrays: Arrays, n_features: int) -> None:
-    del n_features
-    _check_support(arrays)
-
-
-def _check_sparse_support(arrays: Arrays, n_features: int) -> None:
-    _check_csr(arrays, n_features)
-    _check_support(arrays)
-
-
-def _check_factors(arrays: Arrays, n_features: int) -> None:
-    """Raise unless there are factors."""
-    del n_features
-    if not arrays["factors"].size:
-        raise ValueError(
-            f"array 'factors' must have items and factors; got shape {arrays['factors'].shape}"
-        )
-
-
-FEATURES, POINTS, VALUES = "features", "points", "values"
-_FLOAT, _INTEGER = np.dtype(np.float64), np.dtype(np.int64)
-_COEF = {"coef": ArraySpec(_FLOAT, (POINTS,))}
-_SUPPORT = {"support": ArraySpec(_INTEGER, (POINTS,))}
-_SHIFT = {"shift": ArraySpec(_FLOAT, (POINTS,))}
-_DENSE = {"points": ArraySpec(_FLOAT, (POINTS, FEATURES))}
-_SPARSE = {
-    "data": ArraySpec(_FLOAT, (VALUES,)),
-    "indices": ArraySpec(_INTEGER, (VALUES,)),
-    "indptr": ArraySpec(_INTEGER, ("row bounds",)),
-}
-
-KINDS = {
-    "linear": Kind({"coef": ArraySpec(_FLOAT, (FEATURES,))}),
-    "factorized": Kind(
-        {
-            "coef": ArraySpec(_FLOAT, (FEATURES,)),
-            "factors": ArraySpec(_FLOAT, ("items", "factors")),
-        },
-        _check_factors,
-    ),
-    "kernel": Kind({**_COEF, **_SUPPORT, **_DENSE}, _check_dense_support, FUNCTIONS),
-    "kernel_sparse": Kind({**_COEF, **_SUPPORT, **_SPARSE}, _check_sparse_support, FUNCTIONS),
-    "nystroem": Kind({**_COEF, **_DENSE}, None, FUNCTIONS),
-    "nystroem_sparse": Kind({**_COEF, **_SPARSE}, _check_csr, FUNCTIONS),
-    "fourier": Kind({**_COEF, **_SHIFT, **_DENSE}, None, COSINE),
-    "precomputed": Kind({**_COEF, **_SUPPORT}, _check_support),
-}
-
-
-def check_model(kind: str, arrays: Arrays, feature_names: Any, facts: Mapping[str, Any]) -> None:
-    """Check that arrays, names and facts make a model of a kind.
+def check_model(
+    kind: str, form: Format, arrays: Arrays, feature_names: Any, facts: Mapping[str, Any]
+) -> None:
+    """Check that arrays, names and facts make a model.
 
     Parameters
     ----------
     kind : str
+        What messages call it.
+    form : Format
     arrays : mapping of str to ndarray
         In any byte order.
     feature_names : list of str or None
@@ -220,9 +247,7 @@ def check_model(kind: str, arrays: Arrays, feature_names: Any, facts: Mapping[st
     ValueError
         If they do not; the message says what was expected and what was got.
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {listed(KINDS)}; got {kind!r}")
-    specs = KINDS[kind].arrays
+    specs = form.arrays
     if arrays.keys() != specs.keys():
         raise ValueError(
             f"a {kind} model has the arrays {listed(specs)}; got {listed(arrays) or 'none'}"
@@ -236,15 +261,15 @@ def check_model(kind: str, arrays: Arrays, feature_names: Any, facts: Mapping[st
                 raise ValueError(
                     f"array {name!r} has {length} {axis}, and array {other!r} has {expected}"
                 )
-    n_features = KINDS[kind].n_features(arrays, facts)
+    n_features = form.n_features(arrays, facts)
     if n_features == 0:
         raise ValueError("the model has no features")
     if n_features > MOST_FEATURES:
         raise ValueError(f"the model has {n_features} features, of {MOST_FEATURES} at most")
-    further = KINDS[kind].check
+    further = form.check
     if further is not None:
         further(arrays, n_features)
-    check_facts(facts, KINDS[kind].functions)
+    check_facts(facts, form.functions)
     if feature_names is None:
         return
     if not all(isinstance(name, str) for name in feature_names):

@@ -60,12 +60,16 @@ class Term(NamedTuple):
     factor: float
 
 
+MULTIPLIER_TERMS: dict[str, tuple[Term, ...]] = {
+    "squared_hinge": (Term(1.0, 2.0),),
+    "hinge": (Term(1.0, 1.0 / CORNER), Term(1.0 - CORNER, -1.0 / CORNER)),
+}
+"""Terms of the multipliers of a loss, for C = 1."""
+
+
 def multiplier_terms(loss: str, C: float) -> tuple[Term, ...]:
     """Terms of the multipliers of a loss."""
-    return {
-        "squared_hinge": (Term(1.0, 2.0 * C),),
-        "hinge": (Term(1.0, C / CORNER), Term(1.0 - CORNER, -C / CORNER)),
-    }[loss]
+    return tuple(Term(margin, C * factor) for margin, factor in MULTIPLIER_TERMS[loss])
 
 
 class Multipliers:

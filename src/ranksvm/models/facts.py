@@ -18,13 +18,10 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
-__all__ = ["COSINE", "FUNCTIONS", "check_facts"]
-
-FUNCTIONS = ("linear", "rbf", "poly", "sigmoid", "laplacian")
-COSINE = ("cosine",)
+__all__ = ["check_facts"]
 
 NUMBERS = ("objective", "gap")
 COUNTS = ("n_iter", "n_products", "n_pairs", "n_queries", "best_iteration")
@@ -33,13 +30,13 @@ LARGEST_COUNT = 2**63 - 1
 LARGEST_DEGREE = 2**31 - 1
 
 
-def check_facts(facts: Mapping[str, Any], functions: Sequence[str]) -> None:
+def check_facts(facts: Mapping[str, Any], functions: Collection[str]) -> None:
     """Check the facts that programs rely on.
 
     Parameters
     ----------
     facts : mapping
-    functions : sequence of str
+    functions : collection of str
         Those that the kind of model computes; none if it computes no kernel.
 
     Raises
@@ -68,7 +65,7 @@ def check_facts(facts: Mapping[str, Any], functions: Sequence[str]) -> None:
         raise ValueError("a model that computes no kernel has one among its facts")
 
 
-def _check_kernel(kernel: Any, functions: Sequence[str]) -> None:
+def _check_kernel(kernel: Any, functions: Collection[str]) -> None:
     if not isinstance(kernel, Mapping) or kernel.keys() != set(OF_KERNEL):
         raise ValueError(
             f"the kernel must be told as {', '.join(OF_KERNEL)}; got {reprlib.repr(kernel)}"

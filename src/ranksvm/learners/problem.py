@@ -9,32 +9,32 @@ forecast ``start`` is a direction to search; with known scores, that takes no pr
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._memory import check_memory
+from ranksvm._messages import Message, Param
 from ranksvm._vectors import Array
 from ranksvm._version import library_version
 from ranksvm.backends.native import NativeBackend
 from ranksvm.backends.pair_list import PairListBackend
-from ranksvm.data.preferences import Preferences
-from ranksvm.data.queries import QueryGroups
-from ranksvm.maps.matrix import MatrixMap, ScoreMap
+from ranksvm.data.preferences import positive_pairs
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners.participants import count_pairs
+from ranksvm.learners.settings import Settings
+from ranksvm.learners.weights import no_pairs, reduce_weights
+from ranksvm.maps.matrix import ScoreMap
 from ranksvm.maps.steady import SteadyScatter
 from ranksvm.objective import RankEval, RankObjective, too_large
 from ranksvm.pairs.oracle import LOSSES, PairLoss, SumLoss
 from ranksvm.pairs.order import PairBackend, PairOrder
 from ranksvm.solvers.base import Callback, Point, Resuming, SolverResult, Status, TraceRow
 from ranksvm.solvers.newton import search
-from ranksvm.training.participants import Pairing, count_pairs, participants
-from ranksvm.training.settings import Settings
-from ranksvm.training.weights import no_pairs, reduce_weights
 
-__all__ = ["Fit", "LinearProblem", "RankProblem", "fit_facts"]
+__all__ = ["Fit", "RankProblem", "about_fit", "check_room", "shortfall"]
 
 BYTES_PER_FEATURE = 56  # seven vectors: coefficients, gradients, directions
 # Scores that came along are computed anew when their errors matter: when they blur F by this part
@@ -42,8 +42,6 @@ BYTES_PER_FEATURE = 56  # seven vectors: coefficients, gradients, directions
 STALE = 0.1
 # So often at most after a stall.
 REFRESHED = 3
-# Rows of X are copied when no more than this part of them takes part in a pair.
-LEFT_OUT = 0.5
 # A forecast nearer than this to the last solution, relative to its length, is no direction.
 NEAR = 1e-4
 
@@ -77,21 +75,37 @@ class Fit:
         """Coefficients: one per feature of the map from them to the scores."""
         return self.point.w
 
+    def report(self) -> dict[str, Any]:
+        """Return what there is to tell of this kind of fit beside its certificate, for JSON."""
+        return {}
+
     @property
-    def shortfall(self) -> str | None:
+    def shortfall(self) -> Message | None:
         """A sentence about a fit that ended before its tolerance, with a remedy; or None."""
-        if self.status not in (Status.MAX_ITER, Status.STALLED):
-            return None
-        reached = self.gap / max(abs(self.objective), np.finfo(float).tiny)
-        remedy = (
-            "raise max_iter, scale the features, or lower C"
-            if self.status is Status.MAX_ITER
-            else "scale the features, lower C, or raise tol"
-        )
-        return (
-            f"solver {self.solver!r} stopped after {self.n_iter} iterations with a relative gap of "
-            f"{reached:.2e}, tol={self.tol:g} was asked for ({self.status.value}); {remedy}."
-        )
+        return shortfall(self.solver, self.status, self.n_iter, self.objective, self.gap, self.tol)
+
+
+def shortfall(
+    solver: str, status: Status, n_iter: int, objective: float, gap: float, tol: float
+) -> Message | None:
+    """Return a sentence about a fit that ended before its tolerance; None if it did not."""
+    if status not in (Status.MAX_ITER, Status.STALLED):
+        return None
+    remedy = (
+        "raise {max_iter}, scale the features, or lower {C}"
+        if status is Status.MAX_ITER
+        else "scale the features, lower {C}, or raise {tol}"
+    )
+    return Message(
+        "solver {solver!r} stopped after {n_iter} iterations with a relative gap of {gap:.2e}, "
+        "{asked} was asked for ({why}); {remedy}.",
+        solver=solver,
+        n_iter=n_iter,
+        gap=gap / max(abs(objective), np.finfo(float).tiny),
+        asked=Param("tol", tol),
+        why=status.value,
+        remedy=Message(remedy, max_iter=Param("max_iter"), C=Param("C"), tol=Param("tol")),
+    )
 
 
 class RankProblem:
@@ -101,52 +115,46 @@ class RankProblem:
     ----------
     score_map : ScoreMap
         From coefficients to the scores of the items.
-    utility : ndarray of float64, shape (n_items,), finite, or None
-        None: there are no pairs but the listed ones.
-    groups : QueryGroups
+    data : RankingData
+        Its preferences are pairs beside those of the labels, or instead of them if there are no
+        labels.  The plain sum over pairs and the mean know no difference between the two; for
+        ``reduction="query_mean"`` all listed pairs together are one more query.
     settings : Settings
-    preferences : Preferences or None
-        Pairs beside those of the utilities, or instead of them.  The plain sum over pairs and the
-        mean know no difference between the two; for ``reduction="query_mean"`` all listed pairs
-        together are one more query.
-    item_weight : ndarray of shape (n_items,) or None
-    query_weight : ndarray of shape (n_queries,) or None
     n_threads : int
     """
 
     def __init__(
         self,
         score_map: ScoreMap,
-        utility: Array | None,
-        groups: QueryGroups,
+        data: RankingData,
         settings: Settings,
         *,
-        preferences: Preferences | None = None,
-        item_weight: Array | None = None,
-        query_weight: Array | None = None,
         n_threads: int = 1,
     ) -> None:
+        self.data = data
         self.settings = settings
-        self.groups = groups
         self.n_threads = n_threads
         backends: list[PairBackend] = []
-        if utility is not None:
-            order = PairOrder(utility, groups, item_weight)
+        if data.y is not None:
+            order = PairOrder(data.y, data.groups, data.item_weight)
             backends.append(NativeBackend(order, counting=settings.counting, n_threads=n_threads))
-        if preferences is not None:
-            backends.append(PairListBackend(preferences, groups.n_items, n_threads=n_threads))
+        if data.preferences is not None:
+            backends.append(PairListBackend(data.preferences, data.n_items, n_threads=n_threads))
         if not backends:
-            raise no_pairs(utility, groups)
-        reduced = reduce_weights(backends, settings.reduction, query_weight, groups.n_items)
+            raise no_pairs(data)
+        reduced = reduce_weights(backends, settings.reduction, data.query_weight, data.n_items)
         self._factor, self._weight_rounding = reduced
         losses = [LOSSES[settings.loss](backend) for backend in backends]
         self._loss: PairLoss = losses[0] if len(losses) == 1 else SumLoss(losses)
         self._map = score_map
         self._steady_map = SteadyScatter(score_map)
-        self.n_pairs = count_pairs(
-            Pairing(utility, groups, preferences, item_weight, query_weight), backends
-        )
+        self.n_pairs = count_pairs(data, backends)
         self.solver = settings.make_solver()
+
+    @property
+    def solver_name(self) -> str:
+        """Name of the solver."""
+        return self.solver.name
 
     @property
     def n_coefficients(self) -> int:
@@ -266,55 +274,6 @@ class RankProblem:
         )
 
 
-class LinearProblem(RankProblem):
-    """Coefficients for features.
-
-    When listed pairs leave most items out, so does the problem: products with X are then products
-    with the rows that take part, and points have scores for these.
-
-    Parameters
-    ----------
-    X : ndarray, CSR or CSC of shape (n_items, n_features), float32 or float64, finite
-    utility, groups, settings, preferences, item_weight, query_weight, n_threads
-        As for :class:`RankProblem`.
-    """
-
-    def __init__(
-        self,
-        X: Any,
-        utility: Array | None,
-        groups: QueryGroups,
-        settings: Settings,
-        *,
-        preferences: Preferences | None = None,
-        item_weight: Array | None = None,
-        query_weight: Array | None = None,
-        n_threads: int = 1,
-    ) -> None:
-        check_room(X.shape[1])
-        pairing = Pairing(utility, groups, preferences, item_weight, query_weight)
-        if preferences is not None:
-            items = participants(pairing)
-            if items.size <= LEFT_OUT * groups.n_items:
-                X = (X.tocsr() if hasattr(X, "tocsr") else X)[items]
-                pairing = pairing.among(items)
-        super().__init__(
-            MatrixMap(X, n_threads=n_threads),
-            pairing.utility,
-            pairing.groups,
-            settings,
-            preferences=pairing.preferences,
-            item_weight=pairing.item_weight,
-            query_weight=pairing.query_weight,
-            n_threads=n_threads,
-        )
-
-    def score(self, X: Any, fits: Sequence[Fit]) -> list[Array]:
-        """Scores of items under some fits of this problem."""
-        score_map = MatrixMap(X, n_threads=self.n_threads)
-        return [score_map.scores(fit.coef) for fit in fits]
-
-
 def _search_towards(evaluation: RankEval, point: Point) -> RankEval:
     """Evaluate at a lower point on the way to ``point``; stay if there is none.
 
@@ -336,22 +295,9 @@ def check_room(n_features: int) -> None:
     check_memory(needed, f"vectors of {n_features:,} features", "Number the features without gaps.")
 
 
-def check_memory(needed: int, what: str, remedy: str) -> None:
-    """Raise when something cannot fit into the memory of this machine."""
-    try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # a system that does not tell
-        return
-    if needed > 0.8 * memory:
-        raise MemoryError(
-            f"a fit needs about {needed / 1e9:.0f} GB for {what}; there are {memory / 1e9:.0f} GB. "
-            f"{remedy}"
-        )
-
-
-def fit_facts(fit: Fit, groups: QueryGroups) -> dict[str, Any]:
-    """How a model came about, as its file tells it."""
-    return {
+def about_fit(fit: Fit, data: RankingData, settings: Settings) -> dict[str, Any]:
+    """Return what a model of a fit knows beside its arrays: parameters, facts, feature names."""
+    facts = {
         "objective": fit.objective,
         "gap": fit.gap,
         "status": fit.status.name.lower(),
@@ -359,7 +305,15 @@ def fit_facts(fit: Fit, groups: QueryGroups) -> dict[str, Any]:
         "n_iter": fit.n_iter,
         "n_products": fit.n_products,
         "n_pairs": fit.n_pairs,
-        "n_items": groups.n_items,
-        "n_queries": groups.n_queries,
+        "n_items": data.n_items,
+        "n_queries": data.groups.n_queries,
         "ranksvm": library_version(),
+        **data.origin.facts(),
+    }
+    if data.preferences is not None:
+        facts["explicit_pairs"] = len(positive_pairs(data.preferences).better)
+    return {
+        "params": {one.name: getattr(settings, one.name) for one in fields(settings)},
+        "facts": facts,
+        "feature_names": data.feature_names,
     }

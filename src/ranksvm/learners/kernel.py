@@ -17,50 +17,101 @@ from numpy.typing import NDArray
 
 from ranksvm._checks import check_choice, check_positive, check_seed, finite_number, shown
 from ranksvm._memory import parse_memory, told
+from ranksvm._messages import Param, ParameterError
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
-from ranksvm.data.preferences import Preferences
-from ranksvm.data.queries import QueryGroups
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners.kernel_model import KernelModel
+from ranksvm.learners.participants import comparable_items, participants
+from ranksvm.learners.problem import Fit, RankProblem, about_fit, check_room
+from ranksvm.learners.settings import Settings, parameter, parse_number
 from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.maps.feature_map import FeatureMap
 from ranksvm.maps.features import make_fourier, make_nystroem
 from ranksvm.maps.gram import GivenGram, TiledGram, least_memory
 from ranksvm.maps.gram_checks import check_kernel
 from ranksvm.maps.kernel import KernelMap, preconditioner_rank
-from ranksvm.maps.kernels import DTYPES, KERNELS, Kernel, check_gamma, resolve_gamma
+from ranksvm.maps.kernels import (
+    DTYPES,
+    KERNELS,
+    Kernel,
+    check_gamma,
+    is_sparse,
+    kernels_with,
+    resolve_gamma,
+)
 from ranksvm.maps.landmarks import LANDMARKS
 from ranksvm.maps.matrix import ScoreMap
-from ranksvm.training.participants import Pairing, participants
-from ranksvm.training.problem import Fit, RankProblem, check_room
-from ranksvm.training.settings import Settings
 
 __all__ = [
-    "APPROXIMATIONS",
     "FOURIER_KERNELS",
     "KernelProblem",
     "KernelSettings",
+    "approximations",
     "check_feature_room",
+    "check_refit_room",
 ]
 
-APPROXIMATIONS = ("nystroem", "fourier")
 FOURIER_KERNELS = ("rbf", "laplacian")
 MOST_DEGREE = 100
+
+
+def parse_gamma(text: str) -> float | str:
+    """Read "scale", "auto" or a number such as 0.1 or 2^-5; ValueError if it is none of these."""
+    return text if text in ("scale", "auto") else parse_number(text)
 
 
 @dataclass(frozen=True)
 class KernelSettings(Settings):
     """The parameters of ``KernelRankSVM`` that shape the model, and how much memory it may take."""
 
-    kernel: str | Callable[[Any, Any], Any] = "rbf"
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 1.0
-    approximation: str | None = None
-    n_components: int = 500
-    landmarks: str = "uniform"
-    memory_budget: int | str = "4GB"
-    dtype: str = "float64"
-    random_state: int | None = None
+    kernel: str | Callable[[Any, Any], Any] = parameter(
+        "rbf", "Train a kernel model with this kernel.", choices=lambda: KERNELS
+    )
+    gamma: float | str = parameter(
+        "scale",
+        "Kernel width: a number such as 0.1 or 2^-5, scale = 1 / (features * variance of X), or "
+        "auto = 1 / features.",
+        only=("kernel", lambda: kernels_with("gamma")),
+        parse=parse_gamma,
+    )
+    degree: int = parameter(
+        3, "Degree of the polynomial kernel.", only=("kernel", lambda: kernels_with("degree"))
+    )
+    coef0: float = parameter(
+        1.0,
+        "Constant term of the polynomial and sigmoid kernels.",
+        only=("kernel", lambda: kernels_with("coef0")),
+    )
+    approximation: str | None = parameter(
+        None,
+        "Use approximate features: Nystrom or random Fourier.",
+        choices=lambda: approximations(),
+    )
+    n_components: int = parameter(
+        500,
+        "Number of approximate features.",
+        flag="components",
+        only=("approximation", lambda: approximations()),
+    )
+    landmarks: str = parameter(
+        "uniform",
+        "How Nystrom landmarks are chosen.",
+        choices=lambda: LANDMARKS,
+        only=("approximation", lambda: ("nystroem",)),
+    )
+    memory_budget: int | str = parameter(
+        "4GB", "Memory for kernel values or features.", flag="memory"
+    )
+    dtype: str = parameter(
+        "float64", "Precision of kernel values or features.", choices=lambda: DTYPES
+    )
+    random_state: int | None = parameter(
+        None,
+        "Random seed.",
+        flag="seed",
+        only=("approximation", lambda: approximations()),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -68,25 +119,37 @@ class KernelSettings(Settings):
             check_choice("kernel", self.kernel, (*KERNELS, "precomputed"))
         check_gamma(self.gamma)
         if isinstance(self.degree, Integral) and self.degree > MOST_DEGREE:
-            raise ValueError(f"degree must be at most {MOST_DEGREE}; got {shown(self.degree)}")
+            raise ParameterError(
+                "{degree} must be at most {most}; got {value}",
+                degree=Param("degree"),
+                most=MOST_DEGREE,
+                value=shown(self.degree),
+            )
         check_positive("degree", self.degree, integer=True)
         check_seed("random_state", self.random_state)
         check_positive("n_components", self.n_components, integer=True)
         if finite_number(self.coef0) is None:
-            raise ValueError(f"coef0 must be a finite number; got {shown(self.coef0)}")
+            raise ParameterError(
+                "{coef0} must be a finite number; got {value}",
+                coef0=Param("coef0"),
+                value=shown(self.coef0),
+            )
         if self.approximation is not None:
-            check_choice("approximation", self.approximation, APPROXIMATIONS)
+            check_choice("approximation", self.approximation, approximations())
         check_choice("landmarks", self.landmarks, LANDMARKS)
         check_choice("dtype", self.dtype, DTYPES)
         parse_memory("memory_budget", self.memory_budget)
         if self.approximation is not None and self.kernel == "precomputed":
-            raise ValueError(
-                "a precomputed kernel has no items to approximate it with: use approximation=None"
+            raise ParameterError(
+                "a precomputed kernel has no items to approximate it with: use {none}",
+                none=Param("approximation", None),
             )
         if self.approximation == "fourier" and self.kernel not in FOURIER_KERNELS:
-            raise ValueError(
-                f"random Fourier features exist for {' and '.join(FOURIER_KERNELS)}; got kernel="
-                f"{self.kernel!r}. Use approximation='nystroem'."
+            raise ParameterError(
+                "random Fourier features exist for {kernels}; got {kernel}. Use {nystroem}.",
+                kernels=" and ".join(FOURIER_KERNELS),
+                kernel=Param("kernel", self.kernel),
+                nystroem=Param("approximation", "nystroem"),
             )
 
     @property
@@ -104,11 +167,12 @@ class KernelProblem(RankProblem):
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n_items, n_features), float32 or float64, finite
-        The kernel matrix, of shape (n_items, n_items), when the kernel is "precomputed".
-    utility, groups, preferences, item_weight, query_weight, n_threads
-        As for :class:`ranksvm.training.RankProblem`.
+    data : RankingData
+        X dense or sparse, float32 or float64, finite; the kernel matrix, of shape
+        (n_items, n_items), when the kernel is "precomputed": symmetric and positive semi-definite
+        (see :func:`ranksvm.maps.gram_checks.check_gram`).
     settings : KernelSettings
+    n_threads : int
 
     Attributes
     ----------
@@ -116,33 +180,18 @@ class KernelProblem(RankProblem):
         The items that take part in a pair.
     """
 
-    def __init__(
-        self,
-        X: Any,
-        utility: Array | None,
-        groups: QueryGroups,
-        settings: KernelSettings,
-        *,
-        preferences: Preferences | None = None,
-        item_weight: Array | None = None,
-        query_weight: Array | None = None,
-        n_threads: int = 1,
-    ) -> None:
+    def __init__(self, data: RankingData, settings: KernelSettings, *, n_threads: int = 1) -> None:
+        if is_sparse(data.X):
+            data = replace(data, X=data.X.tocsr())
         if not settings.is_pairwise:
-            check_room(X.shape[1])
-        pairing = Pairing(utility, groups, preferences, item_weight, query_weight)
-        self.items = participants(pairing)
-        self._space = _make_space(X, self.items, settings, item_weight, n_threads)
-        kept = pairing.among(self.items)
+            check_room(data.n_features)
+        self._given = data
+        self.items = participants(data)
+        self._space = _make_space(data, self.items, settings, n_threads)
+        # The map has the items themselves; what is left to know is how they compare.
+        compared = replace(data, X=np.empty((data.n_items, 0)), feature_names=None)
         super().__init__(
-            self._space.score_map,
-            kept.utility,
-            kept.groups,
-            settings,
-            preferences=kept.preferences,
-            item_weight=kept.item_weight,
-            query_weight=kept.query_weight,
-            n_threads=n_threads,
+            self._space.score_map, compared.take(self.items), settings, n_threads=n_threads
         )
 
     @property
@@ -156,18 +205,20 @@ class KernelProblem(RankProblem):
         return self._space.to_points is None
 
     def solve(self, C: float | None = None, **options: Any) -> Fit:
-        """Minimise F; as for :class:`ranksvm.training.RankProblem`."""
+        """Minimise F; as for :class:`ranksvm.learners.problem.RankProblem`."""
         with one_blas_thread():
             return super().solve(C, **options)
 
-    def expansion(self, fit: Fit) -> Expansion | GivenExpansion:
+    def model(self, fit: Fit) -> KernelModel:
         """Return the model of a fit, without points whose coefficient is zero if it is exact."""
         expansion = replace(self._space.expansion, coef=self._point_coef(fit))
-        return expansion.without_zeros() if self.is_exact else expansion
-
-    def support(self, fit: Fit) -> NDArray[np.int64]:
-        """Items of the given set that have a coefficient other than zero, if it is exact."""
-        return self.items[np.flatnonzero(fit.coef)]
+        support = None
+        if self.is_exact:
+            expansion = expansion.without_zeros()
+            support = self.items[np.flatnonzero(fit.coef)]
+        about = about_fit(fit, self._given, self.settings)
+        about["facts"]["gamma"] = None if self.kernel is None else self.kernel.gamma
+        return KernelModel(expansion=expansion, support=support, **about)
 
     def score(self, X: Any, fits: Sequence[Fit]) -> list[Array]:
         """Scores of items under some fits of this problem."""
@@ -193,17 +244,14 @@ class _Space(NamedTuple):
 
 
 def _make_space(
-    X: Any,
-    items: NDArray[np.int64],
-    settings: KernelSettings,
-    item_weight: Array | None,
-    n_threads: int,
+    data: RankingData, items: NDArray[np.int64], settings: KernelSettings, n_threads: int
 ) -> _Space:
+    X = data.X
     if settings.kernel == "precomputed":
         return _given_space(X, items, settings, n_threads)
     kernel = Kernel(
         settings.kernel,
-        gamma=resolve_gamma(settings.gamma, X, item_weight),
+        gamma=resolve_gamma(settings.gamma, X, data.item_weight),
         coef0=float(settings.coef0),
         degree=int(settings.degree),
     )
@@ -267,6 +315,11 @@ SPACES: dict[str | None, Callable[[Any, Kernel, KernelSettings, int], _Space]] =
 }
 
 
+def approximations() -> list[str]:
+    """Names of the approximations."""
+    return [name for name in SPACES if name is not None]
+
+
 def check_feature_room(n_items: int, settings: KernelSettings) -> None:
     """Raise when the one array of features does not fit the budget."""
     n_components, landmarks = settings.n_components, 0
@@ -275,8 +328,21 @@ def check_feature_room(n_items: int, settings: KernelSettings) -> None:
         landmarks = 4 * 8 * n_components**2  # the landmarks' own matrix, and what is made of it
     needed = n_items * n_components * np.dtype(settings.dtype).itemsize + landmarks
     if needed > settings.memory:
-        raise ValueError(
-            f"{n_components} features of {n_items:,} items take {told(needed)} in "
-            f"{settings.dtype}, more than memory_budget={settings.memory_budget!r}: take fewer "
-            "n_components, dtype='float32', or a larger memory_budget"
+        raise ParameterError(
+            "{n_components} features of {n_items:,} items take {needed} in {dtype}, more than "
+            "{budget}: take fewer {components}, {float32}, or a larger {larger}",
+            budget=Param("memory_budget", settings.memory_budget),
+            n_components=n_components,
+            n_items=n_items,
+            needed=told(needed),
+            dtype=settings.dtype,
+            components=Param("n_components"),
+            float32=Param("dtype", "float32"),
+            larger=Param("memory_budget"),
         )
+
+
+def check_refit_room(data: RankingData, settings: KernelSettings) -> None:
+    """Raise when the features of all items do not fit the budget, though those of folds might."""
+    if settings.approximation is not None:
+        check_feature_room(comparable_items(data).size, settings)
