@@ -20,19 +20,20 @@ from pathlib import Path
 import numpy as np
 
 from fuzz.cases import repeat
-from ranksvm.cli.inputs import Items
 from ranksvm.cli.options import Format
 from ranksvm.cli.tables import write_table
 from ranksvm.data import save_letor, write_pairs
 from ranksvm.data.preferences import Preferences
+from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.trec import write_run
 from ranksvm.export import write_svmrank
-from ranksvm.models import ModelRecord, write_model
+from ranksvm.learners import LinearModel
 from ranksvm.model_selection.checkpoint import Cell, Checkpoint
+from ranksvm.models import write_model
 
 ROWS = 2000
 SEARCH = {"metric": "pairwise_accuracy"}
-CELL = Cell((0.5,), (1.0,), (0.0,), (0.1,), (3,), (9,), ())
+CELL = Cell((0.5,), (1.0,), (0.0,), (0.1,), (3,), (9,), ("CONVERGED",), "newton")
 
 Write = Callable[[Path, int], object]
 
@@ -46,24 +47,23 @@ def run(seconds: float, seed: int) -> int:
         return repeat("kills", functools.partial(_one, Path(folder)), seconds, seed)
 
 
-def _record(version: int) -> ModelRecord:
+def _model(version: int) -> LinearModel:
     coef = np.arange(ROWS, dtype=np.float64) + version
-    return ModelRecord("linear", {"C": 1.0}, {"coef": coef}, None, {"version": version})
+    return LinearModel(coef=coef, params={"C": 1.0}, facts={"version": version})
 
 
-def _items(version: int) -> Items:
+def _data(version: int) -> RankingData:
     X = np.arange(2.0 * ROWS).reshape(-1, 2) + version
-    return Items(X, X[:, 0] % 3, np.arange(ROWS) // 9, None, lambda: None, None, "made")
+    return RankingData(X, X[:, 0] % 3, np.arange(ROWS) // 9)
 
 
 def _letor(path: Path, version: int) -> None:
-    items = _items(version)
-    save_letor(path, items.X, items.labels, items.qid, n_jobs=1)
+    save_letor(path, *_data(version), n_jobs=1)
 
 
 def _run_file(path: Path, version: int) -> None:
-    items = _items(version)
-    write_run(path, items.qid, [f"d{k}" for k in range(ROWS)], items.X[:, 0])
+    X, _, qid = _data(version)
+    write_run(path, qid, [f"d{k}" for k in range(ROWS)], X[:, 0])
 
 
 def _pairs(path: Path, version: int) -> None:
@@ -72,15 +72,15 @@ def _pairs(path: Path, version: int) -> None:
 
 
 WRITERS: dict[str, Write] = {
-    "m.safetensors": lambda path, version: write_model(path, _record(version)),
-    "m.dat": lambda path, version: write_svmrank(path, replace(_record(version), facts={})),
+    "m.safetensors": lambda path, version: write_model(path, _model(version)),
+    "m.dat": lambda path, version: write_svmrank(path, replace(_model(version), facts={})),
     "t.txt": _letor,
     "t.txt.gz": _letor,
     "t.txt.bz2": _letor,
     "t.txt.xz": _letor,
     "t.txt.zst": _letor,
-    "t.csv": lambda path, version: write_table(_items(version), str(path), Format.csv),
-    "t.parquet": lambda path, version: write_table(_items(version), str(path), Format.parquet),
+    "t.csv": lambda path, version: write_table(_data(version), str(path), Format.csv),
+    "t.parquet": lambda path, version: write_table(_data(version), str(path), Format.parquet),
     "run": _run_file,
     "pairs": _pairs,
 }
@@ -123,7 +123,7 @@ def _one(folder: Path, draw: random.Random) -> None:
 
 
 def _kill_search(folder: Path, draw: random.Random) -> None:
-    path = folder / "search.jsonl"
+    path = folder / "search.db"
     done = 0
     for _ in range(draw.randint(1, 6)):
         _kill(_Search(path, done).add, draw)
@@ -131,7 +131,7 @@ def _kill_search(folder: Path, draw: random.Random) -> None:
             continue
         with _checkpoint(path) as kept:
             there = 0
-            while kept.get(1.0 + there, 0) is not None:
+            while kept.get(_name(there), 0) is not None:
                 there += 1
         assert there >= done, f"{done - there} cells are lost"
         done = there
@@ -148,11 +148,15 @@ class _Search:
 
     def add(self, k: int) -> None:
         self.file = self.file or _checkpoint(self.path)
-        self.file.add(1.0 + self.n_done + k, 0, CELL)
+        self.file.add(_name(self.n_done + k), 0, CELL)
+
+
+def _name(k: int) -> str:
+    return f"gamma={1.0 + k}"
 
 
 def _checkpoint(path: Path) -> Checkpoint:
-    return Checkpoint(path, SEARCH, n_C=1, n_splits=1, random_state=None)
+    return Checkpoint(path, SEARCH, n_C=1, random_state=None)
 
 
 def _kill(work: Callable[[int], object], draw: random.Random) -> None:

@@ -10,26 +10,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import settings
 from sklearn.datasets import load_svmlight_file
 
-from ranksvm.data import save_letor
+from ranksvm.data import RankingData, save_letor
 from ranksvm.data.synthetic import make_ranking
-from ranksvm.solvers.base import Array
 
 # The same examples in every run; no time limits, as machines differ.
 settings.register_profile("ranksvm", max_examples=75, deadline=None, derandomize=True)
 settings.load_profile("ranksvm")
-
-
-class RankingData(NamedTuple):
-    X: Array
-    y: Array
-    qid: np.ndarray | None
 
 
 @pytest.fixture(scope="session", autouse=True)

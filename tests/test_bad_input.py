@@ -371,8 +371,8 @@ def test_unknown_options_list_the_valid_ones(name: str, value: Any) -> None:
 
 def test_newton_on_the_hinge_says_what_to_use() -> None:
     with refused(
-        "solver='newton' does not work with loss='hinge'", "no second derivatives",
-        "solver='smoothed_newton' or 'bundle'", "loss='squared_hinge'",
+        "solver='newton' does not work with loss='hinge'", "a loss with second derivatives",
+        "solver='bundle' or 'smoothed_newton'", "loss='squared_hinge'",
     ):  # fmt: skip
         LinearRankSVM(loss="hinge", solver="newton").fit(X, Y, QID)
 

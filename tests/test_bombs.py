@@ -48,12 +48,12 @@ BOMBS = {
 READ = """
 import resource, sys
 import ranksvm.cli.tables
-from ranksvm.cli.inputs import read_items
+from ranksvm.cli.inputs import read_data
 from ranksvm.cli.options import DataOptions, Format
 from ranksvm.data import load_letor, read_pairs, read_qrels, read_run
 
 def table(path):
-    return read_items([path], DataOptions(format=Format.csv))
+    return read_data([path], DataOptions(format=Format.csv))
 
 def memory():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

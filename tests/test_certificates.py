@@ -19,12 +19,13 @@ from sklearn.exceptions import ConvergenceWarning
 from ranksvm import KernelRankSVM, LinearRankSVM
 from ranksvm.backends.native import COUNTINGS, NativeBackend
 from ranksvm.data.queries import QueryGroups
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners import LinearProblem, LinearSettings
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.model_selection.path import fit_path
 from ranksvm.pairs.oracle import LOSSES, Hinge
 from ranksvm.pairs.order import PairOrder
 from ranksvm.solvers.base import Point
-from ranksvm.learners import LinearProblem, LinearSettings
 
 
 def exact_problem(X, y, C, *, loss="squared_hinge") -> ExactProblem:
@@ -156,9 +157,8 @@ def test_a_smoothing_finer_than_the_grid_is_not_exact() -> None:
 def test_paths_of_many_steps_do_not_add_up_roundings(loss: str) -> None:
     """Every fit is that of the one before, for a C that is a few bits larger."""
     X = np.array([[0.3], [0.0]])
-    groups = QueryGroups.from_qid(None, 2)
     settings = LinearSettings(C=1.3, loss=loss, reduction="sum", tol=1e-12)
-    problem = LinearProblem(X, np.array([1.0, 0.0]), groups, settings)
+    problem = LinearProblem(RankingData(X, np.array([1.0, 0.0])), settings)
     Cs = 1.3 * (1.0 + 4.0 * np.arange(800) * 2.0**-52)
     rows = [rational(row) for row in X]
     for C, fit in zip(Cs.tolist(), fit_path(problem, Cs), strict=True):
@@ -171,9 +171,8 @@ def test_paths_of_many_steps_do_not_add_up_roundings(loss: str) -> None:
 def test_errors_that_overflow_spoil_nothing() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2)) * 1e150
-    groups = QueryGroups.from_qid(None, 200)
     settings = LinearSettings(loss="hinge", solver="bundle")
-    problem = LinearProblem(X, rng.integers(0, 3, 200).astype(float), groups, settings)
+    problem = LinearProblem(RankingData(X, rng.integers(0, 3, 200).astype(float)), settings)
     fit = problem.solve(start=np.full(2, 1e152))
     assert np.isfinite([fit.objective, fit.gap]).all()
     tiny = quiet(LinearRankSVM(loss="hinge"), X * 1e-460, rng.integers(0, 3, 200))

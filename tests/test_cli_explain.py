@@ -14,6 +14,7 @@ import pytest
 
 from ranksvm import KernelRankSVM, LinearRankSVM
 from ranksvm.data import save_letor
+from ranksvm.data.ranking_data import RankingData
 from ranksvm.datasets import make_ranking
 from ranksvm.models.explain import explain_linear
 
@@ -22,7 +23,7 @@ NAMES = [f"n{j}" for j in range(5)]
 
 @pytest.fixture(scope="module")
 def sample():
-    return make_ranking(12, (3, 7), 5, random_state=2)
+    return RankingData(*make_ranking(12, (3, 7), 5, random_state=2)[:3])
 
 
 def document_ids(qid) -> list[str]:
@@ -35,7 +36,7 @@ def document_ids(qid) -> list[str]:
 @pytest.fixture(scope="module")
 def folder(sample, tmp_path_factory):
     """Items as text and as a table, and models of them."""
-    X, y, qid, _ = sample
+    X, y, qid = sample
     folder = tmp_path_factory.mktemp("explain")
     docids = document_ids(qid)
     save_letor(folder / "items.txt", X, y, qid, comments=[f"docid = {one}" for one in docids])
@@ -52,7 +53,7 @@ def folder(sample, tmp_path_factory):
 
 
 def model_of(sample):
-    return LinearRankSVM().fit(*sample[:3])
+    return LinearRankSVM().fit(*sample)
 
 
 def test_the_picture_is_that_of_the_library(good, folder, sample):
@@ -225,7 +226,7 @@ def test_sparse_text_and_foreign_models(good, folder, sample, tmp_path):
 def test_kernel_models_are_explained_by_their_items(good, folder, sample, tmp_path):
     out = good("explain", folder / "kernel.safetensors", folder / "items.txt", 2, 1, "--json")
     found = json.loads(out)
-    expected = KernelRankSVM().fit(*sample[:3]).explain(sample.X, 1, 0).top(10)
+    expected = KernelRankSVM().fit(*sample).explain(sample.X, 1, 0).top(10)
     assert found["part"] == "support item"
     assert [part["name"] for part in found["contributions"]] == [
         f"training item {k + 1}" for k in expected.index

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing, contextmanager, suppress
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,8 +18,9 @@ import pytest
 import ranksvm
 from ranksvm import KernelRankSVM, LinearRankSVM
 from ranksvm.data import load_letor, save_letor
+from ranksvm.learners import read_model
 from ranksvm.metrics import evaluate
-from ranksvm.models import ModelFileError, ModelRecord, files, read_model
+from ranksvm.models import ModelFileError, files
 
 
 def scores_of(text: str) -> np.ndarray:
@@ -55,7 +59,7 @@ def test_train_saves_the_model_that_the_estimator_finds(good, folder, samples, t
     expected = KernelRankSVM(20.0, **params).fit(*samples["train"][:3])
     saved = ranksvm.load(path)
     assert type(saved) is KernelRankSVM
-    X = samples["test"].X
+    X = samples["test"][0]
     assert np.array_equal(saved.predict(X), expected.predict(X))
     assert saved.get_params() == expected.get_params()
     assert saved.gamma_ == expected.gamma_
@@ -74,8 +78,8 @@ def test_train_saves_the_model_that_the_estimator_finds(good, folder, samples, t
     judged = json.loads(
         good("evaluate", folder / "test.txt", "--model", path, "--json", "-m", "map")
     )
-    sample = samples["test"]
-    found = evaluate(sample.y, expected.predict(sample.X), sample.qid, ["map"])
+    _, y, qid, _ = samples["test"]
+    found = evaluate(y, expected.predict(X), qid, ["map"])
     assert judged["metrics"]["map"] == pytest.approx(found["map"])
     about = json.loads(good("info", path, "--json"))
     assert about["kind"] == f"{read_model(path).kind} model"
@@ -119,7 +123,7 @@ def test_without_a_kernel_nothing_has_changed(good, folder, samples, tmp_path):
 def test_columns_are_matched_by_name(good, run, folder, samples, tmp_path):
     path = tmp_path / "m"
     good("train", folder / "train.csv", "--kernel", "rbf", "-o", path)
-    expected = KernelRankSVM().fit(*samples["train"][:3]).predict(samples["test"].X)
+    expected = KernelRankSVM().fit(*samples["train"][:3]).predict(samples["test"][0])
     for name in ("test.csv", "test-turned.csv"):
         assert np.allclose(scores_of(good("predict", path, folder / name)), expected, atol=1e-9)
     frame = pd.read_csv(folder / "test.csv")
@@ -187,22 +191,23 @@ def test_the_linear_kernel_with_svmrank_c(good, folder, tmp_path):
         (["--memory", "1GB"], 2, "--memory needs --kernel"),
         (["--dtype", "float32"], 2, "--dtype needs --kernel"),
         (["--seed", "1"], 2, "--seed needs --kernel"),
-        (["--kernel", "rbf", "--gamma", "0"], 2, "gamma must be a positive"),
-        (["--kernel", "rbf", "--gamma=-1"], 2, "gamma must be a positive"),
-        (["--kernel", "rbf", "--gamma", "nan"], 2, "gamma must be a positive"),
-        (["--kernel", "rbf", "--gamma", "wide"], 2, "--gamma 'wide': expected"),
-        (["--kernel", "rbf", "--gamma", "9^999"], 2, "--gamma '9^999': expected"),
+        (["--kernel", "rbf", "--gamma", "0"], 2, "error: --gamma must be a positive"),
+        (["--kernel", "rbf", "--gamma=-1"], 2, "error: --gamma must be a positive"),
+        (["--kernel", "rbf", "--gamma", "nan"], 2, "error: --gamma must be a positive"),
+        (["--kernel", "rbf", "--gamma", "wide"], 2, "2^-5, scale or auto; got 'wide'"),
+        (["--kernel", "rbf", "--gamma", "9^999"], 2, "2^-5, scale or auto; got '9^999'"),
         (["--kernel", "cubic"], 2, "cubic"),
         (["--kernel", "precomputed"], 2, "precomputed"),
         (["--kernel", "rbf", "--approximation", "taylor"], 2, "taylor"),
         (["--kernel", "rbf", "--dtype", "float16"], 2, "float16"),
-        (["--kernel", "rbf", "--degree", "2"], 2, "--degree has no meaning for --kernel rbf"),
+        (["--kernel", "rbf", "--degree", "2"], 2,
+         "--degree has no meaning for --kernel rbf; it needs --kernel poly"),
         (["--kernel", "linear", "--gamma", "2"], 2, "--gamma has no meaning"),
-        (["--kernel", "poly", "--degree", "0"], 2, "degree must be a positive integer"),
-        (["--kernel", "poly", "--coef0", "inf"], 2, "coef0 must be a finite number"),
+        (["--kernel", "poly", "--degree", "0"], 2, "error: --degree must be a positive integer"),
+        (["--kernel", "poly", "--coef0", "inf"], 2, "error: --coef0 must be a finite number"),
         (["--kernel", "rbf", "--components", "5"], 2, "--components needs --approximation"),
         (["--kernel", "rbf", "--approximation", "fourier", "--landmarks", "uniform"], 2,
-         "--landmarks needs --approximation nystroem"),
+         "for --approximation fourier; it needs --approximation nystroem"),
         (["--kernel", "rbf", "--approximation", "fourier", "--components", "0"], 2,
          "--components must be a positive integer"),
         (["--kernel", "poly", "--approximation", "fourier"], 2, "Use --approximation nystroem"),
@@ -231,23 +236,29 @@ def test_more_components_than_items_are_told_once(run, folder, tmp_path):
     assert err.count("warning: --components 100000 exceeds the") == 1
     code, _, err = run("tune", folder / "train.txt", *options, "--gamma", "0.1", "--gamma", "0.2")
     assert code == 0, err
-    told = [line for line in err.splitlines() if "--components 100000 is larger" in line]
-    assert len(told) == len(set(told))
+    told = [line for line in err.splitlines() if "--components 100000 exceeds the" in line]
+    assert len(told) == len(set(told)) > 0
 
 
 def test_a_kernel_model_has_no_place_in_svmranks_format(good, run, folder, tmp_path):
     good("train", folder / "train.txt", "--kernel", "rbf", "-o", tmp_path / "m")
     code, _, err = run("convert", tmp_path / "m", tmp_path / "m.dat")
     assert code == 3
-    assert "only a linear model has a weight vector to write; got 'kernel'" in err
+    assert "(.dat) is for models with a weight for every feature; got a kernel model" in err
     assert not (tmp_path / "m.dat").exists()
 
 
 def hostile(path, monkeypatch, **facts):
     """Make a file with a right checksum and other facts."""
-    record = read_model(path)
-    changed = ModelRecord(
-        record.kind, record.params, record.arrays, None, {**record.facts, **facts}
+    model = read_model(path)
+    kind, arrays = model.kind, model.arrays()
+    changed = SimpleNamespace(
+        kind=kind,
+        params=model.params,
+        facts={**model.facts, **facts},
+        feature_names=None,
+        FORMATS=model.FORMATS,
+        arrays=lambda: arrays,
     )
     with monkeypatch.context() as patch:
         patch.setattr(files, "check_model", lambda *_: None)
@@ -329,7 +340,7 @@ def test_columns_that_are_zero_take_no_room(good, run, folder, samples, tmp_path
     monkeypatch.setattr(np, "zeros", small)
     found = scores_of(good("predict", path, folder / "test.txt"))
     model = ranksvm.load(path)
-    X, points = samples["test"].X, model.support_vectors_.tocsc()
+    X, points = samples["test"][0], model.support_vectors_.tocsc()
     near = ((X[:, None] - points[:, :5].toarray()[None]) ** 2).sum(axis=2)
     distances = near + points[:, [1_999_999]].toarray().ravel() ** 2
     assert np.allclose(found, np.exp(-0.1 * distances) @ model.dual_coef_, atol=1e-9)
@@ -346,7 +357,7 @@ def test_scikit_learn_stays_unimported(folder, tmp_path):
         ["train", train, "--kernel", "rbf", "--valid", test, "-o", model],
         ["train", train, "--kernel", "rbf", "--approximation", "nystroem", "--components", "9",
          "--landmarks", "kmeans"],
-        ["tune", train, "--kernel", "rbf", "--C-grid", "1,10", "--resume", model + ".jsonl"],
+        ["tune", train, "--kernel", "rbf", "--C-grid", "1,10", "--resume", model + ".db"],
         ["predict", model, test],
         ["evaluate", test, "--model", model],
         ["info", model],
@@ -386,7 +397,7 @@ def test_tune_on_folds(run, folder, samples, tmp_path):
     assert selection["gammas"] == [2**-7, 0.25]
     assert selection["on"] == "3 folds"
     expected = KernelRankSVM(saved.C, gamma=saved.gamma).fit(*samples["train"][:3])
-    X = samples["test"].X
+    X = samples["test"][0]
     assert np.array_equal(saved.predict(X), expected.predict(X))
 
 
@@ -413,8 +424,8 @@ def test_tune_on_a_validation_file(run, folder, samples, tmp_path):
     best = max(found["table"], key=lambda row: row["mean"])
     assert found["score"] == best["mean"]
     at_edge = found["C"] in (1.0, 10.0), found["gamma"] in (1e-3, 10.0)
-    assert ("--C-grid that reaches further" in err) == at_edge[0]
-    assert ("--gamma-grid that reaches further" in err) == at_edge[1]
+    assert ("Extend --C-grid." in err) == at_edge[0]
+    assert ("Extend --gamma-grid." in err) == at_edge[1]
 
 
 def test_tune_by_default_and_with_one_gamma(run, folder):
@@ -432,24 +443,26 @@ def test_tune_by_default_and_with_one_gamma(run, folder):
 
 
 def test_an_interrupted_search_goes_on(run, folder, tmp_path, monkeypatch):
-    from ranksvm.model_selection.search import Tally
+    from ranksvm.cli import tune
 
     arguments = ["tune", folder / "train.txt", *GRID, "--folds", 3, "--json"]
     whole = json.loads(run(*arguments)[1])
-    path = tmp_path / "search.jsonl"
-    add = Tally.add
+    path = tmp_path / "search.db"
 
-    def interrupted(self, message):
-        add(self, message)
-        if self._done == 8:
-            raise KeyboardInterrupt
+    @contextmanager
+    def interrupted(what):
+        def advance(done, total, text):
+            if done == 8:
+                raise KeyboardInterrupt
+
+        yield advance
 
     with monkeypatch.context() as patch:
-        patch.setattr(Tally, "add", interrupted)
+        patch.setattr(tune, "progress", interrupted)
         code, out, err = run(*arguments, "--resume", path)
     assert (code, out) == (130, "")
     assert "interrupted" in err
-    assert len(path.read_text().splitlines()) == 3
+    assert n_finished(path) == 2
     code, out, _ = run(*arguments, "--resume", path)
     found = json.loads(out)
     assert code == 0
@@ -464,11 +477,21 @@ def test_an_interrupted_search_goes_on(run, folder, tmp_path, monkeypatch):
     assert "is from a different search (different metric). Delete it or choose another" in err
 
 
+def test_a_linear_search_goes_on_as_well(run, folder, tmp_path):
+    arguments = ["tune", folder / "train.txt", "--C-grid", "0.1,1,10", "--folds", 3, "--json"]
+    path = tmp_path / "search.db"
+    first, again = (json.loads(run(*arguments, "--resume", path)[1]) for _ in range(2))
+    assert (first["resumed"], again["resumed"]) == (0, 3)
+    assert first["table"] == again["table"]
+    whole = json.loads(run(*arguments)[1])
+    for one, other in zip(first["table"], whole["table"], strict=True):
+        assert one["mean"] == pytest.approx(other["mean"], abs=0.02)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["--gamma-grid", "1,2"], 2, "--gamma-grid needs --kernel"),
-        (["--resume", "{t}/r"], 2, "--resume needs --kernel"),
         (["--kernel", "rbf", "--gamma-grid", "1,2", "--gamma", "1"], 2, "give only one"),
         (["--kernel", "linear", "--gamma-grid", "1,2"], 2, "no meaning for --kernel linear"),
         (["--kernel", "rbf", "--gamma-grid", "1,0"], 2, "--gamma-grid '1,0': expected positive"),
@@ -546,9 +569,9 @@ def test_a_model_that_fails_leaves_the_search(run, folder, tmp_path, monkeypatch
         raise KeyboardInterrupt
 
     for name, failing, code, message in (
-        ("write_record", full, 3, "m: No space left on device"),
-        ("fit_items", unfit, 3, "not enough memory"),
-        ("fit_items", interrupted, 130, "interrupted"),
+        ("save_model", full, 3, "m: No space left on device"),
+        ("fit_data", unfit, 3, "not enough memory"),
+        ("fit_data", interrupted, 130, "interrupted"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(tune, name, failing)
@@ -563,7 +586,7 @@ def test_a_model_that_fails_leaves_the_search(run, folder, tmp_path, monkeypatch
 
 
 def test_room_for_the_model_is_looked_for_before_the_search(run, folder, samples, tmp_path):
-    y, qid = samples["train"].y, samples["train"].qid
+    _, y, qid, _ = samples["train"]
     n_items = sum(np.unique(y[qid == q]).size > 1 for q in qid)
     arguments = ["tune", folder / "train.txt", *GRID, "--approximation", "fourier", "--components",
                  50, "--memory", f"{n_items * 50 * 8 - 1}B", "--folds", 3]  # fmt: skip
@@ -593,6 +616,12 @@ def test_a_gamma_that_overflows_is_told(run, folder, samples, tmp_path):
 LONG = ["--kernel", "rbf", "--gamma-grid", "0.001:10:40", "--C-grid", "1,10,100", "--folds", "5"]
 
 
+def n_finished(path, how="mode=ro"):
+    """Count the parts of a search that are in its file."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?{how}", uri=True)) as base:
+        return base.execute("SELECT count(*) FROM cells").fetchone()[0]
+
+
 def started(*arguments):
     program = [sys.executable, "-c", "from ranksvm.cli import main; main()"]
     return subprocess.Popen(
@@ -600,39 +629,42 @@ def started(*arguments):
     )
 
 
-def wait_for_lines(path, n, process):
-    """Wait until a file has n lines, while a process goes on writing it."""
-    while not path.exists() or path.read_bytes().count(b"\n") < n:
+def wait_for_parts(path, n, process):
+    """Wait until a file holds n parts, while a process goes on writing it."""
+    done = 0
+    while done < n:
         assert process.poll() is None, "the search was over too soon"
         time.sleep(0.002)
+        with suppress(sqlite3.Error):  # it is not there yet, or half written
+            done = n_finished(path, "mode=ro&immutable=1")
 
 
 def test_a_killed_search_goes_on(run, folder, tmp_path):
-    path = tmp_path / "search.jsonl"
+    path = tmp_path / "search.db"
     arguments = ["tune", folder / "train.txt", *LONG, "-j", 1, "--resume", path, "--json"]
     for n in (3, 9):
         process = started(*arguments)
-        wait_for_lines(path, n, process)
+        wait_for_parts(path, n, process)
         process.kill()
         assert process.wait() == -signal.SIGKILL
-    n_lines = path.read_bytes().count(b"\n")
-    assert 9 <= n_lines < 200
+    done = n_finished(path, "mode=rw")  # which undoes what was half written
+    assert 8 <= done < 200
     code, out, _ = run(*arguments)
     assert code == 0
     found = json.loads(out)
-    assert found["resumed"] == n_lines - 1
-    assert len(path.read_text().splitlines()) == 1 + 40 * 5
+    assert found["resumed"] == done
+    assert n_finished(path) == 40 * 5
     whole = json.loads(run(*arguments[:-3], "--json")[1])
     assert found["table"] == whole["table"]
-    assert [one.name for one in tmp_path.iterdir()] == ["search.jsonl"]
+    assert [one.name for one in tmp_path.iterdir()] == ["search.db"]
 
 
 def test_two_processes_on_one_file(run, folder, tmp_path):
-    path = tmp_path / "search.jsonl"
+    path = tmp_path / "search.db"
     arguments = ["tune", folder / "train.txt", *LONG, "-j", 1, "--resume", path, "--json"]
     process = started(*arguments)
     try:
-        wait_for_lines(path, 2, process)
+        wait_for_parts(path, 2, process)
         process.send_signal(signal.SIGSTOP)  # and it keeps the lock
         content = path.read_bytes()
         code, out, err = run(*arguments)
@@ -644,8 +676,7 @@ def test_two_processes_on_one_file(run, folder, tmp_path):
     finally:
         process.kill()
         process.wait()
-    cells = [json.loads(line) for line in path.read_text().splitlines()[1:]]
-    assert len({(cell["gamma"], cell["split"]) for cell in cells}) == len(cells) == 40 * 5
+    assert n_finished(path) == 40 * 5
     assert json.loads(run(*arguments)[1])["resumed"] == 200
 
 

@@ -14,16 +14,17 @@ import pytest
 import ranksvm
 from ranksvm import KernelRankSVM, LinearRankSVM
 from ranksvm.data import save_letor
+from ranksvm.data.ranking_data import RankingData
 from ranksvm.datasets import make_ranking
+from ranksvm.learners import read_model
 from ranksvm.metrics import evaluate
-from ranksvm.models import read_model
 
 NAMES = [f"n{j}" for j in range(5)]
 
 
 @pytest.fixture(scope="module")
 def sample():
-    return make_ranking(15, (3, 8), 5, random_state=3)
+    return RankingData(*make_ranking(15, (3, 8), 5, random_state=3)[:3])
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def pairs(sample):
 
 @pytest.fixture(scope="module")
 def folder(sample, pairs, tmp_path_factory):
-    X, y, qid, _ = sample
+    X, y, qid = sample
     folder = tmp_path_factory.mktemp("pairs")
     places = [int((qid[:row] == qid[row]).sum()) for row in range(len(qid))]
     docids = [f"D{place}" for place in places]

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from ranksvm._text import format_table
 from ranksvm.datasets import make_ranking
 from ranksvm.metrics import compare, evaluate, evaluate_queries
 from ranksvm.metrics.significance import holm, randomization_test, t_test
@@ -132,6 +133,14 @@ def test_it_prints_a_table(data):
     assert f"120 queries, of which {counted} count for ndcg@5, map." in text
 
 
+def test_columns_of_tables_are_aligned():
+    found = format_table(["name", "n"], [["a", "1"], ["bcdef", "10,000"]], [False, True])
+    assert found.split("\n") == ["name        n", "-----  ------", "a           1", "bcdef  10,000"]
+    assert format_table(["n", "name"], [], [True, False]) == "n  name\n-  ----"
+    found = format_table(["x", "name"], [["1", "a"]], [True, False])
+    assert found == "x  name\n-  ----\n1  a"  # no spaces at the ends of lines
+
+
 def test_the_queries_that_count_are_shown_by_metric(data):
     y, scores, qid = data
     relevant = np.unique(qid[y > 0]).size
@@ -173,9 +182,9 @@ def test_plain_data(data):
         ({"scores": {"a": [1, 0]}}, "at least two rankings; got 1"),
         ({"scores": {1: [1, 0], "1": [0, 1]}}, "two rankings have the same name"),
         ({"scores": {"a": [1, 0], "b": [1, 0, 2]}}, "scores of 'b' must have one value per item"),
-        ({"scores": {"a": [1, np.nan], "b": [1, 0]}}, "ranking 'a': scores must be finite"),
+        ({"scores": {"a": [1, np.nan], "b": [1, 0]}}, "scores of 'a' must be finite"),
         ({"scores": {"a": [1, 0], "b": [1, np.inf]}}, "scores of 'b' must be finite"),
-        ({"baseline": "c"}, r"baseline must be one of \['a', 'b'\]; got 'c'"),
+        ({"baseline": "c"}, "baseline must be one of 'a', 'b'; got 'c'"),
         ({"metrics": "ndgc"}, "unknown metric"),
         ({"metrics": []}, "at least one metric"),
         ({"conventions": "trec"}, "conventions must be one of"),

@@ -10,6 +10,7 @@ import pytest
 from sklearn.base import clone
 
 from ranksvm import LinearRankSVM, load
+from ranksvm.data import RankingData
 from ranksvm.data.frames import drop_columns, is_frame, split_frame
 from ranksvm.datasets import make_ranking
 
@@ -19,7 +20,7 @@ NAMES = ("bm25", "clicks", "age")
 
 @pytest.fixture(scope="module")
 def sample():
-    return make_ranking(12, (3, 9), 3, shuffle=True, random_state=3)
+    return RankingData(*make_ranking(12, (3, 9), 3, shuffle=True, random_state=3)[:3])
 
 
 def columns(sample) -> dict:

@@ -16,6 +16,8 @@ import ranksvm.maps.kernel as kernel_module
 from ranksvm._memory import parse_memory, told
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners import KernelProblem, KernelSettings
 from ranksvm.maps.cholesky import BATCH, pivoted_cholesky
 from ranksvm.maps.gram import GivenGram, TiledGram
 from ranksvm.maps.kernel import FEWEST_LANDMARKS, KernelMap, preconditioner_rank
@@ -24,7 +26,6 @@ from ranksvm.objective import RankObjective
 from ranksvm.pairs.oracle import LOSSES
 from ranksvm.pairs.order import PairOrder
 from ranksvm.solvers.newton import Newton
-from ranksvm.learners import KernelProblem, KernelSettings
 
 Array = np.ndarray
 RBF = Kernel("rbf", gamma=0.4)
@@ -117,12 +118,11 @@ def test_a_given_matrix_is_used_in_part(items: Array) -> None:
 
 @pytest.mark.parametrize("budget", ["1GB", "2.2MB"])
 def test_the_matrix_does_not_outlive_its_problem(items: Array, budget: str) -> None:
-    y = items[:, 0]
-    groups = QueryGroups.from_qid(None, N)
+    data = RankingData(items, items[:, 0])
     settings = KernelSettings(memory_budget=budget, gamma=0.4)
     gc.disable()
     try:
-        problem = KernelProblem(items, y, groups, settings)
+        problem = KernelProblem(data, settings)
         fit = problem.solve()
         gone = weakref.ref(problem._map.gram)
         del problem, fit

@@ -69,10 +69,9 @@ def test_scikit_learn_checks(estimator: KernelRankSVM, check: Any) -> None:
 @pytest.fixture(scope="module")
 def data() -> tuple[Array, Array, Array]:
     """Queries of different sizes, one of them of a single utility, rows shuffled."""
-    sample = make_ranking(14, (4, 12), 5, signal="nonlinear", shuffle=True, random_state=0)
-    y = sample.y.copy()
-    y[sample.qid == sample.qid[0]] = 1.0
-    return sample.X, y, sample.qid
+    X, y, qid, _ = make_ranking(14, (4, 12), 5, signal="nonlinear", shuffle=True, random_state=0)
+    y[qid == qid[0]] = 1.0
+    return X, y, qid
 
 
 def pairs(y: Array, qid: Array) -> tuple[Array, Array]:

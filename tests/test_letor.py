@@ -45,7 +45,7 @@ def fails(text: str | bytes, **options) -> LetorError:
 def check(data: RankingData) -> None:
     np.testing.assert_array_equal(data.X, X)
     assert (data.y.tolist(), data.qid.tolist()) == ([2.0, 0.0, 1.0], [10, 10, 9])
-    assert data.docids.tolist() == ["GX008-86-4444840", None, "x7"]
+    assert data.docids == ["GX008-86-4444840", None, "x7"]
 
 
 # --- What is read ---------------------------------------------------------------------------------
@@ -59,9 +59,8 @@ def test_fields():
     assert data.qid.dtype == np.int64
     assert data.n_features == 3
     assert data.n_items == 3
-    features, labels, ids, comments, n_features = data
+    features, labels, ids = data
     assert (features is data.X, labels is data.y, ids is data.qid) == (True, True, True)
-    assert (comments is data.comments, n_features) == (True, 3)
     assert "3 items, 2 queries, 3 features, dense float64" in repr(data)
 
 
@@ -753,7 +752,7 @@ def test_file_objects_as_targets(tmp_path, capfd):
         (([[1.0]], ["a"]), {}, "y must hold real numbers"),
         (([[2**53 + 1]], [1]), {}, "9007199254740993, which a double cannot hold"),
         (([[1.0], [np.inf]], [1, 2]), {}, "infinite value in row 1, column 0"),
-        (([[1.0, np.nan]], [1]), {}, "NaN in row 0, column 1. Pass missing='nan'"),
+        (([[1.0, np.nan]], [1]), {}, "NaN in row 0, column 1. Use missing='nan'"),
         ((sp.csr_array([[0, 1.0], [0, np.nan]]), [1, 2]), {}, "NaN in row 1, column 1"),
         (([[1.0]], [np.nan]), {}, "y must be finite; got nan in row 0"),
         (([[1.0]], [1], [1, 2]), {}, "qid must have one row per label; got 2 for 1"),

@@ -61,8 +61,8 @@ def test_scikit_learn_checks(estimator: LinearRankSVM, check: Any) -> None:
 @pytest.fixture(scope="module")
 def data() -> tuple[Array, Array, np.ndarray]:
     """Queries of different sizes and ids, rows shuffled."""
-    sample = make_ranking(25, (5, 30), 8, shuffle=True, random_state=0)
-    return sample.X, sample.y, sample.qid
+    X, y, qid, _ = make_ranking(25, (5, 30), 8, shuffle=True, random_state=0)
+    return X, y, qid
 
 
 def explicit(
@@ -173,9 +173,8 @@ def test_learns_what_there_is_to_learn(data) -> None:
     X, y, qid = data
     model = LinearRankSVM().fit(X, y, qid)
     assert model.score(X, y, qid) > 0.8
-    noiseless = make_ranking(20, 20, 6, noise=0.0, n_levels=None, random_state=1)
-    exact = LinearRankSVM(C=1e6).fit(noiseless.X, noiseless.y, noiseless.qid)
-    assert exact.score(noiseless.X, noiseless.y, noiseless.qid) > 0.99
+    X, y, qid, _ = make_ranking(20, 20, 6, noise=0.0, n_levels=None, random_state=1)
+    assert LinearRankSVM(C=1e6).fit(X, y, qid).score(X, y, qid) > 0.99
 
 
 def test_no_qid_is_one_query(data) -> None:
@@ -246,10 +245,10 @@ def test_thread_count_does_not_change_a_bit(data, loss: str, solver: str) -> Non
 def test_thread_count_does_not_change_a_bit_of_a_large_model(sparse: bool) -> None:
     """Large enough for threads inside one query and inside the products."""
     n = 80_000
-    sample = make_ranking(
+    X, y, _, _ = make_ranking(
         None, n, 20, n_levels=None, density=0.5 if sparse else 1.0, random_state=2
     )
-    one, two = (LinearRankSVM(n_jobs=n_jobs).fit(sample.X, sample.y).coef_ for n_jobs in (1, 2))
+    one, two = (LinearRankSVM(n_jobs=n_jobs).fit(X, y).coef_ for n_jobs in (1, 2))
     np.testing.assert_array_equal(one, two)
 
 
@@ -281,10 +280,10 @@ def test_row_order_does_not_change_the_model(data, loss: str, solver: str, reduc
 
 @pytest.mark.parametrize("shape", [(40, 30, 6), (100, 60, 120), (1, 40_000, 96)])
 def test_row_order_does_not_change_the_model_of_a_larger_set(shape: tuple[int, int, int]) -> None:
-    sample = make_ranking(*shape, n_levels=5, random_state=4)
-    expected = LinearRankSVM().fit(sample.X, sample.y, sample.qid).coef_
-    rows = np.random.default_rng(5).permutation(len(sample.y))
-    got = LinearRankSVM().fit(sample.X[rows], sample.y[rows], sample.qid[rows]).coef_
+    X, y, qid, _ = make_ranking(*shape, n_levels=5, random_state=4)
+    expected = LinearRankSVM().fit(X, y, qid).coef_
+    rows = np.random.default_rng(5).permutation(len(y))
+    got = LinearRankSVM().fit(X[rows], y[rows], qid[rows]).coef_
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 

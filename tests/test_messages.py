@@ -31,8 +31,7 @@ from ranksvm.kernel_approximation import Nystroem, RandomFourier
 from ranksvm.metrics import average_precision, ndcg, ranking_scorer
 from ranksvm.model_selection import QueryKFold, default_gammas
 
-SET = make_ranking(12, 8, n_features=4, random_state=0)
-X, Y, QID = SET.X, SET.y, SET.qid
+X, Y, QID, _ = make_ranking(12, 8, n_features=4, random_state=0)
 N = len(Y)
 MODELS = [
     LinearRankSVM(),

@@ -272,8 +272,8 @@ def test_bad_input(metric, y, scores, qid, message):
     [
         ({"k": 0}, "k must be an integer >= 1, or None for all ranks; got 0"),
         ({"k": 2.5}, "k must be an integer"),
-        ({"gain": "cubic"}, r"gain must be one of \['exp2', 'linear'\]; got 'cubic'"),
-        ({"empty": 0.0}, r"empty must be one of \['skip', 'zero', 'one'\]; got 0.0"),
+        ({"gain": "cubic"}, "gain must be one of 'exp2', 'linear'; got 'cubic'"),
+        ({"empty": 0.0}, "empty must be one of 'skip', 'zero', 'one'; got 0.0"),
     ],
 )
 def test_bad_options_of_ndcg(options, message):
@@ -290,7 +290,7 @@ def test_ndcg_refuses_negative_utilities(gain):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"average": "macro"}, r"average must be one of \['query', 'pairs'\]; got 'macro'"),
+        ({"average": "macro"}, "average must be one of 'query', 'pairs'; got 'macro'"),
         ({"sample_weight": [1, -2]}, "sample_weight must be >= 0; got -2.0 in row 1"),
         ({"sample_weight": [1]}, "got 1 weights for 2 items"),
         ({"sample_weight": [1, np.nan]}, "sample_weight must be finite; got nan in row 1"),
@@ -499,14 +499,14 @@ def test_levels_that_are_missing_from_y():
 @pytest.mark.parametrize(
     ("metric", "options", "message"),
     [
-        (precision_at, {"k": None}, "precision_at needs the number k"),
+        (precision_at, {"k": None}, "precision_at needs a number k"),
         (precision_at, {"k": True}, "k must be an integer >= 1"),
         (average_precision, {"relevant_above": "0"}, "relevant_above must be a finite number"),
         (auc, {"relevant_above": np.nan}, "relevant_above must be a finite number; got nan"),
         (expected_reciprocal_rank, {"max_grade": np.inf}, "max_grade must be a finite number"),
-        (ndcg, {"discount": "none"}, r"discount must be one of \['log2', 'letor'\]"),
-        (ndcg, {"ties": "worst"}, r"ties must be one of \['row_order', 'average'\]"),
-        (ndcg, {"short": "skip"}, r"short must be one of \['as_is', 'zero'\]"),
+        (ndcg, {"discount": "none"}, "discount must be one of 'log2', 'letor'"),
+        (ndcg, {"ties": "worst"}, "ties must be one of 'row_order', 'average'"),
+        (ndcg, {"short": "skip"}, "short must be one of 'as_is', 'zero'"),
         (kendall_tau, {"empty": "nan"}, "empty must be one of"),
     ],
 )

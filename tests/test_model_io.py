@@ -18,6 +18,7 @@ import tracemalloc
 import zipfile
 from pathlib import Path
 from pprint import pformat
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,40 +26,50 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from ranksvm.models import (
-    ModelFileError,
-    ModelRecord,
-    description,
-    files,
-    read_model,
-    write_model,
-)
+import ranksvm
+from ranksvm.learners import LinearModel, read_model
+from ranksvm.models import Model, ModelFileError, description, files, write_model
 from ranksvm.models.facts import COUNTS, NUMBERS
 
 COEF = np.array([0.1, -2.5, 1e-300])
 
 
-def make_record(**changes) -> ModelRecord:
-    values = {
-        "kind": "linear",
+def make_model(**changes: Any) -> LinearModel:
+    values: dict[str, Any] = {
+        "coef": COEF,
         "params": {"C": 0.1, "loss": "hinge", "n_jobs": None, "warm_start": False},
-        "arrays": {"coef": COEF},
         "feature_names": ("bm25", "page rank", ""),
         "facts": {"objective": 1.25, "gap": math.inf, "n_pairs": 2**62, "status": "converged"},
     }
-    return ModelRecord(**{**values, **changes})
+    return LinearModel(**{**values, **changes})
 
 
-def same(first: ModelRecord, second: ModelRecord) -> bool:
-    def listed(record: ModelRecord) -> str:  # a text tells -0.0 and 1 from 0.0 and 1.0
-        return pformat((record.params, record.facts))
+def make_wrong_model(kind: str = "linear", arrays: Any = None, **changes: Any) -> LinearModel:
+    """A model that tells another kind, or other arrays, than a linear model has."""
 
+    class WrongModel(LinearModel):
+        @property
+        def kind(self) -> str:
+            return kind
+
+        def arrays(self) -> Any:
+            return {"coef": COEF} if arrays is None else arrays
+
+    return WrongModel(**vars(make_model(**changes)))
+
+
+def same(first: Model, second: Model) -> bool:
+    def listed(model: Model) -> str:  # a text tells -0.0 and 1 from 0.0 and 1.0
+        return pformat((model.params, model.facts))
+
+    one, other = first.arrays(), second.arrays()
     return (
-        (first.kind, first.feature_names) == (second.kind, second.feature_names)
+        type(first) is type(second)
+        and (first.kind, first.feature_names) == (second.kind, second.feature_names)
         and listed(first) == listed(second)
-        and first.arrays.keys() == second.arrays.keys()
-        and all(first.arrays[k].dtype == second.arrays[k].dtype for k in first.arrays)
-        and all(first.arrays[k].tobytes() == second.arrays[k].tobytes() for k in first.arrays)
+        and one.keys() == other.keys()
+        and all(one[k].dtype == other[k].dtype for k in one)
+        and all(one[k].tobytes() == other[k].tobytes() for k in one)
     )
 
 
@@ -70,10 +81,10 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def content() -> bytes:
     """The bytes of a small model file."""
-    return files._to_bytes(make_record())
+    return files._to_bytes(make_model())
 
 
-# The record that `with_entries` writes.
+# The model that `with_entries` writes.
 PLAIN = {"params": {}, "feature_names": None, "facts": {}}
 
 
@@ -136,11 +147,11 @@ def test_what_is_saved_comes_back(tmp_path_factory, data, params, facts):
     )
     name = st.text(st.characters(categories=None, codec=None), max_size=5)
     names = data.draw(st.none() | st.lists(name, min_size=len(coef), max_size=len(coef)).map(tuple))
-    record = ModelRecord("linear", params, {"coef": coef}, names, facts)
+    model = LinearModel(coef=coef, params=params, facts=facts, feature_names=names)
     path = tmp_path_factory.getbasetemp() / "round-trip.safetensors"
-    write_model(path, record)
+    write_model(path, model)
     again = read_model(path)
-    assert same(again, record)
+    assert same(again, model)
     first = path.read_bytes()
     write_model(path, again)
     assert path.read_bytes() == first
@@ -150,20 +161,20 @@ def test_a_file_object_is_read_to_its_end(content, path):
     path.write_bytes(b"before" + content)
     with path.open("rb") as file:
         file.seek(6)
-        assert same(read_model(file), make_record())
+        assert same(read_model(file), make_model())
     path.write_bytes(content)
     process = subprocess.Popen(["cat", str(path)], stdout=subprocess.PIPE)
     with process, process.stdout as pipe:
-        assert same(read_model(pipe), make_record())
+        assert same(read_model(pipe), make_model())
 
 
 def test_a_file_object_is_written_to(content):
     buffer = io.BytesIO(b"before")
     buffer.seek(6)
-    write_model(buffer, make_record())
+    write_model(buffer, make_model())
     assert buffer.getvalue() == b"before" + content
     with pytest.raises(ValueError, match="cannot save the model to <BytesIO>: kind"):
-        write_model(buffer, make_record(kind="forest"))
+        write_model(buffer, make_wrong_model(kind="forest"))
 
 
 def test_a_path_may_be_a_pipe(content, tmp_path):
@@ -171,15 +182,15 @@ def test_a_path_may_be_a_pipe(content, tmp_path):
     os.mkfifo(fifo)
     writer = threading.Thread(target=fifo.write_bytes, args=(content,))
     writer.start()
-    assert same(read_model(fifo), make_record())
+    assert same(read_model(fifo), make_model())
     writer.join()
 
 
 def test_arrays_are_owned_native_and_contiguous(path):
     strided = np.arange(10.0)[::-3]
     for coef in (strided, strided.astype(">f8")):
-        write_model(path, make_record(arrays={"coef": coef}, feature_names=None))
-        read = read_model(path).arrays["coef"]
+        write_model(path, make_model(coef=coef, feature_names=None))
+        read = read_model(path).coef
         assert read.tolist() == strided.tolist()
         assert read.dtype == np.float64
         assert read.dtype.isnative
@@ -189,15 +200,15 @@ def test_arrays_are_owned_native_and_contiguous(path):
 
 def test_numpy_scalars_become_numbers_and_tuples_lists(path):
     params = {"C": np.float64(0.1), "n": np.int32(7), "b": np.bool_(True), "t": (1, (2.0,))}
-    write_model(path, make_record(params={**params, "single": np.float32(0.1)}))
+    write_model(path, make_model(params={**params, "single": np.float32(0.1)}))
     read = read_model(path).params
     expected = {"C": 0.1, "n": 7, "b": True, "t": [1, [2.0]], "single": float(np.float32(0.1))}
     assert repr(dict(sorted(read.items()))) == repr(dict(sorted(expected.items())))
 
 
 def test_the_order_of_entries_does_not_change_the_bytes():
-    one = make_record(params={"a": 1, "b": {"x": 1, "y": 2}})
-    other = make_record(params={"b": {"y": 2, "x": 1}, "a": 1})
+    one = make_model(params={"a": 1, "b": {"x": 1, "y": 2}})
+    other = make_model(params={"b": {"y": 2, "x": 1}, "a": 1})
     assert files._to_bytes(one) == files._to_bytes(other)
 
 
@@ -219,19 +230,29 @@ def test_the_bytes_of_schema_1(monkeypatch):
     )
     header += " " * (-len(header) % 8)
     content = with_header(header.encode(), body)
-    record = make_record(
+    model = make_model(
         params={"C": 0.1},
-        arrays={"coef": np.array([1.5, -2.0])},
+        coef=np.array([1.5, -2.0]),
         feature_names=("a", "é"),
         facts={"gap": math.inf},
     )
-    assert same(read_model(io.BytesIO(content)), record)
-    assert files._to_bytes(record) == content
+    assert same(read_model(io.BytesIO(content)), model)
+    assert files._to_bytes(model) == content
+
+
+@pytest.mark.parametrize("optimizer", ["gradient", "sgd"])
+@pytest.mark.filterwarnings("error")
+def test_models_of_optimizers_that_are_gone_are_still_read(optimizer):
+    arrays = {"coef": COEF, "factors": np.ones((2, 4))}
+    params = {"optimizer": optimizer, "n_factors": 4, "a parameter that is gone": 1}
+    model = ranksvm.load(io.BytesIO(with_entries(arrays, kind="factorized", params=params)))
+    assert model.predict(np.eye(3)).tolist() == COEF.tolist()
+    assert model.factors_.shape == (2, 4)
 
 
 def test_models_are_read_without_scikit_learn_and_scipy():
     """Both take long to import, and the command line wants to start fast."""
-    code = "import sys, ranksvm.models, ranksvm.export; print(*sys.modules)"
+    code = "import sys, ranksvm.learners, ranksvm.export; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"sklearn", "scipy"} & set(done.stdout.split())
 
@@ -242,7 +263,7 @@ def test_models_are_read_without_scikit_learn_and_scipy():
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"kind": "forest"}, ValueError, "kind must be one of 'factorized', .*; got 'forest'"),
+        ({"kind": "forest"}, ValueError, "kind must be one of 'linear'; got 'forest'"),
         ({"arrays": {}}, ValueError, "has the arrays 'coef'; got none"),
         ({"arrays": {"coef": COEF, "more": COEF}}, ValueError, "got 'coef', 'more'"),
         ({"arrays": {"coef": COEF.astype(np.float32)}}, ValueError, "must be float64 with 1"),
@@ -265,10 +286,10 @@ def test_models_are_read_without_scikit_learn_and_scipy():
         ({"facts": {"n": 10**1000}}, ValueError, "integer of 3322 bits"),
     ],
 )
-def test_a_record_that_is_no_model_is_not_written(path, changes, error, message):
+def test_what_is_no_model_is_not_written(path, changes, error, message):
     path.write_bytes(b"old")
     with pytest.raises(error, match=message) as caught:
-        write_model(path, make_record(**changes))
+        write_model(path, make_wrong_model(**changes))
     assert str(path) in str(caught.value)
     assert path.read_bytes() == b"old"
 
@@ -277,15 +298,15 @@ def test_values_that_contain_themselves_are_refused(path):
     loop: list = []
     loop.append(loop)
     with pytest.raises(ValueError, match="64 lists and mappings deep"):
-        write_model(path, make_record(params={"loop": loop}))
+        write_model(path, make_model(params={"loop": loop}))
 
 
 def test_as_deep_as_it_can_be_written_it_can_be_read(path):
-    def nested(depth: int) -> ModelRecord:
+    def nested(depth: int) -> LinearModel:
         value: list = []
         for _ in range(depth):
             value = [value]
-        return make_record(params={"x": value})
+        return make_model(params={"x": value})
 
     deepest = description.DEEPEST - 2
     write_model(path, nested(deepest))
@@ -297,7 +318,7 @@ def test_as_deep_as_it_can_be_written_it_can_be_read(path):
 def test_names_beyond_the_format_are_refused_when_written(path, monkeypatch):
     monkeypatch.setattr(files, "LONGEST_HEADER", 500)
     with pytest.raises(ValueError, match="room for 500; shorten the feature names"):
-        write_model(path, make_record(feature_names=("x" * 500, "y", "z")))
+        write_model(path, make_model(feature_names=("x" * 500, "y", "z")))
     assert not path.exists()
 
 
@@ -306,13 +327,13 @@ class DiskFullError(OSError):
 
 
 def test_a_failure_while_saving_leaves_the_old_file(path, monkeypatch):
-    write_model(path, make_record())
+    write_model(path, make_model())
     old = path.read_bytes()
 
     def fail(*arguments):
         raise DiskFullError
 
-    other = make_record(params={"C": 2.0})
+    other = make_model(params={"C": 2.0})
     for name in ("replace", "fsync"):
         with monkeypatch.context() as patch:
             patch.setattr(os, name, fail)
@@ -326,10 +347,11 @@ def test_a_failure_while_saving_leaves_the_old_file(path, monkeypatch):
 
 def test_a_kill_while_saving_leaves_a_whole_file(path):
     loop = (
-        "import sys, numpy as np; from ranksvm.models import ModelRecord, write_model\n"
+        "import sys, numpy as np; from ranksvm.learners import LinearModel\n"
+        "from ranksvm.models import write_model\n"
         "for i in range(10**9):\n"
         "    coef = np.full(200_000, float(i))\n"
-        "    write_model(sys.argv[1], ModelRecord('linear', {}, {'coef': coef}, None, {'i': i}))\n"
+        "    write_model(sys.argv[1], LinearModel(coef=coef, params={}, facts={'i': i}))\n"
         "    print(i, flush=True)\n"
     )
     generator = np.random.default_rng(0)
@@ -342,20 +364,20 @@ def test_a_kill_while_saving_leaves_a_whole_file(path):
                 process.wait(generator.uniform(0.0, 0.02))
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
-        record = read_model(path)
-        assert record.facts["i"] >= last
-        assert (record.arrays["coef"] == record.facts["i"]).all()
+        model = read_model(path)
+        assert model.facts["i"] >= last
+        assert (model.coef == model.facts["i"]).all()
 
 
 def test_permissions(path):
     umask = os.umask(0o027)
     try:
-        write_model(path, make_record())
+        write_model(path, make_model())
     finally:
         os.umask(umask)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     path.chmod(0o600)
-    write_model(path, make_record())
+    write_model(path, make_model())
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     if os.access(path, os.R_OK) and os.geteuid() != 0:
         path.chmod(0o200)
@@ -434,7 +456,7 @@ def test_loading_runs_no_code(tmp_path, monkeypatch, content):
     ):
         refusal(hostile)
     # Texts of others stand beside ours and are not looked at.
-    assert same(read_model(io.BytesIO(with_header(header, body))), make_record())
+    assert same(read_model(io.BytesIO(with_header(header, body))), make_model())
     assert os.listdir(tmp_path) == []
 
 
@@ -459,10 +481,10 @@ def test_flipped_bits_are_found_or_harmless(content, more):
         for j in generator.integers(len(content), size=more):
             damaged[j] = generator.integers(256)
         try:
-            record = read_model(io.BytesIO(bytes(damaged)))
+            model = read_model(io.BytesIO(bytes(damaged)))
         except ModelFileError:
             continue
-        assert same(record, make_record())
+        assert same(model, make_model())
 
 
 @given(st.binary(max_size=200))
@@ -507,7 +529,7 @@ COEF_ENTRY = {"dtype": "F64", "shape": [3], "data_offsets": [0, 24]}
 def test_hostile_tables_are_refused(content, entry, message):
     header = header_of(content)
     body = COEF.tobytes()
-    assert same(read_model(io.BytesIO(with_header(header, body))), make_record())
+    assert same(read_model(io.BytesIO(with_header(header, body))), make_model())
     header["coef"] = {**COEF_ENTRY, **entry}
     assert re.search(message, refusal(with_header(header, body)))
 
@@ -585,7 +607,7 @@ def test_hostile_headers_are_refused(header, message):
     ],
 )
 def test_hostile_descriptions_are_refused(changes, message):
-    assert same(read_model(io.BytesIO(with_entries())), make_record(**PLAIN))
+    assert same(read_model(io.BytesIO(with_entries())), make_model(**PLAIN))
     assert re.search(message, refusal(with_entries(**changes)))
 
 
@@ -638,7 +660,7 @@ def meanwhile(monkeypatch):
     return arrange
 
 
-LARGE = make_record(arrays={"coef": np.arange(100_000.0)}, feature_names=None)  # for any buffer
+LARGE = make_model(coef=np.arange(100_000.0), feature_names=None)  # for any buffer
 
 
 def test_a_file_that_is_cut_off_while_it_is_read(path, meanwhile):
@@ -650,9 +672,9 @@ def test_a_file_that_is_cut_off_while_it_is_read(path, meanwhile):
 
 def test_a_file_that_is_replaced_while_it_is_read(path, meanwhile):
     write_model(path, LARGE)
-    meanwhile(lambda: write_model(path, make_record()))
+    meanwhile(lambda: write_model(path, make_model()))
     assert same(read_model(path), LARGE)
-    assert same(read_model(path), make_record())
+    assert same(read_model(path), make_model())
 
 
 # What is read is bounded before it is read
@@ -684,24 +706,24 @@ def test_a_header_full_of_values_is_refused_before_it_is_parsed(piece, where, mo
 
 def test_names_are_no_values_whatever_is_in_them():
     names = tuple(f'{{[,"\\{k}' for k in range(200_000))
-    record = make_record(arrays={"coef": np.ones(len(names))}, feature_names=names)
-    assert read_model(io.BytesIO(files._to_bytes(record))).feature_names == names
+    model = make_model(coef=np.ones(len(names)), feature_names=names)
+    assert read_model(io.BytesIO(files._to_bytes(model))).feature_names == names
 
 
 @pytest.mark.slow
 def test_a_million_names_fit():
     names = tuple(f"a feature of the set, number {k}" for k in range(1_000_000))
-    record = make_record(arrays={"coef": np.ones(len(names))}, feature_names=names)
-    assert read_model(io.BytesIO(files._to_bytes(record))).feature_names == names
+    model = make_model(coef=np.ones(len(names)), feature_names=names)
+    assert read_model(io.BytesIO(files._to_bytes(model))).feature_names == names
 
 
 def test_too_many_facts_are_not_written(tmp_path):
-    record = make_record(facts={"pairs": [[k] for k in range(100_001)]})
+    model = make_model(facts={"pairs": [[k] for k in range(100_001)]})
     with pytest.raises(
         ValueError,
         match=r"facts hold too many lists and mappings \(100,\d+; the limit is 100,000\)",
     ):
-        write_model(tmp_path / "m", record)
+        write_model(tmp_path / "m", model)
     assert list(tmp_path.iterdir()) == []
 
 

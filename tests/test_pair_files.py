@@ -79,7 +79,7 @@ def test_compressed_files(tmp_path, compress):
     assert listed(read_pairs(path)) == [(1, 0), (0, 2)]
 
 
-NUMBER = "expected a row number, counted from 1. For document ids, pass docids="
+NUMBER = "expected a row number, counted from 1. For document ids, use docids"
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_row_numbers_that_are_off_by_one_are_told(noise):
     by_number(shifted(pairs, 0), **known)  # no warning
     by_number(shifted(pairs, -1), zero_based=True, **known)
     with pytest.warns(
-        UserWarning, match="may count rows from 0: .* If so, pass zero_based=True"
+        UserWarning, match="may count rows from 0: .* If so, use zero_based=True"
     ) as w:
         by_number(shifted(pairs, -1), **known)
     assert len(w) == 1
@@ -349,9 +349,7 @@ def test_few_pairs_prove_nothing():
 
 
 def test_the_first_row_is_1_unless_told():
-    with pytest.raises(
-        FileFormatError, match=r"from 1\. If .* counts from 0, pass zero_based=True"
-    ):
+    with pytest.raises(FileFormatError, match=r"from 1\. If .* counts from 0, use zero_based=True"):
         by_number("2 1\n1 0\n")
     assert listed(by_number("2 1\n1 0\n", zero_based=True)) == [(2, 1), (1, 0)]
     with pytest.raises(FileFormatError, match="up to 2"):

@@ -34,11 +34,11 @@ from ranksvm.data.preferences import (
     positive_pairs,
 )
 from ranksvm.data.queries import QueryGroups
-from ranksvm.models import read_model
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners import LinearProblem, LinearSettings, read_model
 from ranksvm.pairs.oracle import LOSSES, Hinge, PairLoss, SmoothedHinge, SumLoss
 from ranksvm.pairs.order import PairOrder
 from ranksvm.solvers.base import Array
-from ranksvm.learners import LinearProblem, LinearSettings
 
 MODERATE = st.floats(-4, 4).map(lambda v: round(v, 3))
 ANY_SCORES = st.one_of(
@@ -520,10 +520,8 @@ def test_a_mix_with_kernels_and_their_preconditioners(
 def test_a_mix_along_a_path(X) -> None:
     """The scatter of two parts is kept from one C to the next."""
     data = Data(n=300, seed=2)
-    groups = QueryGroups.from_qid(data.qid, 300)
-    problem = LinearProblem(
-        X(data.X), data.y, groups, LinearSettings(tol=1e-6), preferences=data.across
-    )
+    items = RankingData(X(data.X), data.y, data.qid, preferences=data.across)
+    problem = LinearProblem(items, LinearSettings(tol=1e-6))
     fit = None
     for C in (0.1, 1.0, 10.0, 100.0):
         fit = problem.solve(C, after=fit)
@@ -738,11 +736,11 @@ def test_warm_start_and_callback() -> None:
 
 def test_a_problem_without_any_pairs_is_refused() -> None:
     X = np.zeros((3, 2))
-    with pytest.raises(ValueError, match="neither utilities nor preferences"):
-        LinearProblem(X, None, QueryGroups.from_qid(None, 3), LinearSettings())
+    with pytest.raises(ValueError, match="neither labels nor preferences"):
+        LinearProblem(RankingData(X), LinearSettings())
     message = re.escape("no comparable pair to learn from (n_samples=3, queries=1)")
     with pytest.raises(ValueError, match=message):
-        LinearProblem(X, np.zeros(3), QueryGroups.from_qid(None, 3), LinearSettings())
+        LinearProblem(RankingData(X, np.zeros(3)), LinearSettings())
 
 
 # --- Costs, rounding, odd input ------------------------------------------------------------------

@@ -6,9 +6,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from conftest import RankingData, load_cadata, load_letor
+from conftest import load_cadata, load_letor
 
 from ranksvm import LinearRankSVM
+from ranksvm.data import RankingData
 
 # (train, test) of each set; of a LETOR set, fold 1.
 LETOR = ("MQ2008", "OHSUMED")

@@ -17,7 +17,7 @@ from safetensors.numpy import save
 
 from ranksvm import LinearRankSVM, load
 from ranksvm.data import load_letor, save_letor
-from ranksvm.models import read_model
+from ranksvm.learners import read_model
 
 CONTENTS = {
     "model": None,  # the two models are made below
@@ -39,10 +39,9 @@ def place(folder, samples, tmp_path) -> Path:
     """A file of every kind, under names that say nothing."""
     X, y, qid, _ = samples["train"]
     LinearRankSVM().fit(X, y, qid).save(tmp_path / "model")
-    record = read_model(tmp_path / "model")
     from ranksvm.export import write_svmrank
 
-    write_svmrank(tmp_path / "svmrank", record)
+    write_svmrank(tmp_path / "svmrank", read_model(tmp_path / "model"))
     for name, content in CONTENTS.items():
         if content is not None:
             (tmp_path / name).write_bytes(content)
@@ -290,7 +289,7 @@ def test_save_replaces_models_only(place, samples):
         assert load(place / name).C == 2.0
     for name in ("train.txt", "tensors", "notes"):
         before = (place / name).read_bytes()
-        with pytest.raises(FileExistsError, match=r"not a model; .*pass force=True") as caught:
+        with pytest.raises(FileExistsError, match=r"not a model; .*use force=True") as caught:
             model.save(place / name)
         assert str(caught.value).startswith(f"{place / name} already exists and is not a model")
         assert caught.value.errno == errno.EEXIST

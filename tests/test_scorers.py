@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import sklearn
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.metrics import check_scoring, get_scorer
+from sklearn.metrics import check_scoring
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ranksvm import LinearRankSVM
 from ranksvm.datasets import make_ranking
-from ranksvm.metrics import evaluate, ndcg, ranking_scorer, register_scorers
+from ranksvm.metrics import evaluate, ndcg, ranking_scorer, scorers
 
 GRID = {"C": [0.1, 10.0]}
 
@@ -129,10 +131,25 @@ def test_a_dict_of_scorers(routing, data):
     assert {"test_a", "test_b"} <= set(found)
 
 
+def test_ids_under_another_name(routing, data):
+    X, y, qid = data
+    scorer = ranking_scorer("map").set_score_request(qid="groups")
+    model = LinearRankSVM().set_fit_request(qid="groups")
+    found = cross_val_score(
+        model, X, y, params={"groups": qid}, cv=GroupKFold(3), scoring=scorer, error_score="raise"
+    )
+    by_hand = expected_scores(X, y, qid, "map", LinearRankSVM())
+    assert found.tolist() == [scores["map"] for scores in by_hand]
+    assert scorer != ranking_scorer("map")
+    ignoring = ranking_scorer("map", global_ranking=True).set_score_request(qid=False)
+    search = GridSearchCV(LinearRankSVM(), GRID, scoring=ignoring, cv=folds()).fit(X, y, qid=qid)
+    assert search.score(X, y) == evaluate(y, search.predict(X), metrics="map")["map"]
+
+
 def test_no_qid_with_routing_on_is_refused(routing, data):
     X, y, qid = data
     needs_ids = ranking_scorer("ndcg@10")
-    refused = pytest.raises(ValueError, match=r"got no qid. Give qid to the fit .*global_ranking=T")
+    refused = pytest.raises(ValueError, match=r"got no qid. Pass qid to the fit .*global_ranking=T")
     with refused:
         cross_val_score(LinearRankSVM(), X, y, cv=3, scoring=needs_ids, error_score="raise")
     search = GridSearchCV(LinearRankSVM(), GRID, scoring=needs_ids, cv=folds()).fit(X, y, qid=qid)
@@ -155,6 +172,16 @@ def test_no_qid_with_routing_off_is_refused(data):
     assert alone(model, X, y) == ndcg(y, model.predict(X))
     scores = cross_val_score(LinearRankSVM(), X, y, cv=3, scoring=alone, error_score="raise")
     assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("names", ["map", ["map", "auc"]])
+def test_sample_weight_with_routing_off(data, names):
+    """scikit-learn warns that the scorer has no weights, and the search goes on."""
+    X, y, _ = data
+    scoring = ranking_scorer(names, global_ranking=True)
+    search = GridSearchCV(LinearRankSVM(), GRID, scoring=scoring, refit=False, cv=3)
+    with pytest.warns(UserWarning, match="does not support sample_weight"):
+        search.fit(X, y, sample_weight=np.ones(len(y)))
 
 
 def test_called_by_hand(data):
@@ -182,46 +209,23 @@ def test_bad_scorers():
         ranking_scorer("map", conventions="trec")
 
 
-# Registration changes scikit-learn for the rest of the process, so it gets one of its own.
-REGISTERED = """
-import numpy as np, sklearn
-{early}
-from ranksvm.metrics import register_scorers, ranking_scorer
-from sklearn.metrics import get_scorer, get_scorer_names
-assert not any(name.startswith("ranksvm") for name in get_scorer_names())
-names = register_scorers()
-assert register_scorers() == names
-assert set(names) <= set(get_scorer_names())
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
-from ranksvm import LinearRankSVM
-from ranksvm.datasets import make_ranking
-sklearn.set_config(enable_metadata_routing=True)
-X, y, qid, _ = make_ranking(12, 8, 4, n_levels=3, random_state=0)
-cv = GroupKFold(3).set_split_request(groups="qid")
-given = dict(cv=cv, error_score="raise")
-by_name, by_object = (
-    GridSearchCV(LinearRankSVM(), {{"C": [1.0]}}, scoring=scoring, **given).fit(X, y, qid=qid)
-    for scoring in ("ranksvm_ndcg@10", ranking_scorer("ndcg@10"))
-)
-assert by_name.best_score_ == by_object.best_score_
-cross_val_score(LinearRankSVM(), X, y, params={{"qid": qid}}, scoring="ranksvm_p@5", **given)
-assert get_scorer("ranksvm_auc") == ranking_scorer("auc")
+def test_scikit_learn_is_left_as_it_is():
+    """Scorers are registered nowhere, and nothing private of scikit-learn is imported."""
+    code = """
+from sklearn.metrics import get_scorer_names
+before = get_scorer_names()
+from ranksvm.metrics import ranking_scorer
+ranking_scorer("ndcg@10")
+assert get_scorer_names() == before
 """
-
-
-@pytest.mark.parametrize(
-    "early", ["", "import sklearn.model_selection, sklearn.feature_selection"], ids=["", "imported"]
-)
-def test_names_in_scikit_learns_registry(early):
-    code = REGISTERED.format(early=early)
-    command = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_another_scikit_learn_is_told_apart(monkeypatch):
-    monkeypatch.delattr("sklearn.metrics._scorer._SCORERS")
-    with pytest.raises(RuntimeError, match=r"scoring=ranking_scorer\('ndcg@10'\)"):
-        register_scorers()
-    monkeypatch.undo()
-    assert get_scorer("r2") is not None
+    tree = ast.parse(Path(scorers.__file__).read_text(encoding="utf-8"))
+    imported = [
+        f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("sklearn")
+        for alias in node.names
+    ]
+    assert imported
+    assert not [name for name in imported if "._" in name]

@@ -231,9 +231,8 @@ def test_requirements_are_stated() -> None:
     ("option", "valid"), [("globalization", GLOBALIZATIONS), ("preconditioner", PRECONDITIONERS)]
 )
 def test_unknown_options_list_the_valid_ones(option: str, valid: tuple[str, ...]) -> None:
-    with pytest.raises(
-        ValueError, match=f"{option} must be one of {', '.join(valid)}; got 'magic'"
-    ):
+    listed = ", ".join(map(repr, valid))
+    with pytest.raises(ValueError, match=f"{option} must be one of {listed}; got 'magic'"):
         Newton(**{option: "magic"})
 
 

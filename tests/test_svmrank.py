@@ -16,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from ranksvm import LinearRankSVM
+from ranksvm import KernelRankSVM, LinearRankSVM
 from ranksvm.data import QueryGroups
 from ranksvm.export import from_svmrank_c, read_svmrank, write_svmrank
-from ranksvm.models import ModelFileError, ModelRecord, read_model, write_model
+from ranksvm.learners import FactorizedModel, LinearModel, read_model
+from ranksvm.models import Model, ModelFileError, write_model
 
 HEADER = """\
 SVM-light Version V6.20
@@ -37,17 +38,17 @@ empty# kernel parameter -u
 MODEL = HEADER + "1 1:1.9970672 2:-3.0596602 4:0.064775988 #\n"
 
 
-def read(text: str | bytes, **options) -> ModelRecord:
+def read(text: str | bytes, **options) -> LinearModel:
     return read_svmrank(io.BytesIO(text.encode() if isinstance(text, str) else text), **options)
 
 
-def linear(coef, **facts) -> ModelRecord:
-    return ModelRecord("linear", {}, {"coef": np.asarray(coef, dtype=np.float64)}, None, facts)
+def linear(coef, **facts) -> LinearModel:
+    return LinearModel(coef=np.asarray(coef, dtype=np.float64), params={}, facts=facts)
 
 
-def written(record: ModelRecord, **options) -> str:
+def written(model: Model, **options) -> str:
     buffer = io.BytesIO()
-    write_svmrank(buffer, record, **options)
+    write_svmrank(buffer, model, **options)
     return buffer.getvalue().decode("ascii")
 
 
@@ -55,12 +56,12 @@ def written(record: ModelRecord, **options) -> str:
 
 
 def test_a_model_of_svmrank():
-    record = read(MODEL)
-    assert record.kind == "linear"
-    assert record.arrays["coef"].tolist() == [1.9970672, -3.0596602, 0.0, 0.064775988, 0.0]
-    assert record.feature_names is None
-    assert dict(record.params) == {}
-    assert dict(record.facts) == {
+    model = read(MODEL)
+    assert model.kind == "linear"
+    assert model.coef.tolist() == [1.9970672, -3.0596602, 0.0, 0.064775988, 0.0]
+    assert model.feature_names is None
+    assert dict(model.params) == {}
+    assert dict(model.facts) == {
         "format": "SVM-light Version V6.20",
         "threshold": 0.0,
         "n_training_documents": 88,
@@ -73,17 +74,17 @@ def test_support_vectors_are_summed_with_their_factors():
     text += (
         "-0.5 qid:7 2:2 sid:3 5:1e1 cost:2.5 # a comment with 1:99 # and more\n+2e0 3:.5 4:-1.\n"
     )
-    record = read(text)
+    model = read(text)
     expected = [1.9970672, -3.0596602 - 1.0, 1.0, 0.064775988 - 2.0, -5.0]
-    assert record.arrays["coef"].tolist() == expected
-    assert record.facts["threshold"] == -0.25
-    assert record.facts["n_support_vectors"] == 3
+    assert model.coef.tolist() == expected
+    assert model.facts["threshold"] == -0.25
+    assert model.facts["n_support_vectors"] == 3
 
 
 def test_a_model_without_support_vectors_is_zero():
-    record = read(HEADER.replace("2 # number", "1 # number"))
-    assert record.arrays["coef"].tolist() == [0.0] * 5
-    assert read(HEADER + "1 #\n").arrays["coef"].tolist() == [0.0] * 5
+    model = read(HEADER.replace("2 # number", "1 # number"))
+    assert model.coef.tolist() == [0.0] * 5
+    assert read(HEADER + "1 #\n").coef.tolist() == [0.0] * 5
 
 
 @pytest.mark.parametrize(
@@ -99,11 +100,11 @@ def test_a_model_without_support_vectors_is_zero():
     ],
 )
 def test_forms_of_the_same_model(text):
-    assert read(text).arrays["coef"].tolist() == read(MODEL).arrays["coef"].tolist()
+    assert read(text).coef.tolist() == read(MODEL).coef.tolist()
 
 
 def test_more_features_can_be_asked_for():
-    assert read(MODEL, n_features=7).arrays["coef"].shape == (7,)
+    assert read(MODEL, n_features=7).coef.shape == (7,)
     with pytest.raises(ModelFileError, match="the model has 5 features; got n_features=4"):
         read(MODEL, n_features=4)
 
@@ -169,23 +170,23 @@ def test_errors_name_file_and_line(text, number, message, tmp_path):
 
 
 def test_a_file_that_is_cut_off_is_refused():
-    whole = read(MODEL).arrays["coef"].tolist()
+    whole = read(MODEL).coef.tolist()
     closed = MODEL.rindex("#")
     for text in (MODEL, MODEL.replace(" #\n", "\n")):
         for length in range(closed):
             with pytest.raises(ModelFileError):
                 read(text[:length])
-    assert read(MODEL[: closed + 1]).arrays["coef"].tolist() == whole
+    assert read(MODEL[: closed + 1]).coef.tolist() == whole
 
 
 @given(st.integers(0, len(MODEL) - 1), st.binary(max_size=3))
 def test_damage_is_refused_or_read_as_numbers(at, noise):
     text = MODEL.encode()
     try:
-        record = read(text[:at] + noise + text[at + len(noise) :])
+        model = read(text[:at] + noise + text[at + len(noise) :])
     except ModelFileError:
         return
-    assert np.isfinite(record.arrays["coef"]).all()
+    assert np.isfinite(model.coef).all()
 
 
 def test_what_is_no_binary_file_is_refused(tmp_path):
@@ -207,8 +208,8 @@ def test_the_text_that_is_written():
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
 def test_weights_come_back_to_the_last_bit(coef):
-    record = read(written(linear(coef)))
-    assert (record.arrays["coef"] + 0.0).tobytes() == (np.array(coef) + 0.0).tobytes()  # -0 is 0
+    model = read(written(linear(coef)))
+    assert (model.coef + 0.0).tobytes() == (np.array(coef) + 0.0).tobytes()  # -0 is 0
 
 
 def test_a_round_trip_keeps_threshold_and_counts():
@@ -241,14 +242,20 @@ def test_the_version_of_the_program_can_be_chosen():
         written(linear([1.0]), version="V6.02\n0")
 
 
+def test_the_weights_of_a_factorized_model_are_written():
+    coef = np.array([0.5, 0.0, -2.0])
+    model = FactorizedModel(coef=coef, factors=np.ones((4, 2)), params={}, facts={"n_items": 4})
+    assert written(model) == written(linear(coef, n_items=4))
+
+
 def test_what_the_format_cannot_hold_is_refused():
-    kernel = ModelRecord("kernel", {}, {}, None, {})
-    with pytest.raises(ValueError, match=r"only a linear model .* got 'kernel'"):
+    kernel = KernelRankSVM().fit([[1.0], [2.0], [4.0]], [0, 1, 2])._get_model()
+    with pytest.raises(ValueError, match=r"a weight for every feature; got a kernel model"):
         written(kernel)
     with pytest.raises(ValueError, match="must be finite"):
         written(linear([1.0, np.nan]))
     with pytest.raises(ValueError, match="at most 99999999 features; got 100000000"):
-        written(ModelRecord("linear", {}, {"coef": np.broadcast_to(0.0, 10**8)}, None, {}))
+        written(LinearModel(coef=np.broadcast_to(0.0, 10**8), params={}, facts={}))
 
 
 def test_a_failure_leaves_the_old_file(tmp_path, monkeypatch):
@@ -267,11 +274,11 @@ def test_a_failure_leaves_the_old_file(tmp_path, monkeypatch):
 
 
 def test_model_files_hold_what_was_read(tmp_path):
-    record = read(MODEL)
-    write_model(tmp_path / "model.safetensors", record)
+    model = read(MODEL)
+    write_model(tmp_path / "model.safetensors", model)
     again = read_model(tmp_path / "model.safetensors")
-    assert again.facts == record.facts
-    assert again.arrays["coef"].tolist() == record.arrays["coef"].tolist()
+    assert again.facts == model.facts
+    assert again.coef.tolist() == model.coef.tolist()
 
 
 # What C means

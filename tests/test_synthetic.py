@@ -16,7 +16,7 @@ from ranksvm.datasets import (
 
 def same(a, b) -> bool:
     """Whether two samples are equal to the last bit."""
-    a, b = (s._replace(X=s.X.toarray()) if sparse.issparse(s.X) else s for s in (a, b))
+    a, b = ([part.toarray() if sparse.issparse(part) else part for part in s] for s in (a, b))
     return all(np.array_equal(u, v) for u, v in zip(a, b, strict=True))
 
 
@@ -64,7 +64,8 @@ def test_dense_features_fill_the_unit_interval_in_every_query():
 
 
 def test_an_item_alone_in_its_query_has_no_features():
-    assert not make_ranking(4, 1, 3, random_state=0).X.any()
+    X, _, _, _ = make_ranking(4, 1, 3, random_state=0)
+    assert not X.any()
 
 
 def test_one_global_ranking_of_real_utilities():
@@ -117,18 +118,19 @@ def test_sparse_features(dtype, signal):
 
 
 def test_dense_features_in_single_precision():
-    X = make_ranking(5, 10, 4, dtype=np.float32, random_state=0).X
+    X, _, _, _ = make_ranking(5, 10, 4, dtype=np.float32, random_state=0)
     assert X.dtype == np.float32
     assert (X.min(), X.max()) == (0.0, 1.0)
 
 
 def test_shuffling_moves_whole_rows():
-    plain = make_ranking(10, (2, 9), 7, n_levels=None, random_state=5)
+    X, y, qid, _ = make_ranking(10, (2, 9), 7, n_levels=None, random_state=5)
     mixed = make_ranking(10, (2, 9), 7, n_levels=None, shuffle=True, random_state=5)
-    assert np.any(np.diff(mixed.qid) < 0)
-    back = np.array([np.flatnonzero(mixed.y == value)[0] for value in plain.y])
-    assert np.array_equal(mixed.X[back], plain.X)
-    assert np.array_equal(mixed.qid[back], plain.qid)
+    mixed_X, mixed_y, mixed_qid, _ = mixed
+    assert np.any(np.diff(mixed_qid) < 0)
+    back = np.array([np.flatnonzero(mixed_y == value)[0] for value in y])
+    assert np.array_equal(mixed_X[back], X)
+    assert np.array_equal(mixed_qid[back], qid)
 
 
 @pytest.mark.parametrize(
@@ -210,14 +212,15 @@ def test_reuters_like_has_the_shape_of_its_model():
 
 def test_reuters_like_of_any_size_ranks_by_the_same_document():
     options = {"n_features": 2000, "nnz_per_row": 20, "random_state": 1}
-    small, large = (make_reuters_like(m, **options) for m in (10, 400))
-    assert np.array_equal(small.coef, large.coef)
-    assert large.X.nnz / 400 == pytest.approx(20, rel=0.1)
+    _, _, _, coef = make_reuters_like(10, **options)
+    X, _, _, same_coef = make_reuters_like(400, **options)
+    assert np.array_equal(coef, same_coef)
+    assert X.nnz / 400 == pytest.approx(20, rel=0.1)
 
 
 def test_sparse_sets_do_not_depend_on_memory_chunks_in_kind(monkeypatch):
     monkeypatch.setattr("ranksvm.data.synthetic._CHUNK_CELLS", 1000)
-    X = make_reuters_like(200, n_features=2000, nnz_per_row=20, random_state=1).X
+    X, _, _, _ = make_reuters_like(200, n_features=2000, nnz_per_row=20, random_state=1)
     assert X.shape == (200, 2000)
     assert X.nnz / 200 == pytest.approx(20, rel=0.1)
     check_canonical(X)

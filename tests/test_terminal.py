@@ -12,8 +12,9 @@ import pytest
 import ranksvm.cli
 from ranksvm._text import printable
 from ranksvm.data.trec import write_run
+from ranksvm.learners import LinearModel, read_model
 from ranksvm.metrics import compare
-from ranksvm.models import ModelFileError, ModelRecord, read_model, write_model
+from ranksvm.models import ModelFileError, write_model
 
 # Sets the title of the window, rings, turns the order of letters round, and forges a line.
 EVIL = "\x1b]0;owned\x07\x9b31m\u202eabc\r\nranksvm: all is well\u2028x\x7f\udcff"
@@ -28,9 +29,10 @@ def place(tmp_path_factory) -> Path:
     params = {"C": 1.0, EVIL: EVIL}
     facts = {EVIL: {EVIL: [EVIL]}, "status": EVIL, "zero_based": False}
     names = (EVIL, "b")
-    record = ModelRecord("linear", params, {"coef": np.array([1.0, -2.0])}, names, facts)
-    write_model(place / "named", record)
-    write_model(place / "model", ModelRecord("linear", {}, record.arrays, None, facts))
+    coef = np.array([1.0, -2.0])
+    named = LinearModel(coef=coef, params=params, facts=facts, feature_names=names)
+    write_model(place / "named", named)
+    write_model(place / "model", LinearModel(coef=coef, params={}, facts=facts))
     rows = [f"{k % 2} qid:{1 + k // 2} 1:{k}.5 2:{3 - k} #docid = {WORD}{k}\n" for k in range(4)]
     (place / "data.txt").write_text("".join(rows))
     (place / ("d\x1b[31m\n" + WORD[:5] + ".txt")).write_text("".join(rows))
@@ -120,8 +122,7 @@ def test_ids_with_control_characters_have_no_place_in_a_run(run, place, tmp_path
 
 def test_messages_and_reports_of_the_library_are_visible(tmp_path):
     path = tmp_path / "m"
-    record = ModelRecord("linear", {}, {"coef": np.ones(1)}, None, {})
-    write_model(path, record)
+    write_model(path, LinearModel(coef=np.ones(1), params={}, facts={}))
     content = path.read_bytes().replace(b'"linear', b'"l\\\\u001b')
     path.write_bytes(content)
     with pytest.raises(ModelFileError) as caught:

@@ -22,7 +22,7 @@ from ranksvm._waiting import blocking, patiently
 from ranksvm.data import load_letor, read_pairs, read_qrels, save_letor
 from ranksvm.datasets import make_ranking
 from ranksvm.export import read_svmrank, write_svmrank
-from ranksvm.models import read_model
+from ranksvm.learners import read_model
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes that do not block")
 
@@ -85,7 +85,7 @@ def test_models_of_a_slow_writer(tmp_path, buffered):
     write_svmrank(tmp_path / "m.dat", read_model(tmp_path / "m"))
     content = (tmp_path / "m.dat").read_bytes()
     found = read_slowly(content, read_svmrank, buffered)
-    np.testing.assert_array_equal(found.arrays["coef"], model.coef_)
+    np.testing.assert_array_equal(found.coef, model.coef_)
 
 
 def test_text_that_does_not_block_is_refused():

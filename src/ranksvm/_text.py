@@ -1,4 +1,4 @@
-"""Text that comes from files, made fit to be shown to people.
+"""Text for people: tables, and text from files made safe to show.
 
 Names of features, ids and names of files can hold anything: escape sequences that a terminal obeys,
 line ends that forge lines of output, marks that turn the order of letters round.
@@ -6,7 +6,9 @@ line ends that forge lines of output, marks that turn the order of letters round
 
 from __future__ import annotations
 
-__all__ = ["can_show", "counted", "printable"]
+from collections.abc import Sequence
+
+__all__ = ["can_show", "counted", "format_table", "printable"]
 
 
 def printable(text: str, encoding: str = "utf-8") -> str:
@@ -34,3 +36,24 @@ def counted(n: int, what: str) -> str:
     """``1 query``, ``2,345 queries``."""
     plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
     return f"{n:,} {what if n == 1 else plural}"
+
+
+def format_table(names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
+    """Lay out a plain-text table: names of the columns, a rule, and the rows.
+
+    Parameters
+    ----------
+    names : sequence of str
+    rows : sequence of sequence of str
+        Cells; text from files should be :func:`printable`.
+    right : sequence of bool
+        Whether to align a column to the right.
+    """
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in [names, ["-" * width for width in widths], *rows]
+    )

@@ -20,6 +20,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 
 from ranksvm import KernelRankSVM, LinearRankSVM
+from ranksvm._text import format_table
 from ranksvm.datasets import make_letor_like
 from ranksvm.metrics import ndcg, pairwise_accuracy
 
@@ -89,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     print("ranksvm: ranking SVMs on two small sets, settings at their defaults where none are told")
     for problem in (diabetes(arguments.seed), letor_like(arguments.queries, arguments.seed)):
-        table = format_table(compare(problem, _stream(arguments.seed, 0)))
+        table = table_of(compare(problem, _stream(arguments.seed, 0)))
         print(f"\n{problem.title}\n{'-' * len(problem.title)}")
         print("\n".join(problem.notes))
         print(f"\n{table}")
@@ -206,18 +207,15 @@ def best_feature(part: Part) -> tuple[int, float]:
     return best, 1.0 if accuracies[best] >= 0.5 else -1.0
 
 
-def format_table(results: Mapping[str, Numbers]) -> str:
-    """Plain text, one line per ranking; names to the left, numbers to the right."""
-    lines = [list(_COLUMNS)]
-    for ranking, numbers in results.items():
-        cells = zip(list(_COLUMNS.values())[1:], numbers, strict=True)
-        lines.append([ranking, *("-" if np.isnan(x) else form.format(x) for form, x in cells)])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    lines.insert(1, ["-" * width for width in widths])
-    return "\n".join(
-        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
-        for line in lines
-    )
+def table_of(results: Mapping[str, Numbers]) -> str:
+    """Return a plain-text table with one line per ranking."""
+    formats = list(_COLUMNS.values())[1:]
+    rows = [[ranking, *map(_cell, formats, numbers)] for ranking, numbers in results.items()]
+    return format_table(list(_COLUMNS), rows, [column != "ranking" for column in _COLUMNS])
+
+
+def _cell(form: str, value: float) -> str:
+    return "-" if np.isnan(value) else form.format(value)
 
 
 def _stream(seed: int, purpose: int) -> np.random.Generator:

@@ -35,7 +35,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from ranksvm._rounding import TINY, roundings
 from ranksvm.maps.matrix import ScoreMap
@@ -249,6 +248,9 @@ class RankEval:
             if not diagonal:
                 inverse = np.sqrt(inverse)
             return objective.score_map.lift(lambda r: inverse * r)
+        # Imported here because it takes long, and reading a model does without.
+        from scipy.linalg import cho_factor, cho_solve
+
         # The identity, and enough on top to factorise a matrix that rounding made indefinite.
         matrix[np.diag_indices_from(matrix)] += 1.0 + 1e-13 * np.trace(matrix)
         try:

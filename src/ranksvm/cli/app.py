@@ -33,12 +33,10 @@ COMMANDS = {
 class Commands(TyperGroup):
     """The commands together; what they quote of wrong usage is escaped."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return what the list of commands shows of one."""
-        return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, text in COMMANDS.items():  # what lists of commands and suggestions show
+            self.add_command(TyperCommand(name, help=text))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that is to run."""

@@ -43,7 +43,7 @@ def app(
         str, typer.Argument(metavar="MODEL", help="Model file (ranksvm or SVM^rank).")
     ],
     file: Annotated[str, typer.Argument(metavar="DATA", help="Data with the two items.")],
-    i: Annotated[str, typer.Argument(metavar="I", help="One item: its number, from 1.")],
+    i: Annotated[str, typer.Argument(metavar="I", help="One item: its number, counted from 1.")],
     j: Annotated[str, typer.Argument(metavar="J", help="The other item.")],
     top: Annotated[int, typer.Option(min=0, help="Number of contributions to show.")] = 10,
     by: Annotated[
@@ -51,7 +51,9 @@ def app(
     ] = By.row,
     qid: Annotated[
         str | None,
-        typer.Option(help="Query of the documents, if several have both.", show_default=False),
+        typer.Option(
+            help="Query of the two documents; needed if several contain both.", show_default=False
+        ),
     ] = None,
     json: Json = False,
     *,

@@ -143,7 +143,7 @@ def _read_letor(
     return data
 
 
-def tell_one_query(source: str, lacks: str, remedy: str = "Pass") -> None:
+def tell_one_query(source: str, lacks: str, remedy: str = "Use") -> None:
     """Say that items without query ids are all compared with each other."""
     note(
         f"{source} has no {lacks}; treating all items as one query. {remedy} --ignore-qid to "

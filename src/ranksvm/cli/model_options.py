@@ -9,20 +9,31 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from enum import StrEnum
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from ranksvm._messages import UserError
 from ranksvm.cli.options import by_default
-from ranksvm.cli.output import UsageProblem, as_usage, told_error
+from ranksvm.cli.output import UsageProblem, as_usage
 from ranksvm.learners import LEARNERS, Learner, Settings
 from ranksvm.learners.settings import Option, option_of
 
 __all__ = ["Wanted", "grid_options", "model_flags", "model_options"]
+
+Learners = Mapping[str, Learner]
+
+# A command gives the same result again, unless it is told another seed.
+SEED = {"random_state": 0}
+# What commands do without an option, where that is not what the library does.
+OWN_DEFAULTS = {"random_state": str(SEED["random_state"]), "patience": "no early stopping"}
+# Grids that are searched by default.
+DEFAULT_GRIDS = {
+    "C": "19 values from 0.8 to 2e5, 10 with --kernel; scaled for --reduction sum",
+    "gamma": "5 values around scale, each 4 times the one before",
+}
 
 
 class Wanted(NamedTuple):
@@ -32,24 +43,10 @@ class Wanted(NamedTuple):
     given: frozenset[str]
 
 
-def _flag(name: str, option: Option) -> str:
-    return f"--{option.flag or name.replace('_', '-')}"
-
-
+@cache
 def model_flags() -> dict[str, str]:
     """Return what the command line calls the parameters of all kinds of models."""
-    return {name: _flag(name, option) for name, option in _options(LEARNERS.values()).items()}
-
-
-def _options(learners: Any) -> dict[str, Option]:
-    """Options of some kinds of models by parameter; the first kind that has one describes it."""
-    found: dict[str, Option] = {}
-    for learner in learners:
-        for one in fields(learner.settings):
-            option = option_of(learner.settings, one.name)
-            if option is not None:
-                found.setdefault(one.name, option)
-    return found
+    return {name: _flag(name, option) for name, option in _options(LEARNERS).items()}
 
 
 def model_options(
@@ -69,31 +66,51 @@ def model_options(
     }
     options = [
         _parameter(name, option, learners)
-        for name, option in _options(learners.values()).items()
+        for name, option in _options(learners).items()
         if name not in without
     ]
-    return options, partial(_settings, learners)
+    return options, partial(_wanted, learners)
 
 
-def _parameter(name: str, option: Option, learners: Mapping[str, Learner]) -> inspect.Parameter:
-    shared = name in {one.name for one in fields(Settings)}
-    home = next(kind for kind, one in learners.items() if option_of_learner(one, name) is not None)
-    default = _default(learners[home].settings, name)
-    kind: Any = str if option.parse is not None or default is None else type(default)
-    if default is None and option.choices is None:
-        kind = int  # a seed
+def _options(learners: Learners) -> dict[str, Option]:
+    """Options by parameter; the first kind of model that has one describes it."""
+    found: dict[str, Option] = {}
+    for learner in learners.values():
+        for one in fields(learner.settings):
+            option = option_of(learner.settings, one.name)
+            if option is not None:
+                found.setdefault(one.name, option)
+    return found
+
+
+def _flag(name: str, option: Option) -> str:
+    return f"--{option.flag or name.replace('_', '-')}"
+
+
+def _option(learner: Learner, name: str) -> Option | None:
+    """Return the option of a parameter, if a kind of model has it."""
+    has_it = name in {one.name for one in fields(learner.settings)}
+    return option_of(learner.settings, name) if has_it else None
+
+
+def _parameter(name: str, option: Option, learners: Learners) -> inspect.Parameter:
+    """Return an option as typer takes it; what it does without it is part of the help."""
+    homes = [kind for kind, one in learners.items() if _option(one, name) is not None]
+    default = _default(learners[homes[0]], name)
+    limits: dict[str, Any] = {}
+    kind: Any = type(default)
+    if option.parse is not None:
+        kind = str
     if option.choices is not None:
         kind = _enumerated(name, option.choices())
-    flags = [_flag(name, option)] + (["-C"] if name == "C" else [])
-    chosen = any(one.chosen_by == name for one in learners.values())
-    shown = "" if chosen or default is None else f" {by_default(_defaults(name, learners))}"
-    if name == "random_state":
-        shown = f" {by_default(0)}"
+    if name in SEED:
+        kind, limits = int, {"min": 0}
     info = typer.Option(
-        *flags,
-        help=option.help + shown,
+        *([_flag(name, option)] + (["-C"] if name == "C" else [])),
+        help=" ".join(filter(None, [option.help, _told_default(name, learners)])),
         show_default=False,
-        rich_help_panel="Model" if shared else home.capitalize(),
+        rich_help_panel="Model" if len(homes) > 1 else homes[0].capitalize(),
+        **limits,
     )
     return inspect.Parameter(
         name,
@@ -109,34 +126,36 @@ def _enumerated(name: str, choices: Iterable[str]) -> Any:
     return made(name.capitalize(), {one: one for one in choices})
 
 
-def option_of_learner(learner: Learner, name: str) -> Option | None:
-    """Return the option of a parameter, if a kind of model has it."""
-    has_it = name in {one.name for one in fields(learner.settings)}
-    return option_of(learner.settings, name) if has_it else None
+def _default(learner: Learner, name: str) -> Any:
+    return next(one.default for one in fields(learner.settings) if one.name == name)
 
 
-def _default(settings: type[Settings], name: str) -> Any:
-    default = next(one.default for one in fields(settings) if one.name == name)
-    return None if default is MISSING else default
-
-
-def _defaults(name: str, learners: Mapping[str, Learner]) -> str:
+def _told_default(name: str, learners: Learners) -> str:
     """Tell a default; where a kind of model has another one, that as well."""
-    told = ""
+    if name in OWN_DEFAULTS:
+        return by_default(OWN_DEFAULTS[name])
+    told: dict[str, str] = {}
     for learner in learners.values():
-        if option_of_learner(learner, name) is None:
-            continue
-        default = _default(learner.settings, name)
-        text = f"{default:g}" if isinstance(default, float) else str(default)
-        if not told:
-            told = text
-        elif text != told.partition(";")[0] and learner.chosen_by is not None:
-            chosen = option_of(learner.settings, learner.chosen_by)
-            told += f"; {text} with {_flag(learner.chosen_by, chosen) if chosen else ''}"
-    return told
+        if learner.chosen_by == name:
+            return ""
+        if _option(learner, name) is not None:
+            default = _default(learner, name)
+            text = f"{default:g}" if isinstance(default, float) else str(default)
+            told.setdefault(text, _chooser(learner))
+    first, *others = told
+    if first == str(None):
+        return ""
+    return by_default("; ".join([first, *(f"{text} with {told[text]}" for text in others)]))
 
 
-def _settings(learners: Mapping[str, Learner], values: dict[str, Any]) -> Wanted:
+def _chooser(learner: Learner) -> str:
+    """Return the option that asks for a kind of model; no text for the default kind."""
+    if learner.chosen_by is None:
+        return ""
+    return _flag(learner.chosen_by, _option(learner, learner.chosen_by) or Option(""))
+
+
+def _wanted(learners: Learners, values: dict[str, Any]) -> Wanted:
     """Make settings of options; what was not given keeps its default."""
     given: dict[str, Any] = {
         name: value.value if isinstance(value, StrEnum) else value
@@ -144,59 +163,39 @@ def _settings(learners: Mapping[str, Learner], values: dict[str, Any]) -> Wanted
         if value is not None
     }
     learner = _chosen(learners, given)
-    options = {name: option_of_learner(learner, name) for name in given}
-    for name in given:
-        if options[name] is None:
-            raise UsageProblem(_not_here(name, learners))
-    for name, option in options.items():
-        assert option is not None
-        if option.parse is not None:
-            given[name] = _parsed(name, option, given[name])
-    settings: dict[str, Any] = {"random_state": 0} if option_of_learner(learner, "random_state") else {}
     with as_usage():
-        made = learner.settings(**{**settings, **given})
-    for name, option in options.items():
-        assert option is not None
-        _check_meaning(name, option, made)
-    if settings and "random_state" not in given and not _has_meaning("random_state", made):
-        with as_usage():
-            made = learner.settings(**given)
-    return Wanted(made, frozenset(given))
+        for name in given:
+            option = _option(learner, name)
+            if option is None:
+                raise UsageProblem(_not_here(name, learners))
+            if option.parse is not None:
+                given[name] = option.parse(given[name])
+        settings = learner.settings(**given)
+        for name in given:
+            _check_meaning(name, settings)
+        drawn = {
+            name: seed
+            for name, seed in SEED.items()
+            if name not in given
+            and _option(learner, name) is not None
+            and _has_meaning(name, settings)
+        }
+        return Wanted(learner.settings(**{**given, **drawn}), frozenset(given))
 
 
-def _chosen(learners: Mapping[str, Learner], given: Mapping[str, Any]) -> Learner:
+def _chosen(learners: Learners, given: Mapping[str, Any]) -> Learner:
     """Return the kind of model that options ask for."""
     asked = [one for one in learners.values() if one.chosen_by in given]
     if len(asked) > 1:
-        first, second = (
-            _flag(str(one.chosen_by), _told_option(one, str(one.chosen_by))) for one in asked[:2]
-        )
-        raise UsageProblem(f"{first} cannot be combined with {second}")
+        raise UsageProblem(f"{_chooser(asked[0])} cannot be combined with {_chooser(asked[1])}")
     return asked[0] if asked else next(one for one in learners.values() if not one.chosen_by)
 
 
-def _told_option(learner: Learner, name: str) -> Option:
-    return option_of_learner(learner, name) or Option("")
-
-
-def _not_here(name: str, learners: Mapping[str, Learner]) -> str:
+def _not_here(name: str, learners: Learners) -> str:
     """Say which option another one needs."""
-    having = [one for one in learners.values() if option_of_learner(one, name) and one.chosen_by]
-    needed = " or ".join(
-        _flag(str(one.chosen_by), _told_option(one, str(one.chosen_by))) for one in having
-    )
-    return f"{_flag(name, _told_option(having[0], name))} needs {needed}"
-
-
-def _parsed(name: str, option: Option, text: str) -> Any:
-    assert option.parse is not None
-    try:
-        return option.parse(text)
-    except (ValueError, OverflowError) as error:
-        why = f": {told_error(error)}" if isinstance(error, UserError) else ""
-        raise UsageProblem(
-            f"{_flag(name, option)} {text!r} is not valid{why}. {option.help}"
-        ) from None
+    having = [one for one in learners.values() if _option(one, name) is not None]
+    needed = " or ".join(_chooser(one) for one in having)
+    return f"{_flag(name, _option(having[0], name) or Option(''))} needs {needed}"
 
 
 def _has_meaning(name: str, settings: Settings) -> bool:
@@ -207,29 +206,27 @@ def _has_meaning(name: str, settings: Settings) -> bool:
     return getattr(settings, other) in values()
 
 
-def _check_meaning(name: str, option: Option, settings: Settings) -> None:
-    if _has_meaning(name, settings) or option.only is None:
+def _check_meaning(name: str, settings: Settings) -> None:
+    option = option_of(type(settings), name)
+    if option is None or option.only is None or _has_meaning(name, settings):
         return
     other, values = option.only
-    controls = _flag(other, option_of(type(settings), other) or Option(""))
+    controls = model_flags()[other]
     value = getattr(settings, other)
+    needs = f"needs {controls} {_either(values())}"
     if value is None:
-        needed = " or ".join(f"{controls} {one}" for one in values())
-        raise UsageProblem(f"{_flag(name, option)} needs {needed}")
-    raise UsageProblem(f"{_flag(name, option)} has no meaning for {controls} {value}")
+        raise UsageProblem(f"{_flag(name, option)} {needs}")
+    raise UsageProblem(f"{_flag(name, option)} has no meaning for {controls} {value}; it {needs}")
+
+
+def _either(values: Sequence[Any]) -> str:
+    *first, last = map(str, values)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def grid_options() -> tuple[list[inspect.Parameter], Callable[[dict[str, Any]], dict[str, Any]]]:
     """Return an option for the grid of every parameter that is searched, and their values."""
     names = {name: None for one in LEARNERS.values() for name in one.searched or ()}
-    told = {
-        "C": by_default("19 powers of 2 around the default C; with --kernel, 10 powers of 4"),
-        "gamma": by_default("5 powers of 4 around scale"),
-    }
-    values = (
-        "Values of {name} to try (0.1,1,10 or 2^-5,2^0), or a range from:to:how_many, evenly in "
-        "log {name}. "
-    )
     options = [
         inspect.Parameter(
             f"{name}_grid",
@@ -239,7 +236,8 @@ def grid_options() -> tuple[list[inspect.Parameter], Callable[[dict[str, Any]], 
                 str | None,
                 typer.Option(
                     f"--{name}-grid",
-                    help=values.format(name=name) + told.get(name, ""),
+                    help=f"Values of {name} to try (0.1,1,10 or 2^-5,2^0), or a range "
+                    f"from:to:how_many, evenly in log {name}. {by_default(DEFAULT_GRIDS[name])}",
                     show_default=False,
                 ),
             ],

@@ -110,29 +110,33 @@ def examples(*commands: str) -> str:
     return "\n\n".join([heading, *(f"[bold]{line}[/]" for line in commands)])
 
 
-# Options whose names are not those of the parameters; others are in the settings of the models.
+# Options for parameters of the library; those of models are in their settings.
 FLAGS = {
     "Cs": "--C-grid",
     "checkpoint": "--resume",
+    "conventions": "--conventions",
+    "duplicates": "--duplicates",
+    "force": "--force",
     "gammas": "--gamma-grid",
+    "max_line_bytes": "--max-line-bytes",
+    "missing": "--missing",
     "n_jobs": "--jobs",
-    "pairs_zero_based": "--pairs-zero-based",
+    "n_permutations": "--permutations",
+    "n_splits": "--folds",
     "qid": "--qid-column",
     "y": "--label-column",
+    "zero_based": "--zero-based",
 }
 
 
-def flag_of(parameter: str) -> str:
-    """Return what the command line calls a parameter of the library."""
+def flag_of(parameter: str) -> str | None:
+    """Return what the command line calls a parameter of the library; None if it has no option."""
     from ranksvm.cli.model_options import model_flags
 
-    if not parameter.isidentifier():
-        return parameter
-    known = {**model_flags(), **FLAGS}
-    return known.get(parameter, f"--{parameter.replace('_', '-')}")
+    return FLAGS.get(parameter) or model_flags().get(parameter)
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Metrics = Annotated[
     list[str] | None,
     typer.Option(
@@ -145,7 +149,7 @@ Metrics = Annotated[
 ]
 Force = Annotated[
     bool,
-    typer.Option("--force", help="Overwrite the output file even if it is not of the same kind."),
+    typer.Option("--force", help="Overwrite the output file even if it contains something else."),
 ]
 DEFINITIONS = "Metric definitions: standard or LETOR's."
 ConventionsOption = Annotated[Conventions, typer.Option(help=DEFINITIONS)]
@@ -193,7 +197,7 @@ def format_named(path: str) -> Format:
 def data_options(
     format: Annotated[
         Format,
-        typer.Option(help="Input format; auto goes by file name.", rich_help_panel=_INPUT),
+        typer.Option(help="Input format; auto decides by the file name.", rich_help_panel=_INPUT),
     ] = Format.auto,
     label_column: Annotated[
         str | None,
@@ -222,19 +226,22 @@ def data_options(
     missing: Annotated[
         Missing,
         typer.Option(
-            help="Missing feature values; nan keeps them (info, convert, evaluate --scores).",
+            help="How to treat missing feature values; nan keeps them (only for info, convert and "
+            "evaluate --scores).",
             rich_help_panel=_INPUT,
         ),
     ] = Missing.error,
     duplicates: Annotated[
         Duplicates,
-        typer.Option(help="If a feature index occurs twice on a line.", rich_help_panel=_INPUT),
+        typer.Option(
+            help="How to treat a feature index that occurs twice on a line.", rich_help_panel=_INPUT
+        ),
     ] = Duplicates.error,
     zero_based: Annotated[
         bool | None,
         typer.Option(
             "--zero-based/--one-based",
-            help="Whether feature indices begin at 0 or 1. "
+            help="Whether feature indices start at 0 or 1. "
             + by_default("as in the model's training data, else 1"),
             show_default=False,
             rich_help_panel=_INPUT,
@@ -244,7 +251,7 @@ def data_options(
         int | None,
         typer.Option(
             min=1,
-            help=f"Longest allowed line, in bytes. {by_default(16777216)}",
+            help=f"Maximum length of a line in bytes. {by_default(16777216)}",
             show_default=False,
             rich_help_panel=_INPUT,
         ),
@@ -274,7 +281,9 @@ def data_options(
 
 
 def _debug_option(
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback if there is an error.")
+    ] = False,
 ) -> bool:
     return debug
 

@@ -33,7 +33,7 @@ from typing import Any, ParamSpec
 import typer
 
 from ranksvm._files import STDOUT, naming
-from ranksvm._messages import Door, Message, Param, Row, told
+from ranksvm._messages import PYTHON, Door, Message, Param, Row, told
 from ranksvm._text import counted, printable
 
 __all__ = [
@@ -195,9 +195,11 @@ class _CommandLine:
         if param.option is not None:
             return param.option
         flag, values = flag_of(param.name), param.values
-        if not values or values == (True,):
+        if flag is None:  # what there is no option for keeps its name
+            return PYTHON.parameter(param)
+        if not values or values[0] is True:
             return flag
-        if values == (None,):
+        if values[0] is None:
             return f"no {flag}"
         shown = (f"{value:g}" if isinstance(value, float) else str(value) for value in values)
         return f"{flag} {' or '.join(shown)}"

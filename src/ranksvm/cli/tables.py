@@ -116,7 +116,7 @@ def _special_columns(
                 f"Name the right one with --{key}-column."
             )
     if "qid" not in found and not options.ignore_qid:
-        tell_one_query(source, "'qid' column", "Name the column with --qid-column, or pass")
+        tell_one_query(source, "'qid' column", "Name the column with --qid-column, or use")
     return found
 
 

@@ -90,7 +90,7 @@ def app(
         float | None,
         typer.Option(
             "--svmrank-c",
-            help="C as SVM^rank's -c has it; sets --C, --loss hinge and --reduction.",
+            help="SVM^rank's -c; sets --C, --loss and --reduction to match.",
             show_default=False,
             rich_help_panel="Model",
         ),
@@ -128,6 +128,8 @@ def app(
     check_metrics(metrics)
     if "patience" in wanted.given and valid is None:
         raise UsageProblem("--patience needs --valid")
+    if "n_factors" in wanted.given and pairs.path is not None:
+        raise UsageProblem("--factors cannot be combined with --pairs")
     if svmrank_c is not None:
         settings = _hinge_for_svmrank(svmrank_c, wanted, pairs)
 
@@ -225,7 +227,7 @@ def _hinge_for_svmrank(c: float, wanted: Wanted, pairs: PairOptions) -> Settings
         raise UsageProblem("--svmrank-c sets --C, --loss and --reduction; give no others")
     with as_usage():
         check_positive("--svmrank-c", c)
-    return replace(settings, loss="hinge")
+        return replace(settings, loss="hinge")
 
 
 def _read_training(files: Sequence[str], pairs: PairOptions, options: DataOptions) -> RankingData:

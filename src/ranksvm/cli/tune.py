@@ -84,7 +84,7 @@ def app(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Checkpoint file: save finished work there, and continue from it.",
+            help="Checkpoint file: save finished work to it, and continue from it if it exists.",
             show_default=False,
         ),
     ] = None,

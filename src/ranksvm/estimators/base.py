@@ -278,6 +278,7 @@ class Ranker(BaseEstimator):
         """
         check_is_fitted(self)
         model = self._get_model()
+        model.arrays()  # a model that cannot be saved says so before anything is said of the file
         path = os.fsdecode(path)
         suffix = os.path.splitext(path)[1].lower()
         if suffix in (*OTHER_SUFFIXES, ".dat"):

@@ -194,7 +194,9 @@ def from_svmrank_c(
     grouped, starts = utility[groups.rows], groups.offsets[:-1]
     with_pairs = np.maximum.reduceat(grouped, starts) > np.minimum.reduceat(grouped, starts)
     if not with_pairs.any():
-        raise ValueError("no query has two items with different utilities; check y and qid")
+        raise ValueError(
+            "no query has two items with different utilities; check labels and query ids"
+        )
     return float(c) * int(with_pairs.sum()) / groups.n_queries, "query_mean"
 
 

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import OptimizeResult, minimize
 
 from ranksvm._checks import finite_number
 from ranksvm._vectors import Array
@@ -215,6 +214,8 @@ class Descent:
 
     def _descend(self, start: Array) -> None:
         """Run SciPy's L-BFGS-B to its end, if nothing ends it before."""
+        # Imported here because it takes long, and reading a model does without.
+        from scipy.optimize import OptimizeResult, minimize
 
         def watch(intermediate_result: OptimizeResult) -> None:  # SciPy goes by this name
             self._watch(intermediate_result.x, float(intermediate_result.fun))

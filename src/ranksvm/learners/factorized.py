@@ -88,7 +88,7 @@ class FactorizedSettings(Settings):
     )
     optimizer: str = "auto"
     patience: int = parameter(
-        20, "With --valid: stop after this many iterations without a better validation score."
+        20, "Stop after this many iterations without a better validation score (needs --valid)."
     )
     random_state: int | None = parameter(None, "Random seed.", flag="seed")
 

@@ -57,8 +57,17 @@ MOST_DEGREE = 100
 
 
 def parse_gamma(text: str) -> float | str:
-    """Read "scale", "auto" or a number such as 0.1 or 2^-5; ValueError if it is none of these."""
-    return text if text in ("scale", "auto") else parse_number(text)
+    """Read "scale", "auto" or a number such as 0.1 or 2^-5."""
+    if text in ("scale", "auto"):
+        return text
+    try:
+        return parse_number(text)
+    except (ValueError, OverflowError):
+        raise ParameterError(
+            "{gamma} must be a positive number such as 0.1 or 2^-5, scale or auto; got {value}",
+            gamma=Param("gamma"),
+            value=shown(text),
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -85,12 +94,12 @@ class KernelSettings(Settings):
     )
     approximation: str | None = parameter(
         None,
-        "Use approximate features: Nystrom or random Fourier.",
+        "Approximate the kernel by Nystrom or random Fourier features; exact without it.",
         choices=lambda: approximations(),
     )
     n_components: int = parameter(
         500,
-        "Number of approximate features.",
+        "Number of Nystrom landmarks or random features.",
         flag="components",
         only=("approximation", lambda: approximations()),
     )
@@ -101,7 +110,7 @@ class KernelSettings(Settings):
         only=("approximation", lambda: ("nystroem",)),
     )
     memory_budget: int | str = parameter(
-        "4GB", "Memory for kernel values or features.", flag="memory"
+        "4GB", "Memory budget for kernel values or features.", flag="memory"
     )
     dtype: str = parameter(
         "float64", "Precision of kernel values or features.", choices=lambda: DTYPES

@@ -67,7 +67,8 @@ class Option(NamedTuple):
     only : tuple (name, values) or None
         The parameter has a meaning only if another one has one of these values.
     parse : callable or None
-        From a text to a value, if that is not the type of the default.
+        From a text to a value, if that is not the type of the default; raises a ParameterError for
+        a text that is none.
     """
 
     help: str
@@ -111,13 +112,13 @@ class Settings:
     C: float = parameter(
         50.0, "Weight of the loss; a larger C fits the training data more closely."
     )
-    loss: str = parameter("squared_hinge", "Loss of a pair.", choices=lambda: LOSSES)
+    loss: str = parameter("squared_hinge", "Pairwise loss.", choices=lambda: LOSSES)
     reduction: str = parameter(
         "mean", "How the losses of all pairs are combined.", choices=lambda: REDUCTIONS
     )
     solver: str = parameter("auto", "Optimization algorithm.", choices=lambda: ("auto", *SOLVERS))
     counting: str = "auto"
-    tol: float = parameter(1e-4, "Stop at this certified relative gap.")
+    tol: float = parameter(1e-4, "Stop once the certified relative gap is this small.")
     max_iter: int = parameter(1000, "Maximum number of iterations.")
 
     def __post_init__(self) -> None:

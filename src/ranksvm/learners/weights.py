@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ranksvm._checks import SMALLEST_PAIR_WEIGHT, as_weights, check_weights
+from ranksvm._messages import Param, ParameterError
 from ranksvm._rounding import roundings
 from ranksvm._vectors import Array, dot
 from ranksvm.backends.native import NativeBackend
@@ -100,16 +101,21 @@ def no_pairs(data: RankingData) -> ValueError:
 
 def _no_pairs(n_pairs: int, n_items: int, n_queries: int) -> ValueError:
     why = (
-        "every query has only one distinct utility in y"
+        "every query has only one distinct utility in {y}"
         if n_pairs == 0
-        else f"all {n_pairs} comparable pairs have weight zero, or so little that float64 "
+        else "all {n_pairs} comparable pairs have weight zero, or so little that float64 "
         "rounds it to zero (a pair weighs the product of the sample_weight of both items and the "
         "query_weight; scale the weights up)"
     )
-    return ValueError(
-        f"no comparable pair to learn from (n_samples={n_items}, queries={n_queries}): {why}. "
+    return ParameterError(
+        f"no comparable pair to learn from ({{n_samples}}, queries={{n_queries}}): {why}. "
         "A pair needs two items of one query with different utilities and positive weights; "
-        "check qid and y."
+        "check {qid} and {y}.",
+        y=Param("y", option="the labels"),
+        qid=Param("qid", option="the query ids"),
+        n_pairs=n_pairs,
+        n_samples=Param("n_samples", n_items, option=f"items={n_items}"),
+        n_queries=n_queries,
     )
 
 

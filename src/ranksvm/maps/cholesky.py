@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from ranksvm._vectors import Array
 
@@ -53,6 +52,9 @@ def pivoted_cholesky(
     features : ndarray of float64, shape (n_items, k)
         F; its rows of the landmarks are a lower triangular matrix.
     """
+    # Imported here because it takes long, and reading a model does without.
+    from scipy.linalg import solve_triangular
+
     rng = np.random.default_rng(0)
     n_items = len(diagonal)
     left = np.maximum(0.0, diagonal)

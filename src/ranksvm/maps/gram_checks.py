@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import dot
-from ranksvm.maps.kernels import KERNELS, Kernel, kernel_matrix
+from ranksvm.maps.kernels import Kernel, kernel_matrix
 from ranksvm.maps.matrix import MatrixMap
 
 __all__ = ["ADVICE", "ROUNDING", "check_gram", "check_kernel", "smallest_eigenvalue"]
@@ -64,7 +64,7 @@ def check_gram(given: Any, *, n_threads: int = 1) -> NDArray[Any]:
 
 def is_definite(kernel: Kernel) -> bool:
     """Whether a kernel is known to be positive semi-definite."""
-    return kernel.function in KERNELS and KERNELS[kernel.function].definite(kernel)
+    return kernel.entry is not None and kernel.entry.definite(kernel)
 
 
 def check_kernel(kernel: Kernel, X: Any, *, n_threads: int = 1) -> bool:

@@ -23,7 +23,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from ranksvm._rounding import SLACK, roundings
 from ranksvm._threads import one_blas_thread
@@ -198,8 +197,7 @@ class _Subspace:
     def _features(self, rows: NDArray[np.int64]) -> Array:
         """Coordinates of some items."""
         some = self._columns[rows].astype(np.float64, copy=False)
-        found: Array = solve_triangular(self._root, some.T, lower=True, check_finite=False).T
-        return found
+        return self._solve(some.T).T
 
     def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
         def on_point(point: Point) -> Point:
@@ -214,8 +212,11 @@ class _Subspace:
 
         return Preconditioner(on_point=on_point)
 
-    def _solve(self, vector: Array, trans: str = "N") -> Array:
+    def _solve(self, right: Array, trans: str = "N") -> Array:
+        # Imported here because it takes long, and reading a model does without.
+        from scipy.linalg import solve_triangular
+
         solved: Array = solve_triangular(
-            self._root, vector, lower=True, trans=trans, check_finite=False
+            self._root, right, lower=True, trans=trans, check_finite=False
         )
         return solved

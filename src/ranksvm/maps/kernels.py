@@ -87,8 +87,13 @@ class Kernel:
         """What gives the values ``f(X, Z)`` in Python; None for a kernel of the native code."""
         if callable(self.function):
             return self.function
-        values = KERNELS[self.function].values if self.function in KERNELS else None
+        values = None if self.entry is None else self.entry.values
         return None if values is None else partial(values, self)
+
+    @property
+    def entry(self) -> KernelFunction | None:
+        """Its entry in ``KERNELS``; None for "cosine" and for callables, which may have no hash."""
+        return KERNELS.get(self.function) if isinstance(self.function, str) else None
 
     @property
     def name(self) -> str:
@@ -182,9 +187,11 @@ def resolve_gamma(gamma: Any, X: Any, weight: Array | None = None) -> float:
         with np.errstate(divide="ignore"):
             scaled = float(1.0 / np.float64(X.shape[1] * variance))
         if not 0.0 < scaled < np.inf:
-            raise ValueError(
-                f"gamma='scale' does not work here: the variance of X is {variance:.3g}. Scale the "
-                "features, or give a number."
+            raise ParameterError(
+                "{scale} does not work here: the variance of X is {variance:.3g}. Scale the "
+                "features, or give a number.",
+                scale=Param("gamma", "scale"),
+                variance=variance,
             )
         return scaled
     return float(gamma)
@@ -276,7 +283,7 @@ def kernel_scores(
 def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
     """k(x, x) for every x, shape (n_X,)."""
     n = X.shape[0]
-    diagonal = KERNELS[kernel.function].diagonal if kernel.function in KERNELS else None
+    diagonal = None if kernel.entry is None else kernel.entry.diagonal
     if diagonal is None:
         blocks = [called(kernel, X[part], X[part]).diagonal() for part in row_blocks(n, 64)]
         return np.concatenate(blocks) if blocks else np.empty(0)

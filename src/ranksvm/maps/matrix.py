@@ -14,13 +14,13 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
 from ranksvm import _core
 from ranksvm._rounding import SLACK, roundings
 from ranksvm._sparse import check_structure
 from ranksvm._vectors import Array, dot, dot_depth, length
 from ranksvm.data.queries import QueryGroups
+from ranksvm.maps.kernels import is_sparse
 from ranksvm.maps.sample import WeightedItems, add, by_whole_groups
 from ranksvm.solvers.base import Preconditioner
 
@@ -118,7 +118,7 @@ class MatrixMap:
         self._n_products = 0
         self._diagonals: dict[int, Array] = {}  # by part
         self._tallest: Array | None = None  # by feature: its largest absolute value
-        if sp.issparse(X):
+        if is_sparse(X):
             X = check_structure(X)  # the native code trusts the indices
             by_rows = X.format == "csr"
             if not by_rows and X.format != "csc":

@@ -14,7 +14,6 @@ them, "scale" in the middle.  One gamma is one number for all splits.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -27,8 +26,9 @@ from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import REDUCTIONS, Settings, learner_of, total_pair_weight
 from ranksvm.learners.settings import option_of
 from ranksvm.maps.kernels import resolve_gamma
+from ranksvm.model_selection.splitters import is_count
 
-__all__ = ["check_grid", "default_Cs", "default_gammas", "is_count", "make_grid", "searched"]
+__all__ = ["check_grid", "default_Cs", "default_gammas", "make_grid", "searched"]
 
 MIDDLE_C = 50.0
 SMALLEST, LARGEST = -3.0, 6.0  # powers of 4 away from it
@@ -116,6 +116,8 @@ def make_grid(
         Of parameters beside C.  A number counts for nothing if there is no such parameter to
         choose; values are an error then.
     """
+    if learner_of(settings).searched is None:
+        raise ValueError("there is no search for this kind of model")
     names = searched(settings)
     grid = {}
     for name in {**dict.fromkeys(names), **(others or {})}:
@@ -123,24 +125,32 @@ def make_grid(
         if name not in names:
             if values is None or is_count(values):
                 continue
-            raise ParameterError(
-                "there is no {name} to choose here: give no {name}s; got {values}",
-                name=Param(name),
-                values=shown(values),
-            )
+            raise _not_searched(settings, name, values)
         values = COUNTS[name] if values is None else values
         grid[name] = (
             DEFAULTS[name](data, int(values)) if is_count(values) else check_grid(name, values)
         )
-    Cs = (N_CS_OF_GRID if learner_of(settings).searched else N_CS) if Cs is None else Cs
+    if Cs is None:
+        Cs = N_CS_OF_GRID if learner_of(settings).searched else N_CS
     if is_count(Cs):
         Cs = default_Cs(int(Cs), settings.reduction, total_pair_weight(data))
     return {**grid, "C": check_grid("C", Cs)}
 
 
-def is_count(value: Any) -> bool:
-    """Whether a parameter says how many rather than which."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
+def _not_searched(settings: Settings, name: str, values: Any) -> ParameterError:
+    """Return what to say about values of a parameter that there is not to choose."""
+    what: Any = "this kind of model"
+    if name in (learner_of(settings).searched or ()):
+        option = option_of(type(settings), name)
+        if option is not None and option.only is not None:
+            what = Param(option.only[0], getattr(settings, option.only[0]))
+    return ParameterError(
+        "{what} has no {name} to choose: give no {grid}; got {values}",
+        what=what,
+        name=name,
+        grid=Param(f"{name}s"),
+        values=shown(values),
+    )
 
 
 def check_grid(name: str, given: Any) -> NDArray[np.float64]:

@@ -9,8 +9,9 @@ problem is made ready once, and serves all C.  Finished cells can be kept in a f
 Of models whose coefficients mean the same on every part, linear ones, the first path guides those
 of the other splits, which then run in parallel.  Of others, kernel models, one path cannot guide
 another, and there is memory for one at a time: cells run one after the other, each with all
-threads.  Neither the number of threads nor the order in which splits end changes a bit of the
-result.
+threads.  So do all cells that are kept in a file, which holds no path that could guide others.
+Neither the number of threads nor the order in which splits end, nor an interrupt, changes a bit of
+the result.
 
 Of candidates with the best mean score over the splits the one with the smallest C is chosen, and of
 those the one with the smallest of the other parameters: the most regular, then the smoothest.
@@ -21,7 +22,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,7 +70,8 @@ class Search:
         a problem ready counts for its smallest C.
     n_iter, n_products : ndarray of int64, shape (n_splits, n_candidates)
     mean_coef : ndarray of shape (n_candidates, n_features) or None
-        Mean over the splits, a good start for a fit on everything; None of kernel models.
+        Mean over the splits, a good start for a fit on everything; None of kernel models, and of
+        cells that are kept in a file.
     n_resumed : int
         Cells that were taken over from a checkpoint.
     shortfalls : tuple of Message
@@ -100,8 +102,8 @@ class Search:
     @property
     def params(self) -> dict[str, Array]:
         """Parameters of the candidates by name, C fastest; each of shape (n_candidates,)."""
-        columns = np.array(list(itertools.product(*self.grid.values()))).T
-        return dict(zip(self.grid, columns, strict=True))
+        columns = np.meshgrid(*self.grid.values(), indexing="ij")
+        return {name: column.ravel() for name, column in zip(self.grid, columns, strict=True)}
 
     @property
     def means(self) -> Array:
@@ -126,7 +128,8 @@ class Search:
     @property
     def best(self) -> dict[str, float]:
         """Parameters of the best candidate."""
-        return {name: float(values[self.best_index]) for name, values in self.params.items()}
+        place = self.best_index
+        return {name: float(values[place]) for name, values in self.params.items()}
 
     @property
     def best_score(self) -> float:
@@ -146,7 +149,7 @@ class Search:
     @property
     def edges(self) -> tuple[Message, ...]:
         """A sentence for each parameter whose best value is the smallest or the largest."""
-        told = (_edge_of(name, self.best[name], values) for name, values in self.grid.items())
+        told = (_edge_of(name, best, self.grid[name]) for name, best in self.best.items())
         return tuple(sentence for sentence in told if sentence is not None)
 
     def facts(self) -> dict[str, Any]:
@@ -178,7 +181,8 @@ def search(
     Parameters
     ----------
     data : RankingData
-        With labels.  Weights are for the fits; the metric counts every item the same.
+        With labels, and without preferences.  Weights are for the fits; the metric counts every
+        item the same.
     settings : Settings
         Its C, and the other parameters that are searched, play no part.
     Cs : sequence of float, int or None, default=None
@@ -198,7 +202,7 @@ def search(
         Called as ``progress(done, total, message)`` after every fit, from the calling thread.
     checkpoint : path-like or None
         File to keep finished cells in.  If it is there, they are not done again; a file of another
-        search is refused.
+        search is refused, and one that is in use.
 
     Returns
     -------
@@ -209,39 +213,48 @@ def search(
     ValueError
         If a split or the checkpoint cannot be used; the message says which one.
     """
+    if data.preferences is not None:
+        raise ValueError("a search takes no preferences, which folds would tear apart")
     grid = make_grid(data, settings, Cs, others)
     splits = make_splits(data, folds, validation, metric, conventions)
-    Cs = grid["C"]
-    beside = [name for name in grid if name != "C"]
-    # All fits draw alike; a search that goes on draws as it began.
-    drawn = _random_state(settings)
-    kept: Any = nullcontext()
-    if checkpoint is not None:
-        which = identity(data, settings, splits, Cs, metric, conventions, beside)
-        kept = Checkpoint(checkpoint, which, Cs.size, drawn)
-        drawn = kept.random_state
-    if drawn is not None:
-        settings = _with(settings, random_state=drawn)
+    *beside, _ = grid
     rows = [
         dict(zip(beside, values, strict=True))
         for values in itertools.product(*(grid[name].tolist() for name in beside))
     ]
-    tally = _Tally(len(rows) * len(splits) * Cs.size, progress)
+    # All fits draw alike; a search that goes on draws as it began.
+    seed = _random_state(settings)
+    tally = _Tally(len(rows) * len(splits) * grid["C"].size, progress)
     cells: list[list[Cell]] = []
-    mean_coef: Array | None = None
+    mean_coefs: list[Array] = []
     n_resumed = 0
-    with kept as file:
+    with ExitStack() as stack:
+        file: Checkpoint | None = None
+        if checkpoint is not None:
+            which = identity(data, settings, splits, grid["C"], metric, conventions, beside)
+            file = stack.enter_context(Checkpoint(checkpoint, which, grid["C"].size, seed))
+            seed = file.random_state
+        if seed is not None:
+            settings = _with(settings, random_state=seed)
         for row in rows:
-            task = SplitTask(data, _with(settings, **row), Cs, metric, conventions)
+            task = SplitTask(data, _with(settings, **row), grid["C"], metric, conventions)
             work = _Work(task, splits, row, n_threads, tally, file)
-            n_resumed += sum(work.known(number) is not None for number in range(len(splits)))
             if settings.shares_coefficients and file is None:
                 found, mean_coef = work.guided()
+                mean_coefs.append(mean_coef)
             else:
+                n_resumed += work.n_known
                 found = work.one_by_one()
             cells.append(found)
     return _gathered(
-        cells, splits, grid, settings, metric, conventions, mean_coef=mean_coef, n_resumed=n_resumed
+        cells,
+        splits,
+        grid,
+        settings,
+        metric,
+        conventions,
+        mean_coef=np.concatenate(mean_coefs) if mean_coefs else None,
+        n_resumed=n_resumed,
     )
 
 
@@ -291,8 +304,12 @@ class _Work:
         """Name of the row in a checkpoint."""
         return ", ".join(f"{name}={value!r}" for name, value in self.row.items())
 
-    def known(self, number: int) -> Cell | None:
-        """Return the cell of a split if it is in the file."""
+    @property
+    def n_known(self) -> int:
+        """How many cells are in the file."""
+        return sum(self._known(number) is not None for number in range(len(self.splits)))
+
+    def _known(self, number: int) -> Cell | None:
         return None if self.file is None else self.file.get(self.key, number)
 
     def tell(self, message: str) -> None:
@@ -303,7 +320,7 @@ class _Work:
         return [self._cell(number, split) for number, split in enumerate(self.splits)]
 
     def _cell(self, number: int, split: Split) -> Cell:
-        done = self.known(number)
+        done = self._known(number)
         if done is not None:
             for C in self.task.Cs.tolist():
                 self.tell(f"{split.name}, C = {C:.4g}: done before")

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ranksvm._checks import check_positive
+from ranksvm._messages import Param, ParameterError
 from ranksvm._sparse import check_structure
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
@@ -23,6 +24,7 @@ __all__ = [
     "LetorFold",
     "QueryKFold",
     "folds_of",
+    "is_count",
     "item_folds",
     "letor_folds",
     "query_train_test_split",
@@ -157,13 +159,20 @@ def item_folds(utility: Any, n_splits: int) -> list[tuple[Rows, Rows]]:
     check_positive("n_splits", n_splits, integer=True)
     order = np.argsort(np.asarray(utility), kind="stable")
     if not 2 <= n_splits <= order.size:
-        raise ValueError(
-            f"cannot make {n_splits} folds of n_samples={order.size} items; give at least 2 folds, "
-            "and no more than there are items"
+        raise ParameterError(
+            "cannot make {n_splits} folds of {n_samples} items; give at least 2 folds, and no more "
+            "than there are items",
+            n_splits=n_splits,
+            n_samples=Param("n_samples", order.size, option=str(order.size)),
         )
     fold = np.empty(order.size, dtype=np.int64)
     fold[order] = np.arange(order.size) % n_splits
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_splits)]
+
+
+def is_count(value: Any) -> bool:
+    """Whether a parameter says how many rather than which."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def folds_of(data: RankingData, cv: Any) -> list[tuple[Rows, Rows]]:
@@ -175,7 +184,7 @@ def folds_of(data: RankingData, cv: Any) -> list[tuple[Rows, Rows]]:
     cv : int, splitter or iterable of (train, test)
     """
     given = cv
-    if isinstance(cv, Integral) and not isinstance(cv, bool):
+    if is_count(cv):
         if data.qid is None:
             return item_folds(data.y, int(cv))
         cv = QueryKFold(int(cv))
@@ -338,7 +347,7 @@ def _generator(random_state: Any) -> Any:
 
 
 def _test_queries(test_size: Any, n_queries: int) -> int:
-    whole = isinstance(test_size, Integral) and not isinstance(test_size, bool)
+    whole = is_count(test_size)
     share = isinstance(test_size, Real) and not whole and not isinstance(test_size, bool)
     if whole and 0 < test_size < n_queries:
         return int(test_size)

@@ -71,7 +71,7 @@ def _check_kernel(kernel: Any, functions: Collection[str]) -> None:
             f"the kernel must be told as {', '.join(OF_KERNEL)}; got {reprlib.repr(kernel)}"
         )
     function = kernel["function"]
-    if function not in functions:
+    if not isinstance(function, str) or function not in functions:
         raise _wrong("the kernel's function", f"one of {', '.join(functions)}", function)
     for name in ("gamma", "coef0", "scale"):
         if not _is_finite(kernel[name]):

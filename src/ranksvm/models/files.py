@@ -166,8 +166,7 @@ def _to_bytes(model: Model) -> bytes:
         "feature_names": plain(names, "feature_names", depth=1),
         "facts": plain(dict(model.facts), "facts", depth=1),
     }
-    form = model.FORMATS[model.kind]
-    check_model(model.kind, form, arrays, entries["feature_names"], model.facts)
+    check_model(model.kind, model.FORMATS, arrays, entries["feature_names"], model.facts)
     size = sum(array.nbytes for array in arrays.values())
     if size > LARGEST_BODY:
         raise ValueError(
@@ -227,7 +226,7 @@ class _Reader:
         kind, names = values["kind"], values["feature_names"]
         made = self.models[kind]
         try:
-            check_model(kind, made.FORMATS[kind], arrays, names, values["facts"])
+            check_model(kind, made.FORMATS, arrays, names, values["facts"])
         except ValueError as error:
             self._refuse(f"not a model that can be used ({_told(error)})", GIVE_ANOTHER)
         return made.from_arrays(

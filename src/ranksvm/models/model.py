@@ -228,15 +228,19 @@ def check_support(arrays: Arrays, n_items: int | None = None) -> None:
 
 
 def check_model(
-    kind: str, form: Format, arrays: Arrays, feature_names: Any, facts: Mapping[str, Any]
+    kind: str,
+    formats: Mapping[str, Format],
+    arrays: Arrays,
+    feature_names: Any,
+    facts: Mapping[str, Any],
 ) -> None:
     """Check that arrays, names and facts make a model.
 
     Parameters
     ----------
     kind : str
-        What messages call it.
-    form : Format
+    formats : mapping of str to Format
+        Those of the model, by kind.
     arrays : mapping of str to ndarray
         In any byte order.
     feature_names : list of str or None
@@ -247,6 +251,9 @@ def check_model(
     ValueError
         If they do not; the message says what was expected and what was got.
     """
+    if kind not in formats:
+        raise ValueError(f"kind must be one of {listed(formats)}; got {kind!r}")
+    form = formats[kind]
     specs = form.arrays
     if arrays.keys() != specs.keys():
         raise ValueError(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Array, dot
 from ranksvm.data.preferences import Preferences
 from ranksvm.data.queries import QueryGroups
@@ -34,9 +35,11 @@ def pairwise_accuracy(backend: PairBackend, groups: QueryGroups, scores: Array) 
     """
     right, total = right_and_total(backend, groups, scores)
     if not total.sum() > 0.0:
-        raise ValueError(
+        raise ParameterError(
             "no comparable pair: a pair needs two items of one query with different utilities "
-            f"and positive weights (n_samples={len(scores)}, queries={len(total)})"
+            "and positive weights ({n_samples}, queries={n_queries})",
+            n_samples=Param("n_samples", len(scores), option=f"items={len(scores)}"),
+            n_queries=len(total),
         )
     there = total > 0.0
     return float(np.mean(right[there] / total[there]))

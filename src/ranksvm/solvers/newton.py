@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ranksvm._checks import check_choice
 from ranksvm.solvers.base import (
     Callback,
     Eval,
@@ -86,8 +87,8 @@ class Newton:
     name = "newton"
 
     def __post_init__(self) -> None:
-        _check_choice("globalization", self.globalization, GLOBALIZATIONS)
-        _check_choice("preconditioner", self.preconditioner, PRECONDITIONERS)
+        check_choice("globalization", self.globalization, GLOBALIZATIONS)
+        check_choice("preconditioner", self.preconditioner, PRECONDITIONERS)
 
     @property
     def requires(self) -> frozenset[str]:
@@ -345,8 +346,3 @@ def _length_to_boundary(
     c = radius * radius - objective.inner(solution.w, solution)
     root = float(np.sqrt(max(0.0, b * b + a * max(0.0, c))))
     return (root - b) / a
-
-
-def _check_choice(name: str, value: str, valid: tuple[str, ...]) -> None:
-    if value not in valid:
-        raise ValueError(f"{name} must be one of {', '.join(valid)}; got {value!r}")

@@ -35,7 +35,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dposv
 
 from ranksvm.solvers.base import Array
 
@@ -185,6 +184,9 @@ def _settle(
 
 def _direction(block: Array, slopes: Array) -> Array | None:
     """Step to the minimiser over the affine hull of the support; None if rounding spoils it."""
+    # Imported here because it takes long, and reading a model does without.
+    from scipy.linalg.lapack import dposv
+
     diagonal = block.diagonal()
     # The smallest as reference: subtracting it loses the least of the others.
     r = int(diagonal.argmin())

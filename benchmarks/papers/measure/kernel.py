@@ -1,8 +1,8 @@
-"""Kernel machines at the size of MQ2007's first fold, and at parts of it.
+"""Kernel models at the size of MQ2007's first fold, and on parts of it.
 
-The set is generated, with the shape of LETOR's (:func:`benchmarks.sets.mq2007_like`), C = 2^-2 over
-the sum of the pairs and gamma = 2^-5, as in table 2 of Chen, Li, Dou, Liang & Lv; smaller sets are
-its first queries.  A fit ends at a certified relative gap of 1e-3, or after ten minutes.
+The set is generated with the shape of LETOR's (:func:`benchmarks.sets.mq2007_like`); smaller sets
+are its first queries.  C = 2^-2 over the sum of the pairs and gamma = 2^-5, as in table 2 of Chen,
+Li, Dou, Liang & Lv.  A fit stops at a certified relative gap of 1e-3, or after ten minutes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from benchmarks.sets import Task, mq2007_like
 from ranksvm import KernelRankSVM, LinearRankSVM
 from ranksvm.metrics import evaluate
 
-__all__ = ["LOG2_C", "LOG2_GAMMA", "LONGEST", "MACHINES", "sample_cell", "size_cell"]
+__all__ = ["LOG2_C", "LOG2_GAMMA", "MODELS", "fit_generated", "fit_sample"]
 
-LONGEST = 600.0
+MAX_SECONDS = 600.0
 LOG2_C, LOG2_GAMMA = -2, -5
 
-# Settings of a machine beside C and gamma.
-MACHINES: dict[str, dict[str, Any]] = {
+# Settings of a model beside C.
+MODELS: dict[str, dict[str, Any]] = {
     "linear L1": {"loss": "hinge"},
     "linear L2": {},
     "exact rbf L2": {"gamma": 2.0**LOG2_GAMMA},
@@ -38,64 +38,59 @@ MACHINES: dict[str, dict[str, Any]] = {
 }
 
 
-def size_cell(
-    machine: str,
+def fit_generated(
+    model: str,
     log2_C: int,
     n_queries: int,
     of_queries: int,
     components: int,
     threads: int,
 ) -> dict[str, Any]:
-    """One fit on the first ``n_queries`` of ``of_queries``, judged on held-out queries."""
+    """One fit on the first ``n_queries`` of ``of_queries``, tested on held-out queries."""
     whole, held_out = mq2007_like(of_queries)
     task = _first(whole, n_queries)
-    settings: dict[str, Any] = {**MACHINES[machine], "C": 2.0**log2_C, "reduction": "sum"}
+    settings: dict[str, Any] = {**MODELS[model], "C": 2.0**log2_C, "reduction": "sum"}
     settings |= {"tol": TOL, "n_jobs": threads}
     make: Any = LinearRankSVM
     if "gamma" in settings:
         make = KernelRankSVM
-        # All of K, or what there is room for: the model is the same.  Features take less.
+        # All of K, or as much as fits into memory: the result is the same.
         memory = int(min(max(budget(task.n_items), 4e9), SHARE_OF_MEMORY * free_memory()))
         settings |= {"memory_budget": memory, "n_components": components, "random_state": SEED}
-    model = make(**settings)
+    fitted = make(**settings)
     with pinned(threads), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         before = time.perf_counter()
-        model.fit(task.X, task.y, task.qid, callback=lambda row, _: row.seconds > LONGEST)
+        fitted.fit(task.X, task.y, task.qid, callback=lambda row, _: row.seconds > MAX_SECONDS)
         seconds = time.perf_counter() - before
-        scores = model.predict(held_out.X)
-    return {
-        "items": task.n_items,
-        "pairs": int(task.n_pairs),
-        "seconds": seconds,
-        "gap": model.gap_ / model.objective_,
-        "status": model.status_,
-        "products": model.n_products_,
-        "mean_ndcg": float(
-            evaluate(held_out.y, scores, held_out.qid, ["mean_ndcg"], conventions="letor")[
-                "mean_ndcg"
-            ]
-        ),
-    }
+        scores = fitted.predict(held_out.X)
+    metric = "mean_ndcg"
+    found = evaluate(held_out.y, scores, held_out.qid, [metric], conventions="letor")
+    return _outcome(fitted, task.n_items, seconds) | {metric: float(found[metric])}
 
 
-def sample_cell(
+def fit_sample(
     name: str, share: float, log2_C: float, log2_gamma: float, threads: int
 ) -> dict[str, Any]:
-    """One exact fit on a part of the queries of a real set's first fold, drawn at random."""
-    X, y, groups = letor_fold(name, 0).train
+    """One exact fit on a random part of the training queries of a real set's first fold."""
+    train = letor_fold(name, 0).train
+    groups = train.groups
     wanted = max(1, round(share * groups.n_queries))
-    drawn = np.random.default_rng(SEED).permutation(groups.n_queries)[:wanted]
-    rows = np.isin(groups.index, drawn)
+    queries = np.random.default_rng(SEED).permutation(groups.n_queries)[:wanted]
+    part = train.take(np.flatnonzero(np.isin(groups.index, queries)))
     model = KernelRankSVM(
         2.0**log2_C, gamma=2.0**log2_gamma, reduction="sum", tol=TOL, n_jobs=threads
     )
     with pinned(threads):
         before = time.perf_counter()
-        model.fit(X[rows], y[rows], groups.index[rows])
+        model.fit(*part)
         seconds = time.perf_counter() - before
+    return _outcome(model, part.n_items, seconds)
+
+
+def _outcome(model: Any, items: int, seconds: float) -> dict[str, Any]:
     return {
-        "items": int(rows.sum()),
+        "items": items,
         "pairs": int(model.n_pairs_),
         "seconds": seconds,
         "gap": model.gap_ / model.objective_,

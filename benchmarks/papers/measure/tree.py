@@ -1,25 +1,28 @@
-"""Measurements for :mod:`benchmarks.papers.tree`: the experiments of Airola et al., section 5.
+"""Measurements for the experiments of Airola, Pahikkala & Salakoski, section 5.
 
 The paper's objective is J(w) = (1/N) sum of the hinge over N pairs + lambda |w|^2.  Ours is
 F = C J with C = 1 / (2 lambda), so a gap of eps in J is one of C eps in F.
 
-- :func:`subgradient`: loss and subgradient once, at the coefficients of a finished fit, by every
-  counting; the products X w and X' g are timed beside it.
-- :func:`training`: whole fits.  "bmrm" is the paper's Algorithm 1: planes at the minimisers of the
-  model, all of them kept, no line search, stopped by the callback as soon as the certified gap in J
-  is below eps.  "ours" are the library's fits with its own choice of solver and counting, to a
-  relative gap of eps: J is at most 1 at the optimum (its value at w = 0), so that is never looser.
-- :func:`memory`, :func:`explicit_pairs`: how far the memory of a new process rises.
+- :func:`subgradient`: loss and subgradient once, at the coefficients of a finished fit, with every
+  counting; the products X w and X' g are timed separately.
+- :func:`training`: whole fits.  "bmrm" is the paper's Algorithm 1: a plane at the minimiser of the
+  planes so far, all planes kept, no line search, stopped by the callback as soon as the certified
+  gap in J is below eps.  "ours" are the library's fits with default solver and counting, to a
+  relative gap of eps: J is at most 1 at the optimum (its value at w = 0), so this is never looser.
+- :func:`memory`, :func:`explicit_pairs`: how much memory a fit adds to a new process.
 
-Calls are timed in turn, see :func:`benchmarks.common.interleave`; seconds are medians of the
-rounds, or the only run of a call that takes long.
+Calls are timed in turn, see :func:`benchmarks.common.interleave`; seconds are medians over the
+rounds, or of the only run of a call that takes long.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from typing import Any
 from unittest import mock
 
@@ -29,7 +32,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.common import Array, Call, interleave
 from benchmarks.memory import peak, reset_peak
-from benchmarks.papers.cells import in_child
 from benchmarks.sets import (
     Task,
     cadata_split,
@@ -40,7 +42,7 @@ from benchmarks.sets import (
 )
 from benchmarks.variants import PLAIN_BMRM
 from ranksvm import LinearRankSVM
-from ranksvm import training as library
+from ranksvm.learners import SOLVERS
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.metrics import pairwise_accuracy
 
@@ -50,6 +52,7 @@ __all__ = [
     "explicit_pairs",
     "memory",
     "pair_bytes",
+    "pair_matrix",
     "plane_bytes",
     "subgradient",
     "training",
@@ -58,7 +61,7 @@ __all__ = [
 COUNTINGS = ("tree", "direct", "joachims", "pairs")
 # The gap in J at which the paper stops.
 EPS = 1e-3
-# No other rule than the callback's ends a fit by the paper's algorithm.
+# Only the callback stops a fit by the paper's algorithm.
 _NEVER_TOL = 1e-12
 _MOST_ITERATIONS = 100_000
 
@@ -70,13 +73,13 @@ SPLITS: dict[str, Callable[..., tuple[Task, Task]]] = {
 
 
 def subgradient(
-    *, family: str, options: dict[str, Any], countings: Sequence[str], rounds: int, seconds: float
+    *, name: str, options: dict[str, Any], countings: Sequence[str], rounds: int, seconds: float
 ) -> dict[str, Any]:
     """Seconds of loss and subgradient in score space by counting, and of the two products.
 
-    ``options`` are those of the set; ``seconds`` is about what the rounds may take.
+    ``options`` are those of the set; ``seconds`` is about how long all rounds may take.
     """
-    task, _ = SPLITS[family](**options)
+    task, _ = SPLITS[name](**options)
     X = MatrixMap(task.X)
     coef = task.fit("hinge").model.coef_
     scores = X.scores(coef)
@@ -90,7 +93,7 @@ def subgradient(
 
 def training(
     *,
-    family: str,
+    name: str,
     options: dict[str, Any],
     countings: Sequence[str],
     threads: int,
@@ -102,7 +105,7 @@ def training(
     Methods are "bmrm <counting>", "ours hinge", "ours squared_hinge", and with more than one thread
     "ours hinge threaded".
     """
-    task, test = SPLITS[family](**options)
+    task, test = SPLITS[name](**options)
     calls = {f"bmrm {counting}": Call(partial(_bmrm, task, counting)) for counting in countings}
     for loss in ("hinge", "squared_hinge"):
         calls[f"ours {loss}"] = Call(partial(_ours, task, loss))
@@ -139,8 +142,8 @@ def _bmrm(task: Task, counting: str) -> LinearRankSVM:
         n_jobs=1,
     )
     solvers = {"bmrm": PLAIN_BMRM.factory}
-    with mock.patch.dict(library.SOLVERS, solvers), warnings.catch_warnings():
-        # The callback's stop is the end that is meant.
+    with mock.patch.dict(SOLVERS, solvers), warnings.catch_warnings():
+        # Stopping by the callback is intended.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(task.X, task.y, callback=lambda row, _: row.gap < EPS * task.C)
 
@@ -160,17 +163,27 @@ FITS: dict[str, Callable[[Task], LinearRankSVM]] = {
 
 
 def memory(*, method: str, m: int) -> dict[str, Any]:
-    """Bytes that a fit on reuters-like adds to a process that has the set, and its iterations."""
-    return in_child(_memory_of_fit, method=method, m=m)
+    """Bytes that a fit on reuters-like adds to a process that holds the data; its iterations."""
+    return _in_child(_memory_of_fit, method, m)
 
 
 def explicit_pairs(*, m: int) -> dict[str, Any]:
-    """Bytes that the matrix of all pairs and one gradient by it add to a process, same set."""
-    return in_child(_memory_of_pairs, m=m)
+    """Bytes that the matrix of all pairs and one gradient with it add, on the same data."""
+    return _in_child(_memory_of_pairs, m)
+
+
+def _in_child(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """Call a function in a new process with one thread."""
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    with (
+        mock.patch.dict(os.environ, one),
+        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
+    ):
+        return pool.submit(function, *arguments).result()
 
 
 def _memory_of_fit(method: str, m: int) -> dict[str, Any]:
-    FITS[method](reuters_like(200))  # libraries that the first fit loads do not count
+    FITS[method](reuters_like(200))  # so that libraries loaded by the first fit do not count
     return _risen(m, FITS[method])
 
 
@@ -196,18 +209,18 @@ def _risen(m: int, work: Callable[[Task], Any]) -> dict[str, Any]:
 
 
 def plane_bytes(n_planes: int, n_features: int) -> int:
-    """Of the slopes of so many cutting planes."""
+    """Bytes of the normal vectors of cutting planes."""
     return 8 * n_planes * n_features
 
 
 def pair_bytes(n_pairs: int) -> int:
-    """Of a CSR matrix with two entries for each pair: values, columns, row starts."""
+    """Bytes of a CSR matrix with two entries for each pair: values, columns, row starts."""
     return n_pairs * (2 * (8 + 4) + 4)
 
 
 def _squared_hinge_by_matrix(task: Task) -> Array:
-    """The gradient at zero as PRSVM takes it: the differences are a sparse matrix times X w."""
-    differences = _pair_matrix(task.y)
+    """The gradient at zero as PRSVM computes it: with a sparse matrix of all pairs."""
+    differences = pair_matrix(task.y)
     coef = np.zeros(task.X.shape[1])
     slack = differences @ (task.X @ coef)
     np.subtract(1.0, slack, out=slack)
@@ -216,10 +229,10 @@ def _squared_hinge_by_matrix(task: Task) -> Array:
     return gradient
 
 
-def _pair_matrix(y: Array) -> sp.csr_array:
+def pair_matrix(y: Array) -> sp.csr_array:
     """One row for each comparable pair: 1 at the better item, -1 at the worse one."""
     order = np.argsort(-y).astype(np.int32)
-    # Items of the order from this place on are worse than the item at the same place.
+    # Items from this place of the order on are worse than the item at the same place.
     first = np.searchsorted(-y[order], -y[order], side="right")
     counts = len(y) - first
     n_pairs = int(counts.sum())

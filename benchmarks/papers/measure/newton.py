@@ -1,19 +1,19 @@
-"""What is measured on Lee & Lin's supplement: convergence, zero dual variables, cost by levels.
+"""Measurements for Lee & Lin's supplement: convergence, zero dual variables, cost by levels.
 
-Convergence.  All methods start at w = 0 and are watched through the callback of the solver, which
-sees the best point so far.  An iteration of the cutting planes is one new point with its value and
-subgradient; the point w = 0 itself is iteration 0.  Newton's points are those after its outer
-steps, put at the number of CG iterations done by then: what a CG iteration inside a step would give
-is not known, so Newton is never shown earlier than it was.  Products are those with X and with X';
-the gradient of an outer step and the second plane at a kink are in there, and in no iteration.
+Convergence.  All methods start at w = 0.  A callback of the solver watches the best point so far.
+An iteration of the cutting planes is one new point with its value and subgradient; w = 0 itself is
+iteration 0.  Newton's points are those after its outer steps, plotted at the number of CG
+iterations done by then, so that Newton never looks faster than it is.  Products are those with X
+and with X'; they include the gradient of an outer step and the second plane at a kink, which belong
+to no iteration.
 
-The optimum f* is a certified lower bound from a fit to a far smaller gap, so (f - f*) / f* is
+The optimum f* is a certified lower bound from a fit with a far smaller gap, so (f - f*) / f* is
 never shown smaller than it is, and is exact to about that gap.
 
 Dual variables.  That of a pair is zero if and only if its margin is at least 1: the pair is not
 violated.  The native backend counts the violated pairs; NumPy looks at every pair of every query.
 
-Levels.  One query, k levels of equally many items, scores with a correlation of 0.6 to them.
+Levels.  One query, k levels of equally many items, scores with a correlation of 0.6 to the levels.
 """
 
 from __future__ import annotations
@@ -27,18 +27,17 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.common import SEED, Array, Call, interleave, profiled
-from benchmarks.folds import Part, letor_fold
+from benchmarks.folds import letor_fold
 from benchmarks.sets import FILES, data_folder
 from ranksvm.backends.native import NativeBackend
-from ranksvm.data.queries import QueryGroups
+from ranksvm.data import QueryGroups, RankingData
+from ranksvm.learners import LinearProblem, LinearSettings
 from ranksvm.metrics import mean_ndcg, ndcg, pairwise_accuracy
 from ranksvm.pairs.oracle import LOSSES
 from ranksvm.pairs.order import PairOrder
 from ranksvm.solvers.base import Solver, TraceRow
 from ranksvm.solvers.bundle import Bundle
 from ranksvm.solvers.newton import Newton
-from ranksvm.learners import LinearSettings
-from ranksvm.learners.problem import LinearProblem
 
 __all__ = [
     "CADATA_NDCG",
@@ -50,7 +49,7 @@ __all__ = [
     "LETOR",
     "METHODS",
     "REDUCTION",
-    "choose",
+    "choose_C",
     "default_newton",
     "dual_zeros",
     "levels",
@@ -60,28 +59,28 @@ __all__ = [
 
 LETOR = ("MQ2008", "OHSUMED")
 REDUCTION = {"MQ2008": "sum", "OHSUMED": "sum", "cadata": "mean"}
-# The relative function values whose first iteration is looked for, and where a trace ends.
+# Relative function values to reach, and the one at which a trace ends.
 GOALS = (1e-1, 1e-2, 1e-3, 1e-4)
 FINEST = 1e-6
 # The gap of the fits that f* comes from, and of those that choose C.
 OPTIMUM_TOL = {"squared_hinge": 1e-11, "hinge": 1e-8}
 CHOICE_TOL = 1e-3
 DEFAULT_TOL = LinearSettings().tol
-# TRON solves its systems to this part of the gradient.
+# TRON solves its linear systems to this part of the gradient.
 FORCING = 0.1
-# A trace keeps every point up to this iteration, then about this part more iterations each time.
+# A trace keeps every point up to this iteration, then points that are further and further apart.
 ALL_POINTS = 10
 SPARSER = 1.15
-# Of the rows of cadata to learn from, one in so many judges C; as many others are tested on.
+# One in so many training rows of cadata is held out to choose C; as many others are for testing.
 CADATA_PART = 4
-# NDCG of a ranking of thousands of houses: linear gain, so many ranks.
+# NDCG of a ranking of thousands of houses: this cutoff, linear gain.
 CADATA_NDCG = 100
-# No new round of the countings begins when it would end later than this.
+# No new round of timings begins when it would end later than this.
 MOST_SECONDS = 240.0
 
 
 def _tron(**limits: Any) -> Solver:
-    """Newton with what TRON has: a trust region, plain CG, systems solved to ``FORCING``."""
+    """Newton as in TRON: a trust region, no preconditioner, systems solved to ``FORCING``."""
     return Newton(globalization="trust_region", preconditioner="none", forcing=FORCING, **limits)
 
 
@@ -97,10 +96,10 @@ METHODS: Mapping[str, Callable[..., Solver]] = {
 
 
 @lru_cache(maxsize=3)
-def _sets(name: str, rows: int) -> tuple[Part, Part, Part, Part]:
-    """What C is chosen on (to learn, to judge), what is learned then, and the test part.
+def _sets(name: str, rows: int) -> tuple[RankingData, RankingData, RankingData, RankingData]:
+    """To choose C: train, validate.  Then: train, test.
 
-    For cadata ``rows`` is the number of rows to learn from.
+    ``rows`` is the number of training rows of cadata.
     """
     if name in LETOR:
         fold = letor_fold(name, 0)
@@ -109,50 +108,47 @@ def _sets(name: str, rows: int) -> tuple[Part, Part, Part, Part]:
     order = np.random.default_rng(SEED).permutation(len(y))
     train, test = order[:rows], order[rows : rows + rows // CADATA_PART]
     X = StandardScaler().fit(X[train].toarray()).transform(X.toarray())
+    whole = RankingData(X, y)
     cut = rows - rows // CADATA_PART
-    splits = (train[:cut], train[cut:], train, test)
-    first, second, third, fourth = (
-        Part(X[some], y[some], QueryGroups.from_qid(None, len(some))) for some in splits
-    )
-    return first, second, third, fourth
+    return whole.take(train[:cut]), whole.take(train[cut:]), whole.take(train), whole.take(test)
 
 
-def _problem(name: str, part: Part, loss: str, tol: float = DEFAULT_TOL) -> LinearProblem:
+def _problem(name: str, data: RankingData, loss: str, tol: float = DEFAULT_TOL) -> LinearProblem:
     settings = LinearSettings(loss=loss, reduction=REDUCTION[name], tol=tol, max_iter=5000)
-    return LinearProblem(part.X, part.y, part.groups, settings)
+    return LinearProblem(data, settings)
 
 
-def _accuracy(part: Part, coef: Array) -> float:
+def _accuracy(data: RankingData, coef: Array) -> float:
     """Share of all pairs of all queries in the right order."""
-    return float(pairwise_accuracy(part.y, part.X @ coef, part.groups.index, average="pairs"))
+    return float(pairwise_accuracy(data.truth, data.X @ coef, data.qid, average="pairs"))
 
 
-def _ndcg(name: str, part: Part, coef: Array) -> float:
-    scores = part.X @ coef
+def _ndcg(name: str, data: RankingData, coef: Array) -> float:
+    scores = data.X @ coef
     if name in LETOR:
-        return float(mean_ndcg(part.y, scores, part.groups.index, conventions="letor"))
-    return float(ndcg(part.y, scores, k=CADATA_NDCG, gain="linear"))
+        return float(mean_ndcg(data.truth, scores, data.qid, conventions="letor"))
+    return float(ndcg(data.truth, scores, k=CADATA_NDCG, gain="linear"))
 
 
 # --- Convergence ----------------------------------------------------------------------------------
 
 
-def choose(name: str, rows: int, loss: str, Cs: list[float]) -> dict[str, Any]:
-    """The C with the best pairwise accuracy on the judging part; the smallest of equals."""
-    learn, judge, learned, test = _sets(name, rows)
-    problem = _problem(name, learn, loss, CHOICE_TOL)
+def choose_C(name: str, rows: int, loss: str, Cs: list[float]) -> dict[str, Any]:
+    """The C with the best pairwise accuracy on the validation part; the smallest of equals."""
+    train, valid, whole, test = _sets(name, rows)
+    problem = _problem(name, train, loss, CHOICE_TOL)
     fit, found = None, []
     for C in sorted(Cs):
         fit = problem.solve(C, after=fit)
-        found.append(_accuracy(judge, fit.coef))
+        found.append(_accuracy(valid, fit.coef))
     best = int(np.argmax(found))
     return {
         "C": sorted(Cs)[best],
-        "at_edge": best in (0, len(Cs) - 1),
-        "items": len(learned.y),
-        "queries": learned.groups.n_queries,
-        "pairs": _problem(name, learned, loss).n_pairs,
-        "tested": len(test.y),
+        "accuracies": found,
+        "at_end": best in (0, len(Cs) - 1),
+        "items": whole.n_items,
+        "pairs": _problem(name, whole, loss).n_pairs,
+        "tested": test.n_items,
     }
 
 
@@ -169,15 +165,16 @@ def optimum(name: str, rows: int, loss: str, C: float) -> dict[str, Any]:
 def trace(
     name: str, rows: int, loss: str, C: float, method: str, lower: float, most: int
 ) -> dict[str, Any]:
-    """A method on the way to the optimum, in ``most`` iterations: value and quality by iteration.
+    """Value and quality by iteration, for at most ``most`` iterations.
 
     Returns
     -------
     dict
         ``iteration``, ``products``, ``value``, ``accuracy`` and ``ndcg`` of the points kept;
         ``goal_iterations`` and ``goal_products`` by goal, NaN where it was not reached; of the
-        whole run ``iterations``, ``evaluations`` of the loss, ``looks`` of the preconditioner at X,
-        ``reached``, the last relative value, and ``arrived``, whether that is FINEST.
+        whole run ``iterations``, ``evaluations`` of the loss, ``samples`` of X that the
+        preconditioner took, ``reached``, the last relative value, and ``arrived``, whether that is
+        at most FINEST.
     """
     _, _, train, test = _sets(name, rows)
     objective = _problem(name, train, loss).objective(C)
@@ -202,7 +199,7 @@ def trace(
             points.append((iteration, row.n_products, last, *quality))
         return stop
 
-    # An outer step of Newton has at least one CG iteration; w = 0 is an iteration to a solver.
+    # An outer step of Newton has at least one CG iteration; solvers count w = 0 as an iteration.
     solver = METHODS[method](tol=1e-12, max_iter=most + 1)
     start = objective.point(np.zeros(train.X.shape[1]))
     with profiled() as profile:
@@ -214,14 +211,14 @@ def trace(
         "goal_products": goals[1],
         "iterations": iteration,
         "evaluations": profile.evaluations,
-        "looks": profile.calls["scatter"],
+        "samples": profile.calls["scatter"],
         "reached": last,
         "arrived": bool(last <= FINEST),
     }
 
 
 def default_newton(name: str, rows: int, C: float, lower: float) -> dict[str, Any]:
-    """Where Newton stops by itself, with the tolerance that the library has by default."""
+    """Where Newton stops with the library's default tolerance."""
     _, _, train, test = _sets(name, rows)
     fit = _problem(name, train, "squared_hinge").solve(C)
     return {
@@ -237,19 +234,19 @@ def default_newton(name: str, rows: int, C: float, lower: float) -> dict[str, An
 
 
 def dual_zeros(name: str, fold: int | None, C: float, solver: str, tol: float) -> dict[str, Any]:
-    """Pairs by their margin at the solution of the squared hinge.
+    """Numbers of pairs by their margin at the solution for the squared hinge.
 
-    On the training part of a fold, counted from 0, or with None on all five parts together.
+    On the training part of a fold, counted from 0, or with None on the whole set.
     """
-    data = _together(name) if fold is None else letor_fold(name, fold).train
+    data = _whole(name) if fold is None else letor_fold(name, fold).train
     settings = LinearSettings(
         C=C, reduction="sum", solver=solver, tol=tol, max_iter=5000, loss="squared_hinge"
     )
-    problem = LinearProblem(data.X, data.y, data.groups, settings)
+    problem = LinearProblem(data, settings)
     fit = problem.solve()
-    backend = NativeBackend(PairOrder(data.y, data.groups))
+    backend = NativeBackend(PairOrder(data.truth, data.groups))
     violated = int(backend.at(fit.point.scores).plan(1.0, products=False).total)
-    margins = _margins(data, fit.point.scores)
+    margins = margins_of(data, fit.point.scores)
     below = int((margins < 1.0).sum())
     # A margin within rounding of 1 may fall on either side.
     if len(margins) != problem.n_pairs or abs(below - violated) > _at_one(margins):
@@ -267,20 +264,19 @@ def dual_zeros(name: str, fold: int | None, C: float, solver: str, tol: float) -
     }
 
 
-def _together(name: str) -> Part:
+def _whole(name: str) -> RankingData:
     parts = letor_fold(name, 0)
-    X, y = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
-    begins = np.cumsum([0, *(part.groups.n_queries for part in parts)])
-    queries = [part.groups.index + begin for part, begin in zip(parts, begins, strict=False)]
-    return Part(X, y, QueryGroups.from_qid(np.concatenate(queries), len(y)))
+    X, y, qid = (np.concatenate([getattr(part, k) for part in parts]) for k in ("X", "y", "qid"))
+    return RankingData(X, y, qid)
 
 
-def _margins(data: Part, scores: Array) -> Array:
+def margins_of(data: RankingData, scores: Array) -> Array:
     """w'(x_i - x_j) of all pairs with y_i > y_j in one query."""
+    groups, y = data.groups, data.truth
     found = []
-    for query in range(data.groups.n_queries):
-        rows = data.groups.rows[data.groups.offsets[query] : data.groups.offsets[query + 1]]
-        better, worse = np.nonzero(data.y[rows][:, None] > data.y[rows][None, :])
+    for query in range(groups.n_queries):
+        rows = groups.rows[groups.offsets[query] : groups.offsets[query + 1]]
+        better, worse = np.nonzero(y[rows][:, None] > y[rows][None, :])
         found.append(scores[rows][better] - scores[rows][worse])
     return np.concatenate(found)
 
@@ -295,8 +291,8 @@ def _at_one(margins: Array) -> int:
 def levels(n_items: int, countings: dict[str, list[int]], rounds: int) -> dict[str, Any]:
     """Milliseconds of one evaluation (value and gradient of the squared hinge), one thread.
 
-    All countings and all k take turns, so that the growth with k is that of the work.  Of the
-    rounds the shortest counts, as it has least of what else the machine does.
+    All countings and all k take turns, so that other work on the computer hits all of them alike.
+    The time of the shortest round counts.
 
     Parameters
     ----------
