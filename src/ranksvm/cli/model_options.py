@@ -152,7 +152,9 @@ def _settings(learners: Mapping[str, Learner], values: dict[str, Any]) -> Wanted
         assert option is not None
         if option.parse is not None:
             given[name] = _parsed(name, option, given[name])
-    settings: dict[str, Any] = {"random_state": 0} if option_of_learner(learner, "random_state") else {}
+    settings: dict[str, Any] = (
+        {"random_state": 0} if option_of_learner(learner, "random_state") else {}
+    )
     with as_usage():
         made = learner.settings(**{**settings, **given})
     for name, option in options.items():
