@@ -24,7 +24,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "data": frozenset({"_core"}),
     "pairs": frozenset({"data"}),  # what is compared and what it costs, on any device
     "backends": frozenset({"data", "pairs", "_core"}),
-    "maps": frozenset({"data", "_core", "solvers.base"}),
+    "maps": frozenset({"data", "_core"}),
     "solvers": frozenset(),  # minimisation, ignorant of ranking
     "objective": frozenset({"data", "pairs", "maps", "solvers.base"}),
     "models": frozenset({"maps", "data"}),  # what was learned, and its file; knows no estimator

@@ -237,8 +237,8 @@ def test_the_preconditioner_is_kept_while_the_pairs_stay():
     steady = evaluation.preconditioner()
     fresh = made.objective(50.0).at(fits[5].point).preconditioner()
     vector = np.linspace(-1.0, 1.0, made.n_coefficients)
-    assert np.allclose(steady.on_vector(vector), fresh.on_vector(vector), rtol=0.5)
-    assert vector @ steady.on_vector(vector) > 0.0
+    assert np.allclose(steady(vector), fresh(vector), rtol=0.5)
+    assert vector @ steady(vector) > 0.0
 
 
 def test_callback_stops_one_fit_and_an_exception_the_path():

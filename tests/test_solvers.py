@@ -445,7 +445,7 @@ def test_preconditioner_is_near_the_inverse_hessian() -> None:
         at = objective.at(objective.point(w))
         hessian = np.column_stack([at.hessp(objective.point(e)) for e in np.eye(dim)])
         apply = at.preconditioner()
-        inverse = np.column_stack([apply.on_vector(e) for e in np.eye(dim)])
+        inverse = np.column_stack([apply(e) for e in np.eye(dim)])
         np.testing.assert_allclose(inverse, inverse.T, rtol=1e-9, atol=1e-15)
         assert np.linalg.eigvalsh(inverse).min() > 0.0
         eigenvalues = np.linalg.eigvals(inverse @ hessian).real

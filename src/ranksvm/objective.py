@@ -30,18 +30,25 @@ space, with the identity on the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ranksvm._points import Point
 from ranksvm._rounding import TINY, roundings
+from ranksvm._vectors import Array, dot
 from ranksvm.maps.matrix import ScoreMap
+from ranksvm.maps.sample import WeightedItems
 from ranksvm.pairs.oracle import LossEval, PairLoss
-from ranksvm.solvers.base import Array, Point, Preconditioner, Trial, dot
+from ranksvm.solvers.base import Trial
 
 __all__ = ["RankEval", "RankObjective", "too_large"]
+
+# Weighted scatter of the items inside their groups; see ``ScoreMap.scatter``.
+Scatter = Callable[[Sequence[WeightedItems]], Array | None]
 
 # A smaller C, or one that many times larger, is a new problem: products with it lose their digits.
 _LEAST_C = 1e-250
@@ -60,24 +67,30 @@ class RankObjective:
     C : float
     weight_rounding : float, default=0.0
         How far C times the weight of a pair may be off, relatively.
+    scatter : callable or None, default=None
+        In place of the map's ``scatter``.
     """
 
     def __init__(
-        self, score_map: ScoreMap, loss: PairLoss, C: float, weight_rounding: float = 0.0
+        self,
+        score_map: ScoreMap,
+        loss: PairLoss,
+        C: float,
+        weight_rounding: float = 0.0,
+        *,
+        scatter: Scatter | None = None,
     ) -> None:
         self.score_map = score_map
         self.loss = loss
         self.C = C
         self.weight_rounding = weight_rounding + roundings(8)
+        self.scatter: Scatter = score_map.scatter if scatter is None else scatter
 
     @property
     def capabilities(self) -> frozenset[str]:
         smooth = "hessian" in self.loss.capabilities
-        return self.loss.capabilities | ({"preconditioner"} if smooth else set())
-
-    @property
-    def euclidean(self) -> bool:
-        return self.score_map.euclidean
+        own = {"preconditioner"} if smooth else set()
+        return self.loss.capabilities | self.score_map.capabilities | own
 
     @property
     def n_products(self) -> int:
@@ -92,6 +105,9 @@ class RankObjective:
         """Return the point of scores that are as good as a product, but for ``error``."""
         reach = self.score_map.reach(w)
         return Point(w, scores, max(error, self.score_map.score_rounding * reach), reach)
+
+    def scored(self, dual: Point) -> Point:
+        return self.score_map.scored(dual, self.point)
 
     def zero_scores(self) -> Array:
         return np.zeros(self.score_map.shape[0])
@@ -110,28 +126,24 @@ class RankObjective:
     def smoothed(self, mu: float) -> RankObjective:
         """Return the same objective with its loss smoothed; capability "smoothing"."""
         loss: Any = self.loss
-        return RankObjective(self.score_map, loss.smoothed(mu), self.C, self.weight_rounding)
+        return RankObjective(
+            self.score_map, loss.smoothed(mu), self.C, self.weight_rounding, scatter=self.scatter
+        )
 
     def _finish(self, point: Point, loss: LossEval) -> RankEval:
         risk_grad = self.score_map.pullback(loss.grad)
         with np.errstate(over="ignore", invalid="ignore"):
             risk_grad *= self.C
             norm2 = self.score_map.norm2(point.w, point.scores)
-            risk_point = None if self.euclidean else self.point(risk_grad)
-            u2 = self.score_map.norm2(risk_grad, None if risk_point is None else risk_point.scores)
+            slope = self.score_map.dual(risk_grad, self.point)
+            u2 = self.score_map.norm2(risk_grad, slope.scores)
         if not np.isfinite(u2 + norm2 + loss.value):
             raise too_large(point, risk_grad)
-        return self._certified(point, norm2, loss, risk_grad, risk_point)
+        return self._certified(point, norm2, loss, slope)
 
-    def _certified(
-        self,
-        point: Point,
-        norm2: float,
-        loss: LossEval,
-        risk_grad: Array,
-        risk_point: Point | None,
-    ) -> RankEval:
+    def _certified(self, point: Point, norm2: float, loss: LossEval, risk_slope: Point) -> RankEval:
         """Put an evaluation together, with bounds that allow for rounding."""
+        risk_grad = risk_slope.w
         C, score_map, off = self.C, self.score_map, loss.errors
         stated = loss.stated + off.stated + loss.blurred(point.error)
         norm2_most = norm2 + score_map.norm2_error(point.w, point.reach, point.error)
@@ -142,8 +154,7 @@ class RankObjective:
         slope_size = score_map.size(risk_grad)
         slope_error = SLIGHTLY * C * score_map.pullback_error(size, off.grad)
         slope_loss = SLIGHTLY * (self.weight_rounding + roundings(4)) * slope_size
-        slope = Point(risk_grad, point.scores) if risk_point is None else risk_point
-        norm = self.norm_bound(slope, slope_error) + slope_loss
+        norm = self.norm_bound(risk_slope, slope_error) + slope_loss
         bend = 2.0 * cost + norm * norm
         theta = loss.dual_scale if bend <= 0.0 else min(loss.dual_scale, reward / bend)
         dual = theta * (reward - 0.5 * theta * bend) if 0.0 < theta < np.inf else 0.0
@@ -154,10 +165,8 @@ class RankObjective:
             norm2=norm2,
             loss=loss,
             value=0.5 * norm2 + C * loss.value,
-            grad=point.w + risk_grad,
             risk=C * loss.value,
-            risk_grad=risk_grad,
-            risk_point=risk_point,
+            risk_slope=risk_slope,
             estimate=0.5 * norm2 + C * loss.stated,
             primal=_or_else(primal, np.inf),
             dual=_or_else(dual / SLIGHTLY, 0.0),
@@ -193,10 +202,8 @@ class RankEval:
     norm2: float
     loss: LossEval
     value: float
-    grad: Array
     risk: float
-    risk_grad: Array
-    risk_point: Point | None
+    risk_slope: Point
     estimate: float
     primal: float
     dual: float
@@ -206,6 +213,18 @@ class RankEval:
     slope_size: float
     # What it was rescaled from, if it was.
     source: RankEval | None = None
+
+    @property
+    def risk_grad(self) -> Array:
+        return self.risk_slope.w
+
+    @cached_property
+    def slope(self) -> Point:
+        return self.objective.score_map.added(self.point, self.risk_slope)
+
+    @property
+    def grad(self) -> Array:
+        return self.slope.w
 
     def hessp(self, direction: Point) -> Array:
         assert self.loss.hessp is not None
@@ -230,16 +249,15 @@ class RankEval:
         """
         source = self if self.source is None else self.source  # roundings do not add up
         factor = objective.C / source.objective.C
-        risk_point = None if source.risk_point is None else source.risk_point.times(factor)
-        risk_grad = factor * source.risk_grad if risk_point is None else risk_point.w
-        made = objective._certified(self.point, self.norm2, self.loss, risk_grad, risk_point)
+        slope = source.risk_slope.times(factor)
+        made = objective._certified(self.point, self.norm2, self.loss, slope)
         return replace(made, source=source)
 
-    def preconditioner(self, *, diagonal: bool = False) -> Preconditioner | None:
+    def preconditioner(self, *, diagonal: bool = False) -> Any:
         """Return an approximate inverse of the Hessian; see the module's text."""
         objective = self.objective
         assert self.loss.degrees is not None
-        matrix = objective.score_map.scatter(self.loss.degrees())
+        matrix = objective.scatter(self.loss.degrees())
         if matrix is None:
             return None
         matrix *= objective.C

@@ -147,7 +147,7 @@ class RankProblem:
         losses = [LOSSES[settings.loss](backend) for backend in backends]
         self._loss: PairLoss = losses[0] if len(losses) == 1 else SumLoss(losses)
         self._map = score_map
-        self._steady_map = SteadyScatter(score_map)
+        self._steady_scatter = SteadyScatter(score_map)
         self.n_pairs = count_pairs(data, backends)
         self.solver = settings.make_solver()
 
@@ -163,8 +163,13 @@ class RankProblem:
 
     def objective(self, C: float, *, steady: bool = False) -> RankObjective:
         """F for this C; ``steady`` keeps its preconditioner from one C to the next."""
-        score_map = self._steady_map if steady else self._map
-        return RankObjective(score_map, self._loss, C * self._factor, self._weight_rounding)
+        return RankObjective(
+            self._map,
+            self._loss,
+            C * self._factor,
+            self._weight_rounding,
+            scatter=self._steady_scatter if steady else None,
+        )
 
     def known_point(self, point: Point, items: NDArray[np.int64]) -> Point:
         """Return the part of a point of a larger set whose items these are."""

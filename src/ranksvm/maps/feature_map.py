@@ -27,7 +27,6 @@ from ranksvm.maps.features import whitening
 from ranksvm.maps.kernels import LINEAR, kernel_matrix, row_blocks
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.maps.sample import SampledParts, WeightedItems
-from ranksvm.solvers.base import Preconditioner
 
 __all__ = ["FeatureMap"]
 
@@ -112,7 +111,7 @@ class FeatureMap(MatrixMap):
             self._subspace = _Subspace(self._values, self._directions, self._threads)
         return self._subspace.scatter.at(parts, self._threads)
 
-    def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
+    def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
         return super().lift(inverse if self._subspace is None else self._subspace.lift(inverse))
 
 

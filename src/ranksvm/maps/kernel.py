@@ -24,6 +24,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._points import Point
 from ranksvm._rounding import SLACK, roundings
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array, dot, dot_depth
@@ -32,7 +33,6 @@ from ranksvm.maps.gram import Gram
 from ranksvm.maps.gram_checks import ADVICE
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.maps.sample import SampledParts, WeightedItems
-from ranksvm.solvers.base import Point, Preconditioner
 
 __all__ = ["KernelMap", "preconditioner_rank"]
 
@@ -69,7 +69,7 @@ class KernelMap:
     n_threads : int
     """
 
-    euclidean = False
+    capabilities: frozenset[str] = frozenset()
 
     def __init__(self, gram: Gram, *, rank: int = 0, n_threads: int = 1) -> None:
         self.gram = gram
@@ -100,12 +100,21 @@ class KernelMap:
     def pullback(self, g: Array) -> Array:
         return g.copy()
 
+    def dual(self, v: Array, point: Callable[[Array], Point]) -> Point:
+        return point(v)
+
+    def scored(self, dual: Point, point: Callable[[Array], Point]) -> Point:
+        del point
+        return dual
+
+    def added(self, point: Point, dual: Point) -> Point:
+        return point.plus(1.0, dual)
+
     def inner(self, u: Array, v: Array, v_scores: Array) -> float:
         del v
         return dot(u, v_scores)
 
-    def norm2(self, v: Array, v_scores: Array | None) -> float:
-        assert v_scores is not None
+    def norm2(self, v: Array, v_scores: Array) -> float:
         square = dot(v, v_scores)
         if square >= 0.0 or not np.isfinite(square):
             return square
@@ -169,7 +178,7 @@ class KernelMap:
         made = STEP_TIME * min(n, POOL) * k * k + VALUE_TIME * n * k
         return made / (0.5 * n * n)
 
-    def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
+    def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Point], Point]:
         assert self._subspace is not None
         return self._subspace.lift(inverse)
 
@@ -199,8 +208,8 @@ class _Subspace:
         some = self._columns[rows].astype(np.float64, copy=False)
         return self._solve(some.T).T
 
-    def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
-        def on_point(point: Point) -> Point:
+    def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Point], Point]:
+        def lifted(point: Point) -> Point:
             inside = self._solve(point.scores[self._items])
             change = self._solve(inverse(inside) - inside, trans="T")
             w = np.zeros_like(point.w)
@@ -210,7 +219,7 @@ class _Subspace:
             moved = Point(w, self._map.scores(change), error, reach)
             return point.plus(1.0, moved)
 
-        return Preconditioner(on_point=on_point)
+        return lifted
 
     def _solve(self, right: Array, trans: str = "N") -> Array:
         # Imported here because it takes long, and reading a model does without.

@@ -16,13 +16,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from ranksvm import _core
+from ranksvm._points import Point
 from ranksvm._rounding import SLACK, roundings
 from ranksvm._sparse import check_structure
 from ranksvm._vectors import Array, dot, dot_depth, length
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.kernels import is_sparse
 from ranksvm.maps.sample import WeightedItems, add, by_whole_groups
-from ranksvm.solvers.base import Preconditioner
 
 __all__ = ["MatrixMap", "ScoreMap"]
 
@@ -43,15 +43,33 @@ class ScoreMap(Protocol):
     @property
     def n_products(self) -> int: ...
     @property
-    def euclidean(self) -> bool:
-        """Whether the inner product is the plain one, which needs no scores."""
+    def capabilities(self) -> frozenset[str]:
+        """Contains "euclidean" if the inner product is the plain one, which needs no scores."""
         ...
 
     def scores(self, w: Array) -> Array: ...
     def pullback(self, g: Array) -> Array: ...
-    def inner(self, u: Array, v: Array, v_scores: Array) -> float: ...
-    def norm2(self, v: Array, v_scores: Array | None) -> float:
-        """Squared norm; ``v_scores`` may be None if the space is euclidean."""
+    def dual(self, v: Array, point: Callable[[Array], Point]) -> Point:
+        """Return v with what inner products with it are taken against: itself, or its scores.
+
+        ``point`` attaches scores to vectors.
+        """
+        ...
+
+    def scored(self, dual: Point, point: Callable[[Array], Point]) -> Point:
+        """Return a vector that came with its dual, with its scores."""
+        ...
+
+    def added(self, point: Point, dual: Point) -> Point:
+        """Return the sum of a point and a vector with its dual, with its dual."""
+        ...
+
+    def inner(self, u: Array, v: Array, v_scores: Array) -> float:
+        """Inner product; the scores of v, or its dual, play a part unless it is the plain one."""
+        ...
+
+    def norm2(self, v: Array, v_scores: Array) -> float:
+        """Squared norm, likewise."""
         ...
 
     def reach(self, w: Array) -> float:
@@ -95,8 +113,11 @@ class ScoreMap(Protocol):
         """
         ...
 
-    def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
-        """Turn an inverse on the space of ``scatter`` into one on the whole space."""
+    def lift(self, inverse: Callable[[Array], Array]) -> Any:
+        """Turn an inverse on the space of ``scatter`` into one on the whole space.
+
+        Of vectors or, unless the space is euclidean, of points.
+        """
         ...
 
 
@@ -110,7 +131,7 @@ class MatrixMap:
     n_threads : int
     """
 
-    euclidean = True
+    capabilities = frozenset({"euclidean"})
 
     def __init__(self, X: Any, *, n_threads: int = 1) -> None:
         self._shape: tuple[int, int] = X.shape
@@ -159,11 +180,22 @@ class MatrixMap:
     def pullback(self, g: Array) -> Array:
         return self._product(self._parts, g, transposed=self._by_rows)
 
+    def dual(self, v: Array, point: Callable[[Array], Point]) -> Point:
+        del point
+        return Point(v, v)
+
+    def scored(self, dual: Point, point: Callable[[Array], Point]) -> Point:
+        return point(dual.w)
+
+    def added(self, point: Point, dual: Point) -> Point:
+        total = point.w + dual.w
+        return Point(total, total)
+
     def inner(self, u: Array, v: Array, v_scores: Array) -> float:
         del v_scores
         return dot(u, v)
 
-    def norm2(self, v: Array, v_scores: Array | None) -> float:
+    def norm2(self, v: Array, v_scores: Array) -> float:
         del v_scores
         return dot(v, v)
 
@@ -251,8 +283,8 @@ class MatrixMap:
             return int(self._parts[0].shape[1])
         return int(np.max(np.diff(self._parts[2]), initial=0))
 
-    def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
-        return Preconditioner(on_vector=inverse)
+    def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        return inverse
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
         """Weighted scatter of the items inside their groups: a matrix, or roughly its diagonal.

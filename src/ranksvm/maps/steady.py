@@ -1,4 +1,4 @@
-"""A map for a series of similar problems, such as a path over C."""
+"""The scatter of a series of similar problems, such as a path over C."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOVED = 0.1
 
 
 class SteadyScatter:
-    """A map whose preconditioner stays as long as its weights nearly do.
+    """The scatter of a map that stays as long as its weights nearly do.
 
     The scatter only scales, and along a path the violated pairs change slowly; on dense data it
     costs several products with X.
@@ -27,30 +27,9 @@ class SteadyScatter:
         self._map = score_map
         self._shares: list[Array] | None = None  # of the total weight
         self._matrix: Array | None = None
-        self.shape = score_map.shape
-        self.dim = score_map.dim
-        self.scores = score_map.scores
-        self.pullback = score_map.pullback
-        self.inner = score_map.inner
-        self.norm2 = score_map.norm2
-        self.reach = score_map.reach
-        self.size = score_map.size
-        self.norm2_error = score_map.norm2_error
-        self.pullback_error = score_map.pullback_error
-        self.widened = score_map.widened
-        self.sharpen = score_map.sharpen
-        self.lift = score_map.lift
-        self.euclidean = score_map.euclidean
 
-    @property
-    def n_products(self) -> int:
-        return self._map.n_products
-
-    @property
-    def score_rounding(self) -> float:
-        return self._map.score_rounding
-
-    def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
+    def __call__(self, parts: Sequence[WeightedItems]) -> Array | None:
+        """As ``ScoreMap.scatter``."""
         total = sum(float(weight.sum()) for weight, _ in parts)
         if not total > 0.0:
             return self._map.scatter(parts)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from ranksvm._rounding import roundings
+from ranksvm._points import Point
 from ranksvm._vectors import Array, dot
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "Monitor",
     "Objective",
     "Point",
-    "Preconditioner",
     "Resuming",
     "Solver",
     "SolverResult",
@@ -49,56 +48,6 @@ __all__ = [
 
 # Part of an objective by which bounds may cross where nobody allows for rounding.
 _CROSSED = 1e-12
-
-
-class Point(NamedTuple):
-    """A vector and its scores; a linear space of its own.
-
-    ``error`` bounds how far a score is from that of exactly this vector: what rounding did to the
-    product with X, and to the updates of w and of the scores since then.  ``reach`` bounds the
-    scores, and the sums of absolute values that they are made from; it is what rounding errors of
-    updates are measured by.
-    """
-
-    w: Array
-    scores: Array
-    error: float = 0.0
-    reach: float = 0.0
-
-    def plus(self, step: float, other: Point) -> Point:
-        """Return ``self + step * other``."""
-        w = self.w + step * other.w
-        return Point(w, self.scores + step * other.scores, *self.plus_error(step, other))
-
-    def times(self, factor: float) -> Point:
-        """Return ``factor * self``."""
-        reach = abs(factor) * self.reach
-        error = abs(factor) * self.error + roundings(2) * reach
-        return Point(factor * self.w, factor * self.scores, error, reach)
-
-    def plus_error(self, step: float, other: Point) -> tuple[float, float]:
-        """Return error and reach of ``self + step * other``.
-
-        A product and a sum are rounded, in w and in the scores.
-        """
-        reach = self.reach + abs(step) * other.reach
-        return self.error + abs(step) * other.error + roundings(5) * reach, reach
-
-    def mixed_error(self, step: float, other: Point) -> float:
-        """Return the error of ``self + step * (other - self)``, a mean if ``step`` is below 1."""
-        reach = self.reach + 2.0 * abs(step) * (self.reach + other.reach)
-        return abs(1.0 - step) * self.error + abs(step) * other.error + roundings(8) * reach
-
-
-class Preconditioner(NamedTuple):
-    """An approximate inverse P of a Hessian, in one of two shapes.
-
-    ``on_vector(r)`` is P r, before its scores are known.  ``on_point(p)`` is P p with its scores,
-    for an inner product that needs the scores of r itself.
-    """
-
-    on_vector: Callable[[Array], Array] | None = None
-    on_point: Callable[[Point], Point] | None = None
 
 
 class Trial(NamedTuple):
@@ -124,9 +73,9 @@ class Eval(Protocol):
         Its gradient (a subgradient where F has a kink): ``w + risk_grad``.
     risk, risk_grad : float, ndarray
         R(w) and its (sub)gradient.
-    risk_point : Point or None
-        ``risk_grad`` with its scores, known where the inner product needs them (not
-        ``euclidean``).
+    slope, risk_slope : Point
+        ``grad`` and ``risk_grad``, each with its dual: what inner products with it are taken
+        against.  That is the vector itself or, without the capability "euclidean", its scores.
     estimate : float
         The *stated* objective at w, as computed.
     primal : float
@@ -155,7 +104,9 @@ class Eval(Protocol):
     @property
     def risk_grad(self) -> Array: ...
     @property
-    def risk_point(self) -> Point | None: ...
+    def slope(self) -> Point: ...
+    @property
+    def risk_slope(self) -> Point: ...
     @property
     def estimate(self) -> float: ...
     @property
@@ -175,8 +126,12 @@ class Eval(Protocol):
         """Hessian of F times ``direction.w``.  One product with X'."""
         ...
 
-    def preconditioner(self, *, diagonal: bool = False) -> Preconditioner | None:
-        """Approximate inverse of the Hessian of F, or None; capability "preconditioner"."""
+    def preconditioner(self, *, diagonal: bool = False) -> Any:
+        """Approximate inverse of the Hessian of F, or None; capability "preconditioner".
+
+        A function from vectors to vectors, whose scores are then still to be found; without the
+        capability "euclidean" from points to points.
+        """
         ...
 
     def line(self, direction: Point, target: Point | None = None) -> Callable[[float], Trial]:
@@ -198,14 +153,12 @@ class Objective(Protocol):
         ``smoothed(mu)`` returns an objective with a Hessian that tends to this one as mu -> 0.
     ``"preconditioner"``
         ``Eval.preconditioner()`` works.
+    ``"euclidean"``
+        <u, v> is the plain inner product.  Without, it is u . scores(v), as with a kernel.
     """
 
     @property
     def capabilities(self) -> frozenset[str]: ...
-    @property
-    def euclidean(self) -> bool:
-        """Whether <u, v> is the plain one.  If not, it is u . scores(v), as with a kernel."""
-        ...
 
     @property
     def n_products(self) -> int:
@@ -220,8 +173,12 @@ class Objective(Protocol):
         """Evaluate.  One product with X'."""
         ...
 
+    def scored(self, dual: Point) -> Point:
+        """Return the point of a vector with its dual (see ``Eval.slope``)."""
+        ...
+
     def inner(self, u: Array, v: Point) -> float:
-        """Inner product of the space of w."""
+        """Inner product of the space of w; ``v`` with its scores or its dual."""
         ...
 
     def norm_bound(self, v: Point, slope_error: float = 0.0) -> float:
@@ -231,10 +188,7 @@ class Objective(Protocol):
 
 def gradient_norm2(objective: Objective, evaluation: Eval) -> float:
     """Squared norm of the gradient in the inner product of the objective; no product with X."""
-    grad = evaluation.grad
-    if evaluation.risk_point is None:
-        return objective.inner(grad, Point(grad, evaluation.point.scores))
-    return objective.inner(grad, evaluation.point.plus(1.0, evaluation.risk_point))
+    return objective.inner(evaluation.grad, evaluation.slope)
 
 
 class Status(enum.Enum):

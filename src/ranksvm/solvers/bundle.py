@@ -143,7 +143,8 @@ class Bundle:
 
     def _solve(self, objective: Objective, center: Eval, monitor: Monitor) -> SolverResult:
         origin = np.zeros_like(center.point.w)
-        model = Planes(origin.size, self.patience, euclidean=objective.euclidean)
+        own_duals = "euclidean" in objective.capabilities
+        model = Planes(origin.size, self.patience, own_duals=own_duals)
         if self.risk_lower is not None:
             model.add(Plane(Point(origin, origin), self.risk_lower))
         stall = _Stall()
@@ -166,9 +167,7 @@ class Bundle:
             if status is not None:
                 return monitor.result(status, iteration, center)
 
-            target = minimiser.point
-            if objective.euclidean:
-                target = objective.point(target.w)
+            target = objective.scored(minimiser.point)
             if self.line_search:
                 center, new, step, trials = _step_towards(
                     objective, center, target, min(step, 1.0), _NEGLIGIBLE * monitor.gap

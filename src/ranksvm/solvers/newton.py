@@ -25,18 +25,20 @@ Two ways of making sure of progress:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ranksvm._checks import check_choice
 from ranksvm.solvers.base import (
+    Array,
     Callback,
     Eval,
     Monitor,
     Objective,
     Point,
-    Preconditioner,
     SolverResult,
     Status,
     Trial,
@@ -156,14 +158,14 @@ class Stepper:
         trial = search(self._objective, evaluation, newton.step)
         return None if trial is None else (trial.accept(), newton.steps)
 
-    def _preconditioner(self, evaluation: Eval) -> Preconditioner:
+    def _preconditioner(self, evaluation: Eval) -> Any:
         found = None
         wanted = self._settings.preconditioner
         able = wanted != "none" and "preconditioner" in self._objective.capabilities
         if able and self._effort.wants_it:
             found = evaluation.preconditioner(diagonal=wanted == "diagonal")
         self._effort.has_it = found is not None
-        return Preconditioner() if found is None else found
+        return found
 
     def _forcing(self, norm2: float) -> float:
         """How far to reduce the residual of the Newton system, relative to the gradient."""
@@ -194,30 +196,22 @@ class Stepper:
     def _conjugate_gradients(self, evaluation: Eval, gap_goal: float, radius: float) -> _Step:
         """Approximate minimiser of the quadratic model, inside a ball."""
         objective, settings = self._objective, self._settings
-        on_vector, on_point = self._preconditioner(evaluation)
+        kind = _Plain if "euclidean" in objective.capabilities else _InScores
+        system = kind(objective, evaluation, self._preconditioner(evaluation), gap_goal)
         residual = -evaluation.grad
-        descent = residual if on_vector is None else on_vector(residual)
         solution: Point | None = None
         direction: Point | None = None
         model = 0.0
         rho = 0.0
-        first = 0.0
         for step in range(1, self._effort.most(settings.max_cg) + 1):
-            if direction is None and evaluation.risk_point is not None and on_vector is None:
-                image = evaluation.point.plus(1.0, evaluation.risk_point).times(-1.0)
-            else:
-                image = objective.point(descent)
-            settled = not objective.euclidean and direction is not None
-            if settled and objective.inner(residual, image) <= gap_goal:
+            image = system.image(residual)
+            if image is None:
                 break
-            if on_point is not None:
-                image = on_point(image)
             rho_new = objective.inner(residual, image)
             if not rho_new > 0.0:  # nothing left, or nothing that rounding can tell from it
                 break
             if direction is None:
-                first = rho_new
-                eta2 = self._forcing(first) ** 2
+                system.accuracy = self._forcing(rho_new) ** 2 * rho_new
                 direction = image
                 solution = image.times(0.0)
             else:
@@ -238,16 +232,76 @@ class Stepper:
             gain = 0.5 * length * rho
             model += gain
             residual = residual - length * product
-            descent = residual if on_vector is None else on_vector(residual)
-            if not objective.euclidean:
-                if step * gain <= _LITTLE * model:
-                    break
-            elif dot(residual, residual) <= gap_goal or dot(residual, descent) <= eta2 * first:
+            if system.is_solved(residual, step * gain, model):
                 break
         self._effort.note(step)
         if solution is None:
             solution = Point(np.zeros_like(residual), np.zeros_like(evaluation.point.scores))
         return _Step(solution, step, model, False)
+
+
+class _Plain:
+    """The system in the plain inner product: residuals need no scores, and are cheap to judge."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        evaluation: Eval,
+        preconditioner: Callable[[Array], Array] | None,
+        gap_goal: float,
+    ) -> None:
+        self._objective = objective
+        self._preconditioner = preconditioner
+        self._gap_goal = gap_goal
+        self._descent = self._preconditioned(-evaluation.grad)
+        self.accuracy = 0.0  # of r.Pr, that is asked for
+
+    def image(self, residual: Array) -> Point | None:
+        """Return the preconditioned residual with its scores; None if there is nothing to do."""
+        del residual
+        return self._objective.point(self._descent)
+
+    def is_solved(self, residual: Array, last: float, gained: float) -> bool:
+        """Whether to stop; ``last`` is what all steps would have gained at the rate of the last."""
+        del last, gained
+        self._descent = self._preconditioned(residual)
+        return (
+            dot(residual, residual) <= self._gap_goal
+            or dot(residual, self._descent) <= self.accuracy
+        )
+
+    def _preconditioned(self, residual: Array) -> Array:
+        return residual if self._preconditioner is None else self._preconditioner(residual)
+
+
+class _InScores:
+    """The system in an inner product that needs the scores of residuals, as with a kernel."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        evaluation: Eval,
+        preconditioner: Callable[[Point], Point] | None,
+        gap_goal: float,
+    ) -> None:
+        self._objective = objective
+        self._preconditioner = preconditioner
+        self._gap_goal = gap_goal
+        self._first: Point | None = evaluation.slope
+        self.accuracy = 0.0
+
+    def image(self, residual: Array) -> Point | None:
+        if self._first is not None:  # whose scores are known
+            image, self._first = self._first.times(-1.0), None
+        else:
+            image = self._objective.point(residual)
+            if self._objective.inner(residual, image) <= self._gap_goal:
+                return None
+        return image if self._preconditioner is None else self._preconditioner(image)
+
+    def is_solved(self, residual: Array, last: float, gained: float) -> bool:
+        del residual
+        return last <= _LITTLE * gained
 
 
 class _Effort:

@@ -34,12 +34,11 @@ class Plane(NamedTuple):
 
 def plane_at(at: Eval) -> Plane:
     """Return the plane that an evaluation states."""
-    slope = Point(at.risk_grad, at.risk_grad) if at.risk_point is None else at.risk_point
-    return Plane(slope, at.offset, at.slope_error, at.slope_loss, at.slope_size)
+    return Plane(at.risk_slope, at.offset, at.slope_error, at.slope_loss, at.slope_size)
 
 
 class Minimiser(NamedTuple):
-    """Of the model: the point, with scores where these are known, and what its value comes from."""
+    """Of the model: the vector with its dual, and what its value comes from."""
 
     point: Point
     offset: float
@@ -62,12 +61,12 @@ class Planes:
     slope itself, kept once, or with the inner product of a kernel its scores.
     """
 
-    def __init__(self, n_features: int, patience: int, *, euclidean: bool) -> None:
+    def __init__(self, n_features: int, patience: int, *, own_duals: bool) -> None:
         self._patience = patience
-        self._euclidean = euclidean
+        self._own_duals = own_duals
         self._n_planes = 0
         self._slopes = np.empty((FIRST_CAPACITY, n_features))
-        self._duals = self._slopes if euclidean else np.empty_like(self._slopes)
+        self._duals = self._slopes if own_duals else np.empty_like(self._slopes)
         self._gram = np.empty((FIRST_CAPACITY, FIRST_CAPACITY))
         self._offsets = np.empty(FIRST_CAPACITY)
         # By plane: error, loss and size of the slope; error and reach of its scores.
@@ -109,7 +108,7 @@ class Planes:
         if self._center is not None:
             self._idle[self._center] = 0
         w = dual = self._combined(self._slopes, weights, active)
-        if not self._euclidean:
+        if not self._own_duals:
             dual = self._combined(self._duals, weights, active)
         # The weights add up to 1 but for rounding, and so do sums with them.
         off = roundings(2 * active.size + 8) + abs(float(weights.sum()) - 1.0)
@@ -137,7 +136,7 @@ class Planes:
         if self._n_planes == capacity:
             shape = 2 * capacity, self._slopes.shape[1]
             self._slopes = _enlarged(self._slopes, shape)
-            self._duals = self._slopes if self._euclidean else _enlarged(self._duals, shape)
+            self._duals = self._slopes if self._own_duals else _enlarged(self._duals, shape)
             self._gram = _enlarged(self._gram, (2 * capacity, 2 * capacity))
             self._offsets = _enlarged(self._offsets, (2 * capacity,))
             self._errors = _enlarged(self._errors, (2 * capacity, 5))

@@ -1,0 +1,49 @@
+"""Vectors with their images: what maps, objectives and solvers share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ranksvm._rounding import roundings
+from ranksvm._vectors import Array
+
+__all__ = ["Point"]
+
+
+class Point(NamedTuple):
+    """A vector and its scores; a linear space of its own.
+
+    ``error`` bounds how far a score is from that of exactly this vector: what rounding did to the
+    product with X, and to the updates of w and of the scores since then.  ``reach`` bounds the
+    scores, and the sums of absolute values that they are made from; it is what rounding errors of
+    updates are measured by.
+    """
+
+    w: Array
+    scores: Array
+    error: float = 0.0
+    reach: float = 0.0
+
+    def plus(self, step: float, other: Point) -> Point:
+        """Return ``self + step * other``."""
+        w = self.w + step * other.w
+        return Point(w, self.scores + step * other.scores, *self.plus_error(step, other))
+
+    def times(self, factor: float) -> Point:
+        """Return ``factor * self``."""
+        reach = abs(factor) * self.reach
+        error = abs(factor) * self.error + roundings(2) * reach
+        return Point(factor * self.w, factor * self.scores, error, reach)
+
+    def plus_error(self, step: float, other: Point) -> tuple[float, float]:
+        """Return error and reach of ``self + step * other``.
+
+        A product and a sum are rounded, in w and in the scores.
+        """
+        reach = self.reach + abs(step) * other.reach
+        return self.error + abs(step) * other.error + roundings(5) * reach, reach
+
+    def mixed_error(self, step: float, other: Point) -> float:
+        """Return the error of ``self + step * (other - self)``, a mean if ``step`` is below 1."""
+        reach = self.reach + 2.0 * abs(step) * (self.reach + other.reach)
+        return abs(1.0 - step) * self.error + abs(step) * other.error + roundings(8) * reach
