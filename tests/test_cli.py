@@ -5,13 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 import ranksvm
 from ranksvm import LinearRankSVM
@@ -66,6 +69,76 @@ def test_help_shows_an_example(good, command):
     if not command:
         assert "Exit codes" in text
         assert all(name in text for name in COMMANDS)
+
+
+OF_DATA = (
+    "--format --label-column --qid-column --docid-column --ignore-qid --missing --duplicates "
+    "--zero-based --one-based --max-line-bytes --jobs -j"
+)
+OF_MODELS = (
+    "--loss --reduction --solver --tol --max-iter --kernel --gamma --degree --coef0 "
+    "--approximation --components --landmarks --memory --dtype --seed"
+)
+OPTIONS = {
+    "train": f"{OF_DATA} {OF_MODELS} --C -C --valid --output -o --force --svmrank-c --svmrank-l "
+    "--metric -m --conventions --json --factors --restarts --init --init-scale --patience --pairs "
+    "--pairs-by --pairs-zero-based --with-labels",
+    "tune": f"{OF_DATA} {OF_MODELS} --valid --folds --C-grid --gamma-grid --resume --metric -m "
+    "--conventions --output -o --force --json",
+    "predict": f"{OF_DATA} --output -o --force --trec-run --tag",
+    "evaluate": f"{OF_DATA} --scores --model --run --metric -m --conventions --per-query --json",
+    "compare": f"{OF_DATA} --metric -m --conventions --permutations --seed --json",
+    "explain": f"{OF_DATA} --top --by --qid --json",
+    "info": f"{OF_DATA} --top --json",
+    "convert": f"{OF_DATA} --force",
+    "demo": "--seed --queries",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_options_of_every_command(good, command):
+    """Scripts rely on these names."""
+    found = typer.main.get_command(import_module(f"ranksvm.cli.{command}").app)
+    named = {
+        name
+        for one in found.params
+        if one.param_type_name == "option"
+        for name in (*one.opts, *one.secondary_opts)
+    }
+    assert named == {*OPTIONS[command].split(), "--debug"}
+    text = good(command, "-h")
+    assert text == good(command, "--help")
+    assert all(name in text for name in named)
+
+
+@pytest.mark.parametrize(
+    ("option", "default"),
+    [
+        ("--C", "50"),
+        ("--loss", "squared_hinge; hinge with --factors"),
+        ("--tol", "0.0001; 0.001 with --factors"),
+        ("--max-iter", "1000; 500 with --factors"),
+        ("--gamma", "scale"),
+        ("--memory", "4GB"),
+        ("--components", "500"),
+        ("--seed", "0"),
+        ("--patience", "no early stopping"),
+        ("--pairs-by", "row"),
+        ("--label-column", "label"),
+        ("--format", "auto"),
+        ("--jobs", "all cores"),
+    ],
+)
+def test_help_shows_defaults(good, option, default):
+    text = " ".join(good("train", "--help").replace("│", " ").split())
+    part = text[re.search(rf" {option} ", text).start() :]
+    assert part[part.index("[default:") :].startswith(f"[default: {default}]")
+
+
+def test_without_a_command_there_is_help(run):
+    code, out, err = run()
+    assert code == 2
+    assert all(name in out + err for name in COMMANDS)
 
 
 def test_version(good):
@@ -187,7 +260,7 @@ def test_a_fit_that_ends_early_is_saved_and_told(run, folder, tmp_path):
     assert code == 4
     assert "warning" in err
     assert "--tol 1e-09 was asked for" in err
-    assert err.endswith("raise --max-iter, scale the features, or lower --C.\n")
+    assert err.endswith("raise --max-iter, scale the features, or lower C.\n")
     assert ranksvm.load(tmp_path / "m").status_ == "max_iter"
     assert "model written" in out
 

@@ -457,6 +457,12 @@ def test_iteration_limit_warns_with_solver_gap_and_remedy(data, loss: str, solve
     assert model.objective_ - best.objective_ <= model.gap_
 
 
+def test_parameters_of_numpy_are_told_as_numbers(data) -> None:
+    X, y, qid = data
+    with pytest.warns(ConvergenceWarning, match=r"[^(.]tol=1e-12 was asked for"):
+        LinearRankSVM(max_iter=np.int64(1), tol=np.float64(1e-12)).fit(X, y, qid)
+
+
 @every_way
 def test_tolerance_beyond_rounding_stalls_with_a_warning(data, loss: str, solver: str) -> None:
     X, y, qid = data

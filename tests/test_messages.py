@@ -1,9 +1,15 @@
-"""What is told when something was lost, forgotten, or brought along from another library."""
+"""What is told: of what was lost, forgotten, or brought from elsewhere; and in whose words."""
 
 from __future__ import annotations
 
+import ast
 import inspect
+import pickle
+import re
 import warnings
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +17,13 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+import typer
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import ranksvm
 from ranksvm import (
     FactorizedRankSVM,
     KernelRankSVM,
@@ -25,9 +33,26 @@ from ranksvm import (
     MissingQidWarning,
     load,
 )
-from ranksvm.data import clicks_to_pairs
+from ranksvm._messages import (
+    Message,
+    MessageWarning,
+    Param,
+    ParameterError,
+    Row,
+    TooLargeError,
+    TooLittleMemoryError,
+    UserError,
+    told,
+)
+from ranksvm.cli.app import COMMANDS
+from ranksvm.cli.model_options import model_flags
+from ranksvm.cli.options import flag_of
+from ranksvm.cli.output import DOOR
+from ranksvm.data import clicks_to_pairs, save_letor
 from ranksvm.datasets import make_ranking
 from ranksvm.kernel_approximation import Nystroem, RandomFourier
+from ranksvm.learners import LEARNERS
+from ranksvm.learners.settings import option_of
 from ranksvm.metrics import average_precision, ndcg, ranking_scorer
 from ranksvm.model_selection import QueryKFold, default_gammas
 
@@ -286,3 +311,210 @@ def test_an_eval_set_without_the_queries_of_the_fit_is_refused() -> None:
         model.fit(X, y, qid, eval_set=(X, y))
     with pytest.raises(ValueError, match="only the validation set has"):
         model.fit(X, y, eval_set=(X, y, qid))
+
+
+# --- The words of Python and of the command line -------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("message", "in_python", "on_the_command_line"),
+    [
+        (
+            Message("raise {a} or {b}.", a=Param("max_iter"), b=Param("tol")),
+            "raise max_iter or tol.",
+            "raise --max-iter or --tol.",
+        ),
+        (Param("tol", 0.01), "tol=0.01", "--tol 0.01"),
+        (Param("tol", 1e-9), "tol=1e-09", "--tol 1e-09"),
+        (Param("random_state"), "random_state", "--seed"),
+        (Param("init", "linear"), "init='linear'", "--init linear"),
+        (
+            Param("solver", "smoothed_newton", "bundle"),
+            "solver='smoothed_newton' or 'bundle'",
+            "--solver smoothed_newton or bundle",
+        ),
+        (Param("n_restarts", 1), "n_restarts=1", "--restarts 1"),
+        (Param("zero_based", True), "zero_based=True", "--zero-based"),
+        (Param("approximation", None), "approximation=None", "no --approximation"),
+        (Param("qid", "ignore", option="--ignore-qid"), "qid='ignore'", "--ignore-qid"),
+        (Param("Cs"), "Cs", "--C-grid"),
+        (Param("memory_budget", "4GB"), "memory_budget='4GB'", "--memory 4GB"),
+        # What there is no option for keeps its name.
+        (Param("sample_weight"), "sample_weight", "sample_weight"),
+        (Param("empty", "zero"), "empty='zero'", "empty='zero'"),
+        (Row(0), "row 0", "item 1"),
+        (Row(2, 4), "row 2, column 4", "item 3, column 5"),
+        # Messages in messages; what is a name of a file, say, stays as it is.
+        (
+            Message("{where}: {what}", where="/{tol}/max_iter", what=Message("{p}", p=Param("C"))),
+            "/{tol}/max_iter: C",
+            "/{tol}/max_iter: --C",
+        ),
+        (Message("{n:,} items", n=12345), "12,345 items", "12,345 items"),
+        ("plain text with tol", "plain text with tol", "plain text with tol"),
+    ],
+)
+def test_every_door_has_its_own_words(
+    message: Any, in_python: str, on_the_command_line: str
+) -> None:
+    assert str(message) == told(message) == in_python
+    assert told(message, DOOR) == on_the_command_line
+
+
+@pytest.mark.parametrize(
+    ("kind", "base"),
+    [
+        (ParameterError, ValueError),
+        (TooLargeError, OverflowError),
+        (TooLittleMemoryError, MemoryError),
+    ],
+)
+def test_errors_keep_their_parts(kind: Any, base: type) -> None:
+    error = kind(
+        "{tol} is too small in {row}. {remedy}",
+        tol=Param("tol", 1e-20),
+        row=Row(3),
+        remedy=Message("Raise {tol}.", tol=Param("tol")),
+    )
+    assert isinstance(error, base)
+    assert isinstance(error, UserError)
+    copy = pickle.loads(pickle.dumps(error))  # as errors of other processes come
+    for one in (error, copy):
+        assert type(one) is kind
+        assert str(one) == "tol=1e-20 is too small in row 3. Raise tol."
+        assert told(one, DOOR) == "--tol 1e-20 is too small in item 4. Raise --tol."
+        assert (one.parameter, one.value) == ("tol", 1e-20)
+        assert told(one.remedy, DOOR) == "Raise --tol."
+    where = error.after("fold 2: ")
+    assert type(where) is kind
+    assert told(where, DOOR) == "fold 2: --tol 1e-20 is too small in item 4. Raise --tol."
+
+
+def test_warnings_keep_their_parts(run: Any, tmp_path, monkeypatch) -> None:
+    from ranksvm.cli import train
+
+    warning = MessageWarning("raise {name}", name=Param("n_components"))
+    assert str(pickle.loads(pickle.dumps(warning))) == str(warning) == "raise n_components"
+    fit_data = train.fit_data
+
+    def warn(*args: Any, **options: Any) -> Any:
+        for _ in range(3):
+            warnings.warn(warning, stacklevel=1)
+        return fit_data(*args, **options)
+
+    monkeypatch.setattr(train, "fit_data", warn)
+    save_letor(tmp_path / "t.txt", X, Y, QID)
+    code, _, err = run("train", tmp_path / "t.txt")
+    assert (code, err) == (0, "ranksvm: warning: raise --components\n")  # once
+
+
+def _named_parameters() -> dict[str, str]:
+    """Names of parameters that messages are made with, and where; those with options apart."""
+    found = {}
+    for path in Path(ranksvm.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.Call)
+                and getattr(node.func, "id", "") == "Param"
+                and isinstance(node.args[0], ast.Constant)
+                and not any(word.arg == "option" for word in node.keywords)
+            ):
+                found[node.args[0].value] = f"{path.name}, line {node.lineno}"
+    return found
+
+
+def test_parameters_in_messages_are_options() -> None:
+    """A message that the command line may show names something that can be typed there."""
+    never_set = {"unsorted", "max_grade"}  # commands leave these at defaults that raise nothing
+    missing = {name: at for name, at in _named_parameters().items() if flag_of(name) is None}
+    assert missing.keys() <= never_set, missing
+    flags = {name: flag_of(name) for name in _named_parameters() if flag_of(name)}
+    params = [one for name in COMMANDS for one in command_of(name).params]
+    known = {flag for one in params for flag in (*one.opts, *one.secondary_opts)}
+    assert {name: flag for name, flag in flags.items() if flag not in known} == {}
+
+
+def command_of(name: str) -> Any:
+    return typer.main.get_command(import_module(f"ranksvm.cli.{name}").app)
+
+
+# --- Bad values of all parameters of all models, through both doors ------------------------------
+
+VALUES = ("0", "-1", "1", "nan", "inf", "1e999", "1e-400", "", "nonsense", str(10**30))
+
+
+def _options() -> list[tuple[str, str]]:
+    return [
+        (kind, one.name)
+        for kind, learner in LEARNERS.items()
+        for one in fields(learner.settings)
+        if option_of(learner.settings, one.name) is not None
+    ]
+
+
+def _beside(kind: str, name: str) -> dict[str, Any]:
+    """Parameters that ask for a kind of model, and give one of its parameters a meaning."""
+    settings, chosen_by = LEARNERS[kind].settings, LEARNERS[kind].chosen_by
+    beside: dict[str, Any] = {}
+    if chosen_by is not None:
+        beside[chosen_by] = settings.__dataclass_fields__[chosen_by].default
+    option = option_of(settings, name)
+    if option is not None and option.only is not None:
+        beside[option.only[0]] = option.only[1]()[0]
+    beside.pop(name, None)
+    return beside
+
+
+def _typed(kind: str, name: str, text: str) -> Any:
+    """Return what somebody who means a text would write in Python."""
+    settings = LEARNERS[kind].settings
+    default = settings.__dataclass_fields__[name].default
+    option = option_of(settings, name)
+    made: Any = int if name == "random_state" else type(default)
+    if option is not None and option.parse is not None:
+        made = option.parse
+    try:
+        return text if made is type(None) else made(text)
+    except ValueError:
+        return text
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: Any) -> Path:
+    path: Path = tmp_path_factory.mktemp("small") / "t.txt"
+    save_letor(path, X, Y, QID)
+    return path
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("kind", "name"), _options())
+def test_bad_values_are_told_in_the_words_of_the_door(run: Any, small, kind, name) -> None:
+    flag, beside = model_flags()[name], _beside(kind, name)
+    module, _, cls = LEARNERS[kind].estimator.partition(":")
+    estimator = getattr(import_module(module), cls)
+    words = [part for key, value in beside.items() for part in (model_flags()[key], value)]
+    if name == "patience":
+        words += ["--valid", small]
+    others = {other for other in model_flags() if model_flags()[other] != f"--{other}"}
+    in_python = name in estimator().get_params()
+    refused = 0
+    for text in VALUES:
+        code, out, err = run("train", small, *words, f"{flag}={text}")
+        said = " ".join(err.replace("│", " ").split())
+        assert code in (0, 2, 3, 4), said
+        assert "Traceback" not in err
+        if code in (2, 3):
+            refused += 1
+            assert out == ""
+            assert code == 3 or flag in said
+            assert not re.search(rf"(?<!-)\b({'|'.join(others)}|{name}=)", said), said
+            assert " None" not in said
+        if in_python:
+            model = estimator(**beside, **{name: _typed(kind, name, text)})
+            if code in (2, 3):
+                with pytest.raises((ValueError, MemoryError), match=rf"\b{name}\b") as caught:
+                    model.fit(X, Y, QID)
+                assert "--" not in str(caught.value)
+            else:
+                model.fit(X, Y, QID)
+    assert refused > 0

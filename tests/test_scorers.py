@@ -174,14 +174,15 @@ def test_no_qid_with_routing_off_is_refused(data):
     assert np.isfinite(scores).all()
 
 
-@pytest.mark.parametrize("names", ["map", ["map", "auc"]])
-def test_sample_weight_with_routing_off(data, names):
-    """scikit-learn warns that the scorer has no weights, and the search goes on."""
+@pytest.mark.filterwarnings("ignore:.*does not support sample_weight")  # since scikit-learn 1.7
+@pytest.mark.parametrize(("names", "column"), [("map", "score"), (["map", "auc"], "auc")])
+def test_sample_weight_with_routing_off(data, names, column):
     X, y, _ = data
     scoring = ranking_scorer(names, global_ranking=True)
-    search = GridSearchCV(LinearRankSVM(), GRID, scoring=scoring, refit=False, cv=3)
-    with pytest.warns(UserWarning, match="does not support sample_weight"):
-        search.fit(X, y, sample_weight=np.ones(len(y)))
+    search = GridSearchCV(
+        LinearRankSVM(), GRID, scoring=scoring, refit=False, cv=3, error_score="raise"
+    ).fit(X, y, sample_weight=np.ones(len(y)))
+    assert np.isfinite(search.cv_results_[f"mean_test_{column}"]).all()
 
 
 def test_called_by_hand(data):

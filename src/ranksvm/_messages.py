@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol, Self
 
+import numpy as np
+
 __all__ = [
     "PYTHON",
     "Door",
@@ -48,7 +50,9 @@ class Param:
     """
 
     def __init__(self, name: str, *values: Any, option: str | None = None) -> None:
-        self.name, self.values, self.option = name, values, option
+        self.name, self.option = name, option
+        # Numbers of NumPy are shown as those of Python.
+        self.values = tuple(one.item() if isinstance(one, np.generic) else one for one in values)
 
     def told(self, door: Door) -> str:
         return door.parameter(self)

@@ -23,8 +23,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ranksvm import _core
-from ranksvm._checks import check_item_weight
+from ranksvm._checks import check_item_weight, shown
 from ranksvm._contents import MODEL, OTHER_SUFFIXES, check_replaces
+from ranksvm._messages import Param, ParameterError
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
@@ -356,7 +357,7 @@ class Ranker(BaseEstimator):
         return fit
 
     def _keep_fit(self, problem: Any, fit: Fit) -> None:
-        """Set all fitted attributes, and warn about a fit that ended early."""
+        """Set all fitted attributes, and warn about a fit that ended early; called by ``fit``."""
         self._keep(problem.model(fit), fit.history)
         if fit.shortfall is not None:
             name = type(self).__name__
@@ -492,7 +493,15 @@ def seed_of(random_state: Any) -> int | None:
     """Return the integer, or one drawn from a generator; None stays None."""
     if random_state is None or isinstance(random_state, int | np.integer):
         return None if random_state is None else int(random_state)
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    try:
+        generator = check_random_state(random_state)
+    except ValueError:
+        raise ParameterError(
+            "{random_state} must be None, a non-negative integer or a RandomState; got {value}",
+            random_state=Param("random_state"),
+            value=shown(random_state),
+        ) from None
+    return int(generator.randint(np.iinfo(np.int32).max))
 
 
 @contextmanager

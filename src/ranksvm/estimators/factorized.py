@@ -12,6 +12,7 @@ decides how far to go.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -26,6 +27,7 @@ from ranksvm.estimators.base import Ranker, fitting
 from ranksvm.estimators.checks import check_both_have_ids, check_labels
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.learners.factorized import (
+    REMOVED,
     FactorFit,
     FactorizedModel,
     FactorizedProblem,
@@ -197,6 +199,13 @@ class FactorizedRankSVM(Ranker):
         refuse_unknown(self, self.fit, unknown)
         with fitting(self):
             settings = self._settings(FactorizedSettings)
+            if settings.optimizer in REMOVED:
+                warnings.warn(
+                    f"optimizer={settings.optimizer!r} is gone: it took far more products with X "
+                    "for the same objective. L-BFGS is used; leave the parameter out.",
+                    FutureWarning,
+                    stacklevel=2,
+                )
             data = self._training_data(X, y, qid, group, sample_weight, query_weight)
             validate = None
             if eval_set is not None:

@@ -32,6 +32,7 @@ from ranksvm.estimators.base import Ranker, fitting
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.learners.kernel import KernelProblem, KernelSettings
 from ranksvm.learners.kernel_model import KernelModel
+from ranksvm.learners.problem import Fit
 from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.maps.gram_checks import check_gram
 from ranksvm.solvers.base import Callback
@@ -221,7 +222,7 @@ default="rbf"
         with fitting(self):
             settings = self._settings(KernelSettings)
             data = self._training_data(X, y, qid, group, sample_weight, query_weight)
-            self._learn(data, settings, callback)
+            self._keep_fit(*self._learn(data, settings, callback))
         return self
 
     def fit_pairs(
@@ -257,17 +258,17 @@ default="rbf"
             settings = self._settings(KernelSettings)
             pairs = (better, worse, weight)
             data = self._pair_data(X, pairs, y, qid, group, sample_weight, query_weight)
-            self._learn(data, settings, callback)
+            self._keep_fit(*self._learn(data, settings, callback))
         return self
 
     def _learn(
         self, data: RankingData, settings: KernelSettings, callback: Callback | None
-    ) -> None:
+    ) -> tuple[KernelProblem, Fit]:
         threads = resolve_n_jobs(self.n_jobs)
         if settings.is_pairwise:
             data = replace(data, X=check_gram(data.X, n_threads=threads))
         problem = KernelProblem(data, settings, n_threads=threads)
-        self._keep_fit(problem, self._solve(problem, callback))
+        return problem, self._solve(problem, callback)
 
     def _set_model(self, model: KernelModel) -> None:
         for name in (

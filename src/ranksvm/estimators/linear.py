@@ -28,6 +28,7 @@ from ranksvm.data.ranking_data import RankingData
 from ranksvm.estimators.base import Ranker, fitting
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.learners.linear import LinearModel, LinearProblem, LinearSettings
+from ranksvm.learners.problem import Fit
 from ranksvm.solvers.base import Callback
 
 __all__ = ["LinearRankSVM"]
@@ -163,7 +164,7 @@ class LinearRankSVM(Ranker):
         with fitting(self):
             settings = self._settings(LinearSettings)
             data = self._training_data(X, y, qid, group, sample_weight, query_weight)
-            self._learn(data, settings, callback)
+            self._keep_fit(*self._learn(data, settings, callback))
         return self
 
     def fit_pairs(
@@ -237,17 +238,17 @@ class LinearRankSVM(Ranker):
             settings = self._settings(LinearSettings)
             pairs = (better, worse, weight)
             data = self._pair_data(X, pairs, y, qid, group, sample_weight, query_weight)
-            self._learn(data, settings, callback)
+            self._keep_fit(*self._learn(data, settings, callback))
         return self
 
     def _learn(
         self, data: RankingData, settings: LinearSettings, callback: Callback | None
-    ) -> None:
+    ) -> tuple[LinearProblem, Fit]:
         problem = LinearProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
         start = None
         if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (data.n_features,):
             start = self.coef_.copy()
-        self._keep_fit(problem, self._solve(problem, callback, start=start))
+        return problem, self._solve(problem, callback, start=start)
 
     def _set_model(self, model: LinearModel) -> None:
         self.coef_ = model.coef

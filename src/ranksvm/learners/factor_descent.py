@@ -3,13 +3,18 @@
 The best iterate is kept: the one with the highest score on a validation set or, without one, the
 lowest.  A random start itself, which has learned nothing, is never kept for its score, however
 lucky.
+
+L-BFGS is made for smooth functions.  The hinge is none, but has a gradient nearly everywhere, and
+with many pairs its kinks hardly matter.  With few pairs the line search may end at a kink, from
+where the gradient does not lead down.  Then the descent goes on with the kinks rounded off, less
+and less from stage to stage; the books are about the objective as it is stated all the same.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from threading import Event, Lock
 from typing import NamedTuple
@@ -18,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._checks import finite_number
-from ranksvm._vectors import Array
+from ranksvm._vectors import Array, dot
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.learners.factors import FactorObjective, best_multiple, random_start
+from ranksvm.learners.factors import FactorEval, FactorObjective, best_multiple, random_start
 from ranksvm.learners.linear import LinearProblem
 from ranksvm.learners.multipliers import (
     Multipliers,
@@ -51,6 +56,13 @@ Validate = Callable[[Array], float]
 """Weights of the features to a score that should be large."""
 
 CORRECTIONS = 10  # that L-BFGS remembers
+# Length of the first step, as a part of that of the start: early stopping looks at every iteration,
+# and must not miss the way.
+FIRST_STEP = 0.1
+MOST_TRIALS = 50  # evaluations of one line search
+# Widths of rounded kinks.  A stage ends when an iteration lowers F by no more than this part of it.
+WIDTHS = tuple(2.0**-k for k in range(2, 18, 3))
+STAGE_TOL = 1e-6
 
 
 class Plan(NamedTuple):
@@ -171,6 +183,7 @@ class Descent:
             self._pairs.set_query_weight(query_weight)
         objective = problem.objective(settings.C)
         self._objective = FactorObjective(objective, FactorMap(objective.score_map, self._pairs))
+        self._stage = self._objective
         idle = idle_items(data)
         rows = self._objective.factor_map.rows
         self._idle = None if idle is None else np.flatnonzero(idle[rows])
@@ -178,7 +191,7 @@ class Descent:
         self._began_at_random = False
         self._began = time.perf_counter()
         self._products_before = self._objective.n_products
-        self._last: tuple[float, Array] = (np.nan, np.empty(0))
+        self._last: tuple[Array, FactorEval] | None = None
         self._rows: list[TraceRow] = []
         self._best: tuple[float, int, Array, Array] | None = None
         self._status: Status | None = None
@@ -188,7 +201,7 @@ class Descent:
         """Descend."""
         flat = STARTS[self._plan.init](self).ravel()
         try:
-            self._watch(flat, self._function(flat)[0])
+            self._watch(flat)
             self._descend(flat)
         except _Ended:
             pass
@@ -217,25 +230,45 @@ class Descent:
         # Imported here because it takes long, and reading a model does without.
         from scipy.optimize import OptimizeResult, minimize
 
-        def watch(intermediate_result: OptimizeResult) -> None:  # SciPy goes by this name
-            self._watch(intermediate_result.x, float(intermediate_result.fun))
+        unit = FIRST_STEP * math.sqrt(dot(start, start)) or 1.0  # its first step has length 1
 
-        steps = self._plan.max_iter
-        result = minimize(
-            self._function,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            callback=watch,
-            options={
-                "maxcor": CORRECTIONS,
-                "maxiter": steps,
-                "maxfun": 50 * steps,
-                "ftol": 0.0,
-                "gtol": 0.0,
-            },
-        )
-        self._status = Status.MAX_ITER if result.nit >= steps else Status.EXHAUSTED
+        def function(x: Array) -> tuple[float, Array]:
+            at = self._at(unit * x)
+            value = at.stated if self._stage is self._objective else at.value
+            return value, unit * at.grad.ravel()
+
+        def watch(intermediate_result: OptimizeResult) -> None:  # SciPy goes by this name
+            self._watch(unit * intermediate_result.x)
+
+        x, left = start / unit, self._plan.max_iter
+        for stage in self._stages():
+            self._stage, self._last = stage, None
+            # It takes the tolerance times the value, or times 1 if that is more.
+            tol = 0.0 if stage is self._objective else STAGE_TOL * min(1.0, function(x)[0])
+            result = minimize(
+                function,
+                x,
+                jac=True,
+                method="L-BFGS-B",
+                callback=watch,
+                options={
+                    "maxcor": CORRECTIONS,
+                    "maxiter": left,
+                    "maxls": MOST_TRIALS,
+                    "maxfun": MOST_TRIALS * left,
+                    "ftol": tol,
+                    "gtol": 0.0,
+                },
+            )
+            x, left = result.x, left - result.nit
+            if left <= 0:
+                break
+        self._status = Status.MAX_ITER if left <= 0 else Status.EXHAUSTED
+
+    def _stages(self) -> Iterator[FactorObjective]:
+        yield self._objective
+        if "smoothing" in self._objective.objective.loss.capabilities:
+            yield from map(self._objective.smoothed, WIDTHS)
 
     def random_start(self) -> Array:
         """Draw factors; see :mod:`ranksvm.learners.factors`."""
@@ -266,21 +299,21 @@ class Descent:
         factors *= np.sqrt(multiple)
         return factors
 
-    def _function(self, x: Array) -> tuple[float, Array]:
-        self._shared.check()
-        factors = x.reshape(self._shape)
-        at = self._objective.at(factors)
-        if self._idle is not None:
-            at.grad[self._idle] = 0.0
-        self._last = (at.value, at.weights)
-        return at.value, at.grad.ravel()
+    def _at(self, x: Array) -> FactorEval:
+        """Evaluate the objective of this stage; ``x`` is not changed by anybody afterwards."""
+        if self._last is None or not np.array_equal(self._last[0], x):
+            self._shared.check()
+            at = self._stage.at(x.reshape(self._shape))
+            if self._idle is not None:
+                at.grad[self._idle] = 0.0
+            self._last = x, at
+        return self._last[1]
 
-    def _watch(self, x: Array, value: float) -> None:
+    def _watch(self, x: Array) -> None:
         """Keep the books of an iteration; raise if the descent ends here."""
         shared, plan = self._shared, self._plan
-        known, weights = self._last
-        if known != value:  # the last evaluation was a trial that was not taken
-            weights = self._objective.factor_map.weights(x.reshape(self._shape))
+        at = self._at(x)
+        value, weights = at.stated, at.weights
         valid = shared.judge(weights)
         row = TraceRow(
             len(self._rows),
@@ -296,7 +329,7 @@ class Descent:
         if row.iteration == 0 and self._began_at_random:
             merit = -np.inf
         if self._best is None or merit > self._best[0]:
-            self._best = (merit, len(self._rows) - 1, np.array(x), weights)
+            self._best = (merit, len(self._rows) - 1, x, weights)
             self._since = 0
         else:
             self._since += 1

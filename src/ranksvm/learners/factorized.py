@@ -21,7 +21,6 @@ is kept or, without validation, the one with the lowest F.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
@@ -60,9 +59,8 @@ __all__ = ["FactorFit", "FactorizedModel", "FactorizedProblem", "FactorizedSetti
 ARRAYS = 4 * CORRECTIONS + 8
 # Of the tolerance that is asked for, the linear fit takes this part.
 LINEAR_SHARE = 0.25
-# What the optimizer is called; and those of earlier versions.
-METHOD = "lbfgs"
-REMOVED = ("gradient", "sgd")
+METHOD = "lbfgs"  # what the optimizer is called
+REMOVED = ("gradient", "sgd")  # those of earlier versions; the estimator warns of them
 
 
 @dataclass(frozen=True)
@@ -116,13 +114,6 @@ class FactorizedSettings(Settings):
                 linear=Param("init", "linear"),
                 loss=Param("loss", self.loss),
                 random=Param("init", "random"),
-            )
-        if self.optimizer in REMOVED:
-            warnings.warn(
-                f"optimizer={self.optimizer!r} is gone: it took far more products with X for the "
-                "same objective. L-BFGS is used; leave the parameter out.",
-                FutureWarning,
-                stacklevel=2,
             )
 
 

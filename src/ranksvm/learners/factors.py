@@ -31,11 +31,16 @@ ROUNDING = 1e-12  # a smaller spread, relative to the scores, is none
 
 
 class FactorEval(NamedTuple):
-    """F at some factors: value, derivative by the factors, and the weights of the features."""
+    """F at some factors: value, derivative by the factors, and the weights of the features.
+
+    ``stated`` is F with the loss as it is stated, with what rounding may have hidden of it;
+    ``value`` and ``grad`` are about the loss at hand, which may be a smoothed one.
+    """
 
     value: float
     grad: Array
     weights: Array
+    stated: float
 
 
 class FactorObjective:
@@ -62,7 +67,11 @@ class FactorObjective:
         weights = self.factor_map.weights(factors)
         evaluation = self.objective.at(self.objective.point(weights))
         grad = self.factor_map.pullback(factors, evaluation.grad)
-        return FactorEval(float(evaluation.primal), grad, weights)
+        return FactorEval(evaluation.value, grad, weights, float(evaluation.primal))
+
+    def smoothed(self, width: float) -> FactorObjective:
+        """Return the same with the kink of the loss rounded off; capability "smoothing"."""
+        return FactorObjective(self.objective.smoothed(width), self.factor_map)
 
 
 def random_start(

@@ -91,10 +91,11 @@ def shortfall(
     """Return a sentence about a fit that ended before its tolerance; None if it did not."""
     if status not in (Status.MAX_ITER, Status.STALLED):
         return None
+    # C is C everywhere: `ranksvm tune` has no option --C.
     remedy = (
-        "raise {max_iter}, scale the features, or lower {C}"
+        "raise {max_iter}, scale the features, or lower C"
         if status is Status.MAX_ITER
-        else "scale the features, lower {C}, or raise {tol}"
+        else "scale the features, lower C, or raise {tol}"
     )
     return Message(
         "solver {solver!r} stopped after {n_iter} iterations with a relative gap of {gap:.2e}, "
@@ -104,7 +105,7 @@ def shortfall(
         gap=gap / max(abs(objective), np.finfo(float).tiny),
         asked=Param("tol", tol),
         why=status.value,
-        remedy=Message(remedy, max_iter=Param("max_iter"), C=Param("C"), tol=Param("tol")),
+        remedy=Message(remedy, max_iter=Param("max_iter"), tol=Param("tol")),
     )
 
 

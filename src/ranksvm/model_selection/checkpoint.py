@@ -310,7 +310,7 @@ class Checkpoint:
             number = OF_THE_SYSTEM.get(kind)
             if number is None:
                 raise self._damaged(printable(str(error))[:200]) from None
-            if kind == sqlite3.SQLITE_CANTOPEN:  # the journal; SQLite does not say why
+            if kind != sqlite3.SQLITE_FULL:  # it does not say why; often it is the journal
                 number = _why_not_made(self._journal) or number
             with naming(self._path):
                 raise OSError(number, os.strerror(number)) from error
