@@ -426,7 +426,7 @@ def test_early_stopping_with_frames() -> None:
             "score on the validation set is None",
         ),
         ({"eval_set": (1, 2, 3, 4)}, "got a tuple of 4"),
-        ({"eval_metric": max}, "there is none"),
+        ({"eval_metric": max}, "eval_metric needs eval_set"),
         ({"eval_set": (np.ones((3, 2)), [1, 2, 3])}, "features"),
         ({"eval_set": (np.ones((3, 4)), [1, 2])}, "inconsistent numbers"),
         ({"eval_set": (np.ones((3, 4)), [1, 1, 1], [1, 1, 1])}, "no comparable pair"),

@@ -142,7 +142,9 @@ def test_a_precomputed_kernel_is_the_named_one(data):
     assert np.allclose(given.scores, named.scores, atol=1e-9)
     assert np.allclose(given.objectives, named.objectives, rtol=1e-8)
     assert given.grid.keys() == given.params.keys() == {"C"}
-    with pytest.raises(ValueError, match=r"^kernel='precomputed' has no gamma to choose: give no g"):
+    with pytest.raises(
+        ValueError, match=r"^kernel='precomputed' has no gamma to choose: give no g"
+    ):
         searched((K, y, qid), KernelSettings(kernel="precomputed"))
 
 

@@ -171,6 +171,7 @@ def _published_parameters(runner: Runner, name: str, report: Report) -> None:
         ],
     )
     rows: list[Row] = []
+    texts, close = [], True
     for metric, published in NYSTROM_BY_FOLD.items():
         ours = [
             _metrics(name, fold, result["test"], [metric])[metric]
@@ -182,15 +183,18 @@ def _published_parameters(runner: Runner, name: str, report: Report) -> None:
             mean = {"mean": f"{np.mean(values):.4f}"}
             rows.append({"metric": NAMES[metric], "": who} | by_fold | mean)
         largest = max(abs(a - b) for a, b in zip(ours, theirs, strict=True))
-        report.find(
-            f"{name}, Nystrom RankSVM with the published C = 2^{log2_C} and gamma = "
-            f"2^{log2_gamma} on all folds (Chen et al., web page of their program): mean "
-            f"{NAMES[metric]} of {len(ours)} fold(s) {np.mean(ours):.4f}, published "
-            f"{np.mean(theirs):.4f}; no fold differs by more than {largest:.4f}. The random "
-            "landmarks are not the same.",
-            agrees=bool(abs(np.mean(ours) - np.mean(theirs)) <= CLOSE),
+        texts.append(
+            f"{NAMES[metric]} {np.mean(ours):.4f}, published {np.mean(theirs):.4f} (no fold "
+            f"differs by more than {largest:.4f})"
         )
+        close = close and bool(abs(np.mean(ours) - np.mean(theirs)) <= CLOSE)
     report.table(f"{name}: RankNystrom with its published parameters", rows)
+    report.find(
+        f"{name}, Nystrom RankSVM with the published C = 2^{log2_C} and gamma = 2^{log2_gamma} on "
+        f"all folds (Chen et al., web page of their program), but other random landmarks, mean of "
+        f"{len(folds)} fold(s): {'; '.join(texts)}.",
+        agrees=close,
+    )
 
 
 def fits_at_choice(runner: Runner, model: Tuned) -> list[Result]:

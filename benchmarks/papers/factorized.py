@@ -86,7 +86,7 @@ def _quality(runner: Runner, name: str, models: list[Tuned], report: Report) -> 
     for model in models:
         report.say(f"{name}, {compare_with(model, poster[model.label])}")
     text, agrees = agreement([(model, poster[model.label]) for model in models])
-    report.find(f"{name}, RankSVM and factorized RankSVM, {POSTER}: {text}.", agrees=agrees)
+    report.find(f"{name}, {POSTER}, RankSVM and factorized RankSVM: {text}.", agrees=agrees)
     tested = significance(models, METRICS, LINEAR)
     report.table(f"{name}: factorized compared with RankSVM, query by query", tested)
     linear, factorized = models

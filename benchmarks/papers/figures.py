@@ -34,7 +34,6 @@ STYLE = {
     "axes.axisbelow": True,
     "legend.frameon": False,
     "legend.fontsize": 9.0,
-    "text.parse_math": False,
 }
 
 

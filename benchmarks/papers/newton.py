@@ -245,7 +245,7 @@ def _count(value: float) -> int | None:
 
 
 class Compared(NamedTuple):
-    """In how many cases a method needs fewer, where not, and where the other did not arrive."""
+    """In how many cases a method needs fewer; where the other never got there; where it lost."""
 
     won: int
     of: int
@@ -254,8 +254,8 @@ class Compared(NamedTuple):
 
     @property
     def text(self) -> str:
-        never = f" ({self.never} never reached)" if self.never else ""
-        return f"{self.won} of {self.of}{never}"
+        never = f" ({self.never} never got there)" if self.never else ""
+        return f"{self.won} of {self.of} cases{never}"
 
 
 def compare(
@@ -294,7 +294,7 @@ def _verdict(
     report.find(
         'Lee & Lin, supplement, figure (II): "In all problems Tree-TRON is faster." Here '
         f"{PAPERS_NEWTON[0]} needs fewer CG iterations than cutting planes without a line search, "
-        f"hinge, need iterations in {found.text} cases"
+        f"hinge, need iterations in {found.text}"
         + (f"; not in {', '.join(found.lost)}" if found.lost else "")
         + f". Runs end after {_most(runner):,} iterations.",
         agrees=found.won == found.of,
@@ -304,7 +304,7 @@ def _verdict(
     tron = _sum(compare(watched, PAPERS_NEWTON, r, "iterations") for r in searching)
     report.find(
         "The library's own Newton needs fewer iterations than cutting planes with or without a "
-        f"line search, for either loss, in {own.text} cases"
+        f"line search, for either loss, in {own.text}"
         + (f"; not in {', '.join(own.lost)}" if own.lost else "")
         + f". {PAPERS_NEWTON[0]} needs fewer than cutting planes with a line search, which the "
         f"paper does not have, in {tron.text}.",

@@ -347,8 +347,7 @@ def _memory(runner: Runner, report: Report) -> None:
     report.find(
         "Airola et al., section 5.2: PairRSVM has almost identical memory consumption as TreeRSVM. "
         f"Here the peaks of BMRM with other countings ({', '.join(others)}) differ from that with "
-        f"the tree by up to {100 * apart:.1f}% ({where}); up to {100 * NEARLY_EQUAL:g}% would be "
-        "called almost identical.",
+        f"the tree by up to {100 * apart:.1f}% ({where}).",
         agrees=apart <= NEARLY_EQUAL,
     )
     if not all(result["exact"] for result in memory.found.values()):

@@ -250,10 +250,7 @@ def count_significant(rows: Sequence[Row]) -> str:
     found = [row for row in rows if row["significant"] == "yes"]
     better = sum(row["difference"].startswith("+") for row in found)
     which = f" ({better} better, {len(found) - better} worse)" if found else ""
-    return (
-        f"{len(found)} of {len(rows)} differences are significant at 5%{which}, by a randomization "
-        "test over all test queries with Holm's correction"
-    )
+    return f"{len(found)} of {len(rows)} differences are significant at 5%{which}"
 
 
 def _p_value(p: float) -> str:

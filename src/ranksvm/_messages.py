@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol, Self
 
-import numpy as np
-
 __all__ = [
     "PYTHON",
     "Door",
@@ -52,13 +50,18 @@ class Param:
     def __init__(self, name: str, *values: Any, option: str | None = None) -> None:
         self.name, self.option = name, option
         # Numbers of NumPy are shown as those of Python.
-        self.values = tuple(one.item() if isinstance(one, np.generic) else one for one in values)
+        self.values = tuple(map(_plain, values))
 
     def told(self, door: Door) -> str:
         return door.parameter(self)
 
     def __str__(self) -> str:
         return self.told(PYTHON)
+
+
+def _plain(value: Any) -> Any:
+    """Return a scalar of NumPy, which `ranksvm --help` does without, as one of Python."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
 class Row:

@@ -1,7 +1,7 @@
-"""What all rankers share: checking of what they are given, predictions, ranks, scores, save.
+"""What all rankers share: input checks, predictions, ranks, scores, saving.
 
-Everything a user can get wrong is caught here (by :mod:`ranksvm.estimators.checks`), before any
-work is done, with an error that says what was wrong, what was got and what to do.
+All input is checked here (with :mod:`ranksvm.estimators.checks`) before any work is done; errors say
+what was wrong, what was given and what to do.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ FEATURE_FACTS = ("n_features_in_", "feature_names_in_", "_frame_columns", "_qid_
 
 
 class MissingQidWarning(UserWarning):
-    """A model that was fitted on several queries is scored without their ids.
+    """A model that was fitted on several queries is scored without query ids.
 
-    Then items of different queries are compared with each other, which the model has not learnt.
+    Items of different queries are then compared with each other, which the model has not learned.
     """
 
 
@@ -110,8 +110,8 @@ class Ranker(BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
-            A frame may still hold the columns that ``fit`` was told are no features.  For a
-            precomputed kernel: its values with all training items.
+            A data frame may still contain the columns that ``fit`` used for labels, query ids and
+            weights.  For a precomputed kernel: the kernel values with all training items.
 
         Returns
         -------
@@ -122,7 +122,7 @@ class Ranker(BaseEstimator):
         return self._get_model().scores(X, n_threads=resolve_n_jobs(self.n_jobs))
 
     def explain(self, X: Any, i: int, j: int) -> Explanation:
-        """Tell what puts item i above item j, or below.
+        """Explain why item i is ranked above or below item j.
 
         The difference of the two scores is a sum of contributions, exact and largest first.  For a
         linear model these are ``coef_[k] * (X[i, k] - X[j, k])`` of every feature k.  For a kernel
@@ -150,19 +150,20 @@ class Ranker(BaseEstimator):
         return self._get_model().explain(X, i, j)
 
     def rank(self, X: Any, qid: ArrayLike | None = None, **unknown: Any) -> NDArray[np.int64]:
-        """Position of every item inside its query.
+        """Rank the items of each query.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
         qid : array-like of shape (n_items,), str or None
-            Query of each item, or the column of X that holds it.  None: the column that ``fit``
-            was told of, if X is a frame that has it; else all items are ranked together.
+            Query id of each item, or the name of a column of X.  None: the column that was used in
+            ``fit``, if X is a data frame that has it; otherwise all items are ranked together.
 
         Returns
         -------
         ndarray of int64, shape (n_items,)
-            1 for the item with the highest score; equal scores keep the order of their rows.
+            Position of each item within its query: 1 for the highest score.  Ties are broken by row
+            order.
         """
         refuse_unknown(self, self.rank, unknown)
         X, columns = split_frame(X, qid=self._known_qid(X, qid))
@@ -189,22 +190,22 @@ class Ranker(BaseEstimator):
         ----------
         X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
         y : array-like of shape (n_items,)
-            Utilities.
+            Labels.
         qid : array-like of shape (n_items,) or None
-            Query of each item.  None: the column that ``fit`` was told of, if X is a frame that
-            has it; else one global ranking, and a :class:`MissingQidWarning` if the model was
-            fitted on several queries.  The same id for all items, such as ``qid=[0] * len(y)``,
-            says that one global ranking is meant, without a warning.
+            Query id of each item.  None: the column that was used in ``fit``, if X is a data frame
+            that has it; otherwise all items are one ranking, with a :class:`MissingQidWarning` if
+            the model was fitted on several queries.  To score one ranking on purpose, pass the same
+            id for all items: ``qid=[0] * len(y)``.
         sample_weight : array-like of shape (n_items,) or None
-            A pair weighs the product of the weights of its items.
+            Weights of the items; the weight of a pair is the product.
 
-        A string instead of values names a column of the frame X.
+        Instead of values, a string may name a column of the data frame X.
 
         Returns
         -------
         float
-            Share of the comparable pairs in the right order, ties counted half; queries without a
-            comparable pair are left out.
+            Fraction of the comparable pairs in the right order, with ties counted half.  Queries
+            without a comparable pair are left out.
         """
         refuse_unknown(self, self.score, unknown)
         check_is_fitted(self)
@@ -236,7 +237,7 @@ class Ranker(BaseEstimator):
         worse: ArrayLike,
         weight: ArrayLike | None = None,
     ) -> float:
-        """Share of given pairs of items that are in the right order.
+        """Fraction of given pairs of items that are in the right order.
 
         Parameters
         ----------
@@ -244,13 +245,13 @@ class Ranker(BaseEstimator):
         better, worse : array-like of shape (n_pairs,)
             Row numbers of X, from 0: ``better[p]`` should be above ``worse[p]``.
         weight : array-like of shape (n_pairs,) or None, default=None
-            Weight of each pair; None: 1.
+            Weight of each pair; None means 1.
 
         Returns
         -------
         float
-            Weight of the pairs whose better item has the higher score, and half that of the tied
-            ones, divided by that of all.
+            Weight of the pairs whose better item has the higher score, plus half the weight of tied
+            pairs, divided by the total weight.
         """
         check_is_fitted(self)
         scores = check_scores(self.predict(X))
@@ -259,16 +260,16 @@ class Ranker(BaseEstimator):
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the model to a file that :func:`ranksvm.load` reads.
 
-        The file holds weights, feature names, parameters and training facts, and no code
-        (safetensors with a schema version).  It is replaced in one step: when anything goes
-        wrong, an older file of that name stays as it was.
+        The file contains weights, feature names, parameters and training facts, and no code
+        (safetensors with a schema version).  It is replaced atomically: if anything goes wrong, an
+        existing file stays as it was.
 
         Parameters
         ----------
         path : path-like
             ``model.safetensors``, for example.
         force : bool, default=False
-            Whether to replace a file that is there and is no model.
+            Whether to overwrite an existing file that is not a model.
 
         Raises
         ------

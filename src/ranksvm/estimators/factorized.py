@@ -3,11 +3,10 @@
     F(V) = 1/2 |w|^2 + C * sum over comparable pairs of  weight * loss(1 - w.x_better + w.x_worse)
     w    = sum over comparable pairs of <v_better, v_worse> (x_better - x_worse)
 
-The Lagrange multiplier of a pair is the inner product of two vectors of ``n_factors`` numbers, one
-vector an item, and F is minimised over these.  It is not convex.  But it is the objective of
-:class:`ranksvm.LinearRankSVM` at w, and nearly every w can be had this way: a descent that goes on
-to the end arrives at the linear machine.  What is new is the way there, and a validation set
-decides how far to go.
+Every item has a vector of ``n_factors`` numbers, and the Lagrange multiplier of a pair is the inner
+product of the vectors of its two items.  F is minimized over these vectors.  It is not convex, but
+it is the objective of :class:`ranksvm.LinearRankSVM` at w, and nearly every w can be written this
+way: minimized to the end, it gives the linear model.  With a validation set it stops early.
 """
 
 from __future__ import annotations
@@ -50,62 +49,64 @@ class FactorizedRankSVM(Ranker):
     Parameters
     ----------
     n_factors : int, default=10
-        Numbers an item.
+        Length of the vector of each item.
     C : float, default=50.0
-        Weight of the loss against the regulariser; its scale depends on ``reduction``.
+        Weight of the loss relative to the regularizer; a larger C fits the training data more
+        closely.  Its scale depends on ``reduction``.
     loss : {"hinge", "squared_hinge"}, default="hinge"
+        Loss of a pair.
     reduction : {"sum", "mean", "query_mean"}, default="mean"
-        What the sum over pairs is divided by; as for :class:`ranksvm.LinearRankSVM`.
+        How the losses of all pairs are combined; as for :class:`ranksvm.LinearRankSVM`.
     max_iter : int, default=500
-        Iterations of a descent at most.
+        Maximum number of iterations of a restart.
     tol : float, default=1e-3
-        A descent has converged when its objective is certified to lie at most ``tol`` times itself
-        above the global optimum.
+        Stop when the objective is certified to be within ``tol`` (relative) of the global optimum.
     n_restarts : int, default=1
-        Descents from different starts; they share the threads, and the best is kept: the one with
-        the highest score on ``eval_set`` or, without one, with the lowest objective.  For
-        ``init="random"``.
+        Number of random starts (with ``init="random"``).  They run in parallel, and the best one is
+        kept: the highest score on ``eval_set`` or, without one, the lowest objective.
     init : {"random", "linear"}, default="random"
-        "linear" begins at the multipliers of the linear machine, factorised.
+        Start from random factors, or from factors of the multipliers of the linear model.
     init_scale : float, default=0.1
-        Standard deviation of the scores at a random start, about the means of their queries, where
-        the margin is 1.
+        Standard deviation of the scores at a random start, within queries; the margin is 1.
     optimizer : {"auto", "lbfgs"}, default="auto"
         Deprecated: there is one optimizer, SciPy's L-BFGS.
     patience : int, default=20
-        With an ``eval_set``: iterations without a better score before a descent ends.
+        With an ``eval_set``: stop after this many iterations without a better score.
     random_state : int, RandomState or None, default=None
-        Of the starts.
+        Seed of the random starts.
     n_jobs : int or None, default=None
-        Threads; None or -1 for all cores.  The model does not depend on it.
+        Number of threads; None or -1 uses all cores.  The result does not depend on it.
     verbose : int, default=0
-        1 logs every iteration (logger "ranksvm") and shows it on the screen.
+        1 logs every iteration (logger "ranksvm") and prints it.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        w.
+        Weights of the features, w.
     factors_ : ndarray of shape (n_items, n_factors)
-        V, for the items of the training set.
+        Factors of the training items, V.
     objective_ : float
+        Value of the objective.
     gap_ : float
-        Certified: ``objective_`` minus the global optimum is at most this.
+        Certified bound on ``objective_`` minus the global optimum.
     n_iter_ : int
-        Iterations of the descent that was kept.
+        Number of iterations of the restart that was kept.
     n_products_ : int
-        Products with X or its transpose: of all descents, and of the linear fit that certifies.
+        Number of products with X or its transpose: of all restarts, and of the linear fit that
+        gives the bound.
     n_pairs_ : int
-        Comparable pairs of positive weight.
+        Number of comparable pairs of positive weight.
     status_ : str
-        "converged", "early" (the score on ``eval_set`` stopped rising), "exhausted" (no step goes
-        down any further), "max_iter" or "stopped" (by the callback).
+        "converged", "early" (the score on ``eval_set`` stopped improving), "exhausted" (no step
+        lowers the objective), "max_iter" or "stopped" (by the callback).
     history_ : list of TraceRow
-        iteration, objective, gap, n_products, seconds, valid of every iteration of the descent that
-        was kept, the start first; empty in a model that was loaded.
+        One row per iteration of the restart that was kept, starting with the initial point:
+        iteration, objective, gap, n_products, seconds, valid.  Empty in a model that was loaded
+        from a file.
     restarts_ : list of Restart
-        seed, objective, valid, n_iter, status, history of every descent; likewise.
+        Seed, objective, validation score, iterations, status and history of every restart.
     best_iteration_ : int
-        The iteration whose factors were kept.
+        The iteration that was kept.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had feature names.
@@ -175,22 +176,21 @@ class FactorizedRankSVM(Ranker):
         callback: Callback | None = None,
         **unknown: Any,
     ) -> Self:
-        """Learn to rank the items of every query by their utility.
+        """Fit the model to labeled items.
 
         Parameters
         ----------
         X, y, qid, group, sample_weight, query_weight
             As for :meth:`ranksvm.LinearRankSVM.fit`.
         eval_set : tuple (X, y) or (X, y, qid), or None, default=None
-            Items to stop early on: the model is that of the iteration with the best score on them,
-            the random start left out.
-            In a frame, strings name columns, as for ``X``.
+            Validation set for early stopping: the model of the iteration with the best score on it
+            is kept.  If its X is a data frame, y and qid may be names of columns.
         eval_metric : callable or None, default=None
-            Called as ``eval_metric(y, scores, qid)`` on ``eval_set``; large is good.  None is
+            Called as ``eval_metric(y, scores, qid)`` on ``eval_set``; larger is better.  None means
             pairwise accuracy.
         callback : callable or None, default=None
-            Called as ``callback(row, coef)`` after every iteration of every descent with a
-            ``TraceRow`` and the weights of the features; a true result stops all of them.
+            Called as ``callback(row, coef)`` after every iteration of every restart with a
+            ``TraceRow`` and the weights of the features.  A true return value stops all restarts.
 
         Returns
         -------
@@ -212,7 +212,7 @@ class FactorizedRankSVM(Ranker):
                 has_ids = data.qid is not None
                 validate = self._validation(eval_set, eval_metric, has_ids=has_ids)
             elif eval_metric is not None:
-                raise ValueError("eval_metric is about eval_set; there is none")
+                raise ValueError("eval_metric needs eval_set")
             problem = FactorizedProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
             fit = self._solve(problem, callback, validate=validate)
             self._keep_fit(problem, fit)

@@ -46,46 +46,54 @@ class KernelRankSVM(Ranker):
     Parameters
     ----------
     C : float, default=50.0
-        Weight of the loss against the regulariser; its scale depends on ``reduction``.
+        Weight of the loss relative to the regularizer; a larger C fits the training data more
+        closely.  Its scale depends on ``reduction``.
     kernel : {"rbf", "laplacian", "poly", "sigmoid", "linear", "precomputed"} or callable, \
 default="rbf"
         "rbf" is exp(-gamma |x - z|^2), "laplacian" exp(-gamma |x - z|_1), "poly"
-        (gamma <x, z> + coef0)^degree, "sigmoid" tanh(gamma <x, z> + coef0), which is no kernel for
-        most parameters.  "precomputed": X is the kernel matrix, of shape (n_items, n_items) in
-        ``fit`` and (n, n_items) in ``predict``.  A callable gets two arrays of items and returns
-        the values of all pairs.
+        (gamma <x, z> + coef0)^degree, "sigmoid" tanh(gamma <x, z> + coef0), which is not positive
+        semi-definite for most parameters.  With "precomputed", X is the kernel matrix, of shape
+        (n_items, n_items) in ``fit`` and (n, n_items) in ``predict``.  A callable takes two arrays
+        of items and returns the matrix of kernel values.
     gamma : float, "scale" or "auto", default="scale"
-        "scale" is 1 / (n_features * X.var()), where sample weights count, "auto" 1 / n_features.
+        Kernel coefficient.  "scale" is 1 / (n_features * X.var()), with the variance weighted by
+        the sample weights; "auto" is 1 / n_features.
     degree : int, default=3
+        Degree of the polynomial kernel.
     coef0 : float, default=1.0
+        Constant term of the polynomial and sigmoid kernels.
     approximation : {None, "nystroem", "fourier"}, default=None
-        None is exact.  "fourier" is for rbf and laplacian.
+        Approximate kernel features; None is exact.  "fourier" works with rbf and laplacian.
     n_components : int, default=500
-        Landmarks, or random features.  If there are fewer items than landmarks, all of them are
+        Number of landmarks or random features.  If there are fewer items, all of them are
         landmarks, with a warning; items that are in no pair are never landmarks.
     landmarks : {"uniform", "kmeans", "leverage"}, default="uniform"
-        Items at random, centroids of k-means, or items drawn by their leverage.
+        How Nystrom landmarks are chosen: random items, k-means centroids, or items sampled by their
+        leverage scores.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+        Loss of a pair.
     reduction : {"sum", "mean", "query_mean"}, default="mean"
-        What the sum over pairs is divided by.
+        How the losses of all pairs are combined; as for :class:`ranksvm.LinearRankSVM`.
     solver : {"auto", "newton", "smoothed_newton", "bundle"}, default="auto"
+        Optimization algorithm; as for :class:`ranksvm.LinearRankSVM`.
     counting : {"auto", "tree", "direct", "joachims", "pairs"}, default="auto"
-        How the violated pairs are found; all give the same model.
+        Algorithm that finds the violated pairs; all give the same model.
     tol : float, default=1e-4
         Stop when the certified gap is at most ``tol`` times the objective.
     max_iter : int, default=1000
-        Iterations of the solver at most.
+        Maximum number of iterations.
     memory_budget : int or str, default="4GB"
-        Bytes for kernel values.  As much of the kernel matrix is kept as fits, the rest is computed
-        for every product, to the same model.  Features of an approximation must fit.
+        Memory for kernel values.  As much of the kernel matrix is kept as fits; the rest is
+        recomputed for every product, with the same result.  The features of an approximation must
+        fit.
     dtype : {"float64", "float32"}, default="float64"
-        Of the kernel values or features that are kept.  Everything is computed in float64.
+        Precision of stored kernel values or features.  They are computed in float64.
     random_state : int, RandomState or None, default=None
-        For landmarks and random features.
+        Seed for landmarks and random features.
     n_jobs : int or None, default=None
-        Threads; None or -1 for all cores.  The model does not depend on it.
+        Number of threads; None or -1 uses all cores.  The result does not depend on it.
     verbose : int, default=0
-        1 logs every iteration (logger "ranksvm") and shows it on the screen.
+        1 logs every iteration (logger "ranksvm") and prints it.
 
     Attributes
     ----------
@@ -106,17 +114,18 @@ default="rbf"
     gamma_ : float
         As used; not with a precomputed kernel.
     objective_ : float
-        Value of the stated objective (that of the approximation, if there is one).
+        Upper bound of the objective (of the approximate problem, if there is one) that includes
+        rounding errors.
     gap_ : float
-        Certified: the value at the coefficients and the optimum both lie between
+        Certified optimality gap: the objective at the coefficients and the optimum both lie between
         ``objective_ - gap_`` and ``objective_``.
     n_iter_, n_products_, n_pairs_ : int
-        Iterations; products with the kernel matrix, or with the features and their transpose;
-        comparable pairs of positive weight.
+        Number of iterations; of products with the kernel matrix, or with the features and their
+        transpose; of comparable pairs of positive weight.
     status_ : str
         "converged", "max_iter", "stalled" or "stopped" (by the callback).
     history_ : list of TraceRow
-        Of every iteration; empty in a model that was loaded.
+        One row per iteration; empty in a model that was loaded from a file.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had feature names.
@@ -201,7 +210,7 @@ default="rbf"
         callback: Callback | None = None,
         **unknown: Any,
     ) -> Self:
-        """Learn to rank the items of every query by their utility.
+        """Fit the model to labeled items.
 
         Parameters
         ----------
@@ -212,7 +221,7 @@ default="rbf"
             As for :meth:`ranksvm.LinearRankSVM.fit`.
         callback : callable or None, default=None
             Called as ``callback(row, coef)`` after every iteration with a ``TraceRow`` and the best
-            coefficients so far, one for each item or feature; a true result stops the fit there.
+            coefficients so far, one per item or feature.  A true return value stops the fit.
 
         Returns
         -------
@@ -240,7 +249,7 @@ default="rbf"
         callback: Callback | None = None,
         **unknown: Any,
     ) -> Self:
-        """Learn from pairs of items, of which one is the better; alone, or beside utilities.
+        """Fit the model to explicit pairs of a better and a worse item, alone or beside labels.
 
         Parameters
         ----------

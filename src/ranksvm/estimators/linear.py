@@ -40,44 +40,49 @@ class LinearRankSVM(Ranker):
     Parameters
     ----------
     C : float, default=50.0
-        Weight of the loss against the regulariser; its scale depends on ``reduction``.
+        Weight of the loss relative to the regularizer; a larger C fits the training data more
+        closely.  Its scale depends on ``reduction``.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+        Loss of a pair.
     reduction : {"sum", "mean", "query_mean"}, default="mean"
-        What the sum over pairs is divided by; see the module's text for the conversions.
+        How the losses of all pairs are combined: their sum, their mean, or the mean over queries of
+        the mean over the pairs of each query.  See the notes of the module for conversions of C.
     solver : {"auto", "newton", "smoothed_newton", "bundle"}, default="auto"
-        "newton" is for the squared hinge, "smoothed_newton" for the hinge, "bundle" (BMRM with
-        line search) for both; "auto" takes "newton" or "bundle".
+        Optimization algorithm.  "newton" is for the squared hinge, "smoothed_newton" for the hinge,
+        "bundle" (BMRM with line search) for both; "auto" chooses "newton" or "bundle".
     counting : {"auto", "tree", "direct", "joachims", "pairs"}, default="auto"
-        How the violated pairs are found; all give the same model.
+        Algorithm that finds the violated pairs; all give the same model.
     tol : float, default=1e-4
         Stop when the certified gap is at most ``tol`` times the objective.
     max_iter : int, default=1000
-        Iterations of the solver at most.
+        Maximum number of iterations.
     warm_start : bool, default=False
-        Start at the ``coef_`` of the last fit.
+        Whether to start from ``coef_`` of the previous fit.
     n_jobs : int or None, default=None
-        Threads; None or -1 for all cores.  The model does not depend on it.
+        Number of threads; None or -1 uses all cores.  The result does not depend on it.
     verbose : int, default=0
-        1 logs every iteration (logger "ranksvm") and shows it on the screen.
+        1 logs every iteration (logger "ranksvm") and prints it.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
+        Weights of the features.
     objective_ : float
-        Value of the stated objective at ``coef_``, with what rounding may have hidden of it.
+        Upper bound of the objective at ``coef_`` that includes rounding errors.
     gap_ : float
-        Certified: that value and the optimum both lie between ``objective_ - gap_`` and
-        ``objective_``.
+        Certified optimality gap: the objective at ``coef_`` and the optimum both lie between
+        ``objective_ - gap_`` and ``objective_``.
     n_iter_ : int
+        Number of iterations.
     n_products_ : int
-        Products with X or its transpose that the fit made.
+        Number of products with X or its transpose.
     n_pairs_ : int
-        Comparable pairs of positive weight.
+        Number of comparable pairs of positive weight.
     status_ : str
         "converged", "max_iter", "stalled" or "stopped" (by the callback).
     history_ : list of TraceRow
-        iteration, objective, gap, n_products, inner_iterations, seconds of every iteration; empty
-        in a model that was loaded.
+        One row per iteration: iteration, objective, gap, n_products, inner_iterations, seconds.
+        Empty in a model that was loaded from a file.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had feature names.
@@ -134,27 +139,29 @@ class LinearRankSVM(Ranker):
         callback: Callback | None = None,
         **unknown: Any,
     ) -> Self:
-        """Learn to rank the items of every query by their utility.
+        """Fit the model to labeled items.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
-            Dense (C or Fortran order), CSR or CSC, float32 or float64.  A frame (pandas, polars,
-            Arrow) may hold the next four arguments too: a string names a column, which is then no
-            feature.
+            Features; dense, CSR or CSC, float32 or float64.  If X is a data frame (pandas, polars,
+            Arrow), the next four arguments may be names of its columns, which are then not used as
+            features.
         y : array-like of shape (n_items,) or str
-            Utilities: any real numbers, larger is better.
+            Labels (utilities): any real numbers; larger is better.
         qid : array-like of shape (n_items,), str or None, default=None
-            Query of each item: integers or strings, in any row order.  None: one global ranking.
+            Query id of each item: integers or strings, in any row order.  Only items of the same
+            query are compared.  None: all items belong to one ranking.
         group : array-like of shape (n_items,), str or None, default=None
-            Another name for ``qid``.
+            Alias of ``qid``.
         sample_weight : array-like of shape (n_items,), str or None, default=None
-            Weight of each item; a pair weighs the product of both times its query's weight.
+            Weight of each item.  The weight of a pair is the product of the weights of its items
+            and the weight of its query.
         query_weight : array-like of shape (n_queries,), mapping or None, default=None
-            Weight of each query, in the order in which the queries first appear, or by query id.
+            Weight of each query, in order of first appearance, or as a mapping from query id.
         callback : callable or None, default=None
             Called as ``callback(row, coef)`` after every iteration with a ``TraceRow`` and the best
-            coefficients so far; a true result stops the fit there.
+            coefficients so far.  A true return value stops the fit.
 
         Returns
         -------
@@ -182,33 +189,32 @@ class LinearRankSVM(Ranker):
         callback: Callback | None = None,
         **unknown: Any,
     ) -> Self:
-        """Learn from pairs of items, of which one is the better; alone, or beside utilities.
+        """Fit the model to explicit pairs of a better and a worse item, alone or beside labels.
 
-        An evaluation costs O(n_pairs) and two products with X (with the rows that are in a pair,
-        if these are half of X at most), beside what the utilities cost.
+        An evaluation costs O(n_pairs) and two products with X (with the rows that occur in a pair,
+        if these are at most half of X), in addition to the cost of the labels.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
             As in ``fit``.
         better, worse : array-like of shape (n_pairs,)
-            Row numbers of X, from 0: ``better[p]`` should be ranked above ``worse[p]``.  Any two
-            rows, inside a query or across.  A pair may come several times, and pairs may
-            contradict each other: then there is a warning that counts them (among the given pairs;
-            what utilities say is not looked at).
+            Row numbers of X, from 0: ``better[p]`` should be ranked above ``worse[p]``.  The two
+            items may belong to different queries.  Pairs may be repeated, and may contradict each
+            other; a warning says how many do.
         weight : array-like of shape (n_pairs,) or None, default=None
-            Weight of each pair; None: 1.
+            Weight of each pair; None means 1.
         y : array-like of shape (n_items,), str or None, default=None
-            Utilities: then all pairs of items of a query with different utilities count too, as in
-            ``fit``.  None: there are the given pairs only.
+            Labels.  If given, all pairs of items of a query with different labels count as well, as
+            in ``fit``.
         qid : array-like of shape (n_items,), str or None, default=None
-            Query of each item, for the pairs of the utilities.
+            Query id of each item, for the pairs that follow from the labels.
         group : array-like of shape (n_items,), str or None, default=None
-            Another name for ``qid``.
+            Alias of ``qid``.
         sample_weight : array-like of shape (n_items,), str or None, default=None
-            Weight of each item in the pairs of the utilities; the given pairs have their own.
+            Weight of each item in the pairs that follow from the labels.
         query_weight : array-like of shape (n_queries,), mapping or None, default=None
-            Weight of each query.
+            Weight of each query, likewise.
         callback : callable or None, default=None
             As in ``fit``.
 
@@ -219,9 +225,8 @@ class LinearRankSVM(Ranker):
         Notes
         -----
         ``reduction="mean"`` divides by the total weight of the pairs of both kinds;
-        ``"query_mean"`` takes all given pairs together for one more query, of weight 1.
-        ``counting`` is about the pairs of the utilities; given pairs are always looked at one by
-        one.
+        ``"query_mean"`` treats all given pairs together as one more query of weight 1.
+        ``counting`` applies to the pairs that follow from labels.
 
         Examples
         --------

@@ -81,7 +81,7 @@ class Restart(NamedTuple):
 
     seed: int
     objective: float
-    valid: float
+    valid: float | None
     n_iter: int
     status: str
     history: tuple[TraceRow, ...]
@@ -130,10 +130,10 @@ class Shared:
         if self.cancel.is_set():
             raise Cancelled
 
-    def judge(self, weights: Array) -> float:
-        """Score on the validation set; NaN without one."""
+    def judge(self, weights: Array) -> float | None:
+        """Score on the validation set; None without one."""
         if self.validate is None:
-            return np.nan
+            return None
         with self._lock:  # one call of the user's function at a time
             score = self.validate(weights)
         if finite_number(score) is None:
@@ -325,7 +325,7 @@ class Descent:
             valid,
         )
         self._rows.append(row)
-        merit = -value if np.isnan(valid) else valid
+        merit = -value if valid is None else valid
         if row.iteration == 0 and self._began_at_random:
             merit = -np.inf
         if self._best is None or merit > self._best[0]:

@@ -310,10 +310,12 @@ class Checkpoint:
             number = OF_THE_SYSTEM.get(kind)
             if number is None:
                 raise self._damaged(printable(str(error))[:200]) from None
-            if kind != sqlite3.SQLITE_FULL:  # it does not say why; often it is the journal
-                number = _why_not_made(self._journal) or number
+            if kind != sqlite3.SQLITE_FULL:  # SQLite does not say why; often it is the journal
+                number = _why_not_opened(self._journal) or number
             with naming(self._path):
                 raise OSError(number, os.strerror(number)) from error
+        except UnicodeDecodeError:  # of a message that quotes what it could not read
+            raise self._damaged("it cannot be read") from None
 
 
 def _checked_path(path: Any) -> str:
@@ -399,13 +401,15 @@ def _connect(path: str) -> sqlite3.Connection:
     return base
 
 
-def _why_not_made(path: str) -> int | None:
-    """Return the number of the error that a new file meets; None if it can be made."""
+def _why_not_opened(path: str) -> int | None:
+    """Return the number of the error that opening or making a file meets; None if there is none."""
+    is_there = os.path.lexists(path)
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
         return error.errno
-    os.unlink(path)
+    if not is_there:
+        os.unlink(path)
     return None
 
 

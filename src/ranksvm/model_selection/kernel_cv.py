@@ -29,33 +29,33 @@ class KernelRankSVMCV(SearchCV):
     Parameters
     ----------
     Cs : int or sequence of float, default=10
-        Values of C to try, or how many: log-spaced around what is right for most sets, with
-        ``reduction="sum"`` scaled by the number of pairs.
+        Values of C to try, or their number: log-spaced around values that suit most data sets, and
+        divided by the number of pairs for ``reduction="sum"``.
     gammas : int or sequence of float, default=5
-        Values of gamma to try, or how many: powers of 4 around "scale".  A kernel without gamma
-        ("linear", "precomputed", a callable) has one row in the grid, whatever the number.
+        Values of gamma to try, or their number: powers of 4 around "scale".  Ignored by kernels
+        without gamma ("linear", "precomputed", callables), if it is a number.
     kernel, degree, coef0, approximation, n_components, landmarks, loss, reduction, solver, \
 counting, tol, max_iter, memory_budget, dtype
         As for :class:`ranksvm.KernelRankSVM`.  Every fit is certified to ``tol``.
     cv : int, splitter or iterable of (train, test), default=5
-        Number of folds, each of whole queries (without queries, of items dealt out in the order
-        of their utilities); a splitter such as :class:`QueryKFold`, which is given qid as
-        ``groups``; or row numbers.
+        Number of folds; no query is split (without queries, items are distributed by their labels).
+        Or a splitter such as :class:`QueryKFold`, which gets the query ids as ``groups``, or pairs
+        of row numbers.
     metric : str, default="pairwise_accuracy"
-        What is to be as large as possible: any name that :func:`ranksvm.metrics.evaluate` knows,
-        for example "ndcg@10" or "map".
+        Metric to maximize: any name that :func:`ranksvm.metrics.evaluate` knows, for example
+        "ndcg@10" or "map".
     conventions : {"standard", "letor"}, default="standard"
-        Whose definition of the metric.
+        Definition of the metric to use.
     refit : bool, default=True
-        Fit on everything with the chosen pair.  Without, there is no model to predict with.
+        Whether to fit the model with the chosen values on all data.  Needed to predict.
     checkpoint : path-like or None, default=None
-        File to keep finished parts of the search in: a fit that was interrupted goes on from
-        there.  The file of another search is refused, and one that another process is using; it
-        stays when the fit is done.
+        File that keeps finished parts of the search, so that an interrupted fit continues from
+        there.  A file of another search, or one that another process is using, is refused.  The
+        file is kept when the fit is done.
     random_state : int, RandomState or None, default=None
-        For landmarks and random features, the same in all fits.
+        Seed for landmarks and random features, the same in all fits.
     n_jobs : int or None, default=None
-        Threads; None or -1 for all cores.  They work inside the fits, one fit at a time.
+        Number of threads; None or -1 uses all cores.  One fit runs at a time, with all threads.
     verbose : int, default=0
         1 shows a progress bar on a terminal (with rich installed), or else logs every fit (logger
         "ranksvm").

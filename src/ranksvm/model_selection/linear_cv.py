@@ -23,24 +23,25 @@ class LinearRankSVMCV(SearchCV):
     Parameters
     ----------
     Cs : int or sequence of float, default=19
-        Values of C to try, or how many: log-spaced around what is right for most sets, with
-        ``reduction="sum"`` scaled by the number of pairs.
+        Values of C to try, or their number: log-spaced around values that suit most data sets, and
+        divided by the number of pairs for ``reduction="sum"``.
     loss, reduction, solver, counting, tol, max_iter
         As for :class:`ranksvm.LinearRankSVM`.  Every fit is certified to ``tol``.
     cv : int, splitter or iterable of (train, test), default=5
-        Number of folds, each of whole queries (without queries, of items dealt out in the order
-        of their utilities); a splitter such as :class:`QueryKFold`, which is given qid as
-        ``groups``; or row numbers.
+        Number of folds; no query is split (without queries, items are distributed by their labels).
+        Or a splitter such as :class:`QueryKFold`, which gets the query ids as ``groups``, or pairs
+        of row numbers.
     metric : str, default="pairwise_accuracy"
-        What is to be as large as possible: any name that :func:`ranksvm.metrics.evaluate` knows,
-        for example "ndcg@10" or "map".  The default is defined for all utilities; gains are not
+        Metric to maximize: any name that :func:`ranksvm.metrics.evaluate` knows, for example
+        "ndcg@10" or "map".  The default is defined for all utilities; gains are not
         for negative ones.
     conventions : {"standard", "letor"}, default="standard"
-        Whose definition of the metric.
+        Definition of the metric to use.
     refit : bool, default=True
-        Fit on everything with the chosen C.  Without, there is no model to predict with.
+        Whether to fit the model with the chosen C on all data.  Needed to predict.
     n_jobs : int or None, default=None
-        Threads; None or -1 for all cores.  Folds run side by side.  Nothing depends on it.
+        Number of threads; None or -1 uses all cores.  Folds run in parallel.  The result does not
+        depend on it.
     verbose : int, default=0
         1 shows a progress bar on a terminal (with rich installed), or else logs every fit (logger
         "ranksvm").

@@ -205,7 +205,7 @@ class Status(enum.Enum):
 class TraceRow(NamedTuple):
     """One iteration of a solver, as kept in ``history_``.
 
-    ``valid`` is the score on a validation set, NaN without one.
+    ``valid`` is the score on a validation set, None without one.
     """
 
     iteration: int
@@ -214,7 +214,7 @@ class TraceRow(NamedTuple):
     n_products: int
     inner_iterations: int
     seconds: float
-    valid: float = float("nan")
+    valid: float | None = None
 
 
 Callback = Callable[["TraceRow", Array], Any]
