@@ -21,14 +21,13 @@ pytestmark = pytest.mark.slow
 MOUNT = 'mount -t tmpfs -o size=1m none "$1" && exec "$2" -c "$3" "$1"'
 
 SCRIPT = """
-import errno, os, subprocess, sys
+import errno, json, os, subprocess, sys
 from pathlib import Path
 
 folder = Path(sys.argv[1])
-from fuzz.kills import SEARCH, CELL, WRITERS, _checkpoint, _record
+from fuzz.kills import CELL, WRITERS, _checkpoint
 from ranksvm.data import save_letor
 from ranksvm.datasets import make_ranking
-from ranksvm.models import write_model
 
 
 def fill(rest):
@@ -73,22 +72,38 @@ for name, write in WRITERS.items():
         path.unlink()
     print(name)
 
-path = folder / "search.jsonl"
-with _checkpoint(path) as kept:
-    kept.add(1.0, 0, CELL)
-    fill(0)
-    old = path.read_bytes()
+path = folder / "search.db"
+# So many pages are left of those of the database and of its journal.
+for rest in range(0, 12 * 4096, 4096):
+    added = []
 
     def add_many():
-        for k in range(2, 200):
-            kept.add(float(k), 0, CELL)
+        with _checkpoint(path) as kept:
+            for k in range(400):
+                if len(added) == 1 and not (folder / "filler").exists():
+                    fill(rest)
+                kept.add(str(k), 0, CELL)
+                added.append(str(k))
 
     refused(path, add_many)
-(folder / "filler").unlink()
-with _checkpoint(path) as kept:  # whole lines
-    assert kept.get(1.0, 0) == CELL
-path.unlink()
-print("search.jsonl")
+    assert added
+    assert names() == ["filler", "search.db"], names()
+    with _checkpoint(path) as kept:  # which takes no room, and all cells are there
+        assert all(kept.get(one, 0) == CELL for one in added)
+        assert kept.get(str(len(added)), 0) is None
+    (folder / "filler").unlink()
+    with _checkpoint(path) as kept:  # once there is room again
+        for k in range(len(added), 400):
+            kept.add(str(k), 0, CELL)
+    with _checkpoint(path) as kept:
+        assert all(kept.get(str(k), 0) == CELL for k in range(400))
+    path.unlink()
+for rest in range(0, 3 * 4096, 4096):  # no room for the first tables
+    fill(rest)
+    refused(path, lambda: _checkpoint(path))
+    assert names() == ["filler"], names()
+    (folder / "filler").unlink()
+print("search.db")
 
 elsewhere = Path(os.environ["ELSEWHERE"])
 X, y, qid, _ = make_ranking(30, (9, 12), 40, random_state=0)
@@ -123,6 +138,45 @@ for output, command in {
     for name in ("filler", output):
         (folder / name).unlink()
     print(*command, output)
+
+tune = ["tune", "d.txt", "--kernel", "rbf", "--C-grid", "1:2:40", "--gamma-grid", "1:2:50"]
+tune += ["--folds", "2", "--resume"]
+fill(12 * 4096)
+path = folder / "search.db"
+tuned = subprocess.run(
+    [sys.executable, "-m", "ranksvm", *tune, path], cwd=elsewhere, capture_output=True, text=True
+)
+assert tuned.returncode == 3, tuned
+assert f"ranksvm: error: {path}: No space left on device; free some space" in tuned.stderr, tuned
+assert names() == ["filler", "search.db"], names()
+(folder / "filler").unlink()
+tuned = subprocess.run(
+    [sys.executable, "-m", "ranksvm", *tune, path, "--json"],
+    cwd=elsewhere, capture_output=True, text=True,
+)
+assert tuned.returncode == 0, tuned
+assert json.loads(tuned.stdout)["resumed"] > 0, tuned.stdout
+assert names() == ["search.db"], names()
+
+# A disk that is for reading only keeps what it has.
+old = path.read_bytes()
+subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
+for one in (path, folder / "new.db"):
+    tuned = subprocess.run(
+        [sys.executable, "-m", "ranksvm", *tune, one], cwd=elsewhere, capture_output=True, text=True
+    )
+    assert tuned.returncode == 3, tuned
+    assert f"ranksvm: error: {one}: cannot be written: no permission" in tuned.stderr, tuned
+    try:
+        _checkpoint(one)
+    except PermissionError as error:
+        assert error.filename == str(one), error
+        assert "cannot write: new files are not allowed in" in str(error), error
+    else:
+        raise AssertionError(f"{one} was opened")
+assert path.read_bytes() == old
+assert names() == ["search.db"], names()
+print("tune --resume")
 print("all")
 """
 

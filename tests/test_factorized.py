@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import time
 import warnings
@@ -25,7 +26,7 @@ from ranksvm.backends.native import NativeBackend
 from ranksvm.backends.reference import ReferenceBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.synthetic import make_letor_like
+from ranksvm.datasets import make_letor_like
 from ranksvm.learners import (
     FactorizedProblem,
     FactorizedSettings,
@@ -202,6 +203,30 @@ def test_a_descent_is_monotone_and_goes_on_to_its_end(init: str, loss: str) -> N
         start = random_start(objective, problem.data.groups, 2, 0.1, seed=0)
         slope = np.linalg.norm(objective.at(V[rows]).grad)
         assert slope <= 1e-4 * np.linalg.norm(objective.at(start).grad)
+
+
+@pytest.mark.parametrize("init", ["random", "linear"])
+def test_kinks_of_the_hinge_do_not_end_a_descent(init: str) -> None:
+    """With few pairs they are far apart, and line searches end there."""
+    found = []
+    for seed in range(20):
+        X, y, qid = small_set(seed, n=4 + seed, d=2 + seed % 7, queries=1 + seed % 3)
+        model = FactorizedRankSVM(init=init, random_state=0, max_iter=200).fit(X, y, qid=qid)
+        assert model.objective_ == min(row.objective for row in model.history_)
+        found.append(model.status_)
+    assert found.count("converged") >= 17
+
+
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+def test_the_scale_of_the_features_changes_nothing(loss: str) -> None:
+    X, y, qid = small_set(33, n=120, queries=8)
+    model = FactorizedRankSVM(3, 50.0, loss=loss, random_state=0).fit(X, y, qid=qid)
+    for scale in (2.0**-20, 2.0**20):
+        scaled = FactorizedRankSVM(3, 50.0 / scale**2, loss=loss, random_state=0)
+        scaled.fit(scale * X, y, qid=qid)
+        assert scaled.status_ == "converged"
+        assert scaled.n_iter_ == model.n_iter_
+        np.testing.assert_allclose(scaled.coef_ * scale, model.coef_, rtol=1e-6)
 
 
 def test_a_descent_ends_when_told() -> None:
@@ -573,6 +598,21 @@ def test_save_and_load(tmp_path: Any) -> None:
     assert again.history_ == []
     assert again.restarts_ == []
     again.save(tmp_path / "again.safetensors")
+
+
+def test_pickles_and_clones() -> None:
+    X, y, qid = small_set(22)
+    model = FactorizedRankSVM(3, 7.0, n_restarts=2, random_state=0)
+    for options in ({}, {"eval_set": (X, y, qid)}):
+        model.fit(X, y, qid=qid, **options)
+        again = pickle.loads(pickle.dumps(model))
+        assert np.array_equal(again.predict(X), model.predict(X))
+        assert np.array_equal(again.factors_, model.factors_)
+        assert (again.history_, again.restarts_) == (model.history_, model.restarts_)
+        assert again.get_params() == model.get_params()
+        assert all((row.valid is None) == (not options) for row in again.history_)
+    assert clone(model).get_params() == model.get_params()
+    assert not hasattr(clone(model), "coef_")
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (60, 0), (0, 3)])

@@ -6,11 +6,15 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
+
+from ranksvm.learners import read_model
 
 SEED = int(os.environ.get("RANKSVM_SEED", "0"))
 
@@ -25,7 +29,7 @@ def test_a_search_that_is_killed_again_and_again_goes_on(folder, tmp_path):
 
     def search(name: str) -> list[str]:
         grids = ["--C-grid", "0.1,1,10", "--gamma-grid", "0.01:10:40", "--folds", "4"]
-        files = ["--resume", str(tmp_path / f"{name}.jsonl"), "-o", str(tmp_path / name)]
+        files = ["--resume", str(tmp_path / f"{name}.db"), "-o", str(tmp_path / name)]
         command = ["tune", str(folder / "train.txt"), "--kernel", "rbf", *grids, *files, "--json"]
         return [sys.executable, "-m", "ranksvm", *command]
 
@@ -52,7 +56,18 @@ def test_a_search_that_is_killed_again_and_again_goes_on(folder, tmp_path):
     first, second = json.loads(whole.stdout), json.loads(again.stdout)
     assert first["table"] == second["table"]
     assert second["resumed"] > 0
-    names = ["killed", "killed.jsonl", "whole", "whole.jsonl"]
+    names = ["killed", "killed.db", "whole", "whole.db"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
-    cells = (tmp_path / "killed.jsonl").read_bytes().count(b"\n")
-    assert cells == (tmp_path / "whole.jsonl").read_bytes().count(b"\n") == 1 + 40 * 4
+    for name in ("killed.db", "whole.db"):
+        base = sqlite3.connect(tmp_path / name)
+        assert base.execute("SELECT count(*) FROM cells").fetchone() == (40 * 4,)
+        base.close()
+    for name in ("killed", "whole"):
+        model = read_model(tmp_path / name)
+        assert model.facts["selection"]["mean_scores"] == [
+            [row["mean"] for row in first["table"] if row["gamma"] == gamma]
+            for gamma in model.facts["selection"]["gammas"]
+        ]
+    one, other = (read_model(tmp_path / name).arrays() for name in ("killed", "whole"))
+    assert one.keys() == other.keys()
+    assert all(np.array_equal(one[part], other[part]) for part in one)

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.datasets import load_svmlight_file
 
-from ranksvm.data import FileFormatError, LetorError, RankingData, load_letor, save_letor, sources
+from ranksvm.data import FileFormatError, LetorError, RankingData, load_letor, save_letor, targets
 
 TEXT = (
     "2 qid:10 1:0.5 2:0 3:-1.25e-3 #docid = GX008-86-4444840 inc = 1 prob = 0.086622\n"
@@ -257,7 +257,7 @@ def test_damaged_compressed_data(tmp_path, kind):
     path = tmp_path / "file"
     for cut in (len(content) - 1, len(content) // 2, 12):
         path.write_bytes(content[:cut])
-        with pytest.raises(FileFormatError, match=f"middle of its {kind} data; it is trunc") as e:
+        with pytest.raises(FileFormatError, match=f"is truncated: its {kind} data ends") as e:
             load_letor(path)
         assert e.value.file == str(path)
     if kind != "zstd":  # which has no checksum unless asked for
@@ -270,7 +270,7 @@ def test_damaged_compressed_data(tmp_path, kind):
     with pytest.raises(FileFormatError, match=f"damaged {kind} data"):
         load_letor(path)
     path.write_bytes(gzip.compress(content))
-    with pytest.raises(FileFormatError, match="compressed twice; decompress it once with gzip"):
+    with pytest.raises(FileFormatError, match="compressed twice. Decompress it once with gzip"):
         load_letor(path)
 
 
@@ -711,7 +711,7 @@ def test_targets_that_are_compressed_in_pieces(tmp_path, suffix):
     values = np.random.default_rng(0).standard_normal((1500, 20))
     text = io.BytesIO()
     save_letor(text, values, np.zeros(1500))
-    pieces, rest = divmod(len(text.getvalue()), sources._PIECE_BYTES)
+    pieces, rest = divmod(len(text.getvalue()), targets._PIECE_BYTES)
     assert pieces >= 2
     assert rest > 0
     path = tmp_path / f"file{suffix}"

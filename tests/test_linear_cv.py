@@ -29,12 +29,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ranksvm
 from ranksvm import LinearRankSVM
-from ranksvm.data.queries import QueryGroups
+from ranksvm.data.ranking_data import RankingData
 from ranksvm.datasets import make_ranking
-from ranksvm.metrics import evaluate
-from ranksvm.model_selection import LinearRankSVMCV, QueryKFold, default_Cs, runs, search_path
-from ranksvm.model_selection.splitters import item_folds
 from ranksvm.learners import LinearSettings, total_pair_weight
+from ranksvm.metrics import evaluate
+from ranksvm.model_selection import LinearRankSVMCV, QueryKFold, default_Cs, runs, search
+from ranksvm.model_selection.splitters import item_folds
 
 CS = [0.02, 0.5, 5.0, 50.0, 2000.0]
 quiet_edge = pytest.mark.filterwarnings("ignore:LinearRankSVMCV. the best C:UserWarning")
@@ -87,7 +87,7 @@ def test_scikit_learn_checks(estimator: LinearRankSVMCV, check: Any) -> None:
 @pytest.mark.parametrize("metric", ["pairwise_accuracy", "ndcg@5", "map"])
 def test_table_equals_a_loop_of_fits(data, loss, reduction, metric):
     X, y, qid = data
-    weight = total_pair_weight(y.astype(float), QueryGroups.from_qid(qid, len(y)))
+    weight = total_pair_weight(RankingData(X, y.astype(float), qid))
     Cs = np.array([0.5, 5.0, 50.0]) / (weight if reduction == "sum" else 1.0)
     settings = {"loss": loss, "reduction": reduction, "tol": 1e-9}
     with warnings.catch_warnings():
@@ -259,7 +259,7 @@ def test_default_grid_means_the_same_for_each_reduction(data):
     settings = {"cv": 2, "refit": False, "tol": 1e-6}
     mean = LinearRankSVMCV(4, **settings).fit(X, y, qid)
     total = LinearRankSVMCV(4, reduction="sum", **settings).fit(X, y, qid)
-    weight = total_pair_weight(y.astype(float), QueryGroups.from_qid(qid, len(y)))
+    weight = total_pair_weight(RankingData(X, y.astype(float), qid))
     assert np.allclose(total.Cs_ * weight, mean.Cs_)
     with pytest.raises(ValueError, match="how many values to try"):
         LinearRankSVMCV(0).fit(X, y, qid)
@@ -440,15 +440,16 @@ def test_saved_model_is_the_refitted_one_with_its_story(data, tmp_path):
     assert isinstance(loaded, LinearRankSVM)
     assert loaded.get_params() == model.best_estimator_.get_params()
     assert np.array_equal(loaded.predict(X), model.predict(X))
-    record = model._record()
-    assert record.kind == "linear"
-    assert np.array_equal(record.arrays["coef"], model.coef_)
-    assert record.params["C"] == model.C_
-    told = record.facts["selection"]
+    saved = model._get_model()
+    assert saved.kind == "linear"
+    assert np.array_equal(saved.coef, model.coef_)
+    assert saved.params["C"] == model.C_
+    told = saved.facts["selection"]
+    assert loaded._get_model().facts["selection"] == told
     assert told["Cs"] == CS
     assert told["mean_scores"] == model.cv_results_["mean_test_score"].tolist()
     assert (told["metric"], told["splits"]) == ("pairwise_accuracy", 2)
-    assert "selection" not in model.best_estimator_._record().facts
+    assert "selection" not in model.best_estimator_._get_model().facts
 
 
 @quiet_edge
@@ -569,9 +570,27 @@ def test_early_ends_are_told(data):
 
 def test_search_takes_folds_or_a_validation_set(data):
     X, y, qid = data
-    groups = QueryGroups.from_qid(qid, len(y))
+    items = RankingData(X, y.astype(float), qid)
     with pytest.raises(ValueError, match="either folds or a validation set"):
-        search_path(X, y.astype(float), groups, LinearSettings(), [1.0])
+        search(items, LinearSettings(), [1.0])
+    with pytest.raises(ValueError, match="either folds or a validation set"):
+        search(items, LinearSettings(), [1.0], folds=[([0], [1])], validation=items)
+
+
+def test_a_search_has_the_default_grid_and_a_start_for_the_refit(data):
+    X, y, qid = data
+    items = RankingData(X, y.astype(float), qid)
+    folds = list(QueryKFold(3).split(qid=qid))
+    found = search(items, LinearSettings(), folds=folds)
+    assert np.array_equal(found.grid["C"], default_Cs(19, "mean", 1.0))
+    assert found.n_resumed == 0
+    parts = [LinearRankSVM(found.best["C"]).fit(X[a], y[a], qid[a]).coef_ for a, _ in folds]
+    assert np.allclose(found.best_start, np.mean(parts, axis=0), atol=0.02)
+    assert found.best_settings == LinearSettings(C=found.best["C"])
+    few = search(items, LinearSettings(), 4, folds=folds)
+    assert np.array_equal(few.grid["C"], default_Cs(4, "mean", 1.0))
+    with pytest.raises(ValueError, match="this kind of model has no gamma to choose: give no gamm"):
+        search(items, LinearSettings(), [1.0], {"gamma": [1.0]}, folds=folds)
 
 
 @quiet_edge

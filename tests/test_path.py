@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from ranksvm.data.queries import QueryGroups
+from ranksvm.data.ranking_data import RankingData
 from ranksvm.datasets import make_ranking
+from ranksvm.learners import LinearProblem, LinearSettings, Point, total_pair_weight
 from ranksvm.model_selection import fit_path
-from ranksvm.model_selection.path import check_Cs
+from ranksvm.model_selection.grids import check_grid
 from ranksvm.objective import RankObjective
 from ranksvm.solvers.base import Status
 from ranksvm.solvers.bundle import Bundle
 from ranksvm.solvers.newton import Newton
-from ranksvm.learners import LinearProblem, LinearSettings, Point, total_pair_weight
 
 WAYS = [
     ("squared_hinge", "newton"),
@@ -39,17 +39,16 @@ def problem(loss="squared_hinge", rows=None, *, sparse=False, weighted=False, **
     X, y, qid, _ = ranking()
     rows = np.arange(len(y)) if rows is None else rows
     X, y, qid = X[rows], y[rows].astype(float), np.asarray(qid)[rows]
-    groups = QueryGroups.from_qid(qid, len(y))
     rng = np.random.default_rng(1)
     weights = {}
     if weighted:
         weights = {
             "item_weight": rng.uniform(0.5, 2.0, len(y)),
-            "query_weight": rng.uniform(0.5, 2.0, groups.n_queries),
+            "query_weight": rng.uniform(0.5, 2.0, len(set(qid))),
         }
-    X = sp.csr_array(X) if sparse else X
-    made = LinearProblem(X, y, groups, LinearSettings(loss=loss, **settings), **weights)
-    return made, total_pair_weight(y, groups, **weights)
+    data = RankingData(sp.csr_array(X) if sparse else X, y, qid, **weights)
+    made = LinearProblem(data, LinearSettings(loss=loss, **settings))
+    return made, total_pair_weight(data)
 
 
 def grid(reduction, weight):
@@ -179,8 +178,8 @@ def test_paths_on_features_far_from_zero():
     """Scores then are large against their differences, and their rounding with them."""
     rng = np.random.default_rng(0)
     X = rng.normal(loc=100.0, size=(100, 2))
-    groups = QueryGroups.from_qid(None, 100)
-    made = LinearProblem(X, rng.integers(0, 2, 100).astype(float), groups, LinearSettings())
+    data = RankingData(X, rng.integers(0, 2, 100).astype(float))
+    made = LinearProblem(data, LinearSettings())
     Cs = 50.0 * 4.0 ** np.arange(-3, 9)
     guide = [made.solve(C) for C in Cs]
     for guided in (None, lambda k: guide[k].point):
@@ -272,7 +271,10 @@ def test_callback_stops_one_fit_and_an_exception_the_path():
 )
 def test_bad_grids_are_refused(Cs, message):
     with pytest.raises(ValueError, match=message):
-        check_Cs(Cs)
+        check_grid("C", Cs)
+    made, _ = problem()
+    with pytest.raises(ValueError, match=message):
+        fit_path(made, Cs)
 
 
 def test_one_C_is_a_path():

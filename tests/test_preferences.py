@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -760,6 +761,61 @@ def test_few_pairs_among_many_items_cost_what_few_items_cost():
         few.fit_pairs(layout(X[rows]), np.arange(200), np.arange(200, 400))
         np.testing.assert_allclose(model.objective_, few.objective_, rtol=3e-6)
         assert model.n_products_ <= 1.5 * few.n_products_
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array, sp.csc_array])
+@pytest.mark.parametrize("reduction", ["sum", "mean", "query_mean"])
+@pytest.mark.parametrize("make", [LinearRankSVM, KernelRankSVM])
+def test_items_that_are_left_out_change_nothing(make, reduction: str, layout, tmp_path) -> None:
+    """Items and queries of weight zero, and items that no pair names: most of the set."""
+    rng = np.random.default_rng(0)
+    n = 120
+    X = rng.standard_normal((n, 4))
+    y, qid = rng.integers(0, 3, n).astype(float), rng.permutation(np.arange(n) % 6)
+    of_query = {0: 0.0, 1: 0.0, 2: 0.5, 3: 0.0, 4: 2.0, 5: 1.0}
+    weight = np.where(rng.random(n) < 0.5, 0.0, rng.random(n))
+    better, worse = np.flatnonzero(qid == 0)[:4], np.flatnonzero(qid == 2)[:4]
+    options = {"reduction": reduction, "tol": 1e-7, "C": 0.1 if reduction == "sum" else 10.0}
+    if make is KernelRankSVM:
+        options["gamma"] = 0.3
+    all_of_it = make(**options).fit_pairs(
+        layout(X), better, worse, y=y, qid=qid, sample_weight=weight, query_weight=of_query
+    )
+    takes_part = (weight > 0.0) & np.isin(qid, [2, 4, 5])
+    takes_part[better] = takes_part[worse] = True
+    rows = np.flatnonzero(takes_part)
+    assert len(rows) <= n // 2
+    places = np.cumsum(takes_part) - 1
+    kept = make(**options).fit_pairs(
+        layout(X[rows]), places[better], places[worse], y=y[rows], qid=qid[rows],
+        sample_weight=weight[rows], query_weight={q: of_query[q] for q in set(qid[rows].tolist())},
+    )  # fmt: skip
+    check_same_model(all_of_it, kept, X)
+    # The file tells of the whole set.
+    all_of_it.save(tmp_path / "model.safetensors")
+    facts = read_model(tmp_path / "model.safetensors").facts
+    assert (facts["n_items"], facts["n_queries"], facts["explicit_pairs"]) == (n, 6, 4)
+    if make is KernelRankSVM:
+        assert set(all_of_it.support_) <= set(rows.tolist())
+        return
+    again = LinearRankSVM(**options, warm_start=True)
+    arguments = {"y": y, "qid": qid, "sample_weight": weight, "query_weight": of_query}
+    first = again.fit_pairs(layout(X), better, worse, **arguments).n_products_
+    assert again.fit_pairs(layout(X), better, worse, **arguments).n_products_ < first
+
+
+def test_points_have_scores_for_the_rows_that_take_part() -> None:
+    data = Data(n=100)
+    preferences = Preferences(np.array([3, 7]), np.array([50, 3]))
+    items = RankingData(data.X, preferences=preferences)
+    problem = LinearProblem(items, LinearSettings())
+    fit = problem.solve()
+    assert problem.data.n_items == 3
+    np.testing.assert_allclose(fit.point.scores, data.X[[3, 7, 50]] @ fit.coef, rtol=1e-12)
+    assert problem.model(fit).facts["n_items"] == 100
+    many = LinearProblem(replace(items, preferences=data.across), LinearSettings())
+    assert many.data.n_items == 100
+    assert many.solve().point.scores.shape == (100,)
 
 
 @pytest.mark.parametrize("offset", [1e3, 1e6])

@@ -144,7 +144,7 @@ def test_shuffling_moves_whole_rows():
         ({"n_features": -1}, "n_features"),
         ({"n_levels": 0}, "n_levels"),
         ({"n_informative": 47}, "n_informative must not exceed n_features; got 47 and 46"),
-        ({"signal": "cubic"}, r"signal must be one of \['linear', 'nonlinear'\]; got 'cubic'"),
+        ({"signal": "cubic"}, r"signal must be one of 'linear', 'nonlinear'; got 'cubic'"),
         ({"noise": -0.1}, "noise"),
         ({"noise": np.nan}, "noise"),
         ({"density": 0.0}, "density must lie in"),
@@ -152,7 +152,7 @@ def test_shuffling_moves_whole_rows():
         ({"dtype": np.int64}, "dtype must be float32 or float64; got int64"),
         ({"level_shares": [0.5, 0.5]}, "level_shares must hold 3 shares"),
         ({"level_shares": [0.5, 0.6, 0.1]}, "sum to 1"),
-        ({"level_shares": [1.0], "n_levels": None}, "level_shares is for graded utilities"),
+        ({"level_shares": [1.0], "n_levels": None}, "level_shares needs graded labels"),
     ],
 )
 def test_bad_options(options, message):
@@ -219,7 +219,7 @@ def test_reuters_like_of_any_size_ranks_by_the_same_document():
 
 
 def test_sparse_sets_do_not_depend_on_memory_chunks_in_kind(monkeypatch):
-    monkeypatch.setattr("ranksvm.data.synthetic._CHUNK_CELLS", 1000)
+    monkeypatch.setattr("ranksvm.data.sparse_rows._CHUNK_CELLS", 1000)
     X, _, _, _ = make_reuters_like(200, n_features=2000, nnz_per_row=20, random_state=1)
     assert X.shape == (200, 2000)
     assert X.nnz / 200 == pytest.approx(20, rel=0.1)

@@ -113,7 +113,7 @@ def test_json_is_exact_and_visible(good, place):
 def test_ids_with_control_characters_have_no_place_in_a_run(run, place, tmp_path):
     code, _, err = run("predict", place / "model", place / "data.txt", "--trec-run")
     assert code == 3
-    assert r"without blanks or control characters; got '\x1b]0;owned" in err
+    assert r"without whitespace or control characters; got '\x1b]0;owned" in err
     with pytest.raises(ValueError, match="control characters"):
         write_run(tmp_path / "run", [1], ["a\x9bb"], [1.0])
     write_run(tmp_path / "run", [1], ["a\udcffb"], [1.0])  # no UTF-8, as it came

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ranksvm.data.trec import Qrels, Run, TrecError, join, read_qrels, read_run, write_run
+from ranksvm.data.trec import Qrels, Run, TrecError, read_qrels, read_run, write_run
+from ranksvm.data.trec_join import join
 from ranksvm.metrics import average_precision, evaluate, ndcg, precision_at, reciprocal_rank
 
 QRELS = "301 0 d1 1\n301 0 d2 0\n\n302 0 d1 2\n302 0 d3 -1\n"
@@ -61,14 +62,14 @@ def test_compressed_files(tmp_path):
     [
         (qrels, "1 0 d\n", 1, ["found '1 0 d'", "4 columns: query, iteration, document, rel"]),
         (qrels, "1 0 d 1 5\n", 1, ["got 5"]),
-        (qrels, QRELS + "1 0 d 1.5\n", 6, ["found '1.5'", "whole number"]),
-        (qrels, QRELS + "1 0 d 1_0\n", 6, ["whole number"]),
+        (qrels, QRELS + "1 0 d 1.5\n", 6, ["found '1.5'", "expected an integer"]),
+        (qrels, QRELS + "1 0 d 1_0\n", 6, ["expected an integer"]),
         (qrels, QRELS + "302 0 d1 2\n", 6, ["once per query", "302", "line 4"]),
-        (qrels, "", None, ["holds no lines of 4 columns"]),
+        (qrels, "", None, ["holds no data; expected lines with 4 columns"]),
         (qrels, "1 0 d\0 1\n", 1, ["not a text file"]),
-        (qrels, "1 0 a 9007199254740992\n1 0 b 9007199254740993\n", 2, ["within 2^53"]),
+        (qrels, "1 0 a 9007199254740992\n1 0 b 9007199254740993\n", 2, ["between -2^53 and 2^53"]),
         (run, "1 Q0 d 1 5\n", 1, ["6 columns: query, Q0, document, rank, score, tag; got 5"]),
-        (run, RUN + "1 Q0 d 1 five x\n", 5, ["found 'five'", "finite number"]),
+        (run, RUN + "1 Q0 d 1 five x\n", 5, ["found 'five'", "expected a finite score"]),
         (run, RUN + "1 Q0 d 1 nan x\n", 5, ["found 'nan'"]),
         (run, RUN + "1 Q0 d 1 1e999 x\n", 5, ["found '1e999'"]),
         (run, RUN + "1 Q0 d 1 1_0 x\n", 5, ["found '1_0'"]),
@@ -141,9 +142,13 @@ def test_many_lines_in_order(monkeypatch):
         (([1], ["d"], [[1]]), {}, "scores must be one-dimensional"),
         (([1, 2], ["d"], [1]), {}, "qid"),
         (([1], ["d", "e"], [1]), {}, "docid must have one id per score"),
-        (([1], ["a b"], [1]), {}, "docid of row 0 must be a word without blanks or .*; got 'a b'"),
+        (
+            ([1], ["a b"], [1]),
+            {},
+            "docid of row 0 must be a word without whitespace or .*; got 'a b'",
+        ),
         (([1], [3], [1]), {}, "docid of row 0 must be a word"),
-        ((["a b"], ["d"], [1]), {}, "qid must be a word without blanks"),
+        ((["a b"], ["d"], [1]), {}, "qid must be a word without whitespace"),
         (([1, 1], ["d", "d"], [1, 2]), {}, "'d' of row 1 occurs twice in query 1"),
         (([1], ["d"], [1]), {"tag": "my run"}, "tag must be a word"),
     ],
@@ -182,7 +187,7 @@ def test_what_was_not_retrieved_does_not_count():
 
 
 def test_bad_joins():
-    with pytest.raises(ValueError, match="the run has 301, 302, 303, the qrels have 5"):
+    with pytest.raises(ValueError, match="the run has queries 301, 302, 303; the qrels have 5"):
         join(qrels("5 0 d 1\n"), run(RUN))
     with pytest.raises(ValueError, match="unretrieved must be"):
         join(qrels(QRELS), run(RUN), unretrieved="first")

@@ -115,8 +115,8 @@ def _table_4(runner: Runner, name: str, models: dict[str, Tuned], report: Report
     report.table(
         f"{name}: {paper}",
         rows,
-        f"Mean ± standard deviation over {len(folds_of(runner))} fold(s), tuned by MAP on "
-        f"validation. Seconds of one fit with the chosen parameters, from scratch, "
+        "Mean ± standard deviation over the folds, tuned by MAP on validation. Seconds of one fit "
+        "with the chosen parameters, from scratch, "
         f"{runner.threads} threads, median of the folds, to a certified relative gap of "
         f"{LINEAR_TOL:g} (linear) or {KERNEL_TOL:g} (kernels), which {late} of {len(timed)} fits "
         "did not reach.",
@@ -191,8 +191,8 @@ def _published_parameters(runner: Runner, name: str, report: Report) -> None:
     report.table(f"{name}: RankNystrom with its published parameters", rows)
     report.find(
         f"{name}, Nystrom RankSVM with the published C = 2^{log2_C} and gamma = 2^{log2_gamma} on "
-        f"all folds (Chen et al., web page of their program), but other random landmarks, mean of "
-        f"{len(folds)} fold(s): {'; '.join(texts)}.",
+        "all folds (Chen et al., web page of their program), but other random landmarks, mean over "
+        f"the folds: {'; '.join(texts)}.",
         agrees=close,
     )
 

@@ -1,14 +1,13 @@
-"""Every published column of OHSUMED and MQ2008 beside our best model.
+"""Every published metric of OHSUMED and MQ2008, and our best model.
 
-A column is a metric for which a paper gives a number.  It is compared with the best published
-RankSVM and the best published method of any kind.  Ours are
+Ours are compared with the best published RankSVM and the best published method of any kind:
 
     chosen        every fold takes the family, C and gamma that are best on its validation part;
                   nothing is chosen on test parts
     best family   every family is tuned on validation, and the one with the best mean on the test
                   parts is shown: what a table prints in bold, in the papers as well
 
-Both are tuned once by MAP and once by the metric of the column.
+Both are tuned once by MAP and once by the metric itself.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from benchmarks.papers.tuning import Tuned, best_of, verdict
 from benchmarks.report import Row
 
 NAME = "columns"
-TITLE = "Every published column, and our best model"
+TITLE = "Every published metric, and our best model"
 SOURCE = (
     "Chen, Li, Dou, Liang & Lv, Ranking support vector machine with kernel approximation (2017), "
     "table 4; Zhang, Xu, Lan, Guo, Xie, Huang & Cheng, Modeling parameter interactions in ranking "
@@ -42,11 +41,11 @@ SOURCE = (
 )
 
 MAP = "map"
-COLUMNS_OF_ONE_FOLD = {"p@5": "precision@5", "reciprocal_true_rank": "mean reciprocal rank"}
-# What to tune by: the criterion for a column.
+METRICS_OF_ONE_FOLD = {"p@5": "precision@5", "reciprocal_true_rank": "mean reciprocal rank"}
+# What to tune by: the criterion for a metric.
 WAYS: Mapping[str, Callable[[str], str]] = {
     "MAP": lambda metric: MAP,
-    "the column's metric": lambda metric: metric,
+    "the metric itself": lambda metric: metric,
 }
 # All families, by criterion.
 Models = Mapping[str, Sequence[Tuned]]
@@ -92,7 +91,7 @@ def _five_folds(name: str, metrics: Sequence[str], models: Models, report: Repor
         anyone = _best_published(name, metric, ranksvm=False)
         target = rival.values[metric]
         row: dict[str, str] = {
-            "column": NAMES[metric],
+            "metric": NAMES[metric],
             "best published RankSVM": f"{target:.4f} {rival.method}",
             "best published method": f"{anyone.values[metric]:.4f} {anyone.method}",
         }
@@ -105,7 +104,7 @@ def _five_folds(name: str, metrics: Sequence[str], models: Models, report: Repor
             )
         rows.append(row)
     report.table(
-        f"{name}: published columns",
+        f"{name}: published metrics",
         rows,
         "Mean of five folds, ours with the standard deviation over the folds; better or worse than "
         "the best published RankSVM. Chosen: family, C and gamma of each fold on its validation "
@@ -122,15 +121,17 @@ def _five_folds(name: str, metrics: Sequence[str], models: Models, report: Repor
                 [model for model in models[of(m)] if model.label in PAPER_GRIDS], m
             ),
         )
-        sentence = f"{name}, the best of our model families, each tuned by {way}: {text}."
+        sentence = f"{name}: the best of our model families, each tuned by {way}, is {text}."
         if way == "MAP":
             report.find(sentence, agrees=all_reached)
         else:
             report.say(sentence)
-        report.say(f"Only families with the papers' grids and weights: {papers}.")
+        report.say(f"With only the families with the papers' grids and weights it is {papers}.")
     for way, criterion in WAYS.items():
         text, all_reached = _reached(name, metrics, lambda m, of=criterion: best_of(models[of(m)]))
-        sentence = f"{name}, family, C and gamma all chosen on validation by {way}: {text}."
+        sentence = (
+            f"{name}: with the family chosen on validation (by {way}) as well, ours is {text}."
+        )
         if way == "MAP":
             report.find(sentence, agrees=all_reached)
         else:
@@ -145,7 +146,7 @@ def best_family(models: Sequence[Tuned], metric: str) -> Tuned:
 def _reached(
     name: str, metrics: Sequence[str], model_of: Callable[[str], Tuned]
 ) -> tuple[str, bool]:
-    """Say in how many columns a model is at least as good as the best published RankSVM."""
+    """Say for how many metrics a model is at least as good as the best published RankSVM."""
     missed = []
     for metric in metrics:
         target = _best_published(name, metric, ranksvm=True).values[metric]
@@ -153,10 +154,10 @@ def _reached(
         if short > 5e-5:
             missed.append(f"{NAMES[metric]} by {short:.4f}")
     text = (
-        f"at least as good as the best published RankSVM in {len(metrics) - len(missed)} of "
-        f"{len(metrics)} columns"
+        f"at least as good as the best published RankSVM for {len(metrics) - len(missed)} of "
+        f"{len(metrics)} metrics"
     )
-    return text + (f"; worse in {', '.join(missed)}" if missed else ""), not missed
+    return text + (f"; worse for {', '.join(missed)}" if missed else ""), not missed
 
 
 def _with_verdict(model: Tuned, metric: str, target: float) -> str:
@@ -167,7 +168,7 @@ def _with_verdict(model: Tuned, metric: str, target: float) -> str:
 
 
 def _one_fold(name: str) -> list[str]:
-    """Our metrics for the columns of Kuo, Lee & Lin, which are of MQ2008."""
+    """Our metrics for those of Kuo, Lee & Lin, which are of MQ2008."""
     return [ours for mine in READINGS.values() for ours in mine] if name == "MQ2008" else []
 
 
@@ -181,7 +182,7 @@ def _first_fold(name: str, models: Models, report: Report) -> None:
             value = family.by_fold(metric)[0]
             rows.append(
                 {
-                    "column": COLUMNS_OF_ONE_FOLD[theirs],
+                    "published metric": METRICS_OF_ONE_FOLD[theirs],
                     "our metric": NAMES[metric],
                     "published, TRON": f"{ONE_FOLD[theirs]['TRON']:.4f}",
                     "best published": f"{target:.4f} {program}",
@@ -190,7 +191,7 @@ def _first_fold(name: str, models: Models, report: Report) -> None:
                 }
             )
     report.table(
-        f"{name}: columns published for one fold; ours are of the first",
+        f"{name}: metrics published for one fold; ours are of the first",
         rows,
         "Tuned by the metric of the row; better or worse than the best published. The paper does "
         "not say which fold, and its metrics are not clear: see the section on exact kernels.",

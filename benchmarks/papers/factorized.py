@@ -79,7 +79,7 @@ def _quality(runner: Runner, name: str, models: list[Tuned], report: Report) -> 
         f"{name}: RankSVM and factorized RankSVM",
         rows,
         f"RankSVM: C = 2^-12 to 2^6. Factorized: every second of these, {N_FACTORS} factors; "
-        f"stopped where MAP on validation is best; the best of {starts} random start(s) on "
+        f"stopped where MAP on validation is best; the best of {starts} random starts on "
         "validation. Rows about one start: worst, mean and best over the starts, separately for "
         "each column.",
     )
@@ -93,8 +93,8 @@ def _quality(runner: Runner, name: str, models: list[Tuned], report: Report) -> 
     better = sum(factorized.mean(metric) > linear.mean(metric) for metric in METRICS)
     theirs = sum(poster[FACTORIZED].values[m] > poster[LINEAR].values[m] for m in METRICS)
     report.find(
-        f"{name}: the factorized model is better than RankSVM in {better} of {len(METRICS)} "
-        f"columns, published {theirs}; {count_significant(tested)}.",
+        f"{name}, Zhang et al.: the factorized model is better than RankSVM for {better} of "
+        f"{len(METRICS)} metrics, published {theirs}; {count_significant(tested)}.",
         agrees=better >= theirs,
     )
 
@@ -138,7 +138,7 @@ def _rank(runner: Runner, name: str, report: Report) -> list[Panel]:
     usual = next(one for one in found if one["loss"] == "hinge" and one["C"] == RANK_CS[0])
     left, shuffled = (1.0 - usual[w][SMALL_RANK - 1] for w in ("multipliers", "shuffled"))
     text = (
-        f"{name}, is the rank of the multipliers low, as the poster says? With the hinge and "
+        f"{name}, Zhang et al.: the rank of the multipliers is low. Here, with the hinge and "
         f"C = {RANK_CS[0]:g} the best matrices of rank {SMALL_RANK} leave out {100 * left:.1f}% of "
         f"the squared multipliers, and {100 * shuffled:.1f}% when these are shuffled among the "
         "pairs of their query."

@@ -135,7 +135,7 @@ def _parameters(
         )
     distinct = {one.criterion: len(set(one.chosen)) for one in models.values()}
     counts = ", ".join(f"{NAMES[name]} {n}" for name, n in distinct.items())
-    report.say(f"How many different pairs our {len(model.folds)} fold(s) choose: {counts}.")
+    report.say(f"How many different pairs our folds choose: {counts}.")
 
 
 def _scores(readings: dict[str, list[Tuned]], report: Report) -> None:
@@ -165,9 +165,9 @@ def _scores(readings: dict[str, list[Tuned]], report: Report) -> None:
     _precision(readings["p@5"][0].by_fold("p@5")[0], report)
     constant = sorted({round(value, 4) for value in _as_printed(readings)})
     report.find(
-        f"{SET}, Kuo et al., tables VII and IX, mean reciprocal rank: as printed, the formula does "
+        f"{SET}, Kuo et al., tables VII and IX, mean reciprocal rank: the printed formula does "
         "not depend on the ranking (on fold 1 it gives "
-        f"{', '.join(f'{value:.4f}' for value in constant)} for all our models), so the tables must "
+        f"{', '.join(f'{v:.4f}' for v in constant)} for all our models), so the tables must "
         "have been computed in another way.",
         agrees=False,
     )
@@ -316,7 +316,6 @@ def _time(runner: Runner, report: Report) -> None:
         f"{runner.threads} threads, certified relative gap {TOL:g}. The published time is that of "
         "table 2 of Chen, Li, Dou, Liang & Lv for the first fold of MQ2007, on a 2.0 GHz server; "
         "it is drawn at three fifths of MQ2007's items.",
-        picture="papers_kernel",
     )
     slopes = {model: growth_exponent(*zip(*some, strict=True)) for model, some in points.items()}
     growth = ", ".join(f"{model} {slope:.2f}" for model, slope in slopes.items())

@@ -72,7 +72,7 @@ def _compare(runner: Runner, name: str, report: Report) -> None:
     times = ", ".join(f"{row['fit, s']:.2g} s ({row['model']})" for row in rows)
     report.find(
         f"{name}: our model, with its family ({', '.join(OURS)}) chosen on validation, is better "
-        f"than tuned LightGBM LambdaRank in {better} of {len(METRICS)} columns and worse in "
+        f"than tuned LightGBM LambdaRank for {better} of {len(METRICS)} metrics and worse for "
         f"{worse}; {count_significant(tested)}. One fit takes {times}.",
         agrees=None,
     )

@@ -97,7 +97,7 @@ def report_levels(runner: Runner, report: Report) -> None:
     report.find(
         "Lee & Lin, supplement, section II, cost of counting by the number of levels k: the growth "
         f"of the measured time is within the bound for {', '.join(within) or 'no counting'}"
-        + (f"; it is faster, if only for the largest k, for {', '.join(above)}" if above else "")
+        + (f"; above it, at least for the largest k, for {', '.join(above)}" if above else "")
         + ".",
         agrees=not above,
     )

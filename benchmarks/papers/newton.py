@@ -237,7 +237,7 @@ def _reached(runner: Runner, report: Report, watched: Mapping[str, Watched]) -> 
         "do not count. Different losses are different problems, each with its own C and f*; the "
         "last two columns compare on the same problem.",
     )
-    _verdict(runner, report, watched, rivals)
+    _verdict(report, watched, rivals)
 
 
 def _count(value: float) -> int | None:
@@ -282,21 +282,16 @@ def compare(
 
 
 def _verdict(
-    runner: Runner,
-    report: Report,
-    watched: Mapping[str, Watched],
-    rivals: Sequence[tuple[str, str]],
+    report: Report, watched: Mapping[str, Watched], rivals: Sequence[tuple[str, str]]
 ) -> None:
     found = compare(watched, PAPERS_NEWTON, PAPERS_PLANES, "iterations")
     if not found.of:
         report.say("No run reached any of the relative values, so there is nothing to compare.")
         return
     report.find(
-        'Lee & Lin, supplement, figure (II): "In all problems Tree-TRON is faster." Here '
-        f"{PAPERS_NEWTON[0]} needs fewer CG iterations than cutting planes without a line search, "
-        f"hinge, need iterations in {found.text}"
-        + (f"; not in {', '.join(found.lost)}" if found.lost else "")
-        + f". Runs end after {_most(runner):,} iterations.",
+        'Lee & Lin, supplement, figure (II): "In all problems Tree-TRON is faster." Here Newton set '
+        "up like TRON needs fewer CG iterations than cutting planes without a line search (hinge) "
+        f"need iterations, in {found.text} (sets and accuracies).",
         agrees=found.won == found.of,
     )
     own = _sum(compare(watched, ("Newton", SQUARED), r, "iterations") for r in rivals)
@@ -304,12 +299,13 @@ def _verdict(
     tron = _sum(compare(watched, PAPERS_NEWTON, r, "iterations") for r in searching)
     report.find(
         "The library's own Newton needs fewer iterations than cutting planes with or without a "
-        f"line search, for either loss, in {own.text}"
-        + (f"; not in {', '.join(own.lost)}" if own.lost else "")
-        + f". {PAPERS_NEWTON[0]} needs fewer than cutting planes with a line search, which the "
-        f"paper does not have, in {tron.text}.",
+        f"line search, for either loss, in {own.text}. Set up like TRON it needs fewer than "
+        f"cutting planes with a line search, which the paper does not have, in {tron.text}.",
         agrees=None,
     )
+    for method, lost in ((PAPERS_NEWTON[0], found.lost), ("Newton", own.lost)):
+        if lost:
+            report.say(f"Where {method} does not need fewer: {', '.join(lost)}.")
 
 
 def _sum(found: Iterable[Compared]) -> Compared:

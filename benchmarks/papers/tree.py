@@ -168,7 +168,7 @@ def _growth(report: Report, all_series: Sequence[Series]) -> None:
     found = {c: exponent(generated.of_fits(f"bmrm {c}")) or np.nan for c in ("tree", "pairs")}
     report.find(
         "Airola et al., section 5.2: training with tree counting takes almost linear time, with "
-        f"pairwise counting quadratic time. Growth exponents on {generated.name}: "
+        f"pairwise counting quadratic time. Growth exponents with generated documents: "
         f"{found['tree']:.2f} and {found['pairs']:.2f}.",
         agrees=bool(found["tree"] <= ALMOST_LINEAR and found["pairs"] >= QUADRATIC),
     )
@@ -272,7 +272,7 @@ def _compare_times(report: Report, series: Series) -> None:
     ours = series.of_fits("ours hinge")[m]
     bmrm = series.of_fits("bmrm tree")[m]
     text = (
-        f"On {series.name} with {m:,} items our hinge fit takes {_clock(ours)} with one thread, "
+        f"With {m:,} generated documents our hinge fit takes {_clock(ours)} with one thread, "
         f"{_faster(ours, bmrm)} than the paper's algorithm with tree counting inside this library "
         f"({_clock(bmrm)}); our squared hinge takes "
         f"{_clock(series.of_fits('ours squared_hinge')[m])}."

@@ -213,9 +213,11 @@ def agreement(pairs: Sequence[tuple[Tuned, Published]]) -> tuple[str, bool]:
             else:
                 worse += 1
     text = (
-        f"of {within + better + worse} published numbers {within} are within a standard error of "
-        f"our mean over the folds; of the others ours is better in {better} and worse in {worse}"
+        f"{within} of {within + better + worse} published numbers are within a standard error of "
+        "our mean over the folds"
     )
+    if better or worse:
+        text += f"; of the others {better} are worse than ours and {worse} better"
     return text, worse == 0
 
 

@@ -1,4 +1,4 @@
-"""Sizes of memory: read, told, and compared with what there is."""
+"""Memory sizes: parse them, print them, and compare them with the available memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ranksvm._messages import Param, ParameterError, TooLittleMemoryError
 
 __all__ = ["available_memory", "check_memory", "parse_memory", "told"]
 
-# Where Linux tells how much memory a container may take, in its two versions.
+# Where Linux states the memory limit of a container (cgroup v2 and v1).
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -20,7 +20,7 @@ SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([KMGT]?)(I?)B?\s
 
 
 def parse_memory(name: str, value: Any) -> int:
-    """Bytes from a number or a text such as "4GB", "512 MB" or "1.5GiB"."""
+    """Return the bytes meant by a number or a string such as "4GB", "512 MB" or "1.5GiB"."""
     size = -1.0
     if isinstance(value, str):
         match = SIZE.fullmatch(value)
@@ -34,7 +34,7 @@ def parse_memory(name: str, value: Any) -> int:
         size = finite_number(value) or size
     if not 0.0 < size < 2.0**63:
         raise ParameterError(
-            "{name} must be a positive number of bytes or a text such as '4GB' or '512MB'; got "
+            "{name} must be a positive number of bytes or a string such as '4GB' or '512MB'; got "
             "{value}",
             name=Param(name),
             value=shown(value),
@@ -43,7 +43,7 @@ def parse_memory(name: str, value: Any) -> int:
 
 
 def told(size: float) -> str:
-    """Return a size as a person would say it."""
+    """Return a size in readable units, such as "1.5 GB"."""
     for unit in ("T", "G", "M", "K"):
         if size >= UNITS[unit]:
             return f"{size / UNITS[unit]:.3g} {unit}B"
@@ -51,25 +51,26 @@ def told(size: float) -> str:
 
 
 def available_memory() -> int | None:
-    """Bytes that this process may use, of the machine or its container; None if unknown."""
+    """Return the memory of the machine or container in bytes; None if unknown."""
     try:
         found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    except (AttributeError, ValueError, OSError):  # a system that does not tell
+    except (AttributeError, ValueError, OSError):  # not available on this system
         found = []
     for path in CGROUP_LIMITS:
         try:
-            found.append(int(Path(path).read_text()))  # "max" is no number
+            found.append(int(Path(path).read_text()))  # "max" means no limit
         except (OSError, ValueError):
             continue
     return min(found, default=None)
 
 
 def check_memory(needed: int, what: str, remedy: Any) -> None:
-    """Raise when something cannot fit into memory; ``remedy`` is a text or a Message."""
+    """Raise if ``needed`` bytes do not fit into memory; ``remedy`` is a str or a Message."""
     memory = available_memory()
     if memory is not None and needed > 0.8 * memory:
         raise TooLittleMemoryError(
-            "a fit needs about {needed:.0f} GB for {what}; there are {memory:.0f} GB. {remedy}",
+            "fitting needs about {needed:.0f} GB for {what}, but only {memory:.0f} GB are "
+            "available. {remedy}",
             needed=needed / 1e9,
             what=what,
             memory=memory / 1e9,

@@ -1,4 +1,4 @@
-"""Vectors with their images: what maps, objectives and solvers share."""
+"""Weight vectors together with their scores, shared by maps, objectives and solvers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["Point"]
 
 
 class Point(NamedTuple):
-    """A vector and its scores; a linear space of its own.
+    """A vector w and its scores.  Points can be added and scaled like vectors.
 
-    ``error`` bounds how far a score is from that of exactly this vector: what rounding did to the
-    product with X, and to the updates of w and of the scores since then.  ``reach`` bounds the
-    scores, and the sums of absolute values that they are made from; it is what rounding errors of
-    updates are measured by.
+    ``error`` bounds the difference between a stored score and the exact score of ``w``.  It covers
+    the rounding of the product with X and of all later updates of ``w`` and the scores.  ``reach``
+    bounds the scores and the sums of absolute values that they are computed from; the rounding
+    errors of updates are relative to it.
     """
 
     w: Array
@@ -36,14 +36,14 @@ class Point(NamedTuple):
         return Point(factor * self.w, factor * self.scores, error, reach)
 
     def plus_error(self, step: float, other: Point) -> tuple[float, float]:
-        """Return error and reach of ``self + step * other``.
+        """Return ``error`` and ``reach`` of ``self + step * other``.
 
-        A product and a sum are rounded, in w and in the scores.
+        A product and a sum are rounded, both in w and in the scores.
         """
         reach = self.reach + abs(step) * other.reach
         return self.error + abs(step) * other.error + roundings(5) * reach, reach
 
     def mixed_error(self, step: float, other: Point) -> float:
-        """Return the error of ``self + step * (other - self)``, a mean if ``step`` is below 1."""
+        """Return the error of ``self + step * (other - self)``, a mean if ``step`` < 1."""
         reach = self.reach + 2.0 * abs(step) * (self.reach + other.reach)
         return abs(1.0 - step) * self.error + abs(step) * other.error + roundings(8) * reach

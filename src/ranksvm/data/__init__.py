@@ -1,6 +1,6 @@
-"""Data on its way in and out: files, query groups, preferences, clicks and synthetic sets.
+"""Data input and output: files, query groups, preferences, clicks and synthetic data.
 
-Of the package this layer imports the native core and the helpers only.
+From the rest of the package, this layer imports only the native core and the top-level helpers.
 """
 
 from ranksvm.data.clicks import clicks_to_pairs, simulate_clicks
@@ -10,7 +10,8 @@ from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import Comments, RankingData
 from ranksvm.data.sources import FileFormatError
 from ranksvm.data.svmlight import LetorError, load_letor, save_letor
-from ranksvm.data.trec import join, read_qrels, read_run, write_run
+from ranksvm.data.trec import read_qrels, read_run, write_run
+from ranksvm.data.trec_join import join
 
 __all__ = [
     "Comments",

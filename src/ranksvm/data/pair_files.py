@@ -40,11 +40,10 @@ from ranksvm.data.sources import (
     MAX_LINE_BYTES,
     FileFormatError,
     Source,
-    Target,
     name_of,
-    open_target,
     text_blocks,
 )
+from ranksvm.data.targets import Target, open_target
 
 __all__ = ["read_pairs", "write_pairs"]
 

@@ -21,7 +21,7 @@ from ranksvm._sparse import check_structure
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._values import as_levels, exact_vector, finite_values, is_exact, refuse_masked
 from ranksvm.data.ranking_data import Comments
-from ranksvm.data.sources import Target, open_target
+from ranksvm.data.targets import Target, open_target
 
 __all__ = ["save_letor"]
 

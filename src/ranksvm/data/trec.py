@@ -1,4 +1,4 @@
-"""TREC's text files: who judged what (qrels), and who ranked what (runs).
+"""TREC files: relevance judgments (qrels) and rankings (runs).
 
     qrels    query  iteration  document  relevance
              301    0          FBIS3-10082  1
@@ -6,8 +6,8 @@
     run      query  Q0  document     rank  score     tag
              301    Q0  FBIS3-10082  1     8.342107  ranksvm
 
-Columns are separated by blanks.  As in TREC's own tools, the iteration, the word ``Q0`` and the
-rank are not looked at: a ranking is what the scores say.
+Columns are separated by whitespace.  As in TREC's own tools, the iteration, the word ``Q0`` and the
+rank are ignored: the ranking is determined by the scores.
 """
 
 from __future__ import annotations
@@ -15,32 +15,30 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ranksvm._messages import Message, ParameterError, Row
-from ranksvm._text import printable
 from ranksvm._values import as_float, exact_vector
 from ranksvm.data.queries import QueryGroups, ids_from_text
 from ranksvm.data.sources import (
     MAX_LINE_BYTES,
     FileFormatError,
     Source,
-    Target,
     name_of,
-    open_target,
     text_blocks,
 )
+from ranksvm.data.targets import Target, open_target
 
-__all__ = ["JoinedRun", "Qrels", "Run", "TrecError", "join", "read_qrels", "read_run", "write_run"]
+__all__ = ["Qrels", "Run", "TrecError", "as_objects", "read_qrels", "read_run", "write_run"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _GRADE = re.compile(rb"[+-]?[0-9]{1,18}")
 _LARGEST_GRADE = 2**53
 _SHOWN = 60
-# Lines that are put together before they are written.
+# Lines that are formatted and written at a time.
 _LINES = 20_000
 
 
@@ -49,15 +47,16 @@ class TrecError(FileFormatError):
 
 
 class Qrels(NamedTuple):
-    """Relevance judgements.
+    """Relevance judgments.
 
     Attributes
     ----------
-    qid : ndarray of shape (n_judgements,)
-        int64 if every id is a whole number in its usual form, else strings.
-    docid : ndarray of object, shape (n_judgements,)
-        Strings.
-    relevance : ndarray of int64, shape (n_judgements,)
+    qid : ndarray of shape (n_judgments,)
+        Query ids: int64 if every id is an integer in its usual form, else strings.
+    docid : ndarray of object, shape (n_judgments,)
+        Document ids, as strings.
+    relevance : ndarray of int64, shape (n_judgments,)
+        Relevance labels.
     """
 
     qid: NDArray[Any]
@@ -71,10 +70,11 @@ class Run(NamedTuple):
     Attributes
     ----------
     qid : ndarray of shape (n_items,)
-        int64 if every id is a whole number in its usual form, else strings.
+        Query ids: int64 if every id is an integer in its usual form, else strings.
     docid : ndarray of object, shape (n_items,)
-        Strings.
+        Document ids, as strings.
     score : ndarray of float64, shape (n_items,)
+        Scores; larger is better.
     tag : str
         Name of the run, from the first line.
     """
@@ -85,33 +85,15 @@ class Run(NamedTuple):
     tag: str
 
 
-class JoinedRun(NamedTuple):
-    """A run with its judgements, ready for :mod:`ranksvm.metrics`.
-
-    Attributes
-    ----------
-    y : ndarray of float64, shape (n_items,)
-    scores : ndarray of float64, shape (n_items,)
-        -inf for documents that were not retrieved.
-    qid : ndarray of shape (n_items,)
-    docid : ndarray of object, shape (n_items,)
-    """
-
-    y: NDArray[np.float64]
-    scores: NDArray[np.float64]
-    qid: NDArray[Any]
-    docid: NDArray[np.object_]
-
-
 def read_qrels(source: Source, *, max_line_bytes: int = MAX_LINE_BYTES) -> Qrels:
-    """Read relevance judgements.
+    """Read relevance judgments.
 
     Parameters
     ----------
     source : path, "-" or file object
-        Compressed or not, as for :func:`load_letor`.
+        File to read, possibly compressed; see :func:`load_letor`.
     max_line_bytes : int, default=16777216
-        Longest line; a longer one is an error.
+        Maximum length of a line; a longer one is an error.
 
     Returns
     -------
@@ -120,8 +102,8 @@ def read_qrels(source: Source, *, max_line_bytes: int = MAX_LINE_BYTES) -> Qrels
     Raises
     ------
     TrecError
-        A line without four columns, a relevance that is not a whole number or beyond 2^53, a
-        document that is judged twice for one query, or a file without judgements.
+        If a line does not have four columns, a relevance label is not an integer or beyond 2^53, a
+        document is judged twice for the same query, or the file has no judgments.
     """
     known: dict[bytes, int] = {}
 
@@ -129,13 +111,13 @@ def read_qrels(source: Source, *, max_line_bytes: int = MAX_LINE_BYTES) -> Qrels
         found = known.get(fields[3])
         if found is None:
             if not _GRADE.fullmatch(fields[3]):
-                raise _Unfit(fields[3], "expected a whole number: the relevance, the fourth column")
+                raise _FieldError(fields[3], "expected an integer relevance in the fourth column")
             found = int(fields[3])
             if abs(found) > _LARGEST_GRADE:
-                raise _Unfit(
+                raise _FieldError(
                     fields[3],
-                    "expected a relevance within 2^53: metrics are computed in doubles, which "
-                    "cannot tell larger ones apart",
+                    "expected a relevance between -2^53 and 2^53, since float64 cannot tell larger "
+                    "integers apart",
                 )
             known[fields[3]] = found
         return found
@@ -151,9 +133,9 @@ def read_run(source: Source, *, max_line_bytes: int = MAX_LINE_BYTES) -> Run:
     Parameters
     ----------
     source : path, "-" or file object
-        Compressed or not, as for :func:`load_letor`.
+        File to read, possibly compressed; see :func:`load_letor`.
     max_line_bytes : int, default=16777216
-        Longest line; a longer one is an error.
+        Maximum length of a line; a longer one is an error.
 
     Returns
     -------
@@ -162,8 +144,8 @@ def read_run(source: Source, *, max_line_bytes: int = MAX_LINE_BYTES) -> Run:
     Raises
     ------
     TrecError
-        A line without six columns, a score that is not a finite number, a document that is ranked
-        twice for one query, or a file without items.
+        If a line does not have six columns, a score is not a finite number, a document is ranked
+        twice for the same query, or the file has no items.
     """
 
     def score(fields: list[bytes]) -> float:
@@ -172,7 +154,7 @@ def read_run(source: Source, *, max_line_bytes: int = MAX_LINE_BYTES) -> Run:
         except ValueError:
             found = math.nan
         if not math.isfinite(found) or b"_" in fields[4]:
-            raise _Unfit(fields[4], "expected a finite number: the score, the fifth column")
+            raise _FieldError(fields[4], "expected a finite score in the fifth column")
         return found
 
     columns = _read(source, 6, "query, Q0, document, rank, score, tag", score, max_line_bytes)
@@ -180,8 +162,8 @@ def read_run(source: Source, *, max_line_bytes: int = MAX_LINE_BYTES) -> Run:
     return Run(columns.qid, columns.docid, scores, columns.first[5].decode("utf-8", "replace"))
 
 
-class _Unfit(Exception):
-    """A field is not what it should be."""
+class _FieldError(Exception):
+    """A field is not what was expected."""
 
     def __init__(self, field: bytes, expected: str) -> None:
         super().__init__(f"found {_shown(field)}, {expected}")
@@ -227,7 +209,7 @@ def _read(
             if len(fields) != n_columns:
                 if not fields:
                     continue
-                raise _Unfit(line, f"expected {n_columns} columns: {names}; got {len(fields)}")
+                raise _FieldError(line, f"expected {n_columns} columns: {names}; got {len(fields)}")
             found = queries.get(fields[0])
             if found is None:
                 found = queries[fields[0]] = (_text(fields[0]), {})
@@ -235,30 +217,31 @@ def _read(
             document = _text(fields[2])
             before = lines.setdefault(document, number)
             if before != number:
-                raise _Unfit(
+                raise _FieldError(
                     fields[2],
-                    f"expected every document once per query; query {query} has it in line "
-                    f"{before}, too",
+                    f"expected every document once per query; query {query} already has it on "
+                    f"line {before}",
                 )
             ids.append(query)
             documents.append(document)
             values.append(parse(fields))
             first = first or fields
-    except _Unfit as unfit:
-        raise TrecError(str(unfit), file, number) from None
+    except _FieldError as error:
+        raise TrecError(str(error), file, number) from None
     if not ids:
-        raise TrecError(f"holds no lines of {n_columns} columns ({names})", file)
-    return _Columns(ids_from_text(ids), _as_objects(documents), values, first)
+        raise TrecError(f"holds no data; expected lines with {n_columns} columns ({names})", file)
+    return _Columns(ids_from_text(ids), as_objects(documents), values, first)
 
 
 def _text(field: bytes) -> str:
     try:
         return field.decode()
     except UnicodeDecodeError:
-        raise _Unfit(field, "expected UTF-8 text") from None
+        raise _FieldError(field, "expected UTF-8 text") from None
 
 
-def _as_objects(texts: list[str]) -> NDArray[np.object_]:
+def as_objects(texts: list[str]) -> NDArray[np.object_]:
+    """Return strings as an object array."""
     array = np.empty(len(texts), dtype=object)
     array[:] = texts
     return array
@@ -274,28 +257,29 @@ def write_run(
 ) -> None:
     """Write a ranking as a TREC run.
 
-    Queries come in order of their first appearance, the documents of a query by descending score
-    with ranks from 1.  Documents with equal scores keep their order; TREC's tools do not: they sort
-    by score and put equal ones by descending document id, whatever the ranks say (and so does
-    :func:`join`).  Scores are written with all their digits, so that different scores stay
-    different.
+    Queries are written in order of first appearance, and the documents of a query by descending
+    score, with ranks from 1.  Documents with equal scores keep their order.  TREC's tools (and
+    :func:`join`) ignore the ranks and order equal scores by descending document id.  Scores are
+    written with all digits, so that different scores stay different.
 
     Parameters
     ----------
     target : path, "-" or file object
-        As for :func:`save_letor`.
+        File to write; see :func:`save_letor`.
     qid : array-like of shape (n_items,), or None
-        None means one query, 0.
+        Query ids; None means a single query, 0.
     docid : array-like of str, shape (n_items,)
+        Document ids.
     scores : array-like of shape (n_items,)
+        Scores; larger is better.
     tag : str, default="ranksvm"
         Name of the run.
 
     Raises
     ------
     ValueError
-        Lengths that differ, scores that are not finite, ids or a tag with blanks in them, a
-        document that occurs twice in one query.  Nothing has been written then.
+        If lengths differ, a score is not finite, an id or the tag contains whitespace, or a
+        document occurs twice in a query.  Nothing is written in that case.
     """
     values = as_float("scores", exact_vector("scores", scores))
     if values.ndim != 1:
@@ -338,7 +322,7 @@ def _check_word(name: str, word: object, row: int | None = None) -> None:
     fine = isinstance(word, str) and len(word.split()) == 1 and word == word.strip()
     if not fine or _CONTROL.search(str(word)):
         raise ParameterError(
-            "{name} must be a word without blanks or control characters; got {word!r}",
+            "{name} must be a word without whitespace or control characters; got {word!r}",
             name=name if row is None else Message("{name} of {row}", name=name, row=Row(row)),
             word=word,
         )
@@ -352,100 +336,10 @@ def _check_documents(
         _check_word("docid", key[1], row)
         if key in seen:
             raise ParameterError(
-                "docid {docid!r} of {row} occurs twice in query {query}; a run names a document "
-                "once per query",
+                "docid {docid!r} of {row} occurs twice in query {query}; a run must list a "
+                "document once per query",
                 docid=key[1],
                 row=Row(row),
                 query=names[key[0]],
             )
         seen.add(key)
-
-
-def join(
-    qrels: Qrels,
-    run: Run,
-    *,
-    unretrieved: Literal["unranked", "drop"] = "unranked",
-    queries: Literal["both", "judged"] = "both",
-) -> JoinedRun:
-    """Put judgements and scores side by side, so that metrics come out as in TREC's tools.
-
-    Documents without a judgement count as not relevant (y = 0), and so do those with a negative
-    one.  Rows of a query come by descending score; where scores are equal, which metrics leave to
-    the order of the rows, by descending document id.  All this is what trec_eval does, except that
-    it rounds scores to single precision first, so that more of them may be equal.  A query without
-    any relevant document is 0 there; metrics leave it out unless told ``empty="zero"``.
-
-    Parameters
-    ----------
-    qrels : Qrels
-    run : Run
-    unretrieved : {"unranked", "drop"}, default="unranked"
-        What to do with documents that are judged but not in the run.  "unranked" gives them a score
-        of -inf: for :mod:`ranksvm.metrics` they count in the ideal ranking and in the number of
-        relevant documents, but have no rank.  "drop" leaves them out, which flatters a run that
-        misses relevant documents.
-    queries : {"both", "judged"}, default="both"
-        Which queries to keep: those in both files, as trec_eval does, or all that are judged, as
-        trec_eval does with its option ``-c``.  A query that the run lacks has unretrieved documents
-        only and scores 0; under "drop" nothing is left of it.  Queries without judgements are
-        always left out.
-
-    Returns
-    -------
-    JoinedRun
-        Rows query by query: by rank, then unretrieved documents in the order of the qrels.
-
-    Raises
-    ------
-    ValueError
-        No query is left.
-    """
-    if unretrieved not in ("unranked", "drop"):
-        raise ValueError(f"unretrieved must be 'unranked' or 'drop'; got {unretrieved!r}")
-    if queries not in ("both", "judged"):
-        raise ValueError(f"queries must be 'both' or 'judged'; got {queries!r}")
-    # Ids are compared as they are written: one file may have only whole numbers, the other not.
-    judged = _by_query(qrels.qid, qrels.docid, qrels.relevance)
-    ranked = _by_query(run.qid, run.docid, run.score)
-    names = [name for name in ranked if name in judged]
-    if queries == "judged":
-        names += [name for name in judged if name not in ranked]
-    ids: list[str] = []
-    documents: list[str] = []
-    y: list[int] = []
-    scores: list[float] = []
-    for name in names:
-        found, grades = ranked.get(name, {}), judged[name]
-        rows = sorted(found, key=lambda document: (found[document], document), reverse=True)
-        if unretrieved == "unranked":
-            rows += [document for document in grades if document not in found]
-        ids += [name] * len(rows)
-        documents += rows
-        y += [max(0, grades.get(document, 0)) for document in rows]
-        scores += [found.get(document, -math.inf) for document in rows]
-    if not ids:
-        raise ValueError(
-            f"no query of the run is judged: the run has {_some(ranked)}, the qrels have "
-            f"{_some(judged)}. Do the files belong together?"
-        )
-    return JoinedRun(
-        np.array(y, dtype=np.float64),
-        np.array(scores, dtype=np.float64),
-        ids_from_text(ids),
-        _as_objects(documents),
-    )
-
-
-def _by_query(
-    qid: NDArray[Any], docid: NDArray[np.object_], values: NDArray[Any]
-) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for query, document, value in zip(qid.tolist(), docid.tolist(), values.tolist(), strict=True):
-        found.setdefault(str(query), {})[document] = value
-    return found
-
-
-def _some(names: dict[str, Any]) -> str:
-    shown = printable(", ".join(list(names)[:3]))
-    return shown + (", ..." if len(names) > 3 else "")

@@ -1,7 +1,7 @@
 """What all rankers share: input checks, predictions, ranks, scores, saving.
 
-All input is checked here (with :mod:`ranksvm.estimators.checks`) before any work is done; errors say
-what was wrong, what was given and what to do.
+All input is checked here (with :mod:`ranksvm.estimators.checks`) before any work is done.  Errors
+say what was wrong, what was given and what to do.
 """
 
 from __future__ import annotations

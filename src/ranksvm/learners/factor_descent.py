@@ -230,12 +230,13 @@ class Descent:
         # Imported here because it takes long, and reading a model does without.
         from scipy.optimize import OptimizeResult, minimize
 
-        unit = FIRST_STEP * math.sqrt(dot(start, start)) or 1.0  # its first step has length 1
+        # It is made for numbers of the size of 1; its first step has length 1.
+        unit, size = FIRST_STEP * math.sqrt(dot(start, start)) or 1.0, self._rows[0].objective
 
         def function(x: Array) -> tuple[float, Array]:
             at = self._at(unit * x)
             value = at.stated if self._stage is self._objective else at.value
-            return value, unit * at.grad.ravel()
+            return value / size, at.grad.ravel() * (unit / size)
 
         def watch(intermediate_result: OptimizeResult) -> None:  # SciPy goes by this name
             self._watch(unit * intermediate_result.x)

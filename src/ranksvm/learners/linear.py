@@ -6,7 +6,7 @@ F(w) = 1/2 |w|^2 + C * sum over comparable pairs of  weight * loss(1 - w.x_bette
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.participants import participants
 from ranksvm.learners.problem import Fit, RankProblem, about_fit, check_room
 from ranksvm.learners.settings import Settings
+from ranksvm.maps.kernels import is_sparse
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.models.explain import Explanation, explain_linear
 from ranksvm.models.model import FEATURES, ArraySpec, Format, Model
@@ -58,6 +59,8 @@ class LinearProblem(RankProblem):
         if data.preferences is not None:
             items = participants(data)
             if items.size <= LEFT_OUT * data.n_items:
+                if is_sparse(data.X):  # few rows of many columns: products go by rows
+                    data = replace(data, X=data.X.tocsr())
                 data = data.take(items)
         super().__init__(
             MatrixMap(data.X, n_threads=n_threads), data, settings, n_threads=n_threads

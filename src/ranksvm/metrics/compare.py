@@ -15,13 +15,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ranksvm._checks import check_choice
+from ranksvm._checks import check_choice, check_integer
 from ranksvm._text import format_table, printable
 from ranksvm._vectors import Array
 from ranksvm.metrics.evaluate import frame
 from ranksvm.metrics.ranked import Truth
 from ranksvm.metrics.registry import Metric, parse_metrics
-from ranksvm.metrics.rules import check_conventions, check_integer
+from ranksvm.metrics.rules import check_conventions
 from ranksvm.metrics.significance import holm, randomization_test, t_test
 
 __all__ = ["Comparison", "ComparisonRow", "compare"]

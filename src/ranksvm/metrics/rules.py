@@ -21,10 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any, Literal, get_args
 
-from ranksvm._checks import check_choice, finite_number, shown
+from ranksvm._checks import check_choice, check_integer, finite_number, shown
 from ranksvm._messages import Param, ParameterError
 
 __all__ = [
@@ -37,7 +36,6 @@ __all__ = [
     "Short",
     "Ties",
     "check_conventions",
-    "check_integer",
     "rules_of",
 ]
 
@@ -100,19 +98,6 @@ def rules_of(conventions: str = "standard", **options: Any) -> Rules:
         else:
             given[name] = _number(name, value)
     return replace(CONVENTIONS[conventions], **given)
-
-
-def check_integer(name: str, value: Any, least: int, also: str = "") -> int:
-    """Return an integer of any type as an int; raise if it is smaller than ``least``."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ParameterError(
-            "{name} must be an integer >= {least}{also}; got {value}",
-            name=Param(name),
-            least=least,
-            also=also,
-            value=shown(value),
-        )
-    return int(value)
 
 
 def _number(name: str, value: Any) -> float:

@@ -214,7 +214,7 @@ class Checkpoint:
             raise self._damaged("its tables are not as they were made")
         (sound,) = base.execute("PRAGMA integrity_check(1)").fetchone()
         if sound != "ok":
-            raise self._damaged(printable(sound)[:200])
+            raise self._damaged(printable(sound.splitlines()[-1])[:200])
         self._read_search(base)
         self._read_cells(base)
 
