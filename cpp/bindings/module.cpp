@@ -15,10 +15,10 @@
 
 #include "common.hpp"
 #include "ranksvm/factors.hpp"
-#include "ranksvm/kernels.hpp"
 #include "ranksvm/order.hpp"
 #include "ranksvm/plan.hpp"
 #include "ranksvm/products.hpp"
+#include "ranksvm/simd.hpp"
 
 namespace nb = nanobind;
 using namespace ranksvm;            // NOLINT: the whole file is about these namespaces
@@ -173,13 +173,13 @@ void bind_sparse(nb::module_& m) {
 }  // namespace
 
 NB_MODULE(_core, m) {
-  m.doc() = "Native kernels of ranksvm.";
+  m.doc() = "Native core of ranksvm.";
   Context::note_process();
   m.def("available_threads", &available_threads, "Threads used when nothing else is asked for.");
   m.def("has_openmp", &has_openmp, "Whether more than one thread can be used at all.");
   m.def(
-      "instruction_set", [] { return std::string(kernels().name); },
-      "The kernels that this processor runs.");
+      "instruction_set", [] { return std::string(simd_loops().name); },
+      "The instruction set that the inner loops use on this processor.");
 
   nb::class_<PyOrder>(m, "Order", "The items of every query in relevance order.")
       .def(

@@ -1,5 +1,5 @@
 // counting="auto": bit masks for queries of at most kMaskItems items, radix descent for larger ones
-// (the idea is told in kernels.hpp). Everything that depends on the scores but not on the payload
+// (the idea is told in simd.hpp). Everything that depends on the scores but not on the payload
 // (child numbers, ranks, targets, masks) is computed once and kept, so a product only streams
 // through it.
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Task {
 class DescentPlan final : public OrderPlan {
  public:
   DescentPlan(const Sorted& sorted, double margin, const Context& context)
-      : OrderPlan(sorted.shared_order()), kernels_(kernels()) {
+      : OrderPlan(sorted.shared_order()), loops_(simd_loops()) {
     const Order& order = *order_;
     const Query& last = order.queries().back();
     const std::size_t slots = last.digit_begin + static_cast<std::size_t>(last.depth) * last.size;
@@ -60,8 +60,8 @@ class DescentPlan final : public OrderPlan {
     const Query& query = order_->queries()[q];
     PairCount count[kMaskItems];
     std::fill_n(count, query.size, PairCount{0, 0});
-    kernels_.leaf_masks(sorted.score() + query.begin, order_->level() + query.begin, query.size,
-                        margin, mask_.data() + query.mask_begin, count);
+    loops_.leaf_masks(sorted.score() + query.begin, order_->level() + query.begin, query.size,
+                      margin, mask_.data() + query.mask_begin, count);
     for (uint32_t i = 0; i < query.size; ++i) {
       above_[query.begin + i] = count[i].above;
       below_[query.begin + i] = count[i].below;
@@ -204,7 +204,7 @@ class DescentPlan final : public OrderPlan {
           s.first = c * kChunk;
           s.last = std::min<uint32_t>(n, (c + 1) * kChunk);
           s.start = start.data() + c * kLanes;
-          plan_.kernels_.count_sweep(s, ranks);
+          plan_.loops_.count_sweep(s, ranks);
         });
       };
       in_rounds(context_, round);
@@ -218,14 +218,14 @@ class DescentPlan final : public OrderPlan {
       uint32_t child_begin[kLanes];
       uint8_t child_inner[kLanes];
       find_digits(node, depth, 0, node.end - node.begin);
-      plan_.kernels_.count_sweep(sweep(node, depth, child_begin, child_inner), Ranks::both);
+      plan_.loops_.count_sweep(sweep(node, depth, child_begin, child_inner), Ranks::both);
       for (unsigned c = 0; c < node.children; ++c) descend(node.first_child + c, depth + 1);
     }
 
     void leaf(const Node& node) {
       const unsigned n = node.end - node.begin;
-      plan_.kernels_.leaf_masks(score_ + node.begin, order_.level() + query_.begin + node.begin, n,
-                                margin_, mask_ + node.begin, count_.data() + node.begin);
+      plan_.loops_.leaf_masks(score_ + node.begin, order_.level() + query_.begin + node.begin, n,
+                              margin_, mask_ + node.begin, count_.data() + node.begin);
     }
 
     DescentPlan& plan_;
@@ -294,8 +294,8 @@ class DescentPlan final : public OrderPlan {
       return s;
     }
 
-    void call(const SumSweep<Record>& s, Ranks ranks) { plan_.kernels_.sum_sweep(s, ranks); }
-    void call(const SumSweep<SplitRecord>& s, Ranks ranks) { plan_.kernels_.split_sweep(s, ranks); }
+    void call(const SumSweep<Record>& s, Ranks ranks) { plan_.loops_.sum_sweep(s, ranks); }
+    void call(const SumSweep<SplitRecord>& s, Ranks ranks) { plan_.loops_.split_sweep(s, ranks); }
 
     void split(uint32_t index, uint32_t depth, double offset, std::vector<Task>& tasks) {
       const Node& node = order_.nodes()[index];
@@ -375,7 +375,7 @@ class DescentPlan final : public OrderPlan {
       alignas(64) double value[kMaskItems], sum[kMaskItems];
       value[0] = 0.0;  // the rest is written or not read
       for (uint32_t i = 0; i < query.size; ++i) value[i] = load(row[i]);
-      kernels_.leaf_sums(value, mask, query.size, sum);
+      loops_.leaf_sums(value, mask, query.size, sum);
       for (uint32_t i = 0; i < query.size; ++i) emit(query.begin + i, Record{value[i], sum[i]});
     } else {
       Rec records[kMaskItems];
@@ -390,7 +390,7 @@ class DescentPlan final : public OrderPlan {
     alignas(64) double value[kLeaf], sum[kLeaf];
     value[0] = 0.0;
     for (unsigned i = 0; i < n; ++i) value[i] = records[i].value;
-    kernels_.leaf_sums(value, mask, n, sum);
+    loops_.leaf_sums(value, mask, n, sum);
     for (unsigned i = 0; i < n; ++i) records[i].sum += sum[i];
   }
   void add_leaf(const uint64_t* mask, unsigned n, SplitRecord* records) const {
@@ -405,10 +405,10 @@ class DescentPlan final : public OrderPlan {
         half[i * words + w] = later > 63 ? 0 : mask[i * words + w] & (~uint64_t{0} << later);
       }
     }
-    kernels_.leaf_sums(value, half, n, sum);
+    loops_.leaf_sums(value, half, n, sum);
     for (unsigned i = 0; i < n; ++i) records[i].below += sum[i];
     for (unsigned k = 0; k < n * words; ++k) half[k] ^= mask[k];
-    kernels_.leaf_sums(value, half, n, sum);
+    loops_.leaf_sums(value, half, n, sum);
     for (unsigned i = 0; i < n; ++i) records[i].above += sum[i];
   }
 
@@ -451,7 +451,7 @@ class DescentPlan final : public OrderPlan {
         context);
   }
 
-  const Kernels& kernels_;
+  const SimdLoops& loops_;
   Buffer<uint8_t> digit_;              // the slots of Order::digits, but in score order
   Buffer<uint32_t> hi_, lo_, target_;  // likewise
   Buffer<uint64_t> mask_;              // by position

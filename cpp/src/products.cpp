@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "ranksvm/kernels.hpp"
+#include "ranksvm/simd.hpp"
 
 namespace ranksvm {
 namespace {
@@ -92,11 +92,11 @@ class TouchedSums {
   std::vector<I> touched_;
 };
 
-// The kernels for the element type of a dense matrix.
-auto dot_rows(const double*) { return kernels().dot_rows_double; }
-auto dot_rows(const float*) { return kernels().dot_rows_float; }
-auto add_rows(const double*) { return kernels().add_rows_double; }
-auto add_rows(const float*) { return kernels().add_rows_float; }
+// The inner loops for the element type of a dense matrix.
+auto dot_rows(const double*) { return simd_loops().dot_rows_double; }
+auto dot_rows(const float*) { return simd_loops().dot_rows_float; }
+auto add_rows(const double*) { return simd_loops().add_rows_double; }
+auto add_rows(const float*) { return simd_loops().add_rows_float; }
 
 // Four running sums: the additions do not wait for each other.
 template <class T>

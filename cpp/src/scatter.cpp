@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "ranksvm/kernels.hpp"
 #include "ranksvm/products.hpp"
+#include "ranksvm/simd.hpp"
 
 namespace ranksvm {
 namespace {
@@ -110,7 +110,7 @@ void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, con
           l[c] = weight[row] * r[c];
         }
         if (++filled == kRows || k + 1 == to) {
-          kernels().add_gram(left.data(), right.data(), filled, width, gram.data());
+          simd_loops().add_gram(left.data(), right.data(), filled, width, gram.data());
           filled = 0;
         }
       }

@@ -1,12 +1,12 @@
-// Body of the tile kernels (kernel_tiles.hpp) for one instruction set, whose vectors (namespace
-// simd) are included before. As for kernels_impl.hpp, nothing here may be shared with the rest of
-// the library by the linker.
+// Loops over tiles of kernel matrices (simd_tiles.hpp) for one instruction set, whose vectors
+// (namespace simd) are included before. As for simd_impl.hpp, nothing here may be shared with the
+// rest of the library by the linker.
 #pragma once
 
 #include <cstdint>
 
-#include "kernel_math_impl.hpp"
-#include "ranksvm/kernel_tiles.hpp"
+#include "ranksvm/simd_tiles.hpp"
+#include "simd_math_impl.hpp"
 
 namespace ranksvm {
 namespace {
@@ -237,19 +237,19 @@ void sums(const T* tile, int64_t stride, int64_t rows, int64_t cols, bool ahead,
 
 }  // namespace tiles
 
-constexpr TileKernels kTiles = {tiles::kPanel,
-                                tiles::pack,
-                                tiles::dense<tiles::Product>,
-                                tiles::dense<tiles::Distance>,
-                                tiles::sparse<tiles::Product, int32_t>,
-                                tiles::sparse<tiles::Product, int64_t>,
-                                tiles::sparse<tiles::SparseDistance, int32_t>,
-                                tiles::sparse<tiles::SparseDistance, int64_t>,
-                                tiles::turn,
-                                tiles::round,
-                                tiles::sums<double>,
-                                tiles::sums<float>,
-                                tiles::squares};
+constexpr TileLoops kTileLoops = {tiles::kPanel,
+                                  tiles::pack,
+                                  tiles::dense<tiles::Product>,
+                                  tiles::dense<tiles::Distance>,
+                                  tiles::sparse<tiles::Product, int32_t>,
+                                  tiles::sparse<tiles::Product, int64_t>,
+                                  tiles::sparse<tiles::SparseDistance, int32_t>,
+                                  tiles::sparse<tiles::SparseDistance, int64_t>,
+                                  tiles::turn,
+                                  tiles::round,
+                                  tiles::sums<double>,
+                                  tiles::sums<float>,
+                                  tiles::squares};
 
 }  // namespace
 }  // namespace ranksvm

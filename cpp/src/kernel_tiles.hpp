@@ -86,7 +86,7 @@ class TileMaker {
  public:
   TileMaker(const KernelFunction& f, const KernelRows& a, const KernelRows& b,
             const Context& context)
-      : f_(f), a_(a), b_(b), tiles_(a.kernels().tiles), context_(context), lease_(a.work()) {
+      : f_(f), a_(a), b_(b), tiles_(a.loops().tiles), context_(context), lease_(a.work()) {
     const auto cols = static_cast<std::size_t>(b.cols());
     if (a.sparse() && b.sparse() && desk().slot.size() < cols) desk().slot.resize(cols, 0);
   }
@@ -149,7 +149,7 @@ class TileMaker {
   const KernelFunction& f_;
   const KernelRows& a_;
   const KernelRows& b_;
-  const TileKernels& tiles_;
+  const TileLoops& tiles_;
   const Context& context_;
   TileWork::Lease lease_;
 };

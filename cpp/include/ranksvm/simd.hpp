@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ranksvm/kernel_tiles.hpp"
+#include "ranksvm/simd_tiles.hpp"
 
 namespace ranksvm {
 
@@ -81,7 +81,7 @@ struct SumSweep {
   double* end;  // [kLanes] running sums after `last`
 };
 
-struct Kernels {
+struct SimdLoops {
   const char* name;
   void (*count_sweep)(const CountSweep&, Ranks);
   void (*sum_sweep)(const SumSweep<Record>&, Ranks);
@@ -106,12 +106,12 @@ struct Kernels {
                           const double* g, double* sum);
   void (*add_rows_float)(const float* a, int64_t rows, int64_t cols, int64_t stride,
                          const double* g, double* sum);
-  TileKernels tiles;  // of kernel matrices
+  TileLoops tiles;  // of kernel matrices
 };
 
-// The best table that this processor can run.
-const Kernels& kernels();
+// The loops for the best instruction set that this processor has.
+const SimdLoops& simd_loops();
 // "base", "avx2" or "avx512", or nullptr when this processor or build cannot run it.
-const Kernels* kernels_named(const char* name);
+const SimdLoops* simd_loops_named(const char* name);
 
 }  // namespace ranksvm

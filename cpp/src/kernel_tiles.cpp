@@ -1,4 +1,4 @@
-#include "kernel_work.hpp"
+#include "kernel_tiles.hpp"
 
 namespace ranksvm {
 namespace {
@@ -11,10 +11,10 @@ bool is_distance(const KernelFunction& f) { return f.kind == KernelKind::laplaci
 template <class T>
 constexpr bool kIsDense = std::is_same_v<std::decay_t<T>, DenseRows<double>>;
 
-void sweep(const TileKernels& tiles, bool distance, const SparseSweep<int32_t>& s) {
+void sweep(const TileLoops& tiles, bool distance, const SparseSweep<int32_t>& s) {
   distance ? tiles.sparse_distances32(s) : tiles.sparse_dots32(s);
 }
-void sweep(const TileKernels& tiles, bool distance, const SparseSweep<int64_t>& s) {
+void sweep(const TileLoops& tiles, bool distance, const SparseSweep<int64_t>& s) {
   distance ? tiles.sparse_distances64(s) : tiles.sparse_dots64(s);
 }
 
