@@ -89,9 +89,9 @@ void count_sweep(const CountSweep& s) {
   }
 }
 
-inline void take_lower(Record& r, double below) { r.sum += below; }
+inline void take_lower(SumRecord& r, double below) { r.sum += below; }
 inline void take_lower(SplitRecord& r, double below) { r.below += below; }
-inline Record moved(const Record& r, double above) { return {r.value, r.sum + above}; }
+inline SumRecord moved(const SumRecord& r, double above) { return {r.value, r.sum + above}; }
 inline SplitRecord moved(const SplitRecord& r, double above) {
   return {r.value, r.above + above, r.below};
 }
@@ -255,7 +255,7 @@ void add_rows(const T* __restrict a, int64_t rows, int64_t cols, int64_t stride,
 
 constexpr SimdLoops kLoops = {RANKSVM_SIMD_NAME,
                               run_count_sweep,
-                              run_sum_sweep<Record>,
+                              run_sum_sweep<SumRecord>,
                               run_sum_sweep<SplitRecord>,
                               leaf_masks,
                               leaf_sums,

@@ -22,9 +22,9 @@ using ranksvm::kMaskItems;
 using ranksvm::mask_words;
 using ranksvm::PairCount;
 using ranksvm::Ranks;
-using ranksvm::Record;
 using ranksvm::SimdLoops;
 using ranksvm::SplitRecord;
+using ranksvm::SumRecord;
 using ranksvm::SumSweep;
 
 std::vector<const SimdLoops*> all_loops() {
@@ -332,11 +332,11 @@ void check_count_sweep(const NodeCase& c) {
   }
 }
 
-double above(const Record& r) { return r.sum; }
-double below(const Record&) { return 0.0; }
+double above(const SumRecord& r) { return r.sum; }
+double below(const SumRecord&) { return 0.0; }
 double above(const SplitRecord& r) { return r.above; }
 double below(const SplitRecord& r) { return r.below; }
-void sweep(const SimdLoops& k, const SumSweep<Record>& s, Ranks r) { k.sum_sweep(s, r); }
+void sweep(const SimdLoops& k, const SumSweep<SumRecord>& s, Ranks r) { k.sum_sweep(s, r); }
 void sweep(const SimdLoops& k, const SumSweep<SplitRecord>& s, Ranks r) { k.split_sweep(s, r); }
 
 template <class Rec>
@@ -431,10 +431,10 @@ void over_nodes(Check check) {
 
 TEST(count_sweep_against_all_pairs) { over_nodes(check_count_sweep); }
 TEST(sum_sweep_of_whole_numbers_is_exact) {
-  over_nodes([](const NodeCase& c) { check_sum_sweep<Record>(c, true); });
+  over_nodes([](const NodeCase& c) { check_sum_sweep<SumRecord>(c, true); });
 }
 TEST(sum_sweep_gives_the_same_bits_on_every_instruction_set) {
-  over_nodes([](const NodeCase& c) { check_sum_sweep<Record>(c, false); });
+  over_nodes([](const NodeCase& c) { check_sum_sweep<SumRecord>(c, false); });
 }
 TEST(split_sweep_of_whole_numbers_is_exact) {
   over_nodes([](const NodeCase& c) { check_sum_sweep<SplitRecord>(c, true); });

@@ -2,8 +2,8 @@
 //
 // A *position* counts items query by query, each query from its worst to its best item; inside a
 // query positions are relative to its first one. Items of equal utility share a *level*. For
-// queries of more than kLeaf items the relevance order is also cut into the static tree that the
-// radix descent walks (see simd.hpp): every child is a run of whole levels.
+// queries of more than kLeaf items the relevance order is also cut into the static tree of radix
+// counting (radix.hpp): every child is a run of whole levels.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 #include "ranksvm/buffer.hpp"
 #include "ranksvm/parallel.hpp"
-#include "ranksvm/simd.hpp"
+#include "ranksvm/radix.hpp"
 
 namespace ranksvm {
 

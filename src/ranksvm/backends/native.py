@@ -3,7 +3,7 @@
 ``counting`` names the algorithm:
 
 ===========  ==============================================================================
-auto         bit masks for queries of at most 128 items, radix descent for larger ones
+auto         bit masks for queries of at most 128 items, radix counting for larger ones
 tree         red-black order-statistics tree (Airola, Pahikkala & Salakoski), O(n log k)
 direct       one counter per relevance level (Lee & Lin, supplement II.1), O(n k)
 joachims     one pass per relevance level (Lee & Lin, supplement, Algorithm I), O(n k)
