@@ -51,9 +51,9 @@ Out product(bool transposed, const Matrix& matrix, const Vector& x, int threads)
   Out out = make_out(transposed ? matrix.cols : matrix.rows);
   run(threads, [&](const Context& context) {
     if (transposed) {
-      rows_sum(matrix, x.data(), out.data(), context);
+      multiply_transposed(matrix, x.data(), out.data(), context);
     } else {
-      rows_dot(matrix, x.data(), out.data(), context);
+      multiply(matrix, x.data(), out.data(), context);
     }
   });
   return out;
@@ -222,7 +222,7 @@ NB_MODULE(_core, m) {
           [](const PyOrder& o, Vector x, bool on_grid, int threads) {
             need_size(x.size(), o.order->size(), "x");
             Out out = make_out(x.size());
-            Sizes s;
+            Magnitudes s;
             run(threads,
                 [&](const Context& c) { s = o.order->centred(x.data(), on_grid, out.data(), c); });
             return std::make_pair(out, std::make_tuple(s.linear, s.square, s.linear_additions,

@@ -59,7 +59,7 @@ KernelRows::KernelRows(Data data, const double* shift, const SimdLoops& loops)
       rows_(std::visit([](const auto& d) { return d.rows; }, data_)),
       cols_(std::visit([](const auto& d) { return d.cols; }, data_)),
       squares_(rows_),
-      work_(std::make_unique<TileWork>()) {
+      workspaces_(std::make_unique<WorkspacePool>()) {
   const auto squares = loops_.tiles.squares;
   std::visit(
       [&](const auto& d) {
@@ -77,7 +77,7 @@ KernelRows::KernelRows(Data data, const double* shift, const SimdLoops& loops)
 
 KernelRows::~KernelRows() = default;
 
-double KernelRows::size_of(int64_t row) const {
+double KernelRows::l1_norm(int64_t row) const {
   double sum = 0.0;
   std::visit(
       [&](const auto& d) {

@@ -28,7 +28,7 @@ constexpr int64_t kStripRows = 512;
 KernelFunction kernel_function(const std::string& name, double gamma, double coef0, int64_t degree,
                                double scale);
 
-class TileWork;
+class WorkspacePool;
 
 // Items, with what the kernel functions need to know of each. The arrays are the caller's and have
 // to outlive this object.
@@ -51,10 +51,10 @@ class KernelRows {
   bool sparse() const { return data_.index() != 0; }
   const double* shift() const { return shift_; }
   const std::vector<double>& squares() const { return squares_; }  // |x|^2
-  double size_of(int64_t row) const;                               // |x|_1
+  double l1_norm(int64_t row) const;                               // |x|_1
   const SimdLoops& loops() const { return loops_; }
   // Memory of threads that have tiles of these rows to compute, kept for the next call.
-  TileWork& work() const { return *work_; }
+  WorkspacePool& workspaces() const { return *workspaces_; }
 
  private:
   Data data_;
@@ -62,7 +62,7 @@ class KernelRows {
   const SimdLoops& loops_;
   int64_t rows_, cols_;
   std::vector<double> squares_;
-  std::unique_ptr<TileWork> work_;
+  std::unique_ptr<WorkspacePool> workspaces_;
 };
 
 struct Range {

@@ -37,7 +37,7 @@ struct SparseItems {
 // of the panel is its line slot[c], or c if there are no slots; line 0 of a panel with slots is
 // zero, and stands for all features that its items do not have.
 template <class I>
-struct SparseSweep {
+struct SparseAgainstPanel {
   SparseItems<I> a;
   int64_t first, last;
   const int32_t* slot;
@@ -57,16 +57,16 @@ struct TileLoops {
   // The same for the sum of |row[r][k] - panel[k][j]|.
   void (*distances)(const double* const* row, int64_t depth, const double* panels, int64_t n_panels,
                     bool add, double* out);
-  void (*sparse_dots32)(const SparseSweep<int32_t>&);
-  void (*sparse_dots64)(const SparseSweep<int64_t>&);
+  void (*sparse_dots32)(const SparseAgainstPanel<int32_t>&);
+  void (*sparse_dots64)(const SparseAgainstPanel<int64_t>&);
   // |x - z|_1 - |z|_1 for row x and item z of the panel.
-  void (*sparse_distances32)(const SparseSweep<int32_t>&);
-  void (*sparse_distances64)(const SparseSweep<int64_t>&);
+  void (*sparse_distances32)(const SparseAgainstPanel<int32_t>&);
+  void (*sparse_distances64)(const SparseAgainstPanel<int64_t>&);
   // Step 2 for `rows` rows of kTileCols, of which the first `cols` are wanted and some more may be
   // changed. row_term: |x|^2 for rbf. col_term: |z|^2 for rbf, what the distances lack for
   // laplacian, the shift for cosine; kTileCols elements.
-  void (*turn)(const KernelFunction& f, const double* row_term, const double* col_term,
-               int64_t rows, int64_t cols, double* tile);
+  void (*apply)(const KernelFunction& f, const double* row_term, const double* col_term,
+                int64_t rows, int64_t cols, double* tile);
   void (*round)(const double* from, int64_t n, float* to);
   // Step 3 for at most kBlockRows rows: sums[r] = sum over the columns of tile[r][j] * x[j], and,
   // unless y is null, y[j] += sum over the rows of tile[r][j] * u[r]. `ahead` tells that as many
