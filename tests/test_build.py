@@ -1,9 +1,9 @@
 """A binary that was built on one x86-64 machine runs on every other.
 
-Only ``kernels_avx2.cpp`` and ``kernels_avx512.cpp`` are compiled for more than the architecture's
+Only ``simd_avx2.cpp`` and ``simd_avx512.cpp`` are compiled for more than the architecture's
 baseline, and they are entered after a look at the processor. Two ways lead around that look, and
 both are closed here: a flag that raises the baseline of all files, and an inline function or
-template (``std::vector``, say) that a kernel file emits as a *weak* symbol. The linker keeps one
+template (``std::vector``, say) that one of these two emits as a *weak* symbol. The linker keeps one
 copy of a weak symbol for the whole program; if it keeps that one, code for every machine runs AVX.
 """
 
@@ -19,7 +19,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "python"
-KERNELS = re.compile(r"kernels_avx(2|512)\.cpp$")
+SIMD_FILES = re.compile(r"simd_avx(2|512)\.cpp$")
 BEYOND_BASELINE = re.compile(
     r"-march=|-mcpu=|-mavx|-mfma|-mbmi|-msse[34]|-mpopcnt|-ffast-math|-Ofast"
 )
@@ -34,19 +34,19 @@ def commands() -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def kernel_objects(commands) -> list[Path]:
-    objects = [BUILD / entry["output"] for entry in commands if KERNELS.search(entry["file"])]
+def simd_objects(commands) -> list[Path]:
+    objects = [BUILD / entry["output"] for entry in commands if SIMD_FILES.search(entry["file"])]
     if not objects:
-        pytest.skip("this architecture has no kernels of its own")
+        pytest.skip("this architecture has no instruction sets to choose from")
     return objects
 
 
-def test_only_the_kernels_are_compiled_beyond_the_baseline(commands):
+def test_only_the_simd_files_are_compiled_beyond_the_baseline(commands):
     assert commands
     raised = {
         entry["file"]: BEYOND_BASELINE.findall(entry["command"])
         for entry in commands
-        if not KERNELS.search(entry["file"]) and BEYOND_BASELINE.search(entry["command"])
+        if not SIMD_FILES.search(entry["file"]) and BEYOND_BASELINE.search(entry["command"])
     }
     assert not raised
 
@@ -59,12 +59,12 @@ def test_no_file_gives_up_ieee_arithmetic(commands):
         assert "-ffp-contract=off" in entry["command"], entry["file"]
 
 
-def test_kernels_share_no_function_with_the_rest(kernel_objects):
+def test_the_simd_files_share_no_function_with_the_rest(simd_objects):
     nm = shutil.which("nm")
     if nm is None:
         pytest.skip("needs nm (binutils)")
     shared = []
-    for path in kernel_objects:
+    for path in simd_objects:
         symbols = subprocess.run(
             [nm, "--defined-only", "--demangle", path], check=True, capture_output=True, text=True
         ).stdout
@@ -75,6 +75,6 @@ def test_kernels_share_no_function_with_the_rest(kernel_objects):
             if kind == "W"
         ]
     assert not shared, (
-        "weak symbols in kernel files; put the function into an anonymous namespace, or write the "
+        "weak symbols in simd files; put the function into an anonymous namespace, or write the "
         "loop without the template:\n" + "\n".join(shared)
     )

@@ -24,6 +24,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def blocks(page: Path) -> Iterator[tuple[str, str, str]]:
     """Kind and content of each block, and the content of a ``text`` block directly below it."""
     document = page.read_text(encoding="utf-8")
     found = list(BLOCK.finditer(document))
-    for one, following in zip(found, [*found[1:], None], strict=True):
+    for one, following in zip_longest(found, found[1:]):
         below = ""
         if following is not None and following[1] == "text":
             between = document[one.end() : following.start()]
@@ -202,7 +203,7 @@ def test_names_in_a_page_exist(page):
     for code in CODE.findall(BLOCK.sub("", page.read_text(encoding="utf-8"))):
         for name in re.findall(r"\branksvm(?:\.\w+)+(?!\.?\w)", code):
             check_importable(name, page)
-        for file in re.findall(r"^[\w/]+\.(?:py|md|hpp|cpp)$", code):
+        for file in re.findall(r"^[\w/]+\.(?:py|hpp|cpp)$", code):
             found = any(known == file or known.endswith(f"/{file}") for known in known_files)
             assert found, f"{page.name}: there is no {file}"
 

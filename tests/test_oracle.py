@@ -228,7 +228,8 @@ def utilities(levels: int | None, rng: np.random.Generator, n: int) -> Array:
 
 
 # On both sides of the sizes where the native code changes its way of working: one or two words of
-# bits an item (64 and 128 items), and one node of the descent, which has at most 15 children.
+# bits an item (64 and 128 items), and one node of the tree of radix counting, which has at most 15
+# children.
 SIZES = (1, 2, 3, 15, 16, 17, 63, 64, 65, 66, 127, 128, 129, 130, 200)
 
 

@@ -3,7 +3,7 @@
 ``counting`` names the algorithm:
 
 ===========  ==============================================================================
-auto         bit masks for queries of at most 128 items, radix descent for larger ones
+auto         bit masks for queries of at most 128 items, radix counting for larger ones
 tree         red-black order-statistics tree (Airola, Pahikkala & Salakoski), O(n log k)
 direct       one counter per relevance level (Lee & Lin, supplement II.1), O(n k)
 joachims     one pass per relevance level (Lee & Lin, supplement, Algorithm I), O(n k)
@@ -31,7 +31,7 @@ from ranksvm.pairs.order import PairErrors, PairOrder, PairSnapshot
 __all__ = ["COUNTINGS", "NativeBackend", "NativePlan"]
 
 # What ``_core.Order.centred`` returns beside the centred scores.
-Sizes = tuple[float, float, float, float, float]
+Magnitudes = tuple[float, float, float, float, float]
 
 COUNTINGS = ("auto", "tree", "direct", "joachims", "pairs")
 
@@ -112,9 +112,9 @@ class NativeBackend:
         scores = np.ascontiguousarray(scores, dtype=np.float64)
         return NativeSnapshot(self, scores, on_grid=on_grid and self._order.has_grid)
 
-    def _errors(self, sizes: Sizes, *, on_grid: bool) -> PairErrors:
+    def _errors(self, magnitudes: Magnitudes, *, on_grid: bool) -> PairErrors:
         """See ``docs/certificates_proof.md``, "Sums over violated pairs"."""
-        linear, square, linear_additions, square_additions, moved = sizes
+        linear, square, linear_additions, square_additions, moved = magnitudes
         if on_grid:  # and weights of queries come after the sums
             own = 0.0 if self._query_weight is None else roundings(4)
             products = own * linear, own * linear, own * square
@@ -147,7 +147,7 @@ class NativeSnapshot:
         self._sorted = backend._order.sort(self._scores, backend._counting, backend._threads)
 
     @cached_property
-    def _centred(self) -> tuple[Array, Sizes]:
+    def _centred(self) -> tuple[Array, Magnitudes]:
         return self._backend._order.centred(self._scores, self._on_grid, self._threads)
 
     @property

@@ -32,7 +32,7 @@ from ranksvm.objective import RankEval, RankObjective, too_large
 from ranksvm.pairs.oracle import LOSSES, PairLoss, SumLoss
 from ranksvm.pairs.order import PairBackend, PairOrder
 from ranksvm.solvers.base import Callback, Point, Resuming, SolverResult, Status, TraceRow
-from ranksvm.solvers.newton import search
+from ranksvm.solvers.newton import line_search
 
 __all__ = ["Fit", "RankProblem", "about_fit", "check_room", "shortfall"]
 
@@ -215,7 +215,7 @@ class RankProblem:
                 evaluation = objective.at(objective.point(evaluation.point.w))
             if self._is_stale(evaluation, point):  # forecasts multiply the errors of their parts
                 point = objective.point(point.w)
-            evaluation = _search_towards(evaluation, point)
+            evaluation = _line_search_towards(evaluation, point)
             result = self.solver.resume(objective, evaluation, callback=callback)
         else:
             result = self.solver.solve(objective, point, callback=callback)
@@ -280,16 +280,16 @@ class RankProblem:
         )
 
 
-def _search_towards(evaluation: RankEval, point: Point) -> RankEval:
+def _line_search_towards(evaluation: RankEval, point: Point) -> RankEval:
     """Evaluate at a lower point on the way to ``point``; stay if there is none.
 
     Or if ``point`` is so near that the scores of the difference are rounding errors, which a
-    search that goes far would blow up.
+    line search that goes far would blow up.
     """
     direction = point.plus(-1.0, evaluation.point)
     if evaluation.objective.inner(direction.w, direction) <= NEAR**2 * evaluation.norm2:
         return evaluation
-    trial = search(evaluation.objective, evaluation, direction, target=point)
+    trial = line_search(evaluation.objective, evaluation, direction, target=point)
     lower: Any = evaluation if trial is None else trial.accept()
     found: RankEval = lower
     return found

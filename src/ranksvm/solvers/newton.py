@@ -45,7 +45,7 @@ from ranksvm.solvers.base import (
     dot,
 )
 
-__all__ = ["Newton", "Stepper", "search"]
+__all__ = ["Newton", "Stepper", "line_search"]
 
 GLOBALIZATIONS = ("line_search", "trust_region")
 PRECONDITIONERS = ("auto", "diagonal", "none")
@@ -155,7 +155,7 @@ class Stepper:
         if self._settings.globalization == "trust_region":
             return self._trusted(evaluation, gap_goal)
         newton = self._conjugate_gradients(evaluation, gap_goal, np.inf)
-        trial = search(self._objective, evaluation, newton.step)
+        trial = line_search(self._objective, evaluation, newton.step)
         return None if trial is None else (trial.accept(), newton.steps)
 
     def _preconditioner(self, evaluation: Eval) -> Any:
@@ -343,7 +343,7 @@ class _Step:
     at_boundary: bool
 
 
-def search(
+def line_search(
     objective: Objective,
     evaluation: Eval,
     step: Point,

@@ -1,4 +1,5 @@
-// Every table of kernels against plain loops, and all tables bit for bit against each other.
+// The inner loops of every instruction set against plain ones, and all sets bit for bit against
+// each other.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -8,28 +9,28 @@
 #include <vector>
 
 #include "check.hpp"
-#include "ranksvm/kernels.hpp"
 #include "ranksvm/plan.hpp"
+#include "ranksvm/simd.hpp"
 
 namespace {
 
 using ranksvm::Context;
 using ranksvm::CountSweep;
-using ranksvm::Kernels;
 using ranksvm::kFan;
 using ranksvm::kLanes;
 using ranksvm::kMaskItems;
 using ranksvm::mask_words;
 using ranksvm::PairCount;
 using ranksvm::Ranks;
-using ranksvm::Record;
+using ranksvm::SimdLoops;
 using ranksvm::SplitRecord;
+using ranksvm::SumRecord;
 using ranksvm::SumSweep;
 
-std::vector<const Kernels*> tables() {
-  std::vector<const Kernels*> all;
+std::vector<const SimdLoops*> all_loops() {
+  std::vector<const SimdLoops*> all;
   for (const char* name : {"base", "avx2", "avx512"}) {
-    if (const Kernels* table = ranksvm::kernels_named(name)) all.push_back(table);
+    if (const SimdLoops* loops = ranksvm::simd_loops_named(name)) all.push_back(loops);
   }
   return all;
 }
@@ -61,13 +62,13 @@ double draw_score(int kind, std::mt19937_64& random) {
 
 }  // namespace
 
-TEST(the_best_table_is_among_the_known_ones) {
-  const std::string best = ranksvm::kernels().name;
-  REQUIRE(!tables().empty());
-  CHECK_EQ(best, std::string(tables().back()->name));
-  CHECK_EQ(std::string(ranksvm::kernels_named("base")->name), std::string("base"));
-  CHECK(ranksvm::kernels_named("sse9") == nullptr);
-  CHECK(ranksvm::kernels_named("") == nullptr);
+TEST(the_best_instruction_set_is_among_the_known_ones) {
+  const std::string best = ranksvm::simd_loops().name;
+  REQUIRE(!all_loops().empty());
+  CHECK_EQ(best, std::string(all_loops().back()->name));
+  CHECK_EQ(std::string(ranksvm::simd_loops_named("base")->name), std::string("base"));
+  CHECK(ranksvm::simd_loops_named("sse9") == nullptr);
+  CHECK(ranksvm::simd_loops_named("") == nullptr);
 }
 
 TEST(leaf_masks_against_all_pairs) {
@@ -96,10 +97,10 @@ TEST(leaf_masks_against_all_pairs) {
           pairs[i].below += below;
         }
       }
-      for (const Kernels* table : tables()) {
+      for (const SimdLoops* loops : all_loops()) {
         std::vector<uint64_t> mask(n * words, 0xdeadbeef);
         std::vector<PairCount> count(n, PairCount{3, 5});
-        table->leaf_masks(score.data(), level.data(), n, margin, mask.data(), count.data());
+        loops->leaf_masks(score.data(), level.data(), n, margin, mask.data(), count.data());
         CHECK(mask == expected);
         CHECK(same(count, pairs));
       }
@@ -123,9 +124,9 @@ TEST(leaf_sums_against_all_bits) {
           if (on) expected[i] += value[j];
         }
       }
-      for (const Kernels* table : tables()) {
+      for (const SimdLoops* loops : all_loops()) {
         std::vector<double> sum(n, std::nan(""));
-        table->leaf_sums(value.data(), mask.data(), n, sum.data());
+        loops->leaf_sums(value.data(), mask.data(), n, sum.data());
         CHECK(sum == expected);  // added in the same order: the same bits
       }
     }
@@ -141,9 +142,9 @@ TEST(add_gram_against_plain_loops) {
       for (double& v : a) v = normal(random);
       for (double& v : b) v = normal(random);
       std::vector<std::vector<double>> grams;
-      for (const Kernels* table : tables()) {
+      for (const SimdLoops* loops : all_loops()) {
         std::vector<double> gram(width * width, 0.5);
-        table->add_gram(a.data(), b.data(), rows, width, gram.data());
+        loops->add_gram(a.data(), b.data(), rows, width, gram.data());
         bool near = true;
         for (unsigned i = 0; i < width; ++i) {
           for (unsigned j = i; j < width; ++j) {
@@ -292,7 +293,7 @@ void check_count_sweep(const NodeCase& c) {
   for (uint32_t p = 0; p < c.n; ++p) before[p] = {p % 3, p % 5};
   const CountResult expected = naive_counts(c, before);
   const std::vector<uint32_t> ones(c.n, 1);
-  for (const Kernels* table : tables()) {
+  for (const SimdLoops* loops : all_loops()) {
     for (const Way& way : ways(c.n)) {
       CountResult r = empty_result(c);
       std::vector<PairCount> count = before;
@@ -319,7 +320,7 @@ void check_count_sweep(const NodeCase& c) {
         s.lo_to = r.lo_to.data();
         s.count_to = r.count_to.data();
         s.count_final = r.count_final.data();
-        table->count_sweep(s, ranks);
+        loops->count_sweep(s, ranks);
       });
       CHECK(r.target == expected.target);
       CHECK(r.position_to == expected.position_to);
@@ -331,12 +332,12 @@ void check_count_sweep(const NodeCase& c) {
   }
 }
 
-double above(const Record& r) { return r.sum; }
-double below(const Record&) { return 0.0; }
+double above(const SumRecord& r) { return r.sum; }
+double below(const SumRecord&) { return 0.0; }
 double above(const SplitRecord& r) { return r.above; }
 double below(const SplitRecord& r) { return r.below; }
-void sweep(const Kernels& k, const SumSweep<Record>& s, Ranks r) { k.sum_sweep(s, r); }
-void sweep(const Kernels& k, const SumSweep<SplitRecord>& s, Ranks r) { k.split_sweep(s, r); }
+void sweep(const SimdLoops& k, const SumSweep<SumRecord>& s, Ranks r) { k.sum_sweep(s, r); }
+void sweep(const SimdLoops& k, const SumSweep<SplitRecord>& s, Ranks r) { k.split_sweep(s, r); }
 
 template <class Rec>
 void check_sum_sweep(const NodeCase& c, bool whole_numbers) {
@@ -364,7 +365,7 @@ void check_sum_sweep(const NodeCase& c, bool whole_numbers) {
   const std::vector<double> all = c.start(c.n, value);
 
   std::vector<std::vector<double>> results;
-  for (const Kernels* table : tables()) {
+  for (const SimdLoops* loops : all_loops()) {
     for (const Way& way : ways(c.n)) {
       std::vector<Rec> in(c.n), out(c.n);
       for (uint32_t p = 0; p < c.n; ++p) {
@@ -390,7 +391,7 @@ void check_sum_sweep(const NodeCase& c, bool whole_numbers) {
         s.out = out.data();
         std::vector<double> piece_end(kLanes);
         s.end = piece_end.data();
-        sweep(*table, s, ranks);
+        sweep(*loops, s, ranks);
         if (last == c.n) end = piece_end;
       });
       std::vector<double> result;
@@ -430,10 +431,10 @@ void over_nodes(Check check) {
 
 TEST(count_sweep_against_all_pairs) { over_nodes(check_count_sweep); }
 TEST(sum_sweep_of_whole_numbers_is_exact) {
-  over_nodes([](const NodeCase& c) { check_sum_sweep<Record>(c, true); });
+  over_nodes([](const NodeCase& c) { check_sum_sweep<SumRecord>(c, true); });
 }
 TEST(sum_sweep_gives_the_same_bits_on_every_instruction_set) {
-  over_nodes([](const NodeCase& c) { check_sum_sweep<Record>(c, false); });
+  over_nodes([](const NodeCase& c) { check_sum_sweep<SumRecord>(c, false); });
 }
 TEST(split_sweep_of_whole_numbers_is_exact) {
   over_nodes([](const NodeCase& c) { check_sum_sweep<SplitRecord>(c, true); });

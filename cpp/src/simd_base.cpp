@@ -1,8 +1,8 @@
-// Kernels in plain C++, for any processor.
+// The inner loops in plain C++, for any processor.
 #include <cstdint>
 
-#include "kernel_vector_base.hpp"
-#include "ranksvm/kernels.hpp"
+#include "ranksvm/simd.hpp"
+#include "simd_vector_base.hpp"
 
 namespace ranksvm {
 namespace {
@@ -59,10 +59,10 @@ void add_masked(const double* value, const uint64_t* mask, unsigned stride, unsi
 }  // namespace
 }  // namespace ranksvm
 
-#define RANKSVM_KERNELS_NAME "base"
-#include "kernels_impl.hpp"
+#define RANKSVM_SIMD_NAME "base"
+#include "simd_impl.hpp"
 
 namespace ranksvm {
-extern const Kernels kKernelsBase;
-const Kernels kKernelsBase = kTable;
+extern const SimdLoops kSimdBase;
+const SimdLoops kSimdBase = kLoops;
 }  // namespace ranksvm

@@ -20,31 +20,32 @@ constexpr int64_t kDepth = 256;      // features whose panels stay in the second
 constexpr int64_t kChunkRows = 512;  // rows of a tile that is built up in several goes
 
 // What one thread needs to compute tiles.
-struct Desk {
+struct Workspace {
   Buffer<double> panels, tile;
   Buffer<float> rounded;
   std::vector<int32_t> slot;  // by column; all zero between two uses
   double col_term[kTileCols];
 };
 
-// Desks that are free. A computation takes one a task and returns it, so that memory is touched
-// once and not in every call.
-class TileWork {
+// Workspaces that are free. A computation takes one a task and returns it, so that memory is
+// touched once and not in every call.
+class WorkspacePool {
  public:
-  // Returns the desk when it goes; one that was left in the middle of something is thrown away.
+  // Returns the workspace when it goes; one that was left in the middle of something is thrown
+  // away.
   class Lease {
    public:
-    explicit Lease(TileWork& work) : work_(work), desk_(work.take()) {}
+    explicit Lease(WorkspacePool& pool) : pool_(pool), workspace_(pool.take()) {}
     ~Lease() {
-      if (std::uncaught_exceptions() == exceptions_) work_.give(std::move(desk_));
+      if (std::uncaught_exceptions() == exceptions_) pool_.give(std::move(workspace_));
     }
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
-    Desk& desk() { return *desk_; }
+    Workspace& workspace() { return *workspace_; }
 
    private:
-    TileWork& work_;
-    std::unique_ptr<Desk> desk_;
+    WorkspacePool& pool_;
+    std::unique_ptr<Workspace> workspace_;
     int exceptions_ = std::uncaught_exceptions();
   };
 
@@ -59,36 +60,37 @@ class TileWork {
   }
 
  private:
-  std::unique_ptr<Desk> take() {
+  std::unique_ptr<Workspace> take() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (free_.empty()) return std::make_unique<Desk>();
-    std::unique_ptr<Desk> desk = std::move(free_.back());
+    if (free_.empty()) return std::make_unique<Workspace>();
+    std::unique_ptr<Workspace> workspace = std::move(free_.back());
     free_.pop_back();
-    return desk;
+    return workspace;
   }
-  void give(std::unique_ptr<Desk> desk) noexcept {
+  void give(std::unique_ptr<Workspace> workspace) noexcept {
     try {
       const std::lock_guard<std::mutex> lock(mutex_);
-      free_.push_back(std::move(desk));
+      free_.push_back(std::move(workspace));
     } catch (...) {
     }
   }
 
   std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Desk>> free_;
+  std::vector<std::unique_ptr<Workspace>> free_;
 };
 
-// Computes tiles of k(a_i, b_j) at one desk. Short dense rows are finished a block at a time, which
-// never leaves the first-level cache; otherwise the inner products of a whole chunk of rows are
-// collected first, panel by panel or a range of features at a time.
+// Computes tiles of k(a_i, b_j) in one workspace. Short dense rows are finished a block at a time,
+// which never leaves the first-level cache; otherwise the inner products of a whole chunk of rows
+// are collected first, panel by panel or a range of features at a time.
 class TileMaker {
  public:
   TileMaker(const KernelFunction& f, const KernelRows& a, const KernelRows& b,
             const Context& context)
-      : f_(f), a_(a), b_(b), tiles_(a.kernels().tiles), context_(context), lease_(a.work()) {
+      : f_(f), a_(a), b_(b), tiles_(a.loops().tiles), context_(context), lease_(a.workspaces()) {
     const auto cols = static_cast<std::size_t>(b.cols());
-    if (a.sparse() && b.sparse() && desk().slot.size() < cols) desk().slot.resize(cols, 0);
+    auto& slot = workspace().slot;
+    if (a.sparse() && b.sparse() && slot.size() < cols) slot.resize(cols, 0);
   }
 
   // Calls take(first row, number of rows, tile) for blocks of at most kBlockRows rows, in order;
@@ -98,7 +100,7 @@ class TileMaker {
     const Range features{0, a_.cols()};
     const bool at_once = !a_.sparse() && features.size() <= kDepth;
     const int64_t height = at_once ? kBlockRows : kChunkRows;
-    double* tile = room(desk().tile, height * kTileCols);
+    double* tile = room(workspace().tile, height * kTileCols);
     set_col_terms(rb);
     if (at_once) pack_panels(rb, features);
     for (int64_t first = ra.first; first < ra.last; first += height) {
@@ -113,7 +115,7 @@ class TileMaker {
       for (int64_t row = chunk.first; row < chunk.last; row += kBlockRows) {
         const int64_t rows = std::min(kBlockRows, chunk.last - row);
         double* block = tile + (row - chunk.first) * kTileCols;
-        tiles_.turn(f_, a_.squares().data() + row, desk().col_term, rows, rb.size(), block);
+        tiles_.apply(f_, a_.squares().data() + row, workspace().col_term, rows, rb.size(), block);
         take(row, rows, static_cast<const double*>(block));
       }
     }
@@ -121,7 +123,7 @@ class TileMaker {
 
   // A block in single precision, laid out in the same way.
   const float* rounded(const double* block, int64_t rows, int64_t cols) {
-    float* to = room(desk().rounded, kBlockRows * kTileCols);
+    float* to = room(workspace().rounded, kBlockRows * kTileCols);
     for (int64_t r = 0; r < rows; ++r)
       tiles_.round(block + r * kTileCols, cols, to + r * kTileCols);
     return to;
@@ -140,18 +142,18 @@ class TileMaker {
   template <class I>
   void sparse_panels(const SparseRows<double, I>& a, Range chunk, Range rb, double* tile);
 
-  Desk& desk() { return lease_.desk(); }
+  Workspace& workspace() { return lease_.workspace(); }
   template <class T>
   T* room(Buffer<T>& buffer, int64_t n) {
-    return a_.work().room(buffer, n);
+    return a_.workspaces().room(buffer, n);
   }
 
   const KernelFunction& f_;
   const KernelRows& a_;
   const KernelRows& b_;
-  const TileKernels& tiles_;
+  const TileLoops& tiles_;
   const Context& context_;
-  TileWork::Lease lease_;
+  WorkspacePool::Lease lease_;
 };
 
 }  // namespace ranksvm

@@ -1,6 +1,6 @@
-// Body of kernels_base.cpp, kernels_avx2.cpp and kernels_avx512.cpp: the sweeps over the primitives
-// that each of them defines first (namespace simd: SumRow, CountRow, below_margin_bits, add_masked,
-// and the vectors of kernel_vector_*.hpp).
+// Body of simd_base.cpp, simd_avx2.cpp and simd_avx512.cpp: the loops over the primitives that each
+// of them defines first (namespace simd: SumRow, CountRow, below_margin_bits, add_masked, and the
+// vectors of simd_vector_*.hpp).
 //
 // These files are compiled for different instruction sets, so nothing here may have external
 // linkage or instantiate anything shared with the rest of the library (no standard containers or
@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernel_tiles_impl.hpp"
-#include "ranksvm/kernels.hpp"
+#include "ranksvm/simd.hpp"
+#include "simd_tiles_impl.hpp"
 
 namespace ranksvm {
 namespace {
@@ -89,9 +89,9 @@ void count_sweep(const CountSweep& s) {
   }
 }
 
-inline void take_lower(Record& r, double below) { r.sum += below; }
+inline void take_lower(SumRecord& r, double below) { r.sum += below; }
 inline void take_lower(SplitRecord& r, double below) { r.below += below; }
-inline Record moved(const Record& r, double above) { return {r.value, r.sum + above}; }
+inline SumRecord moved(const SumRecord& r, double above) { return {r.value, r.sum + above}; }
 inline SplitRecord moved(const SplitRecord& r, double above) {
   return {r.value, r.above + above, r.below};
 }
@@ -253,18 +253,18 @@ void add_rows(const T* __restrict a, int64_t rows, int64_t cols, int64_t stride,
   }
 }
 
-constexpr Kernels kTable = {RANKSVM_KERNELS_NAME,
-                            run_count_sweep,
-                            run_sum_sweep<Record>,
-                            run_sum_sweep<SplitRecord>,
-                            leaf_masks,
-                            leaf_sums,
-                            add_gram,
-                            dot_rows<double>,
-                            dot_rows<float>,
-                            add_rows<double>,
-                            add_rows<float>,
-                            kTiles};
+constexpr SimdLoops kLoops = {RANKSVM_SIMD_NAME,
+                              run_count_sweep,
+                              run_sum_sweep<SumRecord>,
+                              run_sum_sweep<SplitRecord>,
+                              leaf_masks,
+                              leaf_sums,
+                              add_gram,
+                              dot_rows<double>,
+                              dot_rows<float>,
+                              add_rows<double>,
+                              add_rows<float>,
+                              kTileLoops};
 
 }  // namespace
 }  // namespace ranksvm

@@ -19,10 +19,10 @@ using Vector = std::vector<double>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-std::vector<const Kernels*> tables() {
-  std::vector<const Kernels*> all;
+std::vector<const SimdLoops*> all_loops() {
+  std::vector<const SimdLoops*> all;
   for (const char* name : {"base", "avx2", "avx512"}) {
-    if (const Kernels* table = kernels_named(name)) all.push_back(table);
+    if (const SimdLoops* loops = simd_loops_named(name)) all.push_back(loops);
   }
   return all;
 }
@@ -36,11 +36,11 @@ double in_last_places(double got, long double expected) {
 }
 
 // One-dimensional kernels show the function itself: out[i] = f(x_i), when z = 1.
-Vector values_of(const KernelFunction& f, const Vector& x, const Kernels& table) {
+Vector values_of(const KernelFunction& f, const Vector& x, const SimdLoops& loops) {
   const Vector one{1.0};
   const KernelRows a(DenseRows<double>{x.data(), static_cast<int64_t>(x.size()), 1, 1}, nullptr,
-                     table);
-  const KernelRows b(DenseRows<double>{one.data(), 1, 1, 1}, nullptr, table);
+                     loops);
+  const KernelRows b(DenseRows<double>{one.data(), 1, 1, 1}, nullptr, loops);
   Vector out(x.size());
   kernel_block(f, a, {0, a.rows()}, b, {0, 1}, out.data(), 1, Context(1));
   return out;
@@ -48,12 +48,12 @@ Vector values_of(const KernelFunction& f, const Vector& x, const Kernels& table)
 
 void check_function(const KernelFunction& f, const Vector& x, double most,
                     const std::function<long double(long double)>& expected) {
-  for (const Kernels* table : tables()) {
-    const Vector got = values_of(f, x, *table);
+  for (const SimdLoops* loops : all_loops()) {
+    const Vector got = values_of(f, x, *loops);
     std::size_t i = 0;  // the first that is wrong
     while (i < x.size() && in_last_places(got[i], expected(x[i])) <= most) ++i;
     if (!CHECK(i == x.size())) {
-      std::fprintf(stderr, "    %s: %.17g at %.17g\n", table->name, got[i], x[i]);
+      std::fprintf(stderr, "    %s: %.17g at %.17g\n", loops->name, got[i], x[i]);
     }
   }
 }
@@ -79,10 +79,10 @@ TEST(kernel_exp_is_good_to_the_last_places) {
   // What is nearly too small for a normal number is zero.
   const Vector tiny = spread(709.01, 800.0, 1000, 2);
   const Vector zero{1e4, 1e300, -1e300, kInfinity, -kInfinity};
-  for (const Kernels* table : tables()) {
-    for (const double value : values_of(laplacian, tiny, *table)) CHECK_EQ(value, 0.0);
-    for (const double value : values_of(laplacian, zero, *table)) CHECK_EQ(value, 0.0);
-    CHECK(std::isnan(values_of(laplacian, {std::nan("")}, *table)[0]));
+  for (const SimdLoops* loops : all_loops()) {
+    for (const double value : values_of(laplacian, tiny, *loops)) CHECK_EQ(value, 0.0);
+    for (const double value : values_of(laplacian, zero, *loops)) CHECK_EQ(value, 0.0);
+    CHECK(std::isnan(values_of(laplacian, {std::nan("")}, *loops)[0]));
   }
 }
 
@@ -93,8 +93,8 @@ TEST(kernel_tanh_is_good_to_the_last_places) {
     check_function(sigmoid, spread(-high, high, 20000, 3), 3.0, tanh);
   }
   check_function(sigmoid, {0.0, -0.0, 20.0, -20.0, 1e308, kInfinity, -kInfinity}, 3.0, tanh);
-  for (const Kernels* table : tables()) {
-    CHECK(std::isnan(values_of(sigmoid, {std::nan("")}, *table)[0]));
+  for (const SimdLoops* loops : all_loops()) {
+    CHECK(std::isnan(values_of(sigmoid, {std::nan("")}, *loops)[0]));
   }
 }
 
@@ -107,14 +107,14 @@ TEST(kernel_cos_is_good_to_the_last_places) {
   Vector zeros;  // close to the zeros, where all of the result is a remainder
   for (int k = -60000; k < 60000; k += 7) zeros.push_back((k + 0.5) * 3.14159265358979323846);
   check_function(cosine, zeros, 2.5, cos);
-  for (const Kernels* table : tables()) {
-    CHECK(std::isnan(values_of(cosine, {kInfinity}, *table)[0]));
-    CHECK(std::isnan(values_of(cosine, {std::nan("")}, *table)[0]));
+  for (const SimdLoops* loops : all_loops()) {
+    CHECK(std::isnan(values_of(cosine, {kInfinity}, *loops)[0]));
+    CHECK(std::isnan(values_of(cosine, {std::nan("")}, *loops)[0]));
   }
 }
 
 TEST(kernel_cosine_without_shift_is_unshifted) {
   const Vector x{0.5, -2.0, 7.0};
-  const Vector got = values_of(kernel_function("cosine", 2.0, 0.0, 1, 3.0), x, kernels());
+  const Vector got = values_of(kernel_function("cosine", 2.0, 0.0, 1, 3.0), x, simd_loops());
   for (int i = 0; i < 3; ++i) CHECK_NEAR(got[i], 3 * std::cos(2 * x[i]), 1e-15);
 }

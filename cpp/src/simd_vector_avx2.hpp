@@ -1,5 +1,5 @@
-// A vector of doubles for kernel_math_impl.hpp and kernel_tiles_impl.hpp: AVX2 with FMA. The other
-// instruction sets have the same functions; kernel_vector_avx512.hpp says what they mean.
+// A vector of doubles for simd_math_impl.hpp and simd_tiles_impl.hpp: AVX2 with FMA. The other
+// instruction sets have the same functions; simd_vector_avx512.hpp says what they mean.
 #pragma once
 
 #include <immintrin.h>

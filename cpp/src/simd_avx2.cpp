@@ -1,10 +1,10 @@
-// Kernels for processors with AVX2.
+// The inner loops for processors with AVX2.
 #include <immintrin.h>
 
 #include <cstdint>
 
-#include "kernel_vector_avx2.hpp"
-#include "ranksvm/kernels.hpp"
+#include "ranksvm/simd.hpp"
+#include "simd_vector_avx2.hpp"
 
 namespace ranksvm {
 namespace {
@@ -96,10 +96,10 @@ void add_masked(const double* value, const uint64_t* mask, unsigned stride, unsi
 }  // namespace
 }  // namespace ranksvm
 
-#define RANKSVM_KERNELS_NAME "avx2"
-#include "kernels_impl.hpp"
+#define RANKSVM_SIMD_NAME "avx2"
+#include "simd_impl.hpp"
 
 namespace ranksvm {
-extern const Kernels kKernelsAvx2;
-const Kernels kKernelsAvx2 = kTable;
+extern const SimdLoops kSimdAvx2;
+const SimdLoops kSimdAvx2 = kLoops;
 }  // namespace ranksvm

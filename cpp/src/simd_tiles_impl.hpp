@@ -1,12 +1,12 @@
-// Body of the tile kernels (kernel_tiles.hpp) for one instruction set, whose vectors (namespace
-// simd) are included before. As for kernels_impl.hpp, nothing here may be shared with the rest of
-// the library by the linker.
+// Loops over tiles of kernel matrices (simd_tiles.hpp) for one instruction set, whose vectors
+// (namespace simd) are included before. As for simd_impl.hpp, nothing here may be shared with the
+// rest of the library by the linker.
 #pragma once
 
 #include <cstdint>
 
-#include "kernel_math_impl.hpp"
-#include "ranksvm/kernel_tiles.hpp"
+#include "ranksvm/simd_tiles.hpp"
+#include "simd_math_impl.hpp"
 
 namespace ranksvm {
 namespace {
@@ -87,7 +87,7 @@ struct SparseDistance {
 };
 
 template <class Term, bool kSlots, class I>
-void sparse_rows(const SparseSweep<I>& s) {
+void sparse_rows(const SparseAgainstPanel<I>& s) {
   constexpr int kVectors = simd::kMicroVectors;
   for (int64_t r = s.first; r < s.last; ++r) {
     Vec sum[kVectors];
@@ -108,7 +108,7 @@ void sparse_rows(const SparseSweep<I>& s) {
 }
 
 template <class Term, class I>
-void sparse(const SparseSweep<I>& s) {
+void sparse(const SparseAgainstPanel<I>& s) {
   if (s.slot != nullptr) return sparse_rows<Term, true>(s);
   sparse_rows<Term, false>(s);
 }
@@ -144,32 +144,34 @@ inline Vec power(Vec base, int64_t degree) {
   return result;
 }
 
-void turn(const KernelFunction& f, const double* row_term, const double* col_term, int64_t rows,
-          int64_t cols, double* tile) {
+void apply(const KernelFunction& f, const double* row_term, const double* col_term, int64_t rows,
+           int64_t cols, double* tile) {
   const Vec gamma = simd::splat(f.gamma), coef0 = simd::splat(f.coef0), zero = simd::splat(0.0);
   const Vec minus_gamma = simd::splat(-f.gamma), minus_two = simd::splat(-2.0);
-  const auto turned = [&](auto function) {
+  const auto apply_to_tile = [&](auto function) {
     for_all(f.scale, row_term, col_term, rows, cols, tile, function);
   };
   switch (f.kind) {
     case KernelKind::linear:
-      return turned([&](Vec dot, Vec, Vec) { return dot; });
+      return apply_to_tile([&](Vec dot, Vec, Vec) { return dot; });
     case KernelKind::poly:
-      return turned(
+      return apply_to_tile(
           [&](Vec dot, Vec, Vec) { return power(simd::fma(gamma, dot, coef0), f.degree); });
     case KernelKind::sigmoid:
-      return turned([&](Vec dot, Vec, Vec) { return simd::tanh(simd::fma(gamma, dot, coef0)); });
+      return apply_to_tile(
+          [&](Vec dot, Vec, Vec) { return simd::tanh(simd::fma(gamma, dot, coef0)); });
     case KernelKind::rbf:
-      return turned([&](Vec dot, Vec row, Vec col) {
+      return apply_to_tile([&](Vec dot, Vec row, Vec col) {
         const Vec square = simd::max(zero, simd::fma(minus_two, dot, row + col));
         return simd::exp_negative(minus_gamma * square);
       });
     case KernelKind::laplacian:
-      return turned([&](Vec distance, Vec, Vec col) {
+      return apply_to_tile([&](Vec distance, Vec, Vec col) {
         return simd::exp_negative(minus_gamma * simd::max(zero, distance + col));
       });
     case KernelKind::cosine:
-      return turned([&](Vec dot, Vec, Vec col) { return simd::cos(simd::fma(gamma, dot, col)); });
+      return apply_to_tile(
+          [&](Vec dot, Vec, Vec col) { return simd::cos(simd::fma(gamma, dot, col)); });
   }
 }
 
@@ -237,19 +239,19 @@ void sums(const T* tile, int64_t stride, int64_t rows, int64_t cols, bool ahead,
 
 }  // namespace tiles
 
-constexpr TileKernels kTiles = {tiles::kPanel,
-                                tiles::pack,
-                                tiles::dense<tiles::Product>,
-                                tiles::dense<tiles::Distance>,
-                                tiles::sparse<tiles::Product, int32_t>,
-                                tiles::sparse<tiles::Product, int64_t>,
-                                tiles::sparse<tiles::SparseDistance, int32_t>,
-                                tiles::sparse<tiles::SparseDistance, int64_t>,
-                                tiles::turn,
-                                tiles::round,
-                                tiles::sums<double>,
-                                tiles::sums<float>,
-                                tiles::squares};
+constexpr TileLoops kTileLoops = {tiles::kPanel,
+                                  tiles::pack,
+                                  tiles::dense<tiles::Product>,
+                                  tiles::dense<tiles::Distance>,
+                                  tiles::sparse<tiles::Product, int32_t>,
+                                  tiles::sparse<tiles::Product, int64_t>,
+                                  tiles::sparse<tiles::SparseDistance, int32_t>,
+                                  tiles::sparse<tiles::SparseDistance, int64_t>,
+                                  tiles::apply,
+                                  tiles::round,
+                                  tiles::sums<double>,
+                                  tiles::sums<float>,
+                                  tiles::squares};
 
 }  // namespace
 }  // namespace ranksvm

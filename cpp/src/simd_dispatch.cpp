@@ -1,40 +1,40 @@
-// Choice of the kernels at run time.
+// Choice of the instruction set at run time.
 #include <cstring>
 #include <initializer_list>
 
-#include "ranksvm/kernels.hpp"
+#include "ranksvm/simd.hpp"
 
 namespace ranksvm {
 
-extern const Kernels kKernelsBase;
+extern const SimdLoops kSimdBase;
 #ifdef RANKSVM_X86_DISPATCH
-extern const Kernels kKernelsAvx2;
-extern const Kernels kKernelsAvx512;
+extern const SimdLoops kSimdAvx2;
+extern const SimdLoops kSimdAvx512;
 #endif
 
-const Kernels* kernels_named(const char* name) {
+const SimdLoops* simd_loops_named(const char* name) {
 #ifdef RANKSVM_X86_DISPATCH
   if (std::strcmp(name, "avx512") == 0) {
     const bool runs = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("bmi2");
-    return runs ? &kKernelsAvx512 : nullptr;
+    return runs ? &kSimdAvx512 : nullptr;
   }
   if (std::strcmp(name, "avx2") == 0) {
     const bool runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                       __builtin_cpu_supports("bmi2");
-    return runs ? &kKernelsAvx2 : nullptr;
+    return runs ? &kSimdAvx2 : nullptr;
   }
 #endif
-  return std::strcmp(name, "base") == 0 ? &kKernelsBase : nullptr;
+  return std::strcmp(name, "base") == 0 ? &kSimdBase : nullptr;
 }
 
-const Kernels& kernels() {
-  static const Kernels& best = []() -> const Kernels& {
+const SimdLoops& simd_loops() {
+  static const SimdLoops& best = []() -> const SimdLoops& {
     for (const char* name : {"avx512", "avx2"}) {
-      if (const Kernels* table = kernels_named(name)) return *table;
+      if (const SimdLoops* loops = simd_loops_named(name)) return *loops;
     }
-    return kKernelsBase;
+    return kSimdBase;
   }();
   return best;
 }

@@ -3,12 +3,11 @@
 // A tile holds k(x_i, z_j) for some rows x_i and at most kTileCols columns z_j. It is made in three
 // steps, on pieces small enough to stay in the first-level cache:
 //
-//   1. inner products <x_i, z_j> or distances |x_i - z_j|_1. The columns are packed into panels:
-//   the
+//   1. inner products <x_i, z_j> or distances |x_i - z_j|_1. Columns are packed into panels: the
 //      items of a panel lie interleaved, feature by feature, so that one vector register holds one
 //      feature of several items. A dense row is broadcast against a panel, feature by feature, for
 //      several rows and registers at a time; of a sparse row only the nonzeros are.
-//   2. the scalar function, in place (rbf: exp(-gamma max(0, |x|^2 + |z|^2 - 2 <x, z>))).
+//   2. the kernel function, in place (rbf: exp(-gamma max(0, |x|^2 + |z|^2 - 2 <x, z>))).
 //   3. what the tile is wanted for: sums along its rows, and along its columns.
 //
 // Every entry is computed alone and features are added one after the other, so an entry depends on
@@ -19,20 +18,12 @@
 
 #include <cstdint>
 
+#include "ranksvm/kernel_function.hpp"
+
 namespace ranksvm {
 
 constexpr int64_t kTileCols = 384;  // a multiple of the panel of every instruction set
 constexpr int64_t kBlockRows = 8;   // rows that are finished together
-
-enum class KernelKind { linear, poly, sigmoid, rbf, laplacian, cosine };
-
-// scale * k(x, z), see kernel_matrix.hpp.
-struct KernelFunction {
-  KernelKind kind = KernelKind::linear;
-  double gamma = 1.0, coef0 = 0.0;
-  int64_t degree = 1;
-  double scale = 1.0;
-};
 
 // The nonzeros of row r are start[r] .. start[r + 1], columns ascending.
 template <class I>
@@ -46,7 +37,7 @@ struct SparseItems {
 // of the panel is its line slot[c], or c if there are no slots; line 0 of a panel with slots is
 // zero, and stands for all features that its items do not have.
 template <class I>
-struct SparseSweep {
+struct SparseAgainstPanel {
   SparseItems<I> a;
   int64_t first, last;
   const int32_t* slot;
@@ -55,7 +46,7 @@ struct SparseSweep {
   int64_t stride;
 };
 
-struct TileKernels {
+struct TileLoops {
   int64_t panel;  // items of a panel
   // panel[k][i] = row[i][k] for `panel` rows.
   void (*pack)(const double* const* row, int64_t depth, double* panel);
@@ -66,16 +57,16 @@ struct TileKernels {
   // The same for the sum of |row[r][k] - panel[k][j]|.
   void (*distances)(const double* const* row, int64_t depth, const double* panels, int64_t n_panels,
                     bool add, double* out);
-  void (*sparse_dots32)(const SparseSweep<int32_t>&);
-  void (*sparse_dots64)(const SparseSweep<int64_t>&);
+  void (*sparse_dots32)(const SparseAgainstPanel<int32_t>&);
+  void (*sparse_dots64)(const SparseAgainstPanel<int64_t>&);
   // |x - z|_1 - |z|_1 for row x and item z of the panel.
-  void (*sparse_distances32)(const SparseSweep<int32_t>&);
-  void (*sparse_distances64)(const SparseSweep<int64_t>&);
+  void (*sparse_distances32)(const SparseAgainstPanel<int32_t>&);
+  void (*sparse_distances64)(const SparseAgainstPanel<int64_t>&);
   // Step 2 for `rows` rows of kTileCols, of which the first `cols` are wanted and some more may be
   // changed. row_term: |x|^2 for rbf. col_term: |z|^2 for rbf, what the distances lack for
   // laplacian, the shift for cosine; kTileCols elements.
-  void (*turn)(const KernelFunction& f, const double* row_term, const double* col_term,
-               int64_t rows, int64_t cols, double* tile);
+  void (*apply)(const KernelFunction& f, const double* row_term, const double* col_term,
+                int64_t rows, int64_t cols, double* tile);
   void (*round)(const double* from, int64_t n, float* to);
   // Step 3 for at most kBlockRows rows: sums[r] = sum over the columns of tile[r][j] * x[j], and,
   // unless y is null, y[j] += sum over the rows of tile[r][j] * u[r]. `ahead` tells that as many

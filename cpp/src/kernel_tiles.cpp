@@ -1,4 +1,4 @@
-#include "kernel_work.hpp"
+#include "kernel_tiles.hpp"
 
 namespace ranksvm {
 namespace {
@@ -11,10 +11,10 @@ bool is_distance(const KernelFunction& f) { return f.kind == KernelKind::laplaci
 template <class T>
 constexpr bool kIsDense = std::is_same_v<std::decay_t<T>, DenseRows<double>>;
 
-void sweep(const TileKernels& tiles, bool distance, const SparseSweep<int32_t>& s) {
+void run_sparse(const TileLoops& tiles, bool distance, const SparseAgainstPanel<int32_t>& s) {
   distance ? tiles.sparse_distances32(s) : tiles.sparse_dots32(s);
 }
-void sweep(const TileKernels& tiles, bool distance, const SparseSweep<int64_t>& s) {
+void run_sparse(const TileLoops& tiles, bool distance, const SparseAgainstPanel<int64_t>& s) {
   distance ? tiles.sparse_distances64(s) : tiles.sparse_dots64(s);
 }
 
@@ -62,14 +62,14 @@ class SlottedPanel {
 }  // namespace
 
 void TileMaker::set_col_terms(Range rb) {
-  double* term = desk().col_term;
+  double* term = workspace().col_term;
   std::fill_n(term, kTileCols, 0.0);
   if (f_.kind == KernelKind::rbf) {
     std::copy_n(b_.squares().data() + rb.first, rb.size(), term);
   } else if (f_.kind == KernelKind::cosine && b_.shift() != nullptr) {
     std::copy_n(b_.shift() + rb.first, rb.size(), term);
   } else if (is_distance(f_) && a_.sparse()) {  // see sparse_distances
-    for (int64_t j = 0; j < rb.size(); ++j) term[j] = b_.size_of(rb.first + j);
+    for (int64_t j = 0; j < rb.size(); ++j) term[j] = b_.l1_norm(rb.first + j);
   }
 }
 
@@ -98,7 +98,7 @@ void TileMaker::pack_panel(Range rb, Range features, double* panel) {
 }
 
 void TileMaker::pack_panels(Range rb, Range features) {
-  double* panel = room(desk().panels, kTileCols * features.size());
+  double* panel = room(workspace().panels, kTileCols * features.size());
   for (; rb.first < rb.last; rb.first += tiles_.panel) {
     pack_panel(rb, features, panel);
     panel += tiles_.panel * features.size();
@@ -114,14 +114,14 @@ void TileMaker::add_features(Range chunk, Range rb, Range features, double* tile
     for (int64_t r = 0; r < kBlockRows; ++r) {  // beyond the end the last one again
       row[r] = a.data + std::min(first + r, chunk.last - 1) * a.stride + features.first;
     }
-    dots(row, features.size(), desk().panels.data(), n_panels, features.first > 0,
+    dots(row, features.size(), workspace().panels.data(), n_panels, features.first > 0,
          tile + (first - chunk.first) * kTileCols);
   }
 }
 
 void TileMaker::dense_chunk(Range chunk, Range rb, double* tile) {
   for (int64_t first = 0; first < a_.cols(); first += kDepth) {
-    context_.checkpoint();
+    context_.check_interrupt();
     const Range features{first, std::min(first + kDepth, a_.cols())};
     pack_panels(rb, features);
     add_features(chunk, rb, features, tile);
@@ -139,25 +139,25 @@ void TileMaker::sparse_chunk(Range chunk, Range rb, double* tile) {
 template <class I>
 void TileMaker::sparse_panels(const SparseRows<double, I>& a, Range chunk, Range rb, double* tile) {
   const int64_t width = tiles_.panel;
-  SparseSweep<I> s{
+  SparseAgainstPanel<I> s{
       {a.start, a.column, a.value}, chunk.first, chunk.last, nullptr, nullptr, tile, kTileCols};
   for (; rb.first < rb.last; rb.first += width, s.out += width) {
-    context_.checkpoint();
+    context_.check_interrupt();
     std::visit(
         [&](const auto& b) {
           if constexpr (kIsDense<decltype(b)>) {
-            double* panel = room(desk().panels, width * b.cols);
+            double* panel = room(workspace().panels, width * b.cols);
             pack_panel(rb, {0, b.cols}, panel);
             s.panel = panel;
-            sweep(tiles_, is_distance(f_), s);
+            run_sparse(tiles_, is_distance(f_), s);
           } else {
             SlottedPanel slotted(b, {rb.first, std::min(rb.first + width, rb.last)}, width,
-                                 desk().slot);
-            double* panel = room(desk().panels, width * slotted.most_lines());
+                                 workspace().slot);
+            double* panel = room(workspace().panels, width * slotted.most_lines());
             slotted.fill(panel);
-            s.slot = desk().slot.data();
+            s.slot = workspace().slot.data();
             s.panel = panel;
-            sweep(tiles_, is_distance(f_), s);
+            run_sparse(tiles_, is_distance(f_), s);
           }
         },
         b_.data());

@@ -1,4 +1,4 @@
-// A vector of doubles for kernel_math_impl.hpp and kernel_tiles_impl.hpp: AVX-512.
+// A vector of doubles for simd_math_impl.hpp and simd_tiles_impl.hpp: AVX-512.
 #pragma once
 
 #include <immintrin.h>

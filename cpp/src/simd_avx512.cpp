@@ -1,10 +1,10 @@
-// Kernels for processors with AVX-512 (F, BW, DQ, VL).
+// The inner loops for processors with AVX-512 (F, BW, DQ, VL).
 #include <immintrin.h>
 
 #include <cstdint>
 
-#include "kernel_vector_avx512.hpp"
-#include "ranksvm/kernels.hpp"
+#include "ranksvm/simd.hpp"
+#include "simd_vector_avx512.hpp"
 
 namespace ranksvm {
 namespace {
@@ -93,10 +93,10 @@ void add_masked(const double* value, const uint64_t* mask, unsigned stride, unsi
 }  // namespace
 }  // namespace ranksvm
 
-#define RANKSVM_KERNELS_NAME "avx512"
-#include "kernels_impl.hpp"
+#define RANKSVM_SIMD_NAME "avx512"
+#include "simd_impl.hpp"
 
 namespace ranksvm {
-extern const Kernels kKernelsAvx512;
-const Kernels kKernelsAvx512 = kTable;
+extern const SimdLoops kSimdAvx512;
+const SimdLoops kSimdAvx512 = kLoops;
 }  // namespace ranksvm
