@@ -28,7 +28,8 @@ from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.trec import write_run
 from ranksvm.export import write_svmrank
 from ranksvm.learners import LinearModel
-from ranksvm.model_selection.checkpoint import Cell, Checkpoint
+from ranksvm.model_selection.cell import Cell
+from ranksvm.model_selection.checkpoint import Checkpoint
 from ranksvm.models import write_model
 
 ROWS = 2000

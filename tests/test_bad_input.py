@@ -245,7 +245,7 @@ def test_a_single_item() -> None:
 
 
 def test_one_level_everywhere() -> None:
-    with refused("no comparable pair", "n_samples=20, queries=4", "only one distinct utility"):
+    with refused("no comparable pair", "n_samples=20, queries=4", "only one distinct value in y"):
         LinearRankSVM().fit(X, np.ones(20), QID)
 
 
@@ -256,7 +256,7 @@ def test_every_query_has_one_item() -> None:
 
 def test_no_pair_at_score() -> None:
     model = LinearRankSVM().fit(X, Y, QID)
-    with refused("no comparable pair", "different utilities"):
+    with refused("no comparable pair", "different labels"):
         model.score(X, np.ones(20), QID)
 
 
@@ -309,7 +309,7 @@ def test_weights_of_another_length() -> None:
 
 
 def test_query_weights_by_id_with_ids_missing() -> None:
-    with refused("no entry for 2 of 4 queries", "among them 1"):
+    with refused("no entry for 2 of 4 queries", "for example 1"):
         LinearRankSVM().fit(X, Y, QID, query_weight={0: 1.0, 2: 3.0})
 
 

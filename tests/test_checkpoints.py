@@ -26,7 +26,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import KernelSettings, LinearSettings
 from ranksvm.model_selection import QueryKFold, checkpoint
-from ranksvm.model_selection.checkpoint import Cell, Checkpoint
+from ranksvm.model_selection.cell import Cell
+from ranksvm.model_selection.checkpoint import Checkpoint
 
 TESTS = Path(__file__).resolve().parent
 SETTINGS = KernelSettings(approximation="nystroem", n_components=10)
@@ -301,7 +302,7 @@ def test_rows_that_are_not_as_they_were_written_are_found(tmp_path, data):
         shutil.copy(good, path)
         query(path, f"UPDATE cells SET {change} WHERE {place}", *values, candidate, split)
         text = refused(path, r"is damaged: the row of candidate", searched, data, checkpoint=path)
-        assert "not as it was written. Delete this row of the table cells to redo" in text
+        assert "has been changed. Delete this row from the table cells to repeat" in text
     # As the message says.
     query(path, f"DELETE FROM cells WHERE {place}", candidate, split)
     again = searched(data, checkpoint=path)
@@ -329,7 +330,7 @@ def test_what_a_file_says_about_its_search_is_found_changed(tmp_path, data):
     ):
         shutil.copy(good, path)
         query(path, change)
-        refused(path, "what it says about its search is not as it was written. Delete the file to",
+        refused(path, "the description of its search has been changed. Delete the file to",
                 searched, data, SETTINGS, checkpoint=path)  # fmt: skip
     # Signed again: another search, or no seed.
     for change, message in {
@@ -367,7 +368,7 @@ def test_tables_that_are_not_ours_are_found(tmp_path, data):
         shutil.copy(good, path)
         for sql in change:
             query(path, sql)
-        refused(path, "is damaged: its tables are not as they were made",
+        refused(path, "is damaged: its tables are not as they were created",
                 searched, data, checkpoint=path)  # fmt: skip
     shutil.copy(good, path)
     query(path, "PRAGMA journal_mode = WAL")
@@ -458,6 +459,8 @@ def test_cells_survive_text():
                 ("STALLED", *["CONVERGED"] * 5), "“newton”")  # fmt: skip
     again = Cell.from_text(cell.to_text(), 6, "pairwise_accuracy")
     assert repr(again) == repr(cell)
+    numpy_cell = replace(cell, gaps=tuple(map(np.float64, values)))
+    assert numpy_cell.to_text() == cell.to_text()
     with pytest.raises(ValueError, match=r"^$"):
         Cell.from_text(cell.to_text(), 5, "pairwise_accuracy")
     lower = replace(cell, scores=(-0.5,) * 6).to_text()

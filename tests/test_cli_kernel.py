@@ -216,7 +216,7 @@ def test_the_linear_kernel_with_svmrank_c(good, folder, tmp_path):
         (["--kernel", "rbf", "-o", "{t}/m.dat"], 2, "(.dat) is for linear models"),
         (["--kernel", "rbf", "--memory", "1KB"], 3, "give a larger --memory"),
         (["--kernel", "rbf", "--approximation", "fourier", "--memory", "1KB"], 3,
-         "more than --memory 1KB: take fewer --components, --dtype float32"),
+         "more than --memory 1KB: use fewer --components, --dtype float32"),
     ],
 )  # fmt: skip
 def test_bad_values(run, folder, tmp_path, arguments, code, message):

@@ -204,8 +204,8 @@ def test_kinds_of_columns(clicked):
 ABCD = ["a", "b", "c", "d"]
 IDS = {"document": ABCD}
 SEVEN = [7, 7, 7, 7]
-TWICE = r"position 2 occurs twice.*\(query 7\): rows 1 and 2.*by session="
-WHOLE = "position must hold whole numbers from 1.*"
+TWICE = r"position 2 occurs twice.*\(query 7\): rows 1 and 2.*as session="
+WHOLE = "position must hold integers from 1.*"
 UNKNOWN = r"document b of query 7 in row 1 is not among the items \(2 of 4 rows"
 
 
@@ -242,20 +242,28 @@ UNKNOWN = r"document b of query 7 in row 1 is not among the items \(2 of 4 rows"
         ({}, {"eta": np.inf}, "eta must be"),
         ({}, {"eta": True}, "eta must be"),
         ({}, {"eta": 10**400}, "eta must be"),
-        ({}, {"max_weight": 5.0}, "max_weight=5.0 limits what eta gives; eta is None"),
+        ({}, {"max_weight": 5.0}, "max_weight=5.0 limits the weights from eta, but eta is None"),
         ({}, {"eta": 1, "max_weight": 0.5}, "max_weight must be at least 1.*got 0.5"),
-        ({"position": [1, 2, 3, 10**6]}, {"eta": 100}, "position 1000000 .*finite.*max_weight="),
+        ({"position": [1, 2, 3, 10**6]}, {"eta": 100}, "position 1000000 .*finite.*set max_weight"),
         (IDS, {"items": (SEVEN, ["a", "x", "y", "d"])}, UNKNOWN),
         (
             IDS,
             {"items": (["7"] * 4, ABCD)},
-            "; query ids are int there and str in items",
+            "; query ids are int in the log and str in items",
         ),
-        (IDS, {"items": (SEVEN, [1, 2, 3, None])}, "; document ids are str there and int in items"),
-        (IDS, {"items": (SEVEN, [1, 2.5, 3, 4])}, "are str there and float, int in items"),
+        (
+            IDS,
+            {"items": (SEVEN, [1, 2, 3, None])},
+            "; document ids are str in the log and int in items",
+        ),
+        (IDS, {"items": (SEVEN, [1, 2.5, 3, 4])}, "are str in the log and float, int in items"),
         (IDS, {"items": (SEVEN, [None] * 4)}, r"\(4 of 4 rows have such documents\)"),
         (IDS, {"items": (SEVEN, ["a", 1, 2, "d"])}, r"\(2 of 4 rows have such documents\)"),
-        (IDS, {"items": (None, [0, 1, 2, 3])}, "; document ids are str there and int in items"),
+        (
+            IDS,
+            {"items": (None, [0, 1, 2, 3])},
+            "; document ids are str in the log and int in items",
+        ),
         (IDS, {"items": (SEVEN, ["a", ["b"], "c", "d"])}, "docid of items must hold ids.*list"),
         (IDS, {"items": ([7, {}, 7, 7], ABCD)}, "qid of items must hold ids.*unhashable"),
         (IDS, {"items": (None, ["a", "b", "c", "x"])}, r"document d in row 3 is not.*\(1 of 4"),

@@ -259,3 +259,8 @@ def test_the_comparison_can_fail():
     assert not same("3 items", "3 items\n4 queries")
     assert not same("3 items", "3 queries")
     assert list(commands("$ a\nb\nc\n$ d \\\n  e\nf")) == [("a", "b\nc"), ("d \\\n  e", "f")]
+    check_script("print(f'{1 / 3:.4f}')", "0.3333", {}, "here")
+    with pytest.raises(AssertionError, match="expected"):
+        check_script("print(3)", "4", {}, "here")
+    with pytest.raises(AssertionError, match="Got"):
+        check_session(doctest.DocTestParser().get_doctest(">>> 3\n4\n", {}, "here", None, 0))

@@ -108,7 +108,7 @@ def test_wrong_names(sample, make):
     frame = make(columns(sample))
     with pytest.raises(ValueError, match=r"qid='quarry' must name one column.*no column.*'label'"):
         LinearRankSVM().fit(frame, "label", qid="quarry")
-    with pytest.raises(ValueError, match="another argument already"):
+    with pytest.raises(ValueError, match="another argument names, too"):
         LinearRankSVM().fit(frame, "label", qid="label")
     with pytest.raises(ValueError, match=r"1 of 4 columns that are not numbers: 'query'"):
         LinearRankSVM().fit(split_frame(frame, y="label", w="weight")[0], sample.y)

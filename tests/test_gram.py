@@ -223,8 +223,7 @@ def test_preconditioner_is_near_the_inverse_hessian(for_nothing: None) -> None:
     at = objective.at(objective.point(np.zeros(N)))
     precondition = at.preconditioner()
     assert precondition is not None
-    assert precondition.on_point is not None
-    applied = [precondition.on_point(objective.point(e)) for e in np.eye(N)]
+    applied = [precondition(objective.point(e)) for e in np.eye(N)]
     inverse = np.column_stack([point.w for point in applied])
     images = np.column_stack([point.scores for point in applied])
     np.testing.assert_allclose(images, K @ inverse, atol=1e-8)

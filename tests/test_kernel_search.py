@@ -223,10 +223,10 @@ def test_bad_grids(data, options, message):
         searched(data, **options)
 
 
-def test_a_search_takes_no_preferences(data):
+def test_a_search_cannot_use_preferences(data):
     X, y, qid = data
     pairs = Preferences(np.array([0]), np.array([1]))
-    with pytest.raises(ValueError, match="a search takes no preferences"):
+    with pytest.raises(ValueError, match="a search cannot use preferences"):
         search(RankingData(X, y.astype(float), qid, preferences=pairs), KernelSettings())
 
 
@@ -241,7 +241,8 @@ def test_splits_that_do_not_count(tmp_path, data, fits):
     assert np.array_equal(table.means, table.scores[1:].mean(axis=0))
     assert np.allclose(table.deviations, table.scores[1:].std(axis=0))
     (text,) = table.undefined
-    assert text.startswith("fold 1, held-out part: pairwise_accuracy is undefined")
+    assert text.startswith("fold 1, held-out part: pairwise_accuracy is ")
+    assert "defined here: none of the 1 queries has a comparable pair" in text
     # Known from the labels alone: no fit, and no file.
     fits.clear()
     for held_out in ({"folds": folds[:1]}, {"validation": RankingData(X, np.ones(len(y)), qid)}):

@@ -459,7 +459,7 @@ def test_iteration_limit_warns_with_solver_gap_and_remedy(data, loss: str, solve
 
 def test_parameters_of_numpy_are_told_as_numbers(data) -> None:
     X, y, qid = data
-    with pytest.warns(ConvergenceWarning, match=r"[^(.]tol=1e-12 was asked for"):
+    with pytest.warns(ConvergenceWarning, match=r"which exceeds tol=1e-12 "):
         LinearRankSVM(max_iter=np.int64(1), tol=np.float64(1e-12)).fit(X, y, qid)
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ranksvm.data import FileFormatError, Preferences, load_letor, read_pairs, write_pairs
-from ranksvm.data.pair_files import _ByDocument
+from ranksvm.data.pair_items import DocumentRows
 
 # Two queries share D2 and D3; D4 is twice in query 2; row 8 has no document.
 DOCIDS = ["D1", "D2", "D3", "D2", "D3", "D4", "D4", None, "D5"]
@@ -92,7 +92,7 @@ NUMBER = "expected a row number, counted from 1. For document ids, use docids"
         ("-1 2", f"found '-1', {NUMBER}"),
         ("1.0 2", f"found '1.0', {NUMBER}"),
         ("1_0 2", f"found '1_0', {NUMBER}"),
-        ("better worse weight", "found 'weight', expected a finite number >= 0: the weight"),
+        ("better worse weight", "found 'weight', expected a finite weight >= 0"),
         ("better worse", f"found 'better', {NUMBER}"),
         ("1 " + "9" * 5000, f"found '{'9' * 60}'..., {NUMBER}"),
         ("1", "found '1', expected 'better worse [weight]'; got 1 field"),
@@ -104,11 +104,11 @@ NUMBER = "expected a row number, counted from 1. For document ids, use docids"
         ("1,2, # x", "found '1,2,', expected a number before and after every comma"),
         (",", "found ',', expected a number before and after every comma"),
         ("1 2 3 4", "found '1 2 3 4', expected 'better worse [weight]'; got 4 fields"),
-        ("1 2 -0.5", "found '-0.5', expected a finite number >= 0: the weight, the last field"),
-        ("1 2 nan", "found 'nan', expected a finite number >= 0"),
-        ("1 2 inf", "found 'inf', expected a finite number >= 0"),
-        ("1 2 1_0", "found '1_0', expected a finite number >= 0"),
-        ("qid:1 1 2", "found 'qid:1', expected a row number; 'qid:' is for pairs by document id"),
+        ("1 2 -0.5", "found '-0.5', expected a finite weight >= 0 in the last field"),
+        ("1 2 nan", "found 'nan', expected a finite weight >= 0"),
+        ("1 2 inf", "found 'inf', expected a finite weight >= 0"),
+        ("1 2 1_0", "found '1_0', expected a finite weight >= 0"),
+        ("qid:1 1 2", "found 'qid:1', expected a row number; 'qid:' is only for pairs of document"),
     ],
 )
 def test_bad_lines_by_number(line, message):
@@ -129,22 +129,23 @@ def test_commas_in_comments_separate_nothing():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("D2 D3", "found 'D2 D3', expected documents that exactly one query has; 2 queries have "
-         "both: 1, 2. Start the line with 'qid:' and the query"),
-        ("D2 D5", "found 'D2 D5', expected documents that exactly one query has; no query has "
-         "both. Name the items by row number instead"),
-        ("D9 D1", "found 'D9', expected a document id of the items, such as 'D1', 'D2'"),
+        ("D2 D3", "found 'D2 D3', expected two documents that occur together in exactly one "
+         "query; 2 queries have both: 1, 2. Start the line with 'qid:' and the query"),
+        ("D2 D5", "found 'D2 D5', expected two documents that occur together in exactly one "
+         "query; no query has both. Name the items by row number instead"),
+        ("D9 D1", "found 'D9', expected the document id of an item, such as 'D1', 'D2'"),
         ("D2 D2", "found 'D2', expected two different documents"),
-        ("D4 D2", "found 'D4', expected a document that query 2 has once; it is in rows 6 and 7. "
-         "Name the items by row number instead"),
-        ("qid:2 D1 D2", "found 'D1', expected a document that query 2 has once; it is not there"),
+        ("D4 D2", "found 'D4', expected a document that query 2 has exactly once; it is in rows "
+         "6 and 7. Name the items by row number instead"),
+        ("qid:2 D1 D2", "found 'D1', expected a document that query 2 has exactly once; it is "
+         "not there"),
         ("qid:9 D1 D2", "found 'qid:9', expected a query of the items, such as 'qid:1'"),
         ("qid:1 D1", "found 'qid:1 D1', expected 'better worse [weight]'; got 2 fields"),
-        ("None D1", "found 'None', expected a document id of the items, such as 'D1', 'D2'"),
-        ("D1,D2", "found 'D1,D2', expected 'better worse [weight]'; got 1 field. Commas do not "
-         "separate document ids, blanks do"),
-        ("D1, D2", "found 'D1,', expected a document id of the items, such as 'D1', 'D2'. Commas "
-         "do not separate document ids, blanks do"),
+        ("None D1", "found 'None', expected the document id of an item, such as 'D1', 'D2'"),
+        ("D1,D2", "found 'D1,D2', expected 'better worse [weight]'; got 1 field. Separate "
+         "document ids by spaces, not by commas"),
+        ("D1, D2", "found 'D1,', expected the document id of an item, such as 'D1', 'D2'. "
+         "Separate document ids by spaces, not by commas"),
     ],
 )  # fmt: skip
 def test_bad_lines_by_document(line, message):
@@ -156,7 +157,7 @@ def test_bad_lines_by_document(line, message):
 
 def test_without_query_ids():
     with pytest.raises(
-        FileFormatError, match=r"line 1: found 'D2', .* the items have once; .* 2 and 4"
+        FileFormatError, match=r"line 1: found 'D2', .* the items have exactly once; .* 2 and 4"
     ):
         read_pairs(io.StringIO("D1 D2\n"), docids=DOCIDS)
     with pytest.raises(FileFormatError, match=r"line 1: found 'qid:1', .* have no query ids"):
@@ -193,7 +194,7 @@ def test_a_line_takes_no_longer_where_a_document_is_in_many_queries():
 
     n = 300
     queries = Counted(str(row // 2) for row in range(2 * n))
-    resolve = _ByDocument(["X", "Y"] * n, queries)
+    resolve = DocumentRows(["X", "Y"] * n, queries)
     for query in range(n):
         found = resolve([f"qid:{query}".encode(), b"Y", b"X"])
         assert found == (2 * query + 1, 2 * query)
@@ -248,7 +249,7 @@ def test_many_written_lines_keep_their_order(tmp_path, monkeypatch):
     ("pairs", "message"),
     [
         (([1, 2], [3], None), r"got shapes \(2,\) and \(1,\)"),
-        (([1.5], [2.5], None), "row numbers.*float64"),
+        (([1.5], [2.5], None), "integer arrays.*float64"),
         ((np.empty(0, int), np.empty(0, int), None), "there are no pairs to write"),
         (([1, 0], [2, -1], None), "got 0 over -1 in pair 1"),
         (([1, 4], [2, 4], None), "got 4 over 4 in pair 1"),
@@ -354,7 +355,7 @@ def test_the_first_row_is_1_unless_told():
     assert listed(by_number("2 1\n1 0\n", zero_based=True)) == [(2, 1), (1, 0)]
     with pytest.raises(FileFormatError, match="up to 2"):
         by_number("3 1\n", zero_based=True, n_items=3)
-    with pytest.raises(ValueError, match="zero_based is about row numbers"):
+    with pytest.raises(ValueError, match="zero_based applies to row numbers"):
         by_number("a b\n", zero_based=True, docids=["a", "b"])
     for wrong in ({"y": [1, 2]}, {"qid": [[1, 2, 3]]}):
         with pytest.raises(ValueError, match="must have one value for each of the 3 items"):

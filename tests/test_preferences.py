@@ -659,7 +659,7 @@ def test_score_of_pairs_is_the_weighted_share() -> None:
         ),
         ({"y": [1, 2]}, "y has 2 values"),
         ({"y": [1] * 6, "qid": [1, 2]}, "got 2 ids for 6 rows"),
-        ({"better": [0, 6]}, r"got 6 in pair 1, and X has rows 0 to 5"),
+        ({"better": [0, 6]}, r"got 6 in pair 1, but X has rows 0 to 5"),
         ({"worse": [0, 1]}, "2 of 2 pairs prefer an item to itself"),
         ({"weight": [0.0, 0.0]}, "zero everywhere"),
         ({"worse": [1, 3], "weight": [1e308, 1e308]}, "pair weights are too large"),

@@ -227,12 +227,12 @@ def test_bad_letor_parts_are_refused(parts, message):
         list(letor_folds(parts))
 
 
-def test_neither_splitters_nor_paths_import_scikit_learn():
+def test_neither_splitters_nor_searches_import_scikit_learn_or_sqlite():
     code = (
         "import sys, ranksvm.model_selection.search, ranksvm.model_selection.splitters\n"
         "from ranksvm.model_selection import QueryKFold, fit_path, search\n"
         "assert callable(search), search\n"
         "next(QueryKFold(2).split(qid=[1, 2]))\n"
-        "sys.exit('sklearn' in sys.modules)"
+        "sys.exit('sklearn' in sys.modules or 'sqlite3' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

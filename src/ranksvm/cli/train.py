@@ -148,6 +148,11 @@ def app(
         decides = metrics[0] if metrics else default_metrics(labels_of(held_out))[0]
         solving["validate"] = _validation(held_out, decides, rules)
 
+    # Solvers import these when they start, which takes longer than a small fit.
+    import scipy.linalg
+
+    if "n_factors" in wanted.given:
+        import scipy.optimize  # noqa: F401
     began = time.perf_counter()
     fit, model = fit_data(items, settings, options.jobs, **solving)
     seconds = time.perf_counter() - began

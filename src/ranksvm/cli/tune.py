@@ -132,6 +132,9 @@ def app(
     if "gamma" in wanted.given and isinstance(settings, KernelSettings):
         grids["gamma"] = [resolve_gamma(settings.gamma, items.X)]
     n_folds = 5 if folds is None else folds
+    # Solvers import this when they start, which takes longer than a small fit.
+    import scipy.linalg  # noqa: F401
+
     began = time.perf_counter()
     with progress("tuning") as advance:
         found = search(

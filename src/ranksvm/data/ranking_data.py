@@ -1,7 +1,7 @@
-"""A ranking data set: one value from the readers to the solvers and the metrics.
+"""The container for ranking data that is used throughout the library.
 
-Readers, estimators and commands make a :class:`RankingData`; problems, searches and metrics take
-one.  Folds, participants and held-out parts are all ``data.take(rows)``.
+Readers, estimators and commands create a :class:`RankingData`; problems, searches and metrics take
+one.  Folds and held-out parts are created by ``data.take(rows)``.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _DOCID = re.compile(r"(?:^|\s)docid\s*=\s*(\S+)")
 
 
 class Comments(Sequence[str | None]):
-    """The comments of the rows, kept as one piece of text.
+    """The comments of all rows, stored as one text.
 
-    Indexing gives the text after the ``#``, or None for a row without; strings are made when they
-    are asked for.  A slice or an array of row numbers gives a list.
+    Indexing returns the text after the ``#``, or None for a row without comment.  A slice or an
+    array of row numbers returns a list.  Strings are created on demand.
 
     Parameters
     ----------
     text : ndarray of uint8
-        All comments, one after the other, each with its ``#``.
+        All comments concatenated, each with its ``#``.
     ends : ndarray of int64, shape (n_rows + 1,)
-        Row i owns ``text[ends[i]:ends[i + 1]]``; nothing means no comment.
+        The comment of row i is ``text[ends[i]:ends[i + 1]]``; empty means no comment.
     """
 
     __slots__ = ("_ends", "_text")
@@ -48,12 +48,12 @@ class Comments(Sequence[str | None]):
 
     @property
     def nbytes(self) -> int:
-        """Memory that the comments take."""
+        """Memory used by the comments, in bytes."""
         return int(self._text.nbytes + self._ends.nbytes)
 
     @property
     def arrays(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """The text and where the comment of each row ends in it."""
+        """The text, and the offsets of the comments in it."""
         return self._text, self._ends
 
     def __len__(self) -> int:
@@ -73,7 +73,7 @@ class Comments(Sequence[str | None]):
         begin, end = int(self._ends[row]), int(self._ends[row + 1])
         if begin == end:
             return None
-        # Bytes that are no UTF-8 survive as lone surrogates, and are written back as they were.
+        # Invalid UTF-8 is kept as lone surrogates, so that it can be written back unchanged.
         return self._text[begin + 1 : end].tobytes().decode("utf-8", "surrogateescape")
 
     def __iter__(self) -> Iterator[str | None]:
@@ -100,20 +100,20 @@ class Comments(Sequence[str | None]):
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a data set came from, and what a model has to remember of its columns.
+    """The source of a data set, and what a model must remember about its columns.
 
     Attributes
     ----------
     name : str
         Name of the file or files, for messages.
     zero_based : bool or None
-        Whether the feature indices of LETOR text begin at 0; None for tables and arrays.
+        Whether the feature indices of LETOR text start at 0; None for tables and arrays.
     base_guessed : bool
         Whether ``zero_based`` is only an assumption.
     frame_columns : tuple of str
         Columns of the table that are not features.
     qid_column : str or None
-        The one of these that holds the query ids.
+        The column with the query ids.
     """
 
     name: str = "the data"
@@ -123,7 +123,7 @@ class Origin:
     qid_column: str | None = None
 
     def facts(self) -> dict[str, Any]:
-        """Return what a model file records of it."""
+        """Return the facts that a model file records."""
         facts: dict[str, Any] = {}
         if self.zero_based is not None:
             facts["zero_based"] = self.zero_based
@@ -136,32 +136,36 @@ class Origin:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RankingData:
-    """Items with features, labels, queries, weights and preferences.
+    """Items with features, labels, query ids, weights and preferences.
 
     Iterating gives ``X, y, qid``, so that ``model.fit(*data)`` works.
 
     Attributes
     ----------
     X : ndarray or SciPy sparse matrix of shape (n_items, n_features)
+        Features.
     y : ndarray of float64, shape (n_items,), or None
-        Labels (utilities); larger is better.  None if the items have none.
+        Labels; larger is better.  None if the items have no labels.
     qid : ndarray of shape (n_items,), or None
-        Query ids: int64 if every id of a file is a whole number in its usual form, else strings.
-        None means one global ranking.
+        Query ids: int64 if every id of a file is an integer in its usual form, else strings.  None
+        means one global ranking.
     labels : ndarray of shape (n_items,), or None
-        The labels as they were given, if float64 cannot hold them and ``y`` has only their order.
+        The original labels, if float64 cannot represent them and ``y`` only has their order.
     item_weight : ndarray of shape (n_items,), or None
+        Weights of the items.
     query_weight : ndarray of shape (n_queries,), or None
-        Queries in order of first appearance.
+        Weights of the queries, in order of first appearance.
     preferences : Preferences or None
-        Pairs of rows, beside those that the labels imply.
+        Pairs of rows, in addition to those that the labels imply.
     feature_names : tuple of str, or None
+        Names of the features.
     comments : sequence of str or None, or None
-        What follows ``#`` on each line of LETOR text, None for a line without; None altogether if
-        there is no comment, or if comments were not asked for.
+        The text after ``#`` on each line of LETOR text, None for a line without comment.  None if
+        there are no comments, or they were not requested.
     document_ids : sequence of str or None, or None
-        Document ids of the rows of a table; ``docids`` finds those of LETOR text, too.
+        Document ids from a column of a table; ``docids`` also finds those of LETOR text.
     origin : Origin
+        The source of the data.
     """
 
     X: Any
@@ -182,12 +186,12 @@ class RankingData:
 
     @property
     def n_items(self) -> int:
-        """Rows of X."""
+        """Number of items, the rows of X."""
         return int(self.X.shape[0])
 
     @property
     def n_features(self) -> int:
-        """Columns of X."""
+        """Number of features, the columns of X."""
         return int(self.X.shape[1])
 
     @cached_property
@@ -197,7 +201,7 @@ class RankingData:
 
     @property
     def truth(self) -> NDArray[Any]:
-        """The values that metrics look at: ``labels``, or else ``y``."""
+        """The labels that metrics use: ``labels`` if present, else ``y``."""
         values = self.y if self.labels is None else self.labels
         if values is None:
             raise ValueError(f"{self.origin.name} has no labels")
@@ -205,14 +209,14 @@ class RankingData:
 
     @property
     def query_numbers(self) -> Rows | None:
-        """Query number of every item; None if there is one query."""
+        """Query number of every item; None if there is only one query."""
         return None if self.groups.n_queries == 1 else self.groups.index
 
     @cached_property
     def docids(self) -> Sequence[str | None] | None:
-        """Document ids: a column of a table, or from comments such as ``docid = GX008-86 inc = 1``.
+        """Document ids, from a table or from comments such as ``docid = GX008-86 inc = 1``.
 
-        One per row, None for a row without; None altogether if no row has one.
+        There is one entry per row, None for a row without id; None if no row has an id.
         """
         if self.document_ids is not None:
             return self.document_ids
@@ -223,14 +227,14 @@ class RankingData:
         return None if all(one is None for one in found) else found
 
     def take(self, rows: Rows, *, columns: Rows | None = None) -> Self:
-        """Return some of the items.
+        """Return a subset of the items.
 
         Parameters
         ----------
         rows : ndarray of int64
-            Row numbers.  Preferences whose two items are both among them stay.
+            Row numbers.  Preferences are kept if both items are among them.
         columns : ndarray of int64, or None
-            Columns of X; None for all.  A kernel matrix has one for every training item.
+            Columns of X to keep; None for all.  A kernel matrix has one per training item.
 
         Returns
         -------
@@ -239,7 +243,7 @@ class RankingData:
         if _is_all(rows, self.n_items) and (columns is None or _is_all(columns, self.n_features)):
             return self
         part = QueryGroups.from_qid(self.groups.index[rows], rows.size)
-        kept = part.ids  # numbers of the queries here
+        kept = part.ids  # query numbers in this data set
         taken = replace(
             self,
             X=_rows_of(self.X, rows) if columns is None else self.X[np.ix_(rows, columns)],

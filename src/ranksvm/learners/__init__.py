@@ -1,16 +1,16 @@
-"""From a data set to a model: one file for every kind of model.
+"""Training: from a data set to a model, with one file per kind of model.
 
     F(w) = 1/2 |w|^2 + C * sum over comparable pairs of  weight * loss(1 - s_better + s_worse)
 
 with scores s that are linear in w: w.x, or w.phi(x) for the features of a kernel.  Pairs come from
-labels inside queries, from a list of preferences, or from both.  Every kind of model has
+labels within queries, from a list of preferences, or from both.  Every kind of model has
 
-    settings    what is minimised and how
-    problem     a data set made ready: what does not depend on C, so that a path over C does it once
-    model       what was learned
+    settings    the objective and how it is minimized
+    problem     a prepared data set: all work that does not depend on C is done once for many C
+    model       the result
 
-and one entry in ``LEARNERS``, from which estimators, commands, model files and exports know it.
-Nothing here needs scikit-learn.
+and one entry in ``LEARNERS``, where estimators, commands, model files and exports find it.  Nothing
+here needs scikit-learn.
 """
 
 from __future__ import annotations
@@ -61,24 +61,25 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Learner:
-    """A kind of model.
+    """The parts of one kind of model.
 
     Attributes
     ----------
     settings : type
-        Its parameters.
+        Class of its parameters.
     problem : callable
-        ``problem(data, settings, n_threads=1)``, with ``solve(...)`` to a Fit, and ``model(fit)``.
+        ``problem(data, settings, n_threads=1)`` returns an object with the methods ``solve(...)``,
+        which returns a Fit, and ``model(fit)``.
     model : type
-        What is learned.
+        Class of the trained model.
     estimator : str
-        Where its estimator is: "module:class".
+        Its estimator, as "module:class".
     chosen_by : str or None
-        The parameter that asks for this kind on the command line; None for the default kind.
+        The parameter that selects this kind on the command line; None for the default kind.
     searched : tuple of str, or None
-        Parameters that a search chooses beside C; None if there is no search.
+        Parameters that a search tunes in addition to C; None if there is no search.
     words : callable
-        From the report of a training (see ``ranksvm train --json``) to a line for people.
+        Turns the report of a training run (see ``ranksvm train --json``) into a line of text.
     """
 
     settings: type[Settings]
@@ -116,7 +117,7 @@ LEARNERS: dict[str, Learner] = {
 
 
 def learner_of(of: Settings | Model) -> Learner:
-    """Return the kind of model that some settings, or a model, belong to."""
+    """Return the entry of ``LEARNERS`` that settings or a model belong to."""
     for learner in LEARNERS.values():
         if type(of) in (learner.settings, learner.model):
             return learner
@@ -124,7 +125,7 @@ def learner_of(of: Settings | Model) -> Learner:
 
 
 def make_problem(data: RankingData, settings: Settings, *, n_threads: int = 1) -> Any:
-    """Return the problem that settings speak of."""
+    """Return the problem for these settings."""
     return learner_of(settings).problem(data, settings, n_threads=n_threads)
 
 

@@ -1,8 +1,8 @@
-"""Kernel problems: exact, or on Nystrom or random Fourier features.
+"""Training problems of kernel models: exact, or with Nystrom or random Fourier features.
 
-An item whose query has one utility, or whose weight is zero, takes part in no pair unless one is
-listed: its coefficient would be zero, and no kernel value of it is needed.  Such items are left out
-before anything else.
+An item that occurs in no pair would get the coefficient zero, and none of its kernel values is
+needed.  Such items are removed first: those whose query has a single label and those of weight
+zero, unless they occur in a given preference.
 """
 
 from __future__ import annotations
@@ -44,20 +44,18 @@ from ranksvm.maps.landmarks import LANDMARKS
 from ranksvm.maps.matrix import ScoreMap
 
 __all__ = [
-    "FOURIER_KERNELS",
     "KernelProblem",
     "KernelSettings",
     "approximations",
-    "check_feature_room",
     "check_refit_room",
 ]
 
 FOURIER_KERNELS = ("rbf", "laplacian")
-MOST_DEGREE = 100
+MAX_DEGREE = 100
 
 
 def parse_gamma(text: str) -> float | str:
-    """Read "scale", "auto" or a number such as 0.1 or 2^-5."""
+    """Parse "scale", "auto" or a number such as 0.1 or 2^-5."""
     if text in ("scale", "auto"):
         return text
     try:
@@ -72,7 +70,7 @@ def parse_gamma(text: str) -> float | str:
 
 @dataclass(frozen=True)
 class KernelSettings(Settings):
-    """The parameters of ``KernelRankSVM`` that shape the model, and how much memory it may take."""
+    """The parameters of ``KernelRankSVM`` that determine the model, and the memory budget."""
 
     kernel: str | Callable[[Any, Any], Any] = parameter(
         "rbf", "Train a kernel model with this kernel.", choices=lambda: KERNELS
@@ -127,11 +125,11 @@ class KernelSettings(Settings):
         if not callable(self.kernel):
             check_choice("kernel", self.kernel, (*KERNELS, "precomputed"))
         check_gamma(self.gamma)
-        if isinstance(self.degree, Integral) and self.degree > MOST_DEGREE:
+        if isinstance(self.degree, Integral) and self.degree > MAX_DEGREE:
             raise ParameterError(
                 "{degree} must be at most {most}; got {value}",
                 degree=Param("degree"),
-                most=MOST_DEGREE,
+                most=MAX_DEGREE,
                 value=shown(self.degree),
             )
         check_positive("degree", self.degree, integer=True)
@@ -150,7 +148,7 @@ class KernelSettings(Settings):
         parse_memory("memory_budget", self.memory_budget)
         if self.approximation is not None and self.kernel == "precomputed":
             raise ParameterError(
-                "a precomputed kernel has no items to approximate it with: use {none}",
+                "a precomputed kernel cannot be approximated: use {none}",
                 none=Param("approximation", None),
             )
         if self.approximation == "fourier" and self.kernel not in FOURIER_KERNELS:
@@ -167,12 +165,14 @@ class KernelSettings(Settings):
 
     @property
     def memory(self) -> int:
-        """Bytes."""
+        """The memory budget in bytes."""
         return parse_memory("memory_budget", self.memory_budget)
 
 
 class KernelProblem(RankProblem):
-    """Coefficients for items, or for features that stand for a kernel.
+    """The training problem of a kernel model.
+
+    The unknowns are the coefficients of the items or, with an approximation, of the features.
 
     Parameters
     ----------
@@ -181,12 +181,14 @@ class KernelProblem(RankProblem):
         (n_items, n_items), when the kernel is "precomputed": symmetric and positive semi-definite
         (see :func:`ranksvm.maps.gram_checks.check_gram`).
     settings : KernelSettings
+        Parameters.
     n_threads : int
+        Number of threads.
 
     Attributes
     ----------
     items : ndarray of int64
-        The items that take part in a pair.
+        The items that occur in a pair.
     """
 
     def __init__(self, data: RankingData, settings: KernelSettings, *, n_threads: int = 1) -> None:
@@ -197,40 +199,31 @@ class KernelProblem(RankProblem):
         self._given = data
         self.items = participants(data)
         self._space = _make_space(data, self.items, settings, n_threads)
-        # The map has the items themselves; what is left to know is how they compare.
+        # The score map has the features; the base class needs only labels, weights and preferences.
         compared = replace(data, X=np.empty((data.n_items, 0)), feature_names=None)
         super().__init__(
             self._space.score_map, compared.take(self.items), settings, n_threads=n_threads
         )
 
-    @property
-    def kernel(self) -> Kernel | None:
-        """The kernel with all its numbers; None if somebody else computed it."""
-        return self._space.kernel
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether every item has a coefficient of its own."""
-        return self._space.to_points is None
-
     def solve(self, C: float | None = None, **options: Any) -> Fit:
-        """Minimise F; as for :class:`ranksvm.learners.problem.RankProblem`."""
+        """Minimize F; as for :class:`ranksvm.learners.problem.RankProblem`."""
         with one_blas_thread():
             return super().solve(C, **options)
 
     def model(self, fit: Fit) -> KernelModel:
-        """Return the model of a fit, without points whose coefficient is zero if it is exact."""
+        """Return the model of a fit; an exact model has only items with nonzero coefficients."""
+        kernel = self._space.kernel
         expansion = replace(self._space.expansion, coef=self._point_coef(fit))
         support = None
-        if self.is_exact:
+        if self._space.to_points is None:
             expansion = expansion.without_zeros()
             support = self.items[np.flatnonzero(fit.coef)]
         about = about_fit(fit, self._given, self.settings)
-        about["facts"]["gamma"] = None if self.kernel is None else self.kernel.gamma
+        about["facts"]["gamma"] = None if kernel is None else kernel.gamma
         return KernelModel(expansion=expansion, support=support, **about)
 
     def score(self, X: Any, fits: Sequence[Fit]) -> list[Array]:
-        """Scores of items under some fits of this problem."""
+        """Return the scores of items for each of several fits of this problem."""
         coefs = [self._point_coef(fit) for fit in fits]
         return self._space.expansion.scores_for(X, coefs, n_threads=self.n_threads)
 
@@ -240,10 +233,11 @@ class KernelProblem(RankProblem):
 
 
 class _Space(NamedTuple):
-    """Where the coefficients live.
+    """The space of the coefficients.
 
-    ``expansion`` has the points of the model and no coefficients yet; ``to_points`` turns the
-    coefficients of a fit into those of the points, None if they are the same.
+    ``kernel`` is None if it is precomputed.  ``expansion`` has the points of the model, without
+    coefficients.  ``to_points`` converts the coefficients of a fit to those of the points; None if
+    they are the same, because the model is exact.
     """
 
     score_map: ScoreMap
@@ -264,7 +258,7 @@ def _make_space(
         coef0=float(settings.coef0),
         degree=int(settings.degree),
     )
-    if items.size < settings.n_components <= X.shape[0]:  # others would be no landmarks
+    if items.size < settings.n_components <= X.shape[0]:  # only items in pairs become landmarks
         settings = replace(settings, n_components=items.size)
     if items.size < X.shape[0]:
         X = X[items]
@@ -325,21 +319,21 @@ SPACES: dict[str | None, Callable[[Any, Kernel, KernelSettings, int], _Space]] =
 
 
 def approximations() -> list[str]:
-    """Names of the approximations."""
+    """Return the names of the approximations."""
     return [name for name in SPACES if name is not None]
 
 
 def check_feature_room(n_items: int, settings: KernelSettings) -> None:
-    """Raise when the one array of features does not fit the budget."""
+    """Raise if the array of features exceeds the memory budget."""
     n_components, landmarks = settings.n_components, 0
     if settings.approximation == "nystroem":
         n_components = min(n_components, n_items)
-        landmarks = 4 * 8 * n_components**2  # the landmarks' own matrix, and what is made of it
+        landmarks = 4 * 8 * n_components**2  # the kernel matrix of the landmarks, and its factors
     needed = n_items * n_components * np.dtype(settings.dtype).itemsize + landmarks
     if needed > settings.memory:
         raise ParameterError(
             "{n_components} features of {n_items:,} items take {needed} in {dtype}, more than "
-            "{budget}: take fewer {components}, {float32}, or a larger {larger}",
+            "{budget}: use fewer {components}, {float32}, or a larger {larger}",
             budget=Param("memory_budget", settings.memory_budget),
             n_components=n_components,
             n_items=n_items,
@@ -352,6 +346,6 @@ def check_feature_room(n_items: int, settings: KernelSettings) -> None:
 
 
 def check_refit_room(data: RankingData, settings: KernelSettings) -> None:
-    """Raise when the features of all items do not fit the budget, though those of folds might."""
+    """Raise if the features of all items exceed the memory budget, as those of folds might not."""
     if settings.approximation is not None:
         check_feature_room(comparable_items(data).size, settings)

@@ -1,6 +1,6 @@
 """Kernel models: scores are sums over points, s(x) = sum_j coef_j k(x, z_j).
 
-Formats of their arrays in a file:
+Formats of the arrays in a model file:
 
     kernel             exact: points (n_support, n_features), coef, support
     kernel_sparse      the same with the points as CSR: data, indices, indptr
@@ -9,8 +9,8 @@ Formats of their arrays in a file:
     fourier            points: the frequencies; shift; coef
     precomputed        coef, support
 
-CSR has its columns ascending in every row; support ascends.  The numbers of the kernel and the
-number of features stand beside the arrays, as facts.
+In CSR, the column indices of each row ascend; so does support.  The parameters of the kernel and
+the number of features are stored as facts.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ def _check_sparse_support(arrays: Mapping[str, NDArray[Any]], n_features: int) -
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class KernelModel(Model):
-    """A sum of kernels.
+    """A kernel model: scores are weighted sums of kernel values.
 
     Attributes
     ----------
     expansion : Expansion or GivenExpansion
-        Points and coefficients.
+        Points and their coefficients.
     support : ndarray of int64, shape (n_points,), or None
-        Rows of the training set that the points are; None for landmarks and random features.
+        Row numbers of the points in the training set; None for landmarks and random features.
     """
 
     expansion: Expansion | GivenExpansion
@@ -150,7 +150,7 @@ class KernelModel(Model):
         return arrays
 
     def __post_init__(self) -> None:
-        """Note the numbers of the kernel among the facts, which are all that a file has of them."""
+        """Record the kernel and the number of features as facts, which is how files store them."""
         facts = {**self.facts, "n_features": self.n_features}
         if isinstance(self.expansion, Expansion):
             kernel = self.expansion.kernel
@@ -177,7 +177,7 @@ class KernelModel(Model):
 
 
 def _by_rows(X: Any) -> Any:
-    """Sparse matrices by rows, which kernels read; anything else as it is."""
+    """Convert a sparse matrix to CSR, which kernels need."""
     return X.tocsr() if is_sparse(X) else X
 
 
@@ -185,7 +185,7 @@ COMPONENTS = {"nystroem": "Nystrom landmarks", "fourier": "random Fourier featur
 
 
 def words(report: Mapping[str, Any]) -> str:
-    """Return a line about a kernel model that was trained."""
+    """Return a line of text about a kernel model that was just trained."""
     settings = report["settings"]
     parts = [f"{settings['kernel']} kernel"]
     if report["gamma"] is not None:

@@ -24,15 +24,15 @@ from ranksvm.models.model import FEATURES, ArraySpec, Format, Model
 
 __all__ = ["LinearModel", "LinearProblem", "LinearSettings"]
 
-# Rows of X are copied when no more than this part of them takes part in a pair.
-LEFT_OUT = 0.5
+# If at most this fraction of the rows of X occurs in pairs, the problem uses a copy of these rows.
+COPY_BELOW = 0.5
 
 COEF = ArraySpec(np.dtype(np.float64), (FEATURES,))
 
 
 @dataclass(frozen=True)
 class LinearSettings(Settings):
-    """The parameters of ``LinearRankSVM`` that shape the model."""
+    """The parameters of ``LinearRankSVM`` that determine the model."""
 
     @property
     def shares_coefficients(self) -> bool:
@@ -40,17 +40,19 @@ class LinearSettings(Settings):
 
 
 class LinearProblem(RankProblem):
-    """Weights for features.
+    """The training problem of a linear model.
 
-    When listed pairs leave most items out, so does the problem: products with X are then products
-    with the rows that take part, and points have scores for these.
+    If most items occur in no pair, only the others are used: products with X are then products with
+    these rows, and points have scores for these items only.
 
     Parameters
     ----------
     data : RankingData
         X dense, CSR or CSC, float32 or float64, finite.
     settings : Settings
+        Parameters.
     n_threads : int
+        Number of threads.
     """
 
     def __init__(self, data: RankingData, settings: Settings, *, n_threads: int = 1) -> None:
@@ -58,8 +60,8 @@ class LinearProblem(RankProblem):
         self._given = data
         if data.preferences is not None:
             items = participants(data)
-            if items.size <= LEFT_OUT * data.n_items:
-                if is_sparse(data.X):  # few rows of many columns: products go by rows
+            if items.size <= COPY_BELOW * data.n_items:
+                if is_sparse(data.X):  # a few rows with many columns are faster in CSR
                     data = replace(data, X=data.X.tocsr())
                 data = data.take(items)
         super().__init__(
@@ -67,7 +69,7 @@ class LinearProblem(RankProblem):
         )
 
     def score(self, X: Any, fits: Sequence[Fit]) -> list[Array]:
-        """Scores of items under some fits of this problem."""
+        """Return the scores of items for each of several fits of this problem."""
         score_map = MatrixMap(X, n_threads=self.n_threads)
         return [score_map.scores(fit.coef) for fit in fits]
 
@@ -78,11 +80,12 @@ class LinearProblem(RankProblem):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinearModel(Model):
-    """Scores are sums of weighted features.
+    """A linear model: scores are weighted sums of features.
 
     Attributes
     ----------
     coef : ndarray of shape (n_features,)
+        Weights of the features.
     """
 
     coef: Array

@@ -1,21 +1,22 @@
-"""The Lagrange multipliers of a linear ranking machine, and how well few factors stand for them.
+"""The Lagrange multipliers of a linear ranking SVM, and their approximation by low-rank factors.
 
-At the optimum w = sum over pairs of alpha_bw (x_b - x_w) with, for the squared hinge,
-alpha_bw = 2 C weight xi, xi = max(0, 1 - s_b + s_w).  The hinge has no unique multipliers when many
-pairs lie on the margin.  Those of the hinge with its corner rounded over a width mu are unique, and
-feasible for the hinge itself:
+At the optimum, w = sum over pairs of alpha_bw (x_b - x_w).  For the squared hinge,
+alpha_bw = 2 C weight xi with xi = max(0, 1 - s_b + s_w).  For the hinge, the multipliers are not
+unique when many pairs lie on the margin.  Those of the hinge with its corner rounded over a width
+mu are unique, and feasible for the hinge itself:
 
     alpha_bw = C weight (max(0, xi) - max(0, xi - mu)) / mu.
 
-Both are sums of terms  factor * weight * max(0, M - s_b + s_w),  and products of the symmetric
-matrix S with S_bw = S_wb = alpha_bw need sums over violated pairs alone (``PairPlan.sums``): no
-pair is ever written down.
+Both are sums of terms  factor * weight * max(0, M - s_b + s_w).  Products with the symmetric matrix
+S, S_bw = S_wb = alpha_bw, therefore need only sums over violated pairs (``PairPlan.sums``), and
+pairs are never enumerated.
 
-Factors.  S of a query is zero between items of one level; what <v_i, v_j> says there is free, as is
-the diagonal.  With two levels, S = [[0, A], [A', 0]] has the eigenvalues +-sigma of the singular
-values of A, and V = sqrt(2) U sqrt(lambda) over the K largest positive ones gives exactly the best
-approximation of A of rank K.  With more levels the same V is a good start.  The eigenvectors come
-from subspace iteration, all queries at once.
+Factors.  Within a query, S is zero between items with the same label; the values of <v_i, v_j>
+there do not matter, nor does the diagonal.  With two distinct labels, S = [[0, A], [A', 0]] has the
+eigenvalues +-sigma for the singular values sigma of A, and V = sqrt(2) U sqrt(lambda) over the K
+largest positive ones gives exactly the best approximation of A of rank K.  With more labels, the
+same V is a good starting point.  The eigenvectors come from subspace iteration on all queries at
+once.
 """
 
 from __future__ import annotations
@@ -38,17 +39,17 @@ from ranksvm.solvers.newton import Newton, Stepper
 __all__ = [
     "MultiplierSpectrum",
     "Multipliers",
-    "factorise",
+    "factorize",
     "multiplier_point",
     "multiplier_terms",
     "query_multipliers",
     "spectrum_of",
 ]
 
-# Width of the rounded corner of the hinge, and Newton steps to its minimiser at most.
-CORNER = 0.1
-NEWTON_STEPS = 100
+CORNER = 0.1  # width of the rounded corner of the hinge
+NEWTON_STEPS = 100  # maximum number of steps to the minimizer of the rounded hinge
 NEWTON_GAP = 1e-9
+# Subspace iteration.
 EXTRA_DIRECTIONS = 8
 ITERATIONS = 6
 
@@ -64,22 +65,25 @@ MULTIPLIER_TERMS: dict[str, tuple[Term, ...]] = {
     "squared_hinge": (Term(1.0, 2.0),),
     "hinge": (Term(1.0, 1.0 / CORNER), Term(1.0 - CORNER, -1.0 / CORNER)),
 }
-"""Terms of the multipliers of a loss, for C = 1."""
+"""Terms of the multipliers of each loss, for C = 1."""
 
 
 def multiplier_terms(loss: str, C: float) -> tuple[Term, ...]:
-    """Terms of the multipliers of a loss."""
+    """Return the terms of the multipliers of a loss."""
     return tuple(Term(margin, C * factor) for margin, factor in MULTIPLIER_TERMS[loss])
 
 
 class Multipliers:
-    """The matrix S at some scores, by its products.
+    """The matrix S at given scores, as an operator.
 
     Parameters
     ----------
     backend : PairBackend
+        The pairs.
     scores : ndarray of shape (n_items,)
+        Scores of the items.
     terms : sequence of Term
+        Terms of the multipliers.
     """
 
     def __init__(self, backend: PairBackend, scores: Array, terms: Sequence[Term]) -> None:
@@ -90,7 +94,7 @@ class Multipliers:
         ]
 
     def product(self, V: Array, check: Callable[[], None] = lambda: None) -> Array:
-        """S V, for V of shape (n_items, k)."""
+        """Return S V, for V of shape (n_items, k); ``check`` is called before every column."""
         out = np.empty_like(V)
         for k in range(V.shape[1]):
             check()
@@ -108,10 +112,10 @@ class Multipliers:
 
 
 def multiplier_point(objective: RankObjective, optimum: Point, loss: str) -> Point:
-    """Where the multipliers of a loss are read, from the optimum of a linear machine.
+    """Return the point whose scores define the multipliers, given the optimum of a linear model.
 
-    For the hinge that is the minimiser with the rounded corner: there, as at the optimum of the
-    squared hinge, w is the sum over pairs of alpha (x_b - x_w).
+    For the squared hinge this is the optimum, for the hinge the minimizer with the rounded corner.
+    In both cases, w is the sum over pairs of alpha (x_b - x_w).
     """
     if loss == "squared_hinge":
         return optimum
@@ -120,7 +124,7 @@ def multiplier_point(objective: RankObjective, optimum: Point, loss: str) -> Poi
     evaluation: Eval = smooth.at(optimum)
     for _ in range(NEWTON_STEPS):
         goal = NEWTON_GAP * abs(evaluation.value)
-        # Half the squared gradient bounds the distance of the value from its minimum.
+        # Half the squared norm of the gradient bounds the distance of the value from its minimum.
         if 0.5 * gradient_norm2(smooth, evaluation) <= goal:
             break
         moved = stepper.step(evaluation, gap_goal=goal)
@@ -130,19 +134,19 @@ def multiplier_point(objective: RankObjective, optimum: Point, loss: str) -> Poi
     return evaluation.point
 
 
-def factorise(
+def factorize(
     multipliers: Multipliers,
     groups: QueryGroups,
     n_factors: int,
     seed: int = 0,
     check: Callable[[], None] = lambda: None,
 ) -> Array:
-    """Return V of shape (n_items, n_factors) with <v_b, v_w> near alpha_bw.
+    """Return V of shape (n_items, n_factors) such that <v_b, v_w> approximates alpha_bw.
 
-    ``check`` is called now and then, and may raise.
+    ``check`` is called regularly and may raise an exception to stop.
     """
     rng = np.random.default_rng(seed)
-    # A query has no more directions than items.
+    # The rank of a query is at most its number of items.
     width = min(2 * n_factors + EXTRA_DIRECTIONS, int(groups.sizes.max()))
     basis = rng.standard_normal((groups.n_items, width))
     for _ in range(ITERATIONS):
@@ -161,7 +165,7 @@ def factorise(
 
 
 def _orthonormal(Y: Array, groups: QueryGroups) -> Array:
-    """Orthonormal columns for the items of every query; zeros where there are not so many."""
+    """Orthonormalize the columns within each query; excess columns of small queries are zero."""
     out = np.zeros_like(Y)
     for rows in _rows_of(groups):
         Q, _ = np.linalg.qr(Y[rows])
@@ -174,13 +178,13 @@ def _rows_of(groups: QueryGroups) -> list[NDArray[np.int64]]:
 
 
 def query_multipliers(utility: Array, scores: Array, terms: Sequence[Term]) -> Array:
-    """Write the multipliers of one query down, pair by pair: O(n^2).
+    """Return the multipliers of all pairs of one query, in O(n^2).
 
     Returns
     -------
     ndarray of shape (n, n)
-        Row: the better item, column: the worse; items from the best to the worst, zero where there
-        is no pair.
+        Entry (b, w) belongs to the pair of better item b and worse item w, with the items sorted
+        from best to worst; zero where there is no pair.
     """
     best_first = np.argsort(-utility, kind="stable")
     u, s = utility[best_first], scores[best_first]
@@ -193,20 +197,20 @@ def query_multipliers(utility: Array, scores: Array, terms: Sequence[Term]) -> A
 
 @dataclass(frozen=True, eq=False)
 class MultiplierSpectrum:
-    """How low the rank of the multipliers is, query by query.
+    """The spectrum of the multipliers of each query.
 
     Attributes
     ----------
     energy : list of ndarray
-        Of every query of ``queries``: ``energy[q][k]`` is the share of the sum of squared
-        multipliers that the best matrix of rank k + 1 has.  As long as the rank could be: the
-        number of items outside the largest level.
+        One array per query of ``queries``: ``energy[q][k]`` is the fraction of the sum of squared
+        multipliers that the best approximation of rank k + 1 captures.  Its length is the highest
+        possible rank: the number of items without those of the most frequent label.
     shuffled : list of ndarray
-        The same after the multipliers of each query were dealt anew to its pairs.
+        The same after randomly permuting the multipliers of each query among its pairs.
     queries : ndarray
-        Ids of the queries that have a multiplier above zero; the others are left out.
+        Ids of the queries with a positive multiplier; the others are omitted.
     n_pairs, n_violated : ndarray of int64, shape (len(queries),)
-        Pairs, and those with a multiplier above zero.
+        Number of pairs, and of pairs with a positive multiplier.
     """
 
     energy: list[Array]
@@ -216,21 +220,21 @@ class MultiplierSpectrum:
     n_violated: NDArray[np.int64]
 
     def rank(self, share: float = 0.99, *, shuffled: bool = False) -> NDArray[np.int64]:
-        """Return the rank that holds this share of the squared multipliers, by query."""
+        """Return, for each query, the rank that captures this share of the squared multipliers."""
         if not 0.0 < share <= 1.0:
             raise ValueError(f"share must lie in (0, 1]; got {share!r}")
         curves = self.shuffled if shuffled else self.energy
-        last = [len(curve) - 1 for curve in curves]  # the sum of all shares may round below 1
+        last = [len(curve) - 1 for curve in curves]  # rounding may leave the last share below 1
         places = [int(np.searchsorted(curve, share)) for curve in curves]
         return np.minimum(places, last) + 1
 
     @property
     def full_rank(self) -> NDArray[np.int64]:
-        """Largest rank that the multipliers of each query could have."""
+        """Highest possible rank of the multipliers of each query."""
         return np.array([len(curve) for curve in self.energy])
 
     def mean_energy(self, most: int, *, shuffled: bool = False) -> Array:
-        """Return the share that rank 1, ..., ``most`` holds, averaged over queries."""
+        """Return the share that ranks 1, ..., ``most`` capture, averaged over queries."""
         check_positive("most", most, integer=True)
         curves = self.shuffled if shuffled else self.energy
         padded = [np.pad(curve[:most], (0, max(0, most - len(curve))), constant_values=1.0)
@@ -242,7 +246,7 @@ class MultiplierSpectrum:
 def spectrum_of(
     utility: Array, scores: Array, groups: QueryGroups, terms: Sequence[Term], seed: int
 ) -> MultiplierSpectrum:
-    """Look at the singular values of the multipliers of every query."""
+    """Compute the spectrum of the multipliers of every query."""
     rng = np.random.default_rng(seed)
     energy, shuffled, queries, n_pairs, n_violated = [], [], [], [], []
     for query, rows in enumerate(_rows_of(groups)):
@@ -254,14 +258,14 @@ def spectrum_of(
         queries.append(query)
         n_pairs.append(int(is_pair.sum()))
         n_violated.append(int((alpha > 0.0).sum()))
-        dealt = np.zeros_like(alpha)
-        dealt[is_pair] = rng.permutation(alpha[is_pair])
-        # No entry of a matrix with these pairs is on more than so many rows and columns: from the
-        # best to the worst, each item is better than the one as many places on as the largest
-        # level has items.
+        permuted = np.zeros_like(alpha)
+        permuted[is_pair] = rng.permutation(alpha[is_pair])
+        # The highest rank of a matrix with these pairs.  With m items of the most frequent label,
+        # item i of the sorted items is better than item i + m, so n - m diagonal entries can be
+        # nonzero; and a cover of all pairs needs no more rows and columns.
         full = len(rows) - int(np.unique(u, return_counts=True)[1].max())
         energy.append(_shares(alpha, full))
-        shuffled.append(_shares(dealt, full))
+        shuffled.append(_shares(permuted, full))
     return MultiplierSpectrum(
         energy, shuffled, groups.ids[queries], np.array(n_pairs), np.array(n_violated)
     )

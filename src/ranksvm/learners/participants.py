@@ -1,4 +1,4 @@
-"""The items that take part in a pair; all others change nothing, and can be left out."""
+"""The items that occur in at least one pair; all others do not affect the model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["comparable_items", "count_pairs", "participants"]
 
 
 def participants(data: RankingData) -> NDArray[np.int64]:
-    """Items in at least one pair of positive weight, ascending; an error if there is none."""
+    """Return the items that occur in a pair of positive weight, ascending; raise if none does."""
     takes_part = np.zeros(data.n_items, dtype=np.bool_)
     takes_part[comparable_items(data)] = True
     if data.preferences is not None:
@@ -29,7 +29,7 @@ def participants(data: RankingData) -> NDArray[np.int64]:
 
 
 def count_pairs(data: RankingData, backends: Sequence[PairBackend]) -> int:
-    """Count the pairs of positive weight; ``backends`` are those of the labels and of a list."""
+    """Count the pairs of positive weight; ``backends`` are those of the labels and preferences."""
     weights = [one for one in (data.item_weight, data.query_weight) if one is not None]
     if data.y is None or all((weight > 0.0).all() for weight in weights):
         return sum(int(sum(backend.pairs)) for backend in backends)
@@ -42,17 +42,17 @@ def count_pairs(data: RankingData, backends: Sequence[PairBackend]) -> int:
 
 
 def comparable_items(data: RankingData) -> NDArray[np.int64]:
-    """Items with another label than some item of their query, both of positive weight."""
-    utility, groups = data.y, data.groups
-    if utility is None:
+    """Return the items in a query with different labels, counting items of positive weight only."""
+    labels, groups = data.y, data.groups
+    if labels is None:
         return np.empty(0, dtype=np.int64)
-    fine = np.ones(len(utility), dtype=np.bool_)
+    has_weight = np.ones(len(labels), dtype=np.bool_)
     if data.item_weight is not None:
-        fine &= data.item_weight > 0.0
+        has_weight &= data.item_weight > 0.0
     if data.query_weight is not None:
-        fine &= data.query_weight[groups.index] > 0.0
+        has_weight &= data.query_weight[groups.index] > 0.0
     lowest = np.full(groups.n_queries, np.inf)
     highest = np.full(groups.n_queries, -np.inf)
-    np.minimum.at(lowest, groups.index[fine], utility[fine])
-    np.maximum.at(highest, groups.index[fine], utility[fine])
-    return np.flatnonzero(fine & (lowest < highest)[groups.index])
+    np.minimum.at(lowest, groups.index[has_weight], labels[has_weight])
+    np.maximum.at(highest, groups.index[has_weight], labels[has_weight])
+    return np.flatnonzero(has_weight & (lowest < highest)[groups.index])

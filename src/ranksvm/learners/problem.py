@@ -1,9 +1,9 @@
-"""A ranking problem made ready, and its solution with a certificate.
+"""A prepared ranking problem, and its solution with a certificate.
 
-From one C to the next.  What is known of the sum over pairs at a point (its value, its gradient,
-the violated pairs behind its Hessian) does not depend on C: a fit handed to the next one as
-``after`` gives an evaluation of the new F at its own solution without any work.  From there a
-forecast ``start`` is a direction to search; with known scores, that takes no product with X.
+Reuse from one C to the next.  The sum over pairs at a point (its value, its gradient, the violated
+pairs behind its Hessian) does not depend on C: if a fit is passed to the next one as ``after``, the
+new F is known at the old solution without any work.  From there, a forecast ``start`` gives a
+search direction; if its scores are known, the line search takes no product with X.
 """
 
 from __future__ import annotations
@@ -37,24 +37,25 @@ from ranksvm.solvers.newton import line_search
 __all__ = ["Fit", "RankProblem", "about_fit", "check_room", "shortfall"]
 
 BYTES_PER_FEATURE = 56  # seven vectors: coefficients, gradients, directions
-# Scores that came along are computed anew when their errors matter: when they blur F by this part
-# of the tolerance before a fit, or when it has stalled and this part of the errors would be left.
+# Scores that were updated instead of computed are computed again when their errors matter: before a
+# fit, if the errors in F exceed this fraction of the tolerance; after a stall, if this reduces the
+# errors to less than this fraction.
 STALE = 0.1
-# So often at most after a stall.
-REFRESHED = 3
-# A forecast nearer than this to the last solution, relative to its length, is no direction.
+MAX_REFRESHES = 3  # after a stall
+# A forecast is not used as a search direction if its distance from the last solution, relative to
+# the norm of the latter, is below this.
 NEAR = 1e-4
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A minimiser and how good it is.
+    """A solution and its certificate.
 
     F(coef) and the optimum both lie between ``objective - gap`` and ``objective``; ``lower`` is
-    that lower bound before the subtraction.
+    that lower bound without the rounding of the difference.
 
-    ``point`` holds the coefficients with their scores, to start another fit from; ``evaluation``
-    what else is known there, for a fit ``after`` this one.
+    ``point`` has the coefficients and their scores, from which another fit can start;
+    ``evaluation`` has the value and derivatives there, for a fit ``after`` this one.
     """
 
     point: Point
@@ -72,26 +73,26 @@ class Fit:
 
     @property
     def coef(self) -> Array:
-        """Coefficients: one per feature of the map from them to the scores."""
+        """The coefficients, one per column of the score map."""
         return self.point.w
 
     def report(self) -> dict[str, Any]:
-        """Return what there is to tell of this kind of fit beside its certificate, for JSON."""
+        """Return what a JSON report contains about this kind of fit beyond its certificate."""
         return {}
 
     @property
     def shortfall(self) -> Message | None:
-        """A sentence about a fit that ended before its tolerance, with a remedy; or None."""
+        """A message with a remedy if the fit ended before it reached ``tol``; otherwise None."""
         return shortfall(self.solver, self.status, self.n_iter, self.objective, self.gap, self.tol)
 
 
 def shortfall(
     solver: str, status: Status, n_iter: int, objective: float, gap: float, tol: float
 ) -> Message | None:
-    """Return a sentence about a fit that ended before its tolerance; None if it did not."""
+    """Return a message with a remedy if a fit ended before it reached ``tol``; otherwise None."""
     if status not in (Status.MAX_ITER, Status.STALLED):
         return None
-    # C is C everywhere: `ranksvm tune` has no option --C.
+    # "C" is not a Param, because `ranksvm tune` has no option --C.
     remedy = (
         "raise {max_iter}, scale the features, or lower C"
         if status is Status.MAX_ITER
@@ -99,7 +100,7 @@ def shortfall(
     )
     return Message(
         "solver {solver!r} stopped after {n_iter} iterations with a relative gap of {gap:.2e}, "
-        "{asked} was asked for ({why}); {remedy}.",
+        "which exceeds {asked} ({why}); {remedy}.",
         solver=solver,
         n_iter=n_iter,
         gap=gap / max(abs(objective), np.finfo(float).tiny),
@@ -110,18 +111,20 @@ def shortfall(
 
 
 class RankProblem:
-    """A set to learn from, made ready once and solved for any C.
+    """A training set, prepared once and solved for any C.
 
     Parameters
     ----------
     score_map : ScoreMap
-        From coefficients to the scores of the items.
+        Maps coefficients to the scores of the items.
     data : RankingData
-        Its preferences are pairs beside those of the labels, or instead of them if there are no
-        labels.  The plain sum over pairs and the mean know no difference between the two; for
-        ``reduction="query_mean"`` all listed pairs together are one more query.
+        Preferences are used in addition to the pairs that follow from the labels, or alone if there
+        are no labels.  The reductions "sum" and "mean" treat both kinds of pairs alike; for
+        "query_mean", all preferences together are one more query.
     settings : Settings
+        Parameters.
     n_threads : int
+        Number of threads.
     """
 
     def __init__(
@@ -163,7 +166,7 @@ class RankProblem:
         return self._map.dim
 
     def objective(self, C: float, *, steady: bool = False) -> RankObjective:
-        """F for this C; ``steady`` keeps its preconditioner from one C to the next."""
+        """Return F for this C; ``steady`` keeps the preconditioner from one C to the next."""
         return RankObjective(
             self._map,
             self._loss,
@@ -173,7 +176,7 @@ class RankProblem:
         )
 
     def known_point(self, point: Point, items: NDArray[np.int64]) -> Point:
-        """Return the part of a point of a larger set whose items these are."""
+        """Restrict a point of a larger data set to this one, whose items are its rows ``items``."""
         return self.objective(self.settings.C).known(point.w, point.scores[items], point.error)
 
     def solve(
@@ -184,19 +187,25 @@ class RankProblem:
         after: Fit | None = None,
         callback: Callback | None = None,
     ) -> Fit:
-        """Minimise F.
+        """Minimize F.
 
         Parameters
         ----------
         C : float or None
-            That of the settings when None.
+            Weight of the loss; None for that of the settings.
         start : ndarray of shape (n_coefficients,), Point or None
-            Where to begin: coefficients, or a point whose scores are known; zero when None.
+            Starting point: coefficients, or a point whose scores are known.  None: the solution of
+            ``after``, or zero.
         after : Fit or None
-            A fit of this problem for another C, whose knowledge is used again; without a
-            ``start`` the new fit begins at its solution.  The certificate is as good as ever.
+            A fit of this problem for another C, whose evaluation is reused.  The certificate does
+            not depend on it.
         callback : callable or None
-            Called as ``callback(row, coef)`` after every iteration; a true result stops.
+            Called as ``callback(row, coef)`` after every iteration.  A true return value stops the
+            fit.
+
+        Returns
+        -------
+        Fit
         """
         before = self._map.n_products
         C = self.settings.C if C is None else C
@@ -213,7 +222,7 @@ class RankProblem:
             evaluation = known.rescaled(objective)
             if self._is_stale(evaluation, evaluation.point):
                 evaluation = objective.at(objective.point(evaluation.point.w))
-            if self._is_stale(evaluation, point):  # forecasts multiply the errors of their parts
+            if self._is_stale(evaluation, point):  # a forecast multiplies errors of known scores
                 point = objective.point(point.w)
             evaluation = _line_search_towards(evaluation, point)
             result = self.solver.resume(objective, evaluation, callback=callback)
@@ -242,19 +251,19 @@ class RankProblem:
         )
 
     def _is_stale(self, evaluation: RankEval, point: Point) -> bool:
-        """Whether the errors of the scores of a point would blur F too much."""
+        """Whether rounding errors in the scores of a point would make F too inaccurate."""
         return evaluation.blurred(point.error) > STALE * self.settings.tol * evaluation.value
 
     def _refreshed(
         self, objective: RankObjective, result: SolverResult, callback: Callback | None
     ) -> SolverResult:
-        """Go on from fresh scores where the errors of scores that came along are in the way.
+        """Continue a stalled fit from newly computed scores, if rounding errors caused the stall.
 
-        Solvers carry scores along by vector updates, and points know what these may have lost.
-        After a start that is far away, that can be more than the tolerance.  Bounds of rounding
-        errors may be sharpened, too.
+        Solvers update scores by vector operations, and a point knows a bound on the errors of these
+        updates.  After a start far from the solution, they can exceed the tolerance.  The bounds on
+        rounding errors are tightened as well, where possible.
         """
-        for _ in range(REFRESHED):
+        for _ in range(MAX_REFRESHES):
             if result.status is not Status.STALLED:
                 break
             lowest = result.point if result.lowest is None else result.lowest[1]
@@ -265,7 +274,8 @@ class RankProblem:
             result = result.followed_by(self.solver.solve(objective, fresh, callback=callback))
         if result.status is not Status.STALLED or result.lowest is None:
             return result
-        # The point with the lowest bound is not the one with the lowest F, which rounding blurs.
+        # Because of rounding, the point with the lowest upper bound is not always the one with the
+        # lowest F.
         end = objective.at(objective.point(result.lowest[1].w))
         if not end.estimate < result.objective:
             return result
@@ -281,10 +291,10 @@ class RankProblem:
 
 
 def _line_search_towards(evaluation: RankEval, point: Point) -> RankEval:
-    """Evaluate at a lower point on the way to ``point``; stay if there is none.
+    """Return the evaluation at a lower point found by a line search towards ``point``.
 
-    Or if ``point`` is so near that the scores of the difference are rounding errors, which a
-    line search that goes far would blow up.
+    Returns ``evaluation`` if there is none, or if ``point`` is so near that the scores of the
+    difference are mostly rounding errors, which a long step would magnify.
     """
     direction = point.plus(-1.0, evaluation.point)
     if evaluation.objective.inner(direction.w, direction) <= NEAR**2 * evaluation.norm2:
@@ -296,13 +306,13 @@ def _line_search_towards(evaluation: RankEval, point: Point) -> RankEval:
 
 
 def check_room(n_features: int) -> None:
-    """Raise when vectors of so many features cannot fit into memory: a file with a huge index."""
+    """Raise if vectors of this many features do not fit into memory (a file with a huge index)."""
     needed = BYTES_PER_FEATURE * n_features
     check_memory(needed, f"vectors of {n_features:,} features", "Number the features without gaps.")
 
 
 def about_fit(fit: Fit, data: RankingData, settings: Settings) -> dict[str, Any]:
-    """Return what a model of a fit knows beside its arrays: parameters, facts, feature names."""
+    """Return the parameters, facts and feature names of the model of a fit."""
     facts = {
         "objective": fit.objective,
         "gap": fit.gap,

@@ -1,8 +1,8 @@
-"""The parameters of a fit, checked when they are put together.
+"""The parameters of a fit.
 
-A parameter is a field of a dataclass made by :func:`parameter`: its default, what it means and
-where it applies.  Estimators take their parameters from these fields, and the command line makes
-its options from them.
+A parameter is a dataclass field created by :func:`parameter`, with its default, its meaning and
+where it applies.  The fields define the parameters of the estimators and the options of the command
+line.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ __all__ = [
     "solvers_for",
 ]
 
-# The fastest first: "auto" takes the first one that can work with the loss.  Hessian products of
-# the squared hinge are cheaper than the evaluations of the bundle method; for the hinge the bundle
+# Fastest first: "auto" uses the first solver that supports the loss.  Hessian products of the
+# squared hinge are cheaper than the evaluations of the bundle method; for the hinge, the bundle
 # method also needs the fewest products with X.
 SOLVERS: dict[str, Callable[..., Solver]] = {
     "newton": Newton,
     "bundle": Bundle,
     "smoothed_newton": SmoothedNewton,
 }
-# What solvers need, in words.
+# What solvers need, for messages.
 CAPABILITIES = {
     "hessian": "a loss with second derivatives",
     "smoothing": "a loss with a kink to smooth",
@@ -55,20 +55,21 @@ REDUCTIONS = {
 
 
 class Option(NamedTuple):
-    """What the command line has to know of a parameter.
+    """What the command line needs to know about a parameter.
 
     Attributes
     ----------
     help : str
+        Help text.
     flag : str or None
         Name of the option; None for the name of the parameter.
     choices : callable or None
-        Returns the values that it may have.
+        Returns the allowed values.
     only : tuple (name, values) or None
-        The parameter has a meaning only if another one has one of these values.
+        The parameter applies only if the parameter ``name`` has one of the values that ``values()``
+        returns.
     parse : callable or None
-        From a text to a value, if that is not the type of the default; raises a ParameterError for
-        a text that is none.
+        Converts a string to a value, or raises a ParameterError.  None: the type of the default.
     """
 
     help: str
@@ -79,34 +80,36 @@ class Option(NamedTuple):
 
 
 def parameter(default: Any, help: str = "", **about: Any) -> Any:
-    """Return a field of settings; with ``help``, it is an option of the command line, too.
+    """Return a dataclass field for a parameter.
 
     Parameters
     ----------
     default : object
+        Default value.
     help : str
+        Help text.  Without one, the command line has no option for this parameter.
     **about
-        As for :class:`Option`.
+        The other attributes of :class:`Option`.
     """
     return field(default=default, metadata={"option": Option(help, **about)} if help else {})
 
 
 def redefault(settings: type[Settings], name: str, default: Any) -> Any:
-    """Return a field of other settings with another default."""
+    """Return a field like that of ``settings``, with another default."""
     return field(default=default, metadata=settings.__dataclass_fields__[name].metadata)
 
 
 def option_of(settings: type[Settings], name: str) -> Option | None:
-    """Return what the command line has to know of a parameter; None if it has no option."""
+    """Return the command-line option of a parameter; None if it has none."""
     found: Option | None = settings.__dataclass_fields__[name].metadata.get("option")
     return found
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is minimised and how; what all rankers share.
+    """The parameters that all rankers have: the objective and how it is minimized.
 
-    Checked when made: a wrong value raises a ParameterError that names it.
+    An invalid value raises a ParameterError.
     """
 
     C: float = parameter(
@@ -146,22 +149,22 @@ class Settings:
 
     @property
     def shares_coefficients(self) -> bool:
-        """Whether coefficients mean the same on every set, as those of features do."""
+        """Whether coefficients have the same meaning on every data set, as feature weights do."""
         return False
 
     @property
     def is_pairwise(self) -> bool:
-        """Whether X has a column for every training item."""
+        """Whether X is a kernel matrix, with one column per training item."""
         return False
 
     def make_solver(self) -> Solver:
-        """Return the solver; "auto" is the fastest one that works with the loss."""
+        """Return the solver; "auto" is the fastest one that supports the loss."""
         name = solvers_for(self.loss)[0] if self.solver == "auto" else self.solver
         return SOLVERS[name](tol=self.tol, max_iter=self.max_iter)
 
 
 def solvers_for(loss: str) -> list[str]:
-    """Names of the solvers that work with a loss, the fastest first."""
+    """Return the names of the solvers that support a loss, fastest first."""
     found = [
         name for name, make in SOLVERS.items() if not missing_capabilities(make(), LOSSES[loss])
     ]
@@ -170,14 +173,14 @@ def solvers_for(loss: str) -> list[str]:
     return found
 
 
-def settings_of(made: type[Settings], values: Any) -> dict[str, Any]:
-    """Return the attributes of an object that are parameters of some settings."""
-    names = [one.name for one in fields(made)]
+def settings_of(settings: type[Settings], values: Any) -> dict[str, Any]:
+    """Return the attributes of an object that are parameters in ``settings``."""
+    names = [one.name for one in fields(settings)]
     return {name: getattr(values, name) for name in names if hasattr(values, name)}
 
 
 def parse_number(text: str) -> float:
-    """Read ``0.03125`` or ``2^-5``; ValueError or OverflowError if it is neither."""
+    """Parse ``0.03125`` or ``2^-5``; raises a ValueError or OverflowError if it is neither."""
     base, power, exponent = text.partition("^")
     if power and not float(base) > 0.0:
         raise ValueError

@@ -1,4 +1,4 @@
-"""Weights of pairs: from items and queries, and what a reduction makes of them."""
+"""Weights of pairs, from the weights of items and queries and the reduction."""
 
 from __future__ import annotations
 
@@ -28,19 +28,26 @@ __all__ = [
 def reduce_weights(
     backends: Sequence[PairBackend], reduction: str, query_weight: Array | None, n_items: int
 ) -> tuple[float, float]:
-    """Give the backends their query weights.
-
-    Returns the factor that goes with C, and how far that and the weights may be off, relatively.
+    """Set the query weights of the backends.
 
     Parameters
     ----------
     backends : sequence of PairBackend
-        Of the utilities, of listed pairs, or of both in this order; a list is one query of weight
-        1.
+        Backends of the labels, of the preferences, or of both in this order; preferences are one
+        query of weight 1.
     reduction : str
+        Key of ``REDUCTIONS``.
     query_weight : ndarray of shape (n_queries,) or None
-        Of the queries of the first backend.
+        Weights of the queries of the first backend.
     n_items : int
+        Number of items.
+
+    Returns
+    -------
+    factor : float
+        C is multiplied by this.
+    rounding : float
+        Bound on the relative rounding error of the factor and the weights.
     """
     masses = [backend.pair_weights for backend in backends]
     mass = np.concatenate(masses)
@@ -51,8 +58,9 @@ def reduce_weights(
         total = dot(np.ones(len(mass)) if weight is None else weight, mass)
     if not np.isfinite(total):
         raise OverflowError(
-            "the pair weights are too large for float64: a pair weighs query_weight times the "
-            "sample_weight of both items, or what a list of pairs says. Scale the weights down."
+            "the pair weights are too large for float64: the weight of a pair is its query_weight "
+            "times the sample_weight of both items, or the weight given in a list of pairs. Scale "
+            "the weights down."
         )
     if not total > SMALLEST_PAIR_WEIGHT:
         raise _no_pairs(sum(sum(backend.pairs) for backend in backends), n_items, len(mass))
@@ -70,30 +78,32 @@ def reduce_weights(
 
 
 def effective_query_weight(mass: Array, reduction: str, query_weight: Array | None) -> Array | None:
-    """Weights of the queries as they enter the sum over pairs; None for ones.
+    """Return the factors of the queries in the sum over pairs; None if all are 1.
 
     Parameters
     ----------
     mass : ndarray of shape (n_queries,)
-        Weight of the pairs of each query.
+        Total weight of the pairs of each query.
     reduction : str
+        Key of ``REDUCTIONS``.
     query_weight : ndarray of shape (n_queries,) or None
+        Weights of the queries.
     """
     if reduction != "query_mean":
         return query_weight
     weight = np.ones(len(mass)) if query_weight is None else query_weight
-    there = mass > 0.0
+    has_pairs = mass > 0.0
     scaled = np.zeros(len(mass))
-    scaled[there] = weight[there] / mass[there] / weight[there].sum()
+    scaled[has_pairs] = weight[has_pairs] / mass[has_pairs] / weight[has_pairs].sum()
     return scaled
 
 
 def no_pairs(data: RankingData) -> ValueError:
-    """Return the error for a set without a pair of positive weight."""
+    """Return the error for a data set without a pair of positive weight."""
     if data.y is None:
         return ValueError(
             "no pair to learn from: there are neither labels nor preferences of positive weight. "
-            "Give one of them, or both."
+            "Pass at least one of them."
         )
     backend = NativeBackend(PairOrder(data.y, data.groups, data.item_weight))
     return _no_pairs(sum(backend.pairs), data.n_items, data.groups.n_queries)
@@ -101,15 +111,15 @@ def no_pairs(data: RankingData) -> ValueError:
 
 def _no_pairs(n_pairs: int, n_items: int, n_queries: int) -> ValueError:
     why = (
-        "every query has only one distinct utility in {y}"
+        "every query has only one distinct value in {y}"
         if n_pairs == 0
-        else "all {n_pairs} comparable pairs have weight zero, or so little that float64 "
-        "rounds it to zero (a pair weighs the product of the sample_weight of both items and the "
+        else "all {n_pairs} comparable pairs have weight zero, or a weight so small that float64 "
+        "rounds it to zero (the weight of a pair is the sample_weight of both items times the "
         "query_weight; scale the weights up)"
     )
     return ParameterError(
         f"no comparable pair to learn from ({{n_samples}}, queries={{n_queries}}): {why}. "
-        "A pair needs two items of one query with different utilities and positive weights; "
+        "A pair needs two items of one query with different labels and positive weights; "
         "check {qid} and {y}.",
         y=Param("y", option="the labels"),
         qid=Param("qid", option="the query ids"),
@@ -120,7 +130,10 @@ def _no_pairs(n_pairs: int, n_items: int, n_queries: int) -> ValueError:
 
 
 def total_pair_weight(data: RankingData) -> float:
-    """Weight N of all comparable pairs: C over their sum is C over their mean divided by N."""
+    """Return the total weight N of all comparable pairs.
+
+    C with ``reduction="sum"`` equals C with ``reduction="mean"`` divided by N.
+    """
     if data.y is None:
         raise no_pairs(data)
     mass = NativeBackend(PairOrder(data.y, data.groups, data.item_weight)).pair_weights
@@ -128,7 +141,7 @@ def total_pair_weight(data: RankingData) -> float:
 
 
 def check_query_weight(weight: Any, groups: QueryGroups) -> Array | None:
-    """One weight per query, from a sequence in order of first appearance or a mapping by id."""
+    """Return one weight per query, from a sequence in order of first appearance or a mapping."""
     if weight is None:
         return None
     n_queries = len(groups.ids)
@@ -138,14 +151,14 @@ def check_query_weight(weight: Any, groups: QueryGroups) -> Array | None:
         missing = [q for q in groups.ids.tolist() if q not in weight]
         if missing:
             raise ValueError(
-                f"query_weight has no entry for {len(missing)} of {n_queries} queries, "
-                f"among them {missing[0]!r}"
+                f"query_weight has no entry for {len(missing)} of {n_queries} queries, for example "
+                f"{missing[0]!r}"
             )
         weight = [weight[q] for q in groups.ids.tolist()]
     weights = as_weights("query_weight", weight)
     if len(weights) != n_queries:
         raise ValueError(
-            f"query_weight has {len(weights)} values for {n_queries} queries; give one weight per "
+            f"query_weight has {len(weights)} values for {n_queries} queries; pass one weight per "
             "query, in the order in which the queries first appear in qid, or a dict by query id"
         )
     check_weights("query_weight", weights, "query")

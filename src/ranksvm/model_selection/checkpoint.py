@@ -1,21 +1,22 @@
-"""Searches that go on where they were broken off.
+"""Checkpoints: finished parts of a search in a file, so that an interrupted search can continue.
 
-What is finished is kept in an SQLite database: a table ``search`` that says which search it is,
-part by part (SHA-256 of what is long), and a table ``cells`` with one row for every training part
-on which all C are done.  A row is written in a transaction of its own, so that a process that is
-killed at any moment loses at most the cell it was working on.
+A checkpoint is an SQLite database with two tables.  ``search`` identifies the search, part by part
+(long parts by their SHA-256).  ``cells`` has one row for each finished cell: all values of C on one
+training part.  Each row is written in its own transaction, so a process that is killed at any
+moment loses at most the cell it was working on.
 
-One search at a time: the file is locked as long as it is open, and the lock ends with the process,
-however it ends.  The lock is ours (flock, see :mod:`ranksvm._files`), and SQLite's are switched
-off: theirs are lost when anything else in the process has read the file, and not every network
-drive has them.  Where a system has no locks at all, the search goes on without.
+Only one process at a time can use a checkpoint.  The file is locked with flock while it is open,
+and the system releases the lock when the process ends for any reason.  SQLite's own locks are
+switched off: they are POSIX locks, which a process loses as soon as any other code in it opens and
+closes the same file, and which some network drives do not support.  On systems without flock there
+is no lock.
 
-Only a file that begins as ours do is opened as a database at all, since SQLite may write even when
-it reads.  The tables must be exactly those that are made here, and everything in them has a
-checksum; that of a cell covers the identity of the search, too.  The numbers of a cell must be
-possible ones: a metric within its bounds, objectives, gaps and seconds not negative.  What is not
-as it was written is refused and left alone; rows of ``cells`` may be deleted.  A file made for a
-search that failed before anything was finished is removed.
+A file is opened as a database only if its header says that it is a checkpoint, because SQLite may
+write to a database even when it is only read.  The tables must be exactly those created here, and
+all content has checksums; the checksum of a cell also covers the identity of the search.  The
+numbers in a cell must be possible: the metric within its bounds, and objectives, gaps and seconds
+not negative.  Anything else is refused, and the file is left as it is.  Rows of ``cells`` may be
+deleted.  If a search fails before its first cell is finished, a newly created file is removed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import stat
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -43,135 +44,62 @@ from ranksvm._vectors import Array
 from ranksvm._version import library_version
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import Settings
-from ranksvm.metrics.registry import parse_metric
+from ranksvm.model_selection.cell import UNREADABLE, Cell
 from ranksvm.model_selection.splits import Split
-from ranksvm.solvers.base import Status
 
-__all__ = ["Cell", "Checkpoint", "identity"]
+__all__ = ["Checkpoint", "identity"]
 
-APPLICATION = 0x52535643  # marks the database as ours: "RSVC"
+APPLICATION = 0x52535643  # SQLite's application id of checkpoints: "RSVC"
 FORMAT = 3
-# How a database begins: what it is, versions of its layout, its user's version and application.
+# The header of a database: magic string, file format versions, user version, application id.
 HEAD = struct.Struct(">16s 2x 2s 40x i 4x i")
 SQLITE, LAYOUT = b"SQLite format 3\0", b"\x01\x01"
-OLD_FORMATS = b'{"file": "ranksvm grid search"'  # formats 1 and 2 were text
+OLD_FORMATS = b'{"file": "ranksvm grid search"'  # formats 1 and 2 were JSON lines
 TABLES = (
     "CREATE TABLE cells (candidate TEXT, split INTEGER, content TEXT NOT NULL, "
     "sha256 TEXT NOT NULL, PRIMARY KEY (candidate, split)) WITHOUT ROWID",
     "CREATE TABLE search (part TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
 )
-SEED, CHECKSUM = "random state", "sha256"  # parts of ``search`` beside the identity
-# Errors of SQLite that are those of the system; others mean that the file is damaged.
-OF_THE_SYSTEM = {
+SEED, CHECKSUM = "random state", "sha256"  # rows of ``search`` beside the identity
+# SQLite errors caused by the system.  All others mean that the file is damaged.
+SYSTEM_ERRORS = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
     sqlite3.SQLITE_IOERR: errno.EIO,
     sqlite3.SQLITE_CANTOPEN: errno.EIO,
     sqlite3.SQLITE_READONLY: errno.EROFS,
 }
-# Of the settings: what the cells stand for themselves, and what changes no model.  A search that
-# ran out of memory may go on with another budget.
+# Settings that do not identify a search: C belongs to the cells, and the memory budget does not
+# change a model.  A search that ran out of memory may continue with another budget.
 NOT_PART = ("C", "memory_budget")
-REALS = ("scores", "objectives", "gaps", "seconds")  # that a cell has for every C
-COUNTS = ("n_iter", "n_products")
-NOT_FINITE = ("nan", "inf", "-inf")
-HASHED_VALUES = 1 << 22  # at a time
+HASHED_VALUES = 1 << 22  # values hashed at a time
 START_OVER = "Delete the file to start over."
-# What a text can raise that is none of ours.
-UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Fits for all C on one training part: metric, certificate and effort by C.
-
-    ``statuses`` are names of :class:`ranksvm.solvers.base.Status`.
-    """
-
-    scores: tuple[float, ...]
-    objectives: tuple[float, ...]
-    gaps: tuple[float, ...]
-    seconds: tuple[float, ...]
-    n_iter: tuple[int, ...]
-    n_products: tuple[int, ...]
-    statuses: tuple[str, ...]
-    solver: str
-
-    def to_text(self) -> str:
-        """Return the cell as JSON; numbers with the digits that give the same bits back."""
-        entries = {name: _plain(value) for name, value in asdict(self).items()}
-        return json.dumps(entries, allow_nan=False)
-
-    @classmethod
-    def from_text(cls, text: str, n_C: int, metric: str) -> Self:
-        """Return the cell of a row; raise one of ``UNREADABLE`` if it is none."""
-        entries = json.loads(text)
-        if not isinstance(entries, dict) or entries.keys() != {one.name for one in fields(cls)}:
-            raise ValueError
-        statuses, solver = _listed(entries["statuses"], n_C), entries["solver"]
-        if not isinstance(solver, str) or any(one not in Status.__members__ for one in statuses):
-            raise ValueError
-        numbers: dict[str, Any] = {
-            **{name: tuple(map(_real, _listed(entries[name], n_C))) for name in REALS},
-            **{name: tuple(map(_count, _listed(entries[name], n_C))) for name in COUNTS},
-        }
-        low, high = parse_metric(metric).bounds
-        within = all(math.isnan(score) or low <= score <= high for score in numbers["scores"])
-        if not within or any(value < 0.0 for name in REALS[1:] for value in numbers[name]):
-            raise ValueError
-        return cls(**numbers, statuses=tuple(statuses), solver=solver)
-
-
-def _listed(values: Any, n: int) -> list[Any]:
-    if not isinstance(values, list) or len(values) != n:
-        raise ValueError
-    return values
-
-
-def _real(value: Any) -> float:
-    if type(value) not in (float, int) and value not in NOT_FINITE:
-        raise ValueError
-    return float(value)
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 2**63:
-        raise ValueError
-    return value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)  # which float() reads
-    return value
 
 
 class Checkpoint:
-    """The file of a search, which nobody else may use meanwhile.
+    """The checkpoint of a search, locked while it is open.
 
     Parameters
     ----------
     path : path-like
-        Of a regular file; read if it is there, and made if not.
+        A regular file.  It is read if it exists and created otherwise.
     search : mapping of str to str
-        See :func:`identity`.
+        The identity of the search; see :func:`identity`.
     n_C : int
-        Values in a cell.
+        Number of C in each cell.
     random_state : int or None
-        What a new file is to keep.
+        Seed to store in a new file.
 
     Attributes
     ----------
     random_state : int or None
-        The one that the search began with.
+        Seed that the search started with.
 
     Raises
     ------
     ValueError
-        If the file belongs to another search, or is in use, or is none of ours, or is damaged.
+        If the file belongs to another search, is in use, is not a checkpoint, or is damaged.
     OSError
-        If it cannot be read or written.
+        If the file cannot be read or written.
     """
 
     def __init__(
@@ -187,7 +115,7 @@ class Checkpoint:
         self._is_new = False
         self._path = _checked_path(path)
         self._file = os.path.realpath(self._path)
-        self._journal = f"{self._file}-journal"  # where SQLite keeps what it may have to undo
+        self._journal = f"{self._file}-journal"  # SQLite's rollback journal
         self._base: sqlite3.Connection | None = None
         self._descriptor = _open_locked(self._path)
         try:
@@ -203,22 +131,23 @@ class Checkpoint:
 
     def _open(self, base: sqlite3.Connection) -> None:
         found = base.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
-        # By now SQLite has undone what a process had begun that was killed, which may be all.
-        with suppress(OSError):  # a journal that was cut off itself has nothing to undo, and stays
+        # SQLite has now rolled back the transaction of a killed process, which may have been the
+        # one that created the tables.  It leaves a journal alone that was not yet complete.
+        with suppress(OSError):
             os.unlink(self._journal)
         self._is_new = not os.fstat(self._descriptor).st_size
         if self._is_new:
-            self._make(base)
+            self._create(base)
             return
         if found != [(table,) for table in TABLES]:
-            raise self._damaged("its tables are not as they were made")
+            raise self._damaged("its tables are not as they were created")
         (sound,) = base.execute("PRAGMA integrity_check(1)").fetchone()
         if sound != "ok":
             raise self._damaged(printable(sound.splitlines()[-1])[:200])
         self._read_search(base)
         self._read_cells(base)
 
-    def _make(self, base: sqlite3.Connection) -> None:
+    def _create(self, base: sqlite3.Connection) -> None:
         base.execute("BEGIN")
         base.execute(f"PRAGMA application_id = {APPLICATION}")
         base.execute(f"PRAGMA user_version = {FORMAT}")
@@ -230,7 +159,7 @@ class Checkpoint:
         base.execute("COMMIT")
 
     def _read_search(self, base: sqlite3.Connection) -> None:
-        """Take over the random state, if this is the same search."""
+        """Check that the file belongs to this search, and take its random state."""
         there = dict(base.execute("SELECT part, value FROM search"))
         try:
             if there.pop(CHECKSUM) != _sha256(there):
@@ -239,7 +168,7 @@ class Checkpoint:
             if random_state is not None and (type(random_state) is not int or random_state < 0):
                 raise ValueError
         except UNREADABLE:
-            raise self._damaged("what it says about its search is not as it was written") from None
+            raise self._damaged("the description of its search has been changed") from None
         names = [*self._search, *(name for name in there if name not in self._search)]
         other = [name for name in names if self._search.get(name) != there.get(name)]
         if other:
@@ -250,7 +179,7 @@ class Checkpoint:
         self.random_state = random_state
 
     def _read_cells(self, base: sqlite3.Connection) -> None:
-        """Take over what is finished."""
+        """Load the finished cells."""
         for row in base.execute("SELECT candidate, split, content, sha256 FROM cells"):
             candidate, split, content, checksum = row
             try:
@@ -260,8 +189,8 @@ class Checkpoint:
             except UNREADABLE:
                 where = f"candidate {candidate!r}, split {split!r}"
                 raise self._damaged(
-                    f"the row of {printable(where)[:120]} is not as it was written",
-                    "Delete this row of the table cells to redo its part, or the file to start "
+                    f"the row of {printable(where)[:120]} has been changed",
+                    "Delete this row from the table cells to repeat its part, or the file to start "
                     "over.",
                 ) from None
             self._cells[candidate, split] = cell
@@ -285,14 +214,14 @@ class Checkpoint:
             for path in (self._file, self._journal):
                 with suppress(OSError):
                     os.unlink(path)
-        os.close(self._descriptor)  # and only now may others have it
+        os.close(self._descriptor)  # releases the lock
 
     def get(self, candidate: str, split: int) -> Cell | None:
-        """Return a finished cell; None if it is still to do."""
+        """Return a cell, or None if it is not finished."""
         return self._cells.get((candidate, split))
 
     def add(self, candidate: str, split: int, cell: Cell) -> None:
-        """Keep a finished cell."""
+        """Store a finished cell."""
         assert self._base is not None
         content = cell.to_text()
         row = (candidate, split, content, self._checksum(candidate, split, content))
@@ -302,24 +231,24 @@ class Checkpoint:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turn SQLite's errors into ours, which name the file."""
+        """Convert errors of SQLite to errors that name the file."""
         try:
             yield
         except sqlite3.Error as error:
-            kind = getattr(error, "sqlite_errorcode", 0) & 0xFF  # further bits tell more of it
-            number = OF_THE_SYSTEM.get(kind)
+            kind = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details
+            number = SYSTEM_ERRORS.get(kind)
             if number is None:
                 raise self._damaged(printable(str(error))[:200]) from None
-            if kind != sqlite3.SQLITE_FULL:  # SQLite does not say why; often it is the journal
-                number = _why_not_opened(self._journal) or number
+            if kind != sqlite3.SQLITE_FULL:  # the reason is often that the journal cannot be opened
+                number = _error_of_opening(self._journal) or number
             with naming(self._path):
                 raise OSError(number, os.strerror(number)) from error
-        except UnicodeDecodeError:  # of a message that quotes what it could not read
+        except UnicodeDecodeError:  # an error message that quotes invalid text
             raise self._damaged("it cannot be read") from None
 
 
 def _checked_path(path: Any) -> str:
-    """Return the name of a file; raise if it can be no checkpoint."""
+    """Return the path as text; raise if it cannot be a checkpoint."""
     name = os.fspath(path) if isinstance(path, str | os.PathLike) else path
     if not isinstance(name, str):
         raise TypeError(f"the checkpoint must be a path as text; got {name!r}")
@@ -341,7 +270,7 @@ def _checked_path(path: Any) -> str:
                 f"{name} cannot be a checkpoint: it is a device or a pipe, and keeps nothing. Give "
                 "the name of a file."
             )
-    if not os.access(directory, os.W_OK):  # SQLite has a journal beside the file at times
+    if not os.access(directory, os.W_OK):  # SQLite creates its journal there
         message = (
             f"cannot write: new files are not allowed in {directory!r}; choose another directory "
             "or change its permissions"
@@ -351,7 +280,7 @@ def _checked_path(path: Any) -> str:
 
 
 def _open_locked(path: str) -> int:
-    """Open a file that nobody else has open here; make it if need be."""
+    """Open and lock a file; create it if it does not exist."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -360,7 +289,7 @@ def _open_locked(path: str) -> int:
                     f"{path} is in use by another process, a search that keeps its results there. "
                     "Wait until it has ended, or give another name."
                 )
-            # Whoever had it before may have removed it.
+            # The process that held the lock before may have removed the file.
             if os.path.exists(path) and os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 return descriptor
         except BaseException:
@@ -370,7 +299,7 @@ def _open_locked(path: str) -> int:
 
 
 def _check_head(path: str, head: bytes) -> None:
-    """Raise unless a file begins like one of ours."""
+    """Raise unless this is the header of a checkpoint."""
     if head.startswith(OLD_FORMATS):
         raise _other_version(path, "1 or 2")
     what, layout, version, application = HEAD.unpack(head.ljust(HEAD.size, b"\0"))
@@ -392,23 +321,22 @@ def _other_version(path: str, version: Any) -> ValueError:
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    """Open a database that we have locked ourselves."""
-    # We begin and end transactions.
+    """Open a database without SQLite's locks, and without automatic transactions."""
     uri = f"{Path(path).as_uri()}?mode=rw&vfs=unix-none"
     base = sqlite3.connect(uri, uri=True, isolation_level=None)
-    base.text_factory = lambda text: text.decode("utf-8", "replace")  # its checksum is wrong then
-    base.execute("PRAGMA synchronous = EXTRA")  # a cell that is there stays, also without power
+    base.text_factory = lambda text: text.decode("utf-8", "replace")  # the checksums find it
+    base.execute("PRAGMA synchronous = EXTRA")  # a stored cell survives a power failure
     return base
 
 
-def _why_not_opened(path: str) -> int | None:
-    """Return the number of the error that opening or making a file meets; None if there is none."""
-    is_there = os.path.lexists(path)
+def _error_of_opening(path: str) -> int | None:
+    """Return the errno of opening or creating a file; None if that works."""
+    exists = os.path.lexists(path)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
         return error.errno
-    if not is_there:
+    if not exists:
         os.unlink(path)
     return None
 
@@ -426,14 +354,14 @@ def identity(
     conventions: str,
     searched: Sequence[str],
 ) -> dict[str, str]:
-    """Return what a search is, part by part; equal texts mean that cells can be taken over.
+    """Return the identity of a search, part by part: cells are reused if all parts are equal.
 
-    The values of the parameters that are ``searched`` beside C are no part: a grid may grow.
+    The values of the parameters ``searched`` beside C are not included, so that a grid can grow.
 
     Raises
     ------
     ValueError
-        If the kernel is code, which cannot be compared.
+        If the kernel is a callable, which cannot be compared.
     """
     left_out = (*NOT_PART, *searched)
     part = {name: value for name, value in asdict(settings).items() if name not in left_out}
@@ -456,7 +384,7 @@ def identity(
 
 
 def _as_python(value: Any) -> Any:
-    """Return a number of NumPy as one of Python."""
+    """Convert a NumPy number to a Python number."""
     return value.item()
 
 
@@ -475,9 +403,9 @@ def _digest(*arrays: Any) -> str:
 
 
 def _update(digest: Any, array: Any) -> None:
-    """Add type and values, in C order, without a copy of the whole."""
+    """Hash dtype and values, in C order, without copying the whole array."""
     digest.update(array.dtype.str.encode())
-    if array.dtype.kind == "O" or array.dtype == np.longdouble:  # their bytes are not their values
+    if array.dtype.kind == "O" or array.dtype == np.longdouble:  # equal values, different bytes
         digest.update(repr(array.tolist()).encode())
         return
     rows = max(1, HASHED_VALUES // max(1, math.prod(array.shape[1:])))

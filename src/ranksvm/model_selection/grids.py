@@ -1,14 +1,14 @@
-"""Values of parameters to try.
+"""Grids of parameter values.
 
-The useful C.  Over the *mean* of the pairs C = 50 is a fair start on sets of very different kinds,
-and more often too small than too large: texts want far more.  So the default grid is log-spaced
-from 50 * 4^-3 to 50 * 4^6, in steps of 2 when it has 19 values, and the same for "query_mean".
-Over the *sum* of the pairs the same strengths are smaller by the weight N of all pairs of the set.
-`make bench ARGS="--only path"` prints the best C of several sets.
+C.  If the loss is a *mean* over pairs, C = 50 is a reasonable value for very different data sets,
+more often too small than too large: text data needs much larger values.  The default grid is
+log-spaced from 50 * 4^-3 to 50 * 4^6, which are steps of 2 for 19 values.  The same holds for
+"query_mean".  If the loss is a *sum* over pairs, the grid is divided by the total weight of the
+pairs.  `make bench ARGS="--only path"` prints the best C for several data sets.
 
-The useful gamma.  1 / (n_features * variance of X), "scale", makes the squared distances in the
-exponent about 2; good ones lie within a few powers of 4 of it, and the default grid has five of
-them, "scale" in the middle.  One gamma is one number for all splits.
+gamma.  The value "scale", 1 / (n_features * variance of X), makes the squared distances in the
+exponent about 2.  Good values are usually within a few powers of 4 of it, so the default grid has
+five of them around "scale".  A value of gamma is the same number in all splits.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from ranksvm.model_selection.splitters import is_count
 __all__ = ["check_grid", "default_Cs", "default_gammas", "make_grid", "searched"]
 
 MIDDLE_C = 50.0
-SMALLEST, LARGEST = -3.0, 6.0  # powers of 4 away from it
-MOST_VALUES = 1_000_000  # of a grid
-N_CS = 19  # of one path; with other parameters beside C, fewer
-N_CS_OF_GRID = 10
+SMALLEST, LARGEST = -3.0, 6.0  # as powers of 4, relative to MIDDLE_C
+MOST_VALUES = 1_000_000  # in a grid
+N_CS = 19  # if C is the only parameter
+N_CS_OF_GRID = 10  # if there are others
 N_GAMMAS = 5
 FACTOR = 4.0  # from one gamma to the next
 
 
 def default_Cs(n: int, reduction: str, pair_weight: float) -> Array:
-    """Return a log-spaced grid of n values that means the same for every reduction.
+    """Return a log-spaced grid of C that is equivalent for all reductions.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def default_Cs(n: int, reduction: str, pair_weight: float) -> Array:
         At least 1.
     reduction : {"sum", "mean", "query_mean"}
     pair_weight : float
-        Weight of all pairs, see :func:`ranksvm.learners.total_pair_weight`.
+        Total weight of the pairs; see :func:`ranksvm.learners.total_pair_weight`.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def default_gammas(X: Any, n: int = N_GAMMAS, item_weight: Array | None = None) 
     n : int, default=5
         At least 1.
     item_weight : ndarray of shape (n_items,) or None
-        Weights of the items in the variance.
+        Weights for the variance.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def default_gammas(X: Any, n: int = N_GAMMAS, item_weight: Array | None = None) 
     return np.asarray(resolve_gamma("scale", X, item_weight) * FACTOR**powers, dtype=np.float64)
 
 
-# Default grids of parameters beside C.
+# Default grids of parameters other than C, and their default sizes.
 DEFAULTS: dict[str, Callable[[RankingData, int], Array]] = {
     "gamma": lambda data, n: default_gammas(data.X, n, data.item_weight),
 }
@@ -91,7 +91,7 @@ COUNTS = {"gamma": N_GAMMAS}
 
 
 def searched(settings: Settings) -> list[str]:
-    """Names of the parameters beside C that there are to choose, with these settings."""
+    """Return the names of the parameters other than C that a search chooses for these settings."""
     found = []
     for name in learner_of(settings).searched or ():
         option = option_of(type(settings), name)
@@ -104,17 +104,17 @@ def searched(settings: Settings) -> list[str]:
 def make_grid(
     data: RankingData, settings: Settings, Cs: Any = None, others: Mapping[str, Any] | None = None
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the values to try of every parameter, C last.
+    """Return the values of every searched parameter, C last.
 
     Parameters
     ----------
     data : RankingData
     settings : Settings
     Cs : sequence of float, int or None
-        Values, how many of a default grid, or None for all of it.
-    others : mapping of str to the same, or None
-        Of parameters beside C.  A number counts for nothing if there is no such parameter to
-        choose; values are an error then.
+        Values of C, their number in the default grid, or None for the default number.
+    others : mapping of str to such values, or None
+        Values of other parameters.  If the settings have no such parameter (a kernel without
+        gamma), a number is ignored, and a sequence is an error.
     """
     if learner_of(settings).searched is None:
         raise ValueError("there is no search for this kind of model")
@@ -138,7 +138,7 @@ def make_grid(
 
 
 def _not_searched(settings: Settings, name: str, values: Any) -> ParameterError:
-    """Return what to say about values of a parameter that there is not to choose."""
+    """Return the error for values of a parameter that is not searched."""
     what: Any = "this kind of model"
     if name in (learner_of(settings).searched or ()):
         option = option_of(type(settings), name)
@@ -154,7 +154,7 @@ def _not_searched(settings: Settings, name: str, values: Any) -> ParameterError:
 
 
 def check_grid(name: str, given: Any) -> NDArray[np.float64]:
-    """Raise unless the values of a parameter are positive, finite and different; return them."""
+    """Return the values of a parameter; raise unless they are positive, finite and distinct."""
     values = np.asarray(list(given) if isinstance(given, range | tuple) else given)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(
@@ -170,7 +170,7 @@ def check_grid(name: str, given: Any) -> NDArray[np.float64]:
 
 
 def _check_count(name: str, n: int) -> None:
-    """Raise unless a grid can have so many values."""
+    """Raise unless n is a valid size of a grid."""
     if not 1 <= n <= MOST_VALUES:
         raise ValueError(
             f"{name}s must be a sequence, or how many values to try (at least 1); got {shown(n)}"

@@ -1,4 +1,4 @@
-"""Kernel RankSVM that chooses its C and gamma; :mod:`ranksvm.model_selection.search` does it."""
+"""Kernel RankSVM with a choice of C and gamma; see :mod:`ranksvm.model_selection.search`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ __all__ = ["KernelRankSVMCV"]
 
 
 class KernelRankSVMCV(SearchCV):
-    """Ranking SVM with a kernel, C and gamma chosen by cross-validation or on a validation set.
+    """Kernel ranking SVM with C and gamma chosen by cross-validation or on a validation set.
+
+    Of the candidates with the best mean score, the one with the smallest C is chosen, and of those
+    the one with the smallest gamma.
 
     Parameters
     ----------
@@ -36,7 +39,7 @@ class KernelRankSVMCV(SearchCV):
         without gamma ("linear", "precomputed", callables), if it is a number.
     kernel, degree, coef0, approximation, n_components, landmarks, loss, reduction, solver, \
 counting, tol, max_iter, memory_budget, dtype
-        As for :class:`ranksvm.KernelRankSVM`.  Every fit is certified to ``tol``.
+        As in :class:`ranksvm.KernelRankSVM`.  Every fit is certified to ``tol``.
     cv : int, splitter or iterable of (train, test), default=5
         Number of folds; no query is split (without queries, items are distributed by their labels).
         Or a splitter such as :class:`QueryKFold`, which gets the query ids as ``groups``, or pairs
@@ -57,27 +60,27 @@ counting, tol, max_iter, memory_budget, dtype
     n_jobs : int or None, default=None
         Number of threads; None or -1 uses all cores.  One fit runs at a time, with all threads.
     verbose : int, default=0
-        1 shows a progress bar on a terminal (with rich installed), or else logs every fit (logger
-        "ranksvm").
+        1 shows a progress bar on a terminal if rich is installed, and otherwise logs every fit
+        (logger "ranksvm").
 
     Attributes
     ----------
     C_, gamma_ : float
-        The chosen pair; ``gamma_`` only if the kernel has one.
+        The chosen values; ``gamma_`` exists only if the kernel has a gamma.
     best_index_, best_score_ : int, float
-        Its place in the table, and its mean score.
+        Index of the chosen candidate in ``cv_results_``, and its mean score.
     Cs_ : ndarray of shape (n_C,)
     gammas_ : ndarray of shape (n_gamma,)
-        The grid.
+        The grid; ``gammas_`` is [1.0] if the kernel has no gamma.
     cv_results_ : dict of str to ndarray of shape (n_gamma * n_C,)
-        ``param_gamma`` and ``param_C``, C fastest; the rest as for
+        ``param_gamma`` and ``param_C``, where C varies fastest; the rest as in
         :class:`ranksvm.LinearRankSVMCV`.
     n_splits_ : int
     best_estimator_ : KernelRankSVM
-        Fitted on everything, with the random state of the search; like the rest below only with
-        ``refit``.
+        Model fitted on all items with the random state of the search.  This attribute and those
+        below exist only with ``refit``.
     objective_, gap_ : float
-        Of ``best_estimator_``; ``objective_`` minus the optimum is at most ``gap_``.
+        Those of ``best_estimator_``: ``objective_`` minus the optimum is at most ``gap_``.
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)

@@ -1,20 +1,20 @@
-"""The choice of parameters: every candidate fitted on training parts, scored on held-out parts.
+"""Hyperparameter search: fit every candidate on training parts, score it on held-out parts.
 
-A *candidate* is one value of every parameter that is searched.  Along C fits follow a path, each
-from its neighbours (:mod:`ranksvm.model_selection.path`); other parameters, such as gamma, have a
-path for each of their values.  So the unit of work, a *cell*, is one path on one training part: the
-problem is made ready once, and serves all C.  Finished cells can be kept in a file
-(:mod:`ranksvm.model_selection.checkpoint`).
+A *candidate* is one combination of parameter values.  The fits for different C follow a path, each
+one starting from the previous solutions (:mod:`ranksvm.model_selection.path`).  Each value of
+another parameter, such as gamma, has its own path.  The unit of work is therefore a *cell*: one
+path on one training part, for which the problem is prepared once.  Finished cells can be stored in
+a file (:mod:`ranksvm.model_selection.checkpoint`).
 
-Of models whose coefficients mean the same on every part, linear ones, the first path guides those
-of the other splits, which then run in parallel.  Of others, kernel models, one path cannot guide
-another, and there is memory for one at a time: cells run one after the other, each with all
-threads.  So do all cells that are kept in a file, which holds no path that could guide others.
-Neither the number of threads nor the order in which splits end, nor an interrupt, changes a bit of
-the result.
+For linear models, whose coefficients mean the same on every training part, the path of the first
+split guides the paths of the other splits, which run in parallel.  For kernel models a path cannot
+guide another one, and memory is needed for one problem at a time: their cells run one after the
+other, each with all threads.  So do cells that are stored in a file, because it does not contain
+the paths.  The results do not depend on the number of threads, on the order in which splits finish,
+or on interruptions, down to the last bit.
 
-Of candidates with the best mean score over the splits the one with the smallest C is chosen, and of
-those the one with the smallest of the other parameters: the most regular, then the smoothest.
+Of the candidates with the best mean score over the splits, the one with the smallest C is chosen,
+and of those the one with the smallest other parameters.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,52 +34,56 @@ from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import Settings
 from ranksvm.learners.problem import shortfall
-from ranksvm.model_selection.checkpoint import Cell, Checkpoint, identity
+from ranksvm.model_selection.cell import Cell
 from ranksvm.model_selection.grids import make_grid
 from ranksvm.model_selection.runs import SplitResult, SplitTask, naming, run_in_parallel
 from ranksvm.model_selection.splits import Split, make_splits
 from ranksvm.solvers.base import Status
 
+if TYPE_CHECKING:
+    from ranksvm.model_selection.checkpoint import Checkpoint
+
 __all__ = ["Progress", "Search", "search"]
 
-# Called with what is done, what there is to do, and a line about what was done last.
+# Called as progress(done, total, message).
 Progress = Callable[[int, int, str], Any]
 
-# Means that agree to so many digits count as equal.
+# Mean scores that agree to this many decimals count as equal.
 DIGITS = 12
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What every candidate is worth.
+    """Results of a search.
 
     Attributes
     ----------
     grid : dict of str to ndarray
-        The values of every parameter, C last.
+        Values of each parameter; C is the last one.
     settings : Settings
-        What else the fits had; with a random state that was drawn if an approximation had none.
+        Other settings of the fits.  If an approximation had no random state, this is the one that
+        was drawn.
     metric, conventions : str
     scores : ndarray of shape (n_splits, n_candidates)
-        The metric on the held-out parts; NaN for a split that has no query to take it on, and
-        where a model scores held-out items by numbers that are not finite.
+        Metric on the held-out parts.  NaN if the metric is undefined on a held-out part, or if the
+        model gives held-out items scores that are not finite.
     counted : ndarray of bool, shape (n_splits,)
-        Whether a split has a query to take the metric on.
+        Whether the metric is defined on the held-out part of a split.
     objectives, gaps, seconds : ndarray of shape (n_splits, n_candidates)
-        Of the fits on the training parts; the certified gap is that of each fit on its own.  Making
-        a problem ready counts for its smallest C.
+        Objective, certified gap and time of each fit.  The time to prepare a problem is added to
+        the fit with the smallest C.
     n_iter, n_products : ndarray of int64, shape (n_splits, n_candidates)
     mean_coef : ndarray of shape (n_candidates, n_features) or None
-        Mean over the splits, a good start for a fit on everything; None of kernel models, and of
-        cells that are kept in a file.
+        Mean of the coefficients over the splits, a good start for a fit on all items.  None for
+        kernel models and with a checkpoint.
     n_resumed : int
-        Cells that were taken over from a checkpoint.
+        Number of cells that were loaded from a checkpoint.
     shortfalls : tuple of Message
-        What to say about fits that ended before their tolerance.
+        Warnings about fits that stopped before reaching their tolerance.
     undefined : tuple of str
-        What to say about splits that do not count.
+        Warnings about splits that do not count.
     unscored : tuple of str
-        What to say about fits whose scores are not finite.  Such a candidate cannot be chosen.
+        Warnings about fits whose scores are not finite.  Such a candidate cannot be chosen.
     """
 
     grid: dict[str, Array]
@@ -101,25 +105,25 @@ class Search:
 
     @property
     def params(self) -> dict[str, Array]:
-        """Parameters of the candidates by name, C fastest; each of shape (n_candidates,)."""
+        """Parameters of the candidates, each of shape (n_candidates,); C varies fastest."""
         columns = np.meshgrid(*self.grid.values(), indexing="ij")
         return {name: column.ravel() for name, column in zip(self.grid, columns, strict=True)}
 
     @property
     def means(self) -> Array:
-        """Mean score over the splits that count; NaN for a candidate that cannot be chosen."""
+        """Mean scores over the splits that count; NaN for a candidate that cannot be chosen."""
         mean: Array = self.scores[self.counted].mean(axis=0)
         return mean
 
     @property
     def deviations(self) -> Array:
-        """Standard deviation of the scores over the splits that count."""
+        """Standard deviations of the scores over the splits that count."""
         deviation: Array = self.scores[self.counted].std(axis=0)
         return deviation
 
     @property
     def best_index(self) -> int:
-        """Place of the best candidate; see the module's text."""
+        """Index of the best candidate; ties go to the smallest C, then to smaller other values."""
         rounded = np.round(self.means, DIGITS)
         best = np.flatnonzero(rounded == np.nanmax(rounded)).tolist()
         by_C_first = list(self.params.values())[::-1]
@@ -143,17 +147,17 @@ class Search:
 
     @property
     def best_start(self) -> Array | None:
-        """Coefficients for a fit of the best candidate on everything to begin with."""
+        """Starting point for a fit of the best candidate on all items, if there is one."""
         return None if self.mean_coef is None else self.mean_coef[self.best_index]
 
     @property
     def edges(self) -> tuple[Message, ...]:
-        """A sentence for each parameter whose best value is the smallest or the largest."""
+        """A warning for each parameter whose best value is at the edge of its grid."""
         told = (_edge_of(name, best, self.grid[name]) for name, best in self.best.items())
         return tuple(sentence for sentence in told if sentence is not None)
 
     def facts(self) -> dict[str, Any]:
-        """Return how the choice was made, as the file of a model tells it."""
+        """Return a description of the search for the model file."""
         return {
             "metric": self.metric,
             "conventions": self.conventions,
@@ -176,33 +180,34 @@ def search(
     progress: Progress | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Search:
-    """Fit every candidate on every training part and take the metric on what was held out.
+    """Fit every candidate on every training part, and compute the metric on the held-out part.
 
     Parameters
     ----------
     data : RankingData
-        With labels, and without preferences.  Weights are for the fits; the metric counts every
-        item the same.
+        Items with labels and without preferences.  Weights are used for the fits; the metric does
+        not use them.
     settings : Settings
-        Its C, and the other parameters that are searched, play no part.
+        Settings of the fits.  Its C and the other searched parameters are ignored.
     Cs : sequence of float, int or None, default=None
-        Values to try, positive and different; how many of the default grid; or None for all of it.
-    others : mapping of str to the same, or None, default=None
-        Of parameters beside C: ``{"gamma": [0.1, 1.0]}``.
+        Values of C to try (positive, no duplicates), or their number in the default grid; None uses
+        the default number.
+    others : mapping of str to such values, or None, default=None
+        Values of other parameters, for example ``{"gamma": [0.1, 1.0]}``.
     folds : iterable of (train, test) or None
-        Row numbers; a query has to be on one side.  Each running split holds a copy of its rows.
+        Row numbers or masks.  A query must not be on both sides.  Each running split holds a copy
+        of its rows.
     validation : RankingData or None
-        Instead of folds: train on everything, take the metric on these items.
+        Use this set as the held-out part, instead of folds, and train on all of ``data``.
     metric, conventions : str
-        As for :func:`ranksvm.metrics.evaluate`.
+        As in :func:`ranksvm.metrics.evaluate`.
     n_threads : int
-        In all: as many splits at a time, and what is left over inside them; all of them inside
-        the fits of kernel models.
+        Total number of threads.  Splits of linear models share them; every other fit uses all.
     progress : callable or None
-        Called as ``progress(done, total, message)`` after every fit, from the calling thread.
+        Called as ``progress(done, total, message)`` after each fit, from the calling thread.
     checkpoint : path-like or None
-        File to keep finished cells in.  If it is there, they are not done again; a file of another
-        search is refused, and one that is in use.
+        File to store finished cells in.  If it exists, the search continues from it.  The file of a
+        different search, or one that is in use, is refused.
 
     Returns
     -------
@@ -211,10 +216,10 @@ def search(
     Raises
     ------
     ValueError
-        If a split or the checkpoint cannot be used; the message says which one.
+        If a grid, a split or the checkpoint cannot be used; the message says which.
     """
     if data.preferences is not None:
-        raise ValueError("a search takes no preferences, which folds would tear apart")
+        raise ValueError("a search cannot use preferences: folds would separate their items")
     grid = make_grid(data, settings, Cs, others)
     splits = make_splits(data, folds, validation, metric, conventions)
     *beside, _ = grid
@@ -222,7 +227,7 @@ def search(
         dict(zip(beside, values, strict=True))
         for values in itertools.product(*(grid[name].tolist() for name in beside))
     ]
-    # All fits draw alike; a search that goes on draws as it began.
+    # One seed for all fits, also after a search is resumed.
     seed = _random_state(settings)
     tally = _Tally(len(rows) * len(splits) * grid["C"].size, progress)
     cells: list[list[Cell]] = []
@@ -231,6 +236,9 @@ def search(
     with ExitStack() as stack:
         file: Checkpoint | None = None
         if checkpoint is not None:
+            # Not every Python has SQLite.
+            from ranksvm.model_selection.checkpoint import Checkpoint, identity
+
             which = identity(data, settings, splits, grid["C"], metric, conventions, beside)
             file = stack.enter_context(Checkpoint(checkpoint, which, grid["C"].size, seed))
             seed = file.random_state
@@ -263,7 +271,7 @@ def _with(settings: Settings, **values: Any) -> Settings:
 
 
 def _random_state(settings: Any) -> int | None:
-    """Return the seed of all fits, drawn if they need one and have none."""
+    """Return the seed of all fits; draw one if they need it and have none."""
     seed: int | None = getattr(settings, "random_state", None)
     if seed is None and getattr(settings, "approximation", None) is not None:
         seed = int(np.random.default_rng().integers(2**31))
@@ -271,7 +279,7 @@ def _random_state(settings: Any) -> int | None:
 
 
 class _Tally:
-    """Counts what is done and passes it on."""
+    """Counts finished fits and reports them."""
 
     def __init__(self, total: int, progress: Progress | None) -> None:
         self._total = total
@@ -286,7 +294,7 @@ class _Tally:
 
 @dataclass(frozen=True)
 class _Work:
-    """The cells of one row of the grid: the same parameters, but for C."""
+    """The cells of one row of the grid: all parameters but C are fixed."""
 
     task: SplitTask
     splits: Sequence[Split]
@@ -301,12 +309,12 @@ class _Work:
 
     @property
     def key(self) -> str:
-        """Name of the row in a checkpoint."""
+        """Name of this row in a checkpoint."""
         return ", ".join(f"{name}={value!r}" for name, value in self.row.items())
 
     @property
     def n_known(self) -> int:
-        """How many cells are in the file."""
+        """Number of cells that are in the checkpoint."""
         return sum(self._known(number) is not None for number in range(len(self.splits)))
 
     def _known(self, number: int) -> Cell | None:
@@ -316,7 +324,7 @@ class _Work:
         self.tally.add(f"{self.where}{message}")
 
     def one_by_one(self) -> list[Cell]:
-        """Do the splits one after the other, each with all threads."""
+        """Process the splits one after the other, each with all threads."""
         return [self._cell(number, split) for number, split in enumerate(self.splits)]
 
     def _cell(self, number: int, split: Split) -> Cell:
@@ -332,7 +340,10 @@ class _Work:
         return cell
 
     def guided(self) -> tuple[list[Cell], Array]:
-        """Do the first split, and then the others side by side along its path."""
+        """Process the first split, then the others in parallel, guided by its path.
+
+        Returns the cells and the mean coefficients for every C.
+        """
         task, n_threads = self.task, self.n_threads
         first, *others = self.splits
         results = [task.run(first, n_threads, self.tell, keep=bool(others))]
@@ -414,7 +425,7 @@ def _shortfall(cell: Cell, k: int, tol: float) -> Message | None:
 
 
 def _unscored(made: Search, splits: Sequence[Split]) -> tuple[str, ...]:
-    """Return what to say about scores that should be there."""
+    """Return warnings about scores that are NaN although the metric is defined."""
     params = made.params
     texts = []
     for place, split in zip(*np.nonzero(np.isnan(made.scores.T)), strict=True):
@@ -429,7 +440,7 @@ def _unscored(made: Search, splits: Sequence[Split]) -> tuple[str, ...]:
 
 
 def _edge_of(name: str, best: float, values: Array) -> Message | None:
-    """Return a sentence when the best of a grid is its smallest or largest value; or None."""
+    """Return a warning if the best value is the smallest or largest of its grid."""
     if values.size < 2 or best not in (values.min(), values.max()):
         return None
     smallest = best == values.min()

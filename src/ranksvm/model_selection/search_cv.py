@@ -1,8 +1,8 @@
-"""What rankers share that choose their parameters.
+"""Base class of the estimators that choose their parameters.
 
-For every candidate of a grid and every split into a training and a held-out part, F is minimised on
-the first and a ranking metric taken on the second; the candidate with the best mean is the choice,
-and a model is fitted with it on everything.
+Every candidate of a grid is fitted on the training part of every split, and a ranking metric is
+computed on the held-out part.  The candidate with the best mean is chosen, and a model is fitted
+with it on all items.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["SearchCV"]
 
 
 class SearchCV(Ranker):
-    """A ranker with parameters chosen by cross-validation, or on a validation set."""
+    """A ranker whose parameters are chosen by cross-validation or on a validation set."""
 
     C_: float
     Cs_: Array
@@ -50,7 +50,7 @@ class SearchCV(Ranker):
     metric: str
     conventions: str
     refit: bool
-    # The estimator of the chosen model, its settings, and attributes taken over from it.
+    # The estimator to refit, its settings, and the attributes copied from it.
     _ranker: ClassVar[type[Ranker]]
     _made: ClassVar[type[Settings]]
     _of_model: ClassVar[tuple[str, ...]] = ("objective_", "gap_", "n_iter_")
@@ -58,14 +58,14 @@ class SearchCV(Ranker):
 
     @abstractmethod
     def _others(self) -> Mapping[str, Any]:
-        """Return the grids of parameters beside C."""
+        """Return the grids of the parameters other than C."""
 
     @abstractmethod
     def _by_hand(self) -> str:
-        """Tell how to make what refit=True would have made."""
+        """Return the code that makes the model that refit=True would have made."""
 
     def _checked(self, data: RankingData, settings: Any) -> RankingData:
-        """Return the data as problems take it; raise if the refit could not work."""
+        """Return the data in the form that the fits need; raise if the refit would fail."""
         del settings
         return data
 
@@ -82,18 +82,18 @@ class SearchCV(Ranker):
         progress: Progress | None = None,
         **unknown: Any,
     ) -> Self:
-        """Choose the parameters, then learn with them.
+        """Choose the parameters, then fit a model with them.
 
         Parameters
         ----------
         X, y, qid, group, sample_weight, query_weight
-            As for :meth:`ranksvm.LinearRankSVM.fit`.  Weights are for the fits; the metric counts
-            held-out items and queries the same.
-        validation : tuple (X, y) or (X, y, qid), or None, default=None
-            Items to take the metric on, instead of folds; ``cv`` is then not used.  Where y or qid
-            of the training set are columns, they are here too, and a frame alone will do.
+            As in :meth:`ranksvm.LinearRankSVM.fit`.  Weights are used for the fits; the metric does
+            not use them.
+        validation : tuple (X, y) or (X, y, qid), frame or None, default=None
+            Validation set to compute the metric on, instead of folds; ``cv`` is ignored.  If y and
+            qid are names of columns, a frame with the same columns is enough.
         progress : callable or None, default=None
-            Called as ``progress(done, total, message)`` after every fit.
+            Called as ``progress(done, total, message)`` after each fit.
 
         Returns
         -------
@@ -138,7 +138,7 @@ class SearchCV(Ranker):
         return self
 
     def _unfitted(self, found: Search | None = None) -> Ranker:
-        """Return the ranker with the choice of a search; before there is one, with any C."""
+        """Return the estimator to refit, with the best parameters if there is a search."""
         names = set(self._ranker._get_param_names()) - {"verbose"}
         params = {k: v for k, v in self.get_params(deep=False).items() if k in names}
         if found is not None:
@@ -187,9 +187,9 @@ class SearchCV(Ranker):
         return self.best_estimator_
 
     def _check_validation(self, validation: Any, y: Any, qid: Any) -> RankingData:
-        """Check the validation set like the training set, and take what is in its columns."""
+        """Return the validation set, checked in the same way as the training set."""
         parts = validation if isinstance(validation, tuple | list) else (validation,)
-        # A name of a column stands for both sets.
+        # A column name applies to both sets.
         parts = [*parts, *[v if isinstance(v, str) else None for v in (y, qid)][len(parts) - 1 :]]
         if len(parts) != 3 or parts[1] is None:
             raise ValueError(
@@ -220,7 +220,7 @@ class SearchCV(Ranker):
                 setattr(self, name, getattr(model, name))
 
     def _set_model(self, model: Any) -> None:
-        raise NotImplementedError  # the file of a search holds its chosen model
+        raise NotImplementedError  # the chosen model is loaded as its own estimator
 
     def _get_model(self) -> Model:
         model: Model = self._refitted()._get_model()
@@ -228,9 +228,9 @@ class SearchCV(Ranker):
 
 
 def results_table(found: Search) -> dict[str, Any]:
-    """Return a search in the shape of scikit-learn's ``cv_results_``."""
+    """Return the results of a search in the format of scikit-learn's ``cv_results_``."""
     mean = found.means
-    known = np.where(np.isnan(mean), -np.inf, mean)  # what cannot be chosen comes last
+    known = np.where(np.isnan(mean), -np.inf, mean)  # candidates that cannot be chosen come last
     quantities = {
         "test_score": found.scores,
         "objective": found.objectives,

@@ -1,7 +1,7 @@
-"""Parts to train on and parts to take a metric on.
+"""Splits of a data set into a part to train on and a held-out part.
 
-A split is checked before any work: rows are there, no query is on both sides, and the metric can be
-taken on what is held out, which depends on the labels alone.
+Splits are checked before any fit: the rows exist, no query is on both sides, and the metric is
+defined on the held-out part.  That depends on the labels alone.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ __all__ = ["Split", "make_splits", "take_metric"]
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A training part and ``test`` rows of the same set, or else a set that was ``held_out``.
+    """Rows to train on, and a held-out part: ``test`` rows of the same set, or another set.
 
-    ``undefined`` says why the metric cannot be taken on the held-out part, if it cannot.
+    ``undefined`` says why the metric is undefined on the held-out part; None if it is defined.
     """
 
     name: str
@@ -34,18 +34,21 @@ class Split:
     undefined: str | None = None
 
     def training_part(self, data: RankingData, *, pairwise: bool) -> RankingData:
-        """Return the items to train on; a ``pairwise`` X has a column for each of them."""
+        """Return the items to train on.
+
+        ``pairwise`` means that X is a kernel matrix, with one column per training item.
+        """
         return data.take(self.train, columns=self.train if pairwise else None)
 
     def held_out_part(self, data: RankingData, *, pairwise: bool) -> RankingData:
-        """Return the items to take the metric on."""
+        """Return the items to compute the metric on."""
         if self.held_out is not None:
             return self.held_out
         assert self.test is not None
         return data.take(self.test, columns=self.train if pairwise else None)
 
     def parts(self) -> list[Any]:
-        """Return the arrays that tell this split from others."""
+        """Return the arrays that identify this split."""
         if self.held_out is None:
             return [self.train, self.test]
         return [self.held_out.X, self.held_out.truth, self.held_out.query_numbers]
@@ -58,14 +61,12 @@ def make_splits(
     metric: str,
     conventions: str,
 ) -> list[Split]:
-    """Check folds, or make one split of a validation set; see where the metric is defined.
-
-    That depends on the labels alone, so that it is known before any work.
+    """Return the splits of folds, or the one split with a validation set, after checking them.
 
     Raises
     ------
     ValueError
-        If a split cannot be used, or the metric can be taken on none of them.
+        If a split cannot be used, or the metric is undefined on all of them.
     """
     if (folds is None) == (validation is None):
         raise ValueError("give either folds or a validation set")
@@ -84,7 +85,7 @@ def make_splits(
 
 
 def _why_not(data: RankingData, split: Split, metric: str, conventions: str) -> str | None:
-    """Say why the metric cannot be taken on the held-out part; None if it can."""
+    """Return why the metric is undefined on the held-out part; None if it is defined."""
     if split.held_out is not None:
         labels, query = split.held_out.truth, split.held_out.query_numbers
     else:
@@ -99,7 +100,7 @@ def _why_not(data: RankingData, split: Split, metric: str, conventions: str) -> 
 
 
 def _fold(data: RankingData, number: int, train: Any, test: Any) -> Split:
-    """Check one (train, test) of row numbers or masks."""
+    """Return the split of a pair (train, test) of row numbers or masks, after checking it."""
     name = f"fold {number}"
     groups = data.groups
     train = _row_numbers(train, groups.n_items, name)
@@ -126,14 +127,14 @@ def _fold(data: RankingData, number: int, train: Any, test: Any) -> Split:
 def take_metric(
     labels: NDArray[Any], scores: NDArray[Any], qid: Any, metric: str, conventions: str
 ) -> float:
-    """Value of one metric by name."""
+    """Return the value of a metric."""
     chosen: Any = conventions
     (value,) = evaluate(labels, scores, qid, [metric], conventions=chosen).values()
     return value
 
 
 def _in_both(some: Rows, others: Rows, n: int) -> Rows:
-    """Numbers below n that are on both sides, ascending."""
+    """Return the numbers below n that are on both sides, ascending."""
     there = np.zeros((2, n), dtype=np.bool_)
     there[0, some] = there[1, others] = True
     return np.flatnonzero(there.all(axis=0))
