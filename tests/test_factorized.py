@@ -422,7 +422,7 @@ def test_the_scale_of_a_start_is_that_of_the_items_that_count() -> None:
 def test_more_factors_than_memory_are_refused_at_once() -> None:
     X, y, qid = small_set(29)
     for n_factors in (10**9, 2**62):
-        with pytest.raises(MemoryError, match="Take fewer n_factors"):
+        with pytest.raises(MemoryError, match="Use fewer n_factors"):
             FactorizedRankSVM(n_factors).fit(X, y, qid=qid)
 
 
@@ -618,7 +618,7 @@ def test_a_file_without_factors_is_no_model(shape: Any, tmp_path: Any) -> None:
     X, y, qid = small_set(22)
     model = FactorizedRankSVM(3, random_state=0).fit(X, y, qid=qid)
     model.factors_ = np.empty(shape)
-    with pytest.raises(ValueError, match="'factors' must have items and factors"):
+    with pytest.raises(ValueError, match="'factors' must not be empty"):
         model.save(tmp_path / "model.safetensors")
     model.factors_ = np.ones((60, 3))
     model._facts["best_iteration"] = -5

@@ -1,13 +1,13 @@
-"""One descent in factors, with its books; several of them side by side.
+"""Minimization over the factors by L-BFGS: one run, and several runs in parallel.
 
-The best iterate is kept: the one with the highest score on a validation set or, without one, the
-lowest.  A random start itself, which has learned nothing, is never kept for its score, however
-lucky.
+The best iterate is kept: the one with the highest score on the validation set or, without one, the
+lowest objective.  A random starting point is never preferred, even if it has the best score.
 
-L-BFGS is made for smooth functions.  The hinge is none, but has a gradient nearly everywhere, and
-with many pairs its kinks hardly matter.  With few pairs the line search may end at a kink, from
-where the gradient does not lead down.  Then the descent goes on with the kinks rounded off, less
-and less from stage to stage; the books are about the objective as it is stated all the same.
+L-BFGS is made for smooth functions.  The hinge is not smooth, but it is differentiable almost
+everywhere, and with many pairs its kinks hardly matter.  With few pairs, the line search may end at
+a kink, where the negative gradient is not a descent direction.  The run then continues with the
+kinks rounded off, by less and less from stage to stage.  Reported values always refer to the
+original objective.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ranksvm.learners.factors import FactorEval, FactorObjective, best_multiple,
 from ranksvm.learners.linear import LinearProblem
 from ranksvm.learners.multipliers import (
     Multipliers,
-    factorise,
+    factorize,
     multiplier_point,
     multiplier_terms,
 )
@@ -53,20 +53,20 @@ __all__ = [
 ]
 
 Validate = Callable[[Array], float]
-"""Weights of the features to a score that should be large."""
+"""Returns the validation score of given feature weights; larger is better."""
 
-CORRECTIONS = 10  # that L-BFGS remembers
-# Length of the first step, as a part of that of the start: early stopping looks at every iteration,
-# and must not miss the way.
+CORRECTIONS = 10  # correction pairs that L-BFGS keeps
+# Length of the first step relative to the norm of the starting point.  Early stopping evaluates
+# every iteration, so the first steps must be small.
 FIRST_STEP = 0.1
-MOST_TRIALS = 50  # evaluations of one line search
-# Widths of rounded kinks.  A stage ends when an iteration lowers F by no more than this part of it.
-WIDTHS = tuple(2.0**-k for k in range(2, 18, 3))
+MOST_TRIALS = 50  # maximum number of evaluations in a line search
+WIDTHS = tuple(2.0**-k for k in range(2, 18, 3))  # of the rounded kinks
+# A stage with rounded kinks ends when an iteration lowers F by at most this fraction.
 STAGE_TOL = 1e-6
 
 
 class Plan(NamedTuple):
-    """Where a descent begins and ends; as for ``FactorizedSettings``."""
+    """The parameters of a run; see ``FactorizedSettings``."""
 
     n_factors: int
     init: str
@@ -77,7 +77,7 @@ class Plan(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """One descent: its seed, the best it found, and its learning curve."""
+    """One run: its seed, its best iterate, and its history."""
 
     seed: int
     objective: float
@@ -88,7 +88,7 @@ class Restart(NamedTuple):
 
 
 def idle_items(data: RankingData) -> NDArray[np.bool_] | None:
-    """Items of weight zero, which take no part: their factors stay zero; None without any."""
+    """Return a mask of the items of weight zero, whose factors stay zero; None if there is none."""
     idle = np.zeros(data.n_items, dtype=np.bool_)
     if data.item_weight is not None:
         idle |= data.item_weight == 0.0
@@ -98,9 +98,9 @@ def idle_items(data: RankingData) -> NDArray[np.bool_] | None:
 
 
 class Found(NamedTuple):
-    """What a descent found."""
+    """The result of a run."""
 
-    merit: float  # what the best of a descent is chosen by
+    merit: float  # validation score or, without a validation set, the negative objective
     restart: Restart
     row: TraceRow
     factors: Array
@@ -110,7 +110,7 @@ class Found(NamedTuple):
 
 
 class Shared:
-    """What all descents of a fit look at."""
+    """State that all runs of a fit share."""
 
     def __init__(
         self,
@@ -120,18 +120,18 @@ class Shared:
     ) -> None:
         self.lower = lower
         self.validate = validate
-        self.stop = Event()  # end well
-        self.cancel = Event()  # drop everything
+        self.stop = Event()  # requested by the callback; results are kept
+        self.cancel = Event()  # after an error or an interrupt; results are dropped
         self._callback = callback
         self._lock = Lock()
 
     def check(self) -> None:
-        """Raise if another descent has failed, or the user interrupts."""
+        """Raise if another run has failed or the user has interrupted the fit."""
         if self.cancel.is_set():
-            raise Cancelled
+            raise _Cancelled
 
     def judge(self, weights: Array) -> float | None:
-        """Score on the validation set; None without one."""
+        """Return the validation score; None without a validation set."""
         if self.validate is None:
             return None
         with self._lock:  # one call of the user's function at a time
@@ -139,12 +139,12 @@ class Shared:
         if finite_number(score) is None:
             raise ValueError(
                 f"the score on the validation set is {score!r}: early stopping needs a validation "
-                "set with at least one comparable pair and a metric that is a finite number"
+                "set with at least one comparable pair and a metric that returns a finite number"
             )
         return float(score)
 
     def tell(self, row: TraceRow, weights: Array) -> None:
-        """Call the callback; a true result ends all descents."""
+        """Call the callback; a true return value ends all runs."""
         if self._callback is None:
             return
         with self._lock:
@@ -152,16 +152,16 @@ class Shared:
                 self.stop.set()
 
 
-class Cancelled(Exception):
-    """Nobody waits for this descent any more."""
+class _Cancelled(Exception):
+    """The result of this run is no longer needed."""
 
 
 class _Ended(Exception):
-    """The descent has come as far as it should."""
+    """The run has met a stopping criterion."""
 
 
 class Descent:
-    """One descent, from its seed to the best that it found."""
+    """One run of the minimization."""
 
     def __init__(
         self, problem: LinearProblem, linear: Fit, plan: Plan, shared: Shared, seed: int
@@ -198,7 +198,7 @@ class Descent:
         self._since = 0
 
     def run(self) -> Found:
-        """Descend."""
+        """Minimize, and return the best iterate."""
         flat = STARTS[self._plan.init](self).ravel()
         try:
             self._watch(flat)
@@ -226,11 +226,11 @@ class Descent:
         return self._objective.n_products - self._products_before
 
     def _descend(self, start: Array) -> None:
-        """Run SciPy's L-BFGS-B to its end, if nothing ends it before."""
-        # Imported here because it takes long, and reading a model does without.
+        """Run SciPy's L-BFGS-B until it ends, or ``_watch`` ends it."""
+        # Imported here because the import is slow, and reading a model does not need it.
         from scipy.optimize import OptimizeResult, minimize
 
-        # It is made for numbers of the size of 1; its first step has length 1.
+        # L-BFGS-B works best with values near 1, and its first step has length 1.
         unit, size = FIRST_STEP * math.sqrt(dot(start, start)) or 1.0, self._rows[0].objective
 
         def function(x: Array) -> tuple[float, Array]:
@@ -238,13 +238,13 @@ class Descent:
             value = at.stated if self._stage is self._objective else at.value
             return value / size, at.grad.ravel() * (unit / size)
 
-        def watch(intermediate_result: OptimizeResult) -> None:  # SciPy goes by this name
+        def watch(intermediate_result: OptimizeResult) -> None:  # SciPy requires this name
             self._watch(unit * intermediate_result.x)
 
         x, left = start / unit, self._plan.max_iter
         for stage in self._stages():
             self._stage, self._last = stage, None
-            # It takes the tolerance times the value, or times 1 if that is more.
+            # SciPy multiplies ftol by the larger of the value and 1.
             tol = 0.0 if stage is self._objective else STAGE_TOL * min(1.0, function(x)[0])
             result = minimize(
                 function,
@@ -272,7 +272,7 @@ class Descent:
             yield from map(self._objective.smoothed, WIDTHS)
 
     def random_start(self) -> Array:
-        """Draw factors; see :mod:`ranksvm.learners.factors`."""
+        """Return random factors; see :mod:`ranksvm.learners.factors`."""
         self._began_at_random = True
         return random_start(
             self._objective, self._groups, self._plan.n_factors, self._plan.init_scale, self._seed,
@@ -280,15 +280,15 @@ class Descent:
         )  # fmt: skip
 
     def linear_start(self) -> Array:
-        """Factorise the multipliers of the linear machine, scaled to the lowest F.
+        """Return factors of the multipliers of the linear model, scaled to minimize F.
 
-        Where so few factors say nothing of them, F would not fall along w(V): then at random.
+        If they are too few to give a descent direction w(V), random factors are used instead.
         """
         objective = self._objective.objective
         point = multiplier_point(objective, self._linear.point, self._loss)
         terms = multiplier_terms(self._loss, objective.C)
         multipliers = Multipliers(self._pairs, point.scores, terms)
-        factors = factorise(
+        factors = factorize(
             multipliers, self._groups, self._plan.n_factors, self._seed, self._shared.check
         )
         factors = factors[self._objective.factor_map.rows]
@@ -301,7 +301,7 @@ class Descent:
         return factors
 
     def _at(self, x: Array) -> FactorEval:
-        """Evaluate the objective of this stage; ``x`` is not changed by anybody afterwards."""
+        """Evaluate the objective of the current stage; ``x`` must not be modified afterwards."""
         if self._last is None or not np.array_equal(self._last[0], x):
             self._shared.check()
             at = self._stage.at(x.reshape(self._shape))
@@ -311,7 +311,7 @@ class Descent:
         return self._last[1]
 
     def _watch(self, x: Array) -> None:
-        """Keep the books of an iteration; raise if the descent ends here."""
+        """Record an iteration, and raise ``_Ended`` if it meets a stopping criterion."""
         shared, plan = self._shared, self._plan
         at = self._at(x)
         value, weights = at.stated, at.weights
@@ -354,7 +354,7 @@ STARTS: dict[str, Callable[[Descent], Array]] = {
 def in_parallel(
     run: Callable[[int], Found], seeds: Sequence[int], team: int, cancel: Event
 ) -> list[Found]:
-    """All descents on a few threads; when one fails or the user interrupts, the others end too."""
+    """Run all seeds on ``team`` threads; if one fails or the user interrupts, the others end."""
     with ThreadPoolExecutor(team) as pool:
         futures = [pool.submit(run, seed) for seed in seeds]
         try:

@@ -1,22 +1,22 @@
-"""Multipliers of low rank: a non-convex way to a linear machine, with a certificate all the same.
+"""Factorized models: a linear model found by a non-convex problem, with a certificate.
 
-What is minimised is F(V) = f(w(V)) of :mod:`ranksvm.learners.factors`.  The optimum of the convex f
-is below every F(V), so the linear machine, which is solved first, certifies how far a descent is
-from the *global* minimum of F:
+The objective is F(V) = f(w(V)); see :mod:`ranksvm.learners.factors`.  The minimum of the convex f
+is a lower bound of F.  The linear problem is therefore solved first, and its solution certifies how
+far F(V) is from the *global* minimum of F:
 
     gap = F(V) - (objective of the linear fit - its own gap).
 
-A descent ends
+A run ends with the status
 
     converged     when the gap is at most ``tol`` times F,
-    early         when a validation score has not risen for ``patience`` iterations (or whenever the
-                  best one came before the end),
+    early         when the validation score has not improved for ``patience`` iterations (or
+                  whenever an earlier iteration had the best score),
     exhausted     when no step lowers F any further (a stationary point, or a kink of the hinge),
-    max_iter      after that many iterations,
-    stopped       when the callback says so.
+    max_iter      after ``max_iter`` iterations,
+    stopped       when the callback asks for it.
 
-Restarts differ in their seeds alone and share the threads.  The one with the best validation score
-is kept or, without validation, the one with the lowest F.
+Restarts differ only in their seeds, and share the threads.  The restart with the best validation
+score is kept or, without a validation set, the one with the lowest F.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ from ranksvm.solvers.base import Callback, Point, Status
 
 __all__ = ["FactorFit", "FactorizedModel", "FactorizedProblem", "FactorizedSettings", "Restart"]
 
-# Arrays of the size of the factors that a descent holds at most.
+# Maximum number of arrays of the size of the factors that a run needs.
 ARRAYS = 4 * CORRECTIONS + 8
-# Of the tolerance that is asked for, the linear fit takes this part.
+# The tolerance of the linear fit, as a fraction of ``tol``.
 LINEAR_SHARE = 0.25
-METHOD = "lbfgs"  # what the optimizer is called
-REMOVED = ("gradient", "sgd")  # those of earlier versions; the estimator warns of them
+METHOD = "lbfgs"  # name of the optimizer
+REMOVED = ("gradient", "sgd")  # optimizers of earlier versions; the estimator warns about them
 
 
 @dataclass(frozen=True)
 class FactorizedSettings(Settings):
-    """The parameters of ``FactorizedRankSVM`` that shape the model."""
+    """The parameters of ``FactorizedRankSVM`` that determine the model."""
 
     loss: str = redefault(Settings, "loss", "hinge")
     tol: float = redefault(Settings, "tol", 1e-3)
@@ -101,8 +101,8 @@ class FactorizedSettings(Settings):
         check_choice("optimizer", self.optimizer, ("auto", METHOD, *REMOVED))
         if self.init == "linear" and self.n_restarts > 1:
             raise ParameterError(
-                "{n_restarts} with {linear} would be the same descent again and again: there is "
-                "one linear start. Use {one}, or {random}.",
+                "{n_restarts} with {linear} would repeat the same run, because there is only one "
+                "linear start. Use {one}, or {random}.",
                 n_restarts=Param("n_restarts", self.n_restarts),
                 linear=Param("init", "linear"),
                 one=Param("n_restarts", 1),
@@ -110,7 +110,8 @@ class FactorizedSettings(Settings):
             )
         if self.init == "linear" and self.loss not in MULTIPLIER_TERMS:
             raise ParameterError(
-                "{linear} does not know the Lagrange multipliers of {loss}. Use {random}.",
+                "{linear} is not available for {loss}, whose Lagrange multipliers are not known. "
+                "Use {random}.",
                 linear=Param("init", "linear"),
                 loss=Param("loss", self.loss),
                 random=Param("init", "random"),
@@ -119,27 +120,24 @@ class FactorizedSettings(Settings):
 
 @dataclass(frozen=True)
 class FactorFit(Fit):
-    """A fit whose ``coef`` are w(V).
+    """A fit of a factorized model; ``coef`` is w(V).
 
     Attributes
     ----------
     factors : ndarray of shape (n_items, n_factors)
-        V.
+        Factors of the items, V.
     restarts : tuple of Restart
-        All descents, in the order of their seeds.
+        All restarts, in the order of their seeds.
     best : int
-        Which of them this is.
+        Index of the restart that was kept.
     best_iteration : int
-        The iteration of it that this is.
-    linear : Fit or None
-        That of the linear machine.
+        Its iteration that was kept.
     """
 
     factors: Array = field(default_factory=lambda: np.empty((0, 0)), repr=False)
     restarts: tuple[Restart, ...] = ()
     best: int = 0
     best_iteration: int = 0
-    linear: Fit | None = field(default=None, repr=False)
 
     def report(self) -> dict[str, Any]:
         return {
@@ -166,8 +164,8 @@ class FactorFit(Fit):
         if self.status is Status.EXHAUSTED:
             remedy = "raise {tol}, or try another {random_state}"
         return Message(
-            "optimizer {solver!r} stopped after {n_iter} iterations at most {gap:.2e} (relative) "
-            "above the global optimum, {asked} was asked for ({why}); {remedy}.",
+            "optimizer {solver!r} stopped after {n_iter} iterations with a relative gap to the "
+            "global optimum of {gap:.2e}, which exceeds {asked} ({why}); {remedy}.",
             solver=self.solver,
             n_iter=self.n_iter,
             gap=self.gap / max(abs(self.objective), np.finfo(float).tiny),
@@ -183,14 +181,16 @@ class FactorFit(Fit):
 
 
 class FactorizedProblem:
-    """A set to learn from, made ready for descents in V.
+    """The training problem of a factorized model.
 
     Parameters
     ----------
     data : RankingData
         With labels; X dense, CSR or CSC, float32 or float64, finite.
     settings : FactorizedSettings
+        Parameters.
     n_threads : int
+        Number of threads.
     """
 
     solver_name = METHOD
@@ -211,7 +211,7 @@ class FactorizedProblem:
             8 * data.n_items * width * team,
             f"{settings.n_factors:,} factors of {data.n_items:,} items",
             Message(
-                "Take fewer {n_factors}, or one restart at a time ({n_jobs}).",
+                "Use fewer {n_factors}, or run one restart at a time ({n_jobs}).",
                 n_factors=Param("n_factors"),
                 n_jobs=Param("n_jobs", 1),
             ),
@@ -223,7 +223,7 @@ class FactorizedProblem:
         self.n_pairs = self._linear.n_pairs
 
     def _linear_problem(self, n_threads: int) -> LinearProblem:
-        """Return the convex problem whose optimum bounds ours from below."""
+        """Return the convex problem, whose minimum is a lower bound of F."""
         shared = {one.name: getattr(self.settings, one.name) for one in fields(LinearSettings)}
         shared["tol"] *= LINEAR_SHARE
         del shared["max_iter"]
@@ -232,15 +232,19 @@ class FactorizedProblem:
     def solve(
         self, *, callback: Callback | None = None, validate: Validate | None = None
     ) -> FactorFit:
-        """Minimise F.
+        """Minimize F.
 
         Parameters
         ----------
         callback : callable or None
             Called as ``callback(row, coef)`` after every iteration of every restart, by one restart
-            at a time; a true result stops them all.
+            at a time.  A true return value stops all restarts.
         validate : callable or None
-            From the weights of the features to a score; see the module's text.
+            Returns the validation score of given feature weights; used for early stopping.
+
+        Returns
+        -------
+        FactorFit
         """
         settings = self.settings
         plan = Plan(**{name: getattr(settings, name) for name in Plan._fields})
@@ -279,7 +283,6 @@ class FactorizedProblem:
             restarts=tuple(one.restart for one in found),
             best=best,
             best_iteration=chosen.row.iteration,
-            linear=linear,
         )
 
     def model(self, fit: FactorFit) -> FactorizedModel:
@@ -294,21 +297,22 @@ def _seeds(random_state: int | None, n_restarts: int) -> list[int]:
 
 
 def _check_factors(arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
-    """Raise unless there are factors."""
+    """Raise if there are no factors."""
     del n_features
     if not arrays["factors"].size:
         raise ValueError(
-            f"array 'factors' must have items and factors; got shape {arrays['factors'].shape}"
+            f"array 'factors' must not be empty; got shape {arrays['factors'].shape}"
         )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FactorizedModel(LinearModel):
-    """A linear model, and the factors of the training items that it came from.
+    """A linear model, and the factors of the training items that define its weights.
 
     Attributes
     ----------
     factors : ndarray of shape (n_items, n_factors)
+        Factors of the training items.
     """
 
     factors: Array
@@ -336,7 +340,7 @@ class FactorizedModel(LinearModel):
 
 
 def words(report: Mapping[str, Any]) -> str:
-    """Return a line about a factorized model that was trained."""
+    """Return a line of text about a factorized model that was just trained."""
     parts = [counted(report["settings"]["n_factors"], "factor"), report["optimizer"]]
     if len(report["restarts"]) > 1:
         parts.append(f"best of {len(report['restarts'])} restarts")

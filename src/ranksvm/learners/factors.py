@@ -1,14 +1,14 @@
-"""The objective of factorized multipliers, and where its descent begins.
+"""The objective of factorized models, and its starting points.
 
     F(V) = f(w(V)),    f(w) = 1/2 |w|^2 + C * loss(X w),    w(V) = sum <v_b, v_w> (x_b - x_w)
 
-(:mod:`ranksvm.maps.factorized`).  f is the objective of the linear machine, so F is never below the
-optimum of f; and since nearly every w that a linear machine can learn is a w(V), the two have the
-same infimum.  V = 0 is a saddle: a start must lie off it.
+(:mod:`ranksvm.maps.factorized`).  f is the objective of the linear model, so F is never below the
+minimum of f; and since nearly every w that a linear model can learn is a w(V), both have the same
+infimum.  V = 0 is a saddle point and cannot be the start.
 
-A random start is drawn from a normal distribution and scaled, once for all items, until the scores
-of w(V) have the standard deviation ``scale`` about the means of their queries: far inside the
-margin, whatever the scale of the features.
+A random start is drawn from a normal distribution and scaled, by one factor for all items, so that
+the scores of w(V) have the standard deviation ``scale`` around the means of their queries: well
+inside the margin, whatever the scale of the features.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ __all__ = ["FactorEval", "FactorObjective", "best_multiple", "random_start", "sp
 
 BISECTIONS = 20
 DOUBLINGS = 200
-ROUNDING = 1e-12  # a smaller spread, relative to the scores, is none
+ROUNDING = 1e-12  # a spread below this, relative to the scores, counts as zero
 
 
 class FactorEval(NamedTuple):
-    """F at some factors: value, derivative by the factors, and the weights of the features.
+    """F at given factors: value, gradient with respect to the factors, and feature weights.
 
-    ``stated`` is F with the loss as it is stated, with what rounding may have hidden of it;
-    ``value`` and ``grad`` are about the loss at hand, which may be a smoothed one.
+    ``stated`` is an upper bound of F with the original loss that includes rounding errors;
+    ``value`` and ``grad`` belong to the loss in use, which may be smoothed.
     """
 
     value: float
@@ -44,14 +44,14 @@ class FactorEval(NamedTuple):
 
 
 class FactorObjective:
-    """F(V) and its derivative: four products with X or X'.
+    """F(V) and its gradient, for four products with X or its transpose.
 
     Parameters
     ----------
     objective : RankObjective
-        f.
+        The function f.
     factor_map : FactorMap
-        w(V), on the same X.
+        The function w(V), for the same X.
     """
 
     def __init__(self, objective: RankObjective, factor_map: FactorMap) -> None:
@@ -60,7 +60,7 @@ class FactorObjective:
 
     @property
     def n_products(self) -> int:
-        """Products with X or X' made so far."""
+        """Number of products with X or its transpose so far."""
         return self.objective.n_products
 
     def at(self, factors: Array) -> FactorEval:
@@ -70,7 +70,7 @@ class FactorObjective:
         return FactorEval(evaluation.value, grad, weights, float(evaluation.primal))
 
     def smoothed(self, width: float) -> FactorObjective:
-        """Return the same with the kink of the loss rounded off; capability "smoothing"."""
+        """Round off the kink of the loss, which must have the capability "smoothing"."""
         return FactorObjective(self.objective.smoothed(width), self.factor_map)
 
 
@@ -82,9 +82,9 @@ def random_start(
     seed: int,
     idle: NDArray[np.int64] | None = None,
 ) -> Array:
-    """Draw factors whose weights give scores with a standard deviation of ``scale``.
+    """Return random factors for which the scores have the standard deviation ``scale``.
 
-    Those of the rows ``idle`` are zero, and their scores do not count.
+    The factors of the rows ``idle`` are zero, and their scores do not count.
     """
     rng = np.random.default_rng(seed)
     factors = rng.standard_normal((groups.n_items, n_factors))
@@ -101,14 +101,14 @@ def random_start(
 
 
 def spread(scores: Array, query: NDArray[np.int64]) -> float:
-    """Return the standard deviation of scores about the means of their queries."""
+    """Return the standard deviation of scores around the means of their queries."""
     means = np.bincount(query, scores) / np.maximum(np.bincount(query), 1)
     deviation = scores - means[query]
     return float(np.sqrt(dot(deviation, deviation) / max(1, len(scores))))
 
 
 def best_multiple(objective: RankObjective, weights: Array) -> float:
-    """Return the a >= 0 that minimises f(a w), which is convex in a; 0 if w leads nowhere."""
+    """Return the a >= 0 that minimizes f(a w), which is convex in a; 0 if f does not decrease."""
     point = objective.point(weights)
     square = objective.inner(weights, point)
     if not square > 0.0:
@@ -119,7 +119,8 @@ def best_multiple(objective: RankObjective, weights: Array) -> float:
             objective.loss.at(a * point.scores).grad, point.scores
         )
 
-    # From where scores are of the size of the margin, by factors of two to where the slope is zero.
+    # Start where the scores are as large as the margin, and bracket the zero of the slope by
+    # factors of two.
     largest = float(np.max(np.abs(point.scores), initial=0.0))
     high = 1.0 / largest if largest > 0.0 else 1.0
     for _ in range(DOUBLINGS):

@@ -346,6 +346,6 @@ def check_feature_room(n_items: int, settings: KernelSettings) -> None:
 
 
 def check_refit_room(data: RankingData, settings: KernelSettings) -> None:
-    """Raise if the features of all items exceed the memory budget, as those of folds might not."""
+    """Raise if the features of all items exceed the memory budget, even if those of folds fit."""
     if settings.approximation is not None:
         check_feature_room(comparable_items(data).size, settings)
