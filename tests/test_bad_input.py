@@ -148,7 +148,7 @@ def test_constant_and_zero_features_are_fine() -> None:
 
 
 def test_missing_y() -> None:
-    with refused("requires y to be passed", "None", "one label (utility)"):
+    with refused("requires y to be passed", "None", "one label per item"):
         LinearRankSVM().fit(X, None)
 
 
@@ -162,7 +162,7 @@ def test_y_of_another_length(length: int) -> None:
 def test_y_that_is_not_numeric(labels) -> None:
     with refused(
         "y must hold real numbers",
-        "Give one label (utility) per item, a number",
+        "Pass one numeric label per item",
         "larger is better",
     ):
         LinearRankSVM().fit(X, labels, QID)

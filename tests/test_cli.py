@@ -902,7 +902,7 @@ def test_tables_need_pyarrow(run, table, monkeypatch):
         (("train", "{f}/train.txt", "-m", "map"), 2, "--valid"),
         (("train", "{f}/train.txt", "-o", "{f}/none/m"), 3, "none"),
         (("train",), 2, "TRAIN"),
-        (("predict", "{f}/train.txt", "{f}/test.txt"), 3, "it looks like data; commands"),
+        (("predict", "{f}/train.txt", "{f}/test.txt"), 3, "it looks like ranking data; commands"),
         (("predict", "{f}/none", "{f}/test.txt"), 3, "none"),
         (("evaluate", "{f}/test.txt"), 2, "--scores"),
         (("evaluate", "{f}/test.txt", "--scores", "{t}/short.txt"), 3, "2 scores for"),
@@ -1028,5 +1028,5 @@ def test_a_model_that_is_cut_off_is_told_as_such(run, folder, tmp_path):
             data = [folder / "train.txt"] if command == "predict" else []
             code, _, err = run(command, tmp_path / name, *data)
             assert code == 3
-            reason = "cut off: 100 bytes, expected" if size == 100 else "not a ranksvm model"
+            reason = "truncated: 100 bytes, expected" if size == 100 else "not a ranksvm model"
             assert f"{name}: {reason}" in err, err

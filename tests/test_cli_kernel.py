@@ -214,7 +214,7 @@ def test_the_linear_kernel_with_svmrank_c(good, folder, tmp_path):
         (["--kernel", "rbf", "--memory", "plenty"], 2, "--memory must be a positive number"),
         (["--kernel", "rbf", "--svmrank-c", "1"], 2, "--svmrank-c is for linear models"),
         (["--kernel", "rbf", "-o", "{t}/m.dat"], 2, "(.dat) is for linear models"),
-        (["--kernel", "rbf", "--memory", "1KB"], 3, "give a larger --memory"),
+        (["--kernel", "rbf", "--memory", "1KB"], 3, "Use a larger --memory"),
         (["--kernel", "rbf", "--approximation", "fourier", "--memory", "1KB"], 3,
          "more than --memory 1KB: use fewer --components, --dtype float32"),
     ],
@@ -244,7 +244,7 @@ def test_a_kernel_model_has_no_place_in_svmranks_format(good, run, folder, tmp_p
     good("train", folder / "train.txt", "--kernel", "rbf", "-o", tmp_path / "m")
     code, _, err = run("convert", tmp_path / "m", tmp_path / "m.dat")
     assert code == 3
-    assert "(.dat) is for models with a weight for every feature; got a kernel model" in err
+    assert "(.dat) is for models with one weight per feature; got a kernel model" in err
     assert not (tmp_path / "m.dat").exists()
 
 
@@ -268,12 +268,12 @@ def hostile(path, monkeypatch, **facts):
 @pytest.mark.parametrize(
     ("facts", "message"),
     [
-        ({"kernel": {"function": "magic"}}, "the kernel must be told as"),
-        ({"kernel": None}, "the kernel must be told as"),
-        ({"gamma": "wide"}, "gamma among the facts must be"),
-        ({"gamma": float("nan")}, "gamma among the facts must be"),
-        ({"objective": 10**400}, "objective among the facts must be"),
-        ({"n_features": 7}, "n_features among the facts is 7"),
+        ({"kernel": {"function": "magic"}}, "the kernel must have the entries"),
+        ({"kernel": None}, "the kernel must have the entries"),
+        ({"gamma": "wide"}, "gamma in the facts must be"),
+        ({"gamma": float("nan")}, "gamma in the facts must be"),
+        ({"objective": 10**400}, "objective in the facts must be"),
+        ({"n_features": 7}, "n_features in the facts is 7"),
     ],
 )
 def test_all_commands_refuse_what_load_refuses(

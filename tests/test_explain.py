@@ -280,7 +280,7 @@ def test_a_loaded_model_explains_as_the_saved_one(sample, tmp_path, model):
         (0, None, r"^j must be a row number"),
         (-1, 0, r"^i must be a row number of X, from 0 to \d+; got -1$"),
         (0, 10**6, r"^j must be a row number of X, from 0 to \d+; got 1000000$"),
-        (3, 3, r"^i and j are the same item, row 3: .* Give two rows\.$"),
+        (3, 3, r"^i and j are the same item, row 3: .* Pass two rows\.$"),
         (np.int64(3), 3, r"^i and j are the same item, row 3"),
     ],
 )

@@ -285,14 +285,14 @@ def test_the_books_of_a_descent(optimizer: str) -> None:
 def test_optimizers_of_earlier_versions_are_replaced_with_a_warning(optimizer: str) -> None:
     X, y, qid = small_set(10)
     model = FactorizedRankSVM(2, optimizer=optimizer, random_state=0)  # as of every parameter,
-    with pytest.warns(FutureWarning, match=f"optimizer='{optimizer}' is gone") as found:
+    with pytest.warns(FutureWarning, match=f"optimizer='{optimizer}' was removed") as found:
         model.fit(X, y, qid=qid)  # the estimator takes note when it is fitted
     assert [w.filename for w in found] == [__file__]
     assert model.optimizer == optimizer
     plain = FactorizedRankSVM(2, random_state=0).fit(X, y, qid=qid)
     assert np.array_equal(model.coef_, plain.coef_)
     assert np.array_equal(model.factors_, plain.factors_)
-    with pytest.warns(FutureWarning, match="is gone"):
+    with pytest.warns(FutureWarning, match="was removed"):
         clone(model).fit(X, y, qid=qid)
 
 
@@ -553,7 +553,7 @@ def test_an_error_in_one_restart_ends_the_others() -> None:
 @pytest.mark.filterwarnings("default::sklearn.exceptions.ConvergenceWarning")
 def test_a_descent_that_is_cut_short_says_how_far_it_is() -> None:
     X, y, qid = small_set(20)
-    with pytest.warns(ConvergenceWarning, match="above the global optimum.*raise max_iter"):
+    with pytest.warns(ConvergenceWarning, match="gap to the global optimum.*raise max_iter"):
         FactorizedRankSVM(2, 1e3, max_iter=2, random_state=0).fit(X, y, qid=qid)
 
 
@@ -622,7 +622,7 @@ def test_a_file_without_factors_is_no_model(shape: Any, tmp_path: Any) -> None:
         model.save(tmp_path / "model.safetensors")
     model.factors_ = np.ones((60, 3))
     model._facts["best_iteration"] = -5
-    with pytest.raises(ValueError, match="best_iteration among the facts"):
+    with pytest.raises(ValueError, match="best_iteration in the facts"):
         model.save(tmp_path / "model.safetensors")
 
 

@@ -185,19 +185,19 @@ KERNEL = {"function": "rbf", "gamma": 1.0, "coef0": 0.0, "degree": 3, "scale": 1
 @pytest.mark.parametrize(
     ("kind", "arrays", "facts", "message"),
     [
-        ("kernel", {"points": lambda p: p[:-1]}, {}, "array 'points' has .* points, and array"),
-        ("kernel", {"points": lambda p: p[:, :-1]}, {}, "n_features among the facts is 6"),
+        ("kernel", {"points": lambda p: p[:-1]}, {}, "array 'points' has .* points, but array"),
+        ("kernel", {"points": lambda p: p[:, :-1]}, {}, "n_features in the facts is 6"),
         ("kernel", {"points": lambda p: p[:, :0]}, {"n_features": 0}, "no features"),
         ("kernel", {"points": lambda p: p.ravel()}, {}, "with 2 dimension"),
         ("kernel", {"points": lambda p: p * np.nan}, {}, "must be finite"),
         ("kernel", {"coef": lambda c: c + np.inf}, {}, "must be finite"),
         ("kernel", {"coef": lambda c: c.astype(np.float32)}, {}, "must be float64"),
-        ("kernel", {"coef": lambda c: c[:1]}, {}, "and array 'coef' has 1"),
-        ("kernel", {"support": lambda s: s - 5}, {}, "'support' must be row numbers"),
+        ("kernel", {"coef": lambda c: c[:1]}, {}, "but array 'coef' has 1"),
+        ("kernel", {"support": lambda s: s - 5}, {}, "'support' must contain row numbers"),
         ("kernel", {"support": lambda s: s.astype(np.int32)}, {}, "must be int64"),
         ("kernel", {"support": None}, {}, "has the arrays 'coef', 'points', 'support'; got"),
         ("kernel", {"shift": np.zeros(3)}, {}, "has the arrays"),
-        ("kernel", {}, {"n_features": 7}, "n_features among the facts is 7"),
+        ("kernel", {}, {"n_features": 7}, "n_features in the facts is 7"),
         ("fourier", {"shift": lambda s: s[:-1]}, {}, "array 'shift'|array 'points'"),
         ("nystroem", {"points": lambda p: p[:0]}, {}, "has 0 points"),
         ("kernel_sparse", {"indptr": lambda p: p[:-1]}, {}, "'indptr' must have"),
@@ -206,46 +206,46 @@ KERNEL = {"function": "rbf", "gamma": 1.0, "coef0": 0.0, "degree": 3, "scale": 1
         ("kernel_sparse", {"indptr": bounds(0, 9, 3)}, {}, "must ascend from 0"),
         ("kernel_sparse", {"indptr": bounds(1)}, {}, "must ascend from 0"),
         ("kernel_sparse", {"indptr": lambda p: p * 2}, {}, "must ascend from 0"),
-        ("kernel_sparse", {"indices": lambda i: i + 6}, {}, "must lie in 0 to 5"),
-        ("kernel_sparse", {"indices": lambda i: -i}, {}, "must lie in 0 to 5"),
+        ("kernel_sparse", {"indices": lambda i: i + 6}, {}, "must be from 0 to 5"),
+        ("kernel_sparse", {"indices": lambda i: -i}, {}, "must be from 0 to 5"),
         ("kernel_sparse", {"indices": lambda i: i * 0}, {}, "must ascend in every row"),
-        ("kernel_sparse", {"indices": lambda i: i[:-1]}, {}, "has .* values, and array"),
+        ("kernel_sparse", {"indices": lambda i: i[:-1]}, {}, "has .* values, but array"),
         ("kernel_sparse", {"data": lambda d: d * np.nan}, {}, "must be finite"),
-        ("nystroem_sparse", {}, {"n_features": None}, "n_features among the facts must be"),
-        ("nystroem_sparse", {}, {"n_features": True}, "n_features among the facts must be"),
-        ("nystroem_sparse", {}, {"n_features": 2**70}, "n_features among the facts must be"),
-        ("nystroem_sparse", {}, {"n_features": 2}, "must lie in 0 to 1"),
+        ("nystroem_sparse", {}, {"n_features": None}, "n_features in the facts must be"),
+        ("nystroem_sparse", {}, {"n_features": True}, "n_features in the facts must be"),
+        ("nystroem_sparse", {}, {"n_features": 2**70}, "n_features in the facts must be"),
+        ("nystroem_sparse", {}, {"n_features": 2}, "must be from 0 to 1"),
         ("precomputed", {}, {"n_features": 3}, "at most 2"),
-        ("precomputed", {}, {"n_features": "many"}, "n_features among the facts must be"),
+        ("precomputed", {}, {"n_features": "many"}, "n_features in the facts must be"),
         ("precomputed", {"support": lambda s: s[:-1]}, {}, "array 'support' has"),
         # What only the kernel knows.
-        ("kernel", {}, {"kernel": None}, "the kernel must be told"),
+        ("kernel", {}, {"kernel": None}, "the kernel must have"),
         ("kernel", {}, {"kernel": {**KERNEL, "function": "os.system"}}, "function .* one of"),
         ("kernel", {}, {"kernel": {**KERNEL, "function": ["rbf"]}}, "function .* one of rbf, lap"),
         ("kernel", {}, {"kernel": {**KERNEL, "gamma": np.nan}}, "gamma"),
         ("kernel", {}, {"kernel": {**KERNEL, "gamma": -1.0}}, "gamma"),
-        ("kernel", {}, {"kernel": {**KERNEL, "gamma": 0.0}}, "gamma among the facts must be pos"),
-        ("kernel", {}, {"kernel": {**KERNEL, "gamma": "1"}}, "gamma among the facts must be a fin"),
-        ("kernel", {}, {"kernel": {**POLY, "gamma": -1.0}}, "gamma among the facts must be pos"),
+        ("kernel", {}, {"kernel": {**KERNEL, "gamma": 0.0}}, "gamma in the facts must be pos"),
+        ("kernel", {}, {"kernel": {**KERNEL, "gamma": "1"}}, "gamma in the facts must be a fin"),
+        ("kernel", {}, {"kernel": {**POLY, "gamma": -1.0}}, "gamma in the facts must be pos"),
         ("kernel", {}, {"kernel": {**KERNEL, "scale": np.inf}}, "scale"),
         ("kernel", {}, {"kernel": {**KERNEL, "coef0": np.nan}}, "coef0"),
-        ("kernel", {}, {"kernel": {**KERNEL, "degree": 2**90}}, "degree among the facts must be"),
-        ("kernel", {}, {"kernel": {**POLY, "degree": 0}}, "degree among the facts must be"),
-        ("kernel", {}, {"kernel": {**POLY, "degree": True}}, "degree among the facts must be"),
-        ("kernel", {}, {"kernel": {**KERNEL, "further": 1}}, "the kernel must be told as"),
-        ("kernel", {}, {"kernel": "rbf"}, "the kernel must be told"),
-        ("kernel", {}, {"n_iter": 10**400}, "n_iter among the facts must be a whole number"),
-        ("kernel", {}, {"objective": 10**400}, "objective among the facts must be a number"),
-        ("kernel", {}, {"objective": None, "gap": "small"}, "gap among the facts must be a number"),
-        ("kernel", {}, {"frame_columns": 3}, "frame_columns among the facts must be a list"),
-        ("kernel", {}, {"gamma": {}}, "gamma among the facts must be a positive number or null"),
-        ("kernel", {}, {"gamma": "0.5"}, "gamma among the facts must be a positive number or null"),
-        ("kernel", {}, {"gamma": True}, "gamma among the facts must be a positive number or null"),
+        ("kernel", {}, {"kernel": {**KERNEL, "degree": 2**90}}, "degree in the facts must be"),
+        ("kernel", {}, {"kernel": {**POLY, "degree": 0}}, "degree in the facts must be"),
+        ("kernel", {}, {"kernel": {**POLY, "degree": True}}, "degree in the facts must be"),
+        ("kernel", {}, {"kernel": {**KERNEL, "further": 1}}, "the kernel must have the entries"),
+        ("kernel", {}, {"kernel": "rbf"}, "the kernel must have"),
+        ("kernel", {}, {"n_iter": 10**400}, "n_iter in the facts must be a non-negative integer"),
+        ("kernel", {}, {"objective": 10**400}, "objective in the facts must be a number"),
+        ("kernel", {}, {"objective": None, "gap": "small"}, "gap in the facts must be a number"),
+        ("kernel", {}, {"frame_columns": 3}, "frame_columns in the facts must be a list"),
+        ("kernel", {}, {"gamma": {}}, "gamma in the facts must be a positive number or null"),
+        ("kernel", {}, {"gamma": "0.5"}, "gamma in the facts must be a positive number or null"),
+        ("kernel", {}, {"gamma": True}, "gamma in the facts must be a positive number or null"),
         ("kernel", {"support": lambda s: s[::-1].copy()}, {}, "'support' must ascend"),
         ("kernel_sparse", {"support": lambda s: s // 2}, {}, "'support' must ascend"),
-        ("precomputed", {"support": lambda s: s * 0}, {}, "'support' must ascend.* place 0"),
-        ("kernel_sparse", {}, {"n_features": 2**31}, "features, at most 2147483647; got"),
-        ("precomputed", {}, {"n_features": 2**62}, "features, at most 2147483647; got"),
+        ("precomputed", {"support": lambda s: s * 0}, {}, "'support' must ascend.* index 0"),
+        ("kernel_sparse", {}, {"n_features": 2**31}, "from 0 to 2147483647; got"),
+        ("precomputed", {}, {"n_features": 2**62}, "from 0 to 2147483647; got"),
     ],
 )  # fmt: skip
 def test_hostile_models_are_refused(tmp_path, data, kind, arrays, facts, message):
@@ -275,7 +275,9 @@ def test_the_file_says_which_function_is_computed(tmp_path, data, kind, function
     told = {**KERNEL, "function": function, "gamma": 0.25, "coef0": 0.5, "degree": 2}
     path.write_bytes(changed(data, kind, {}, {"kernel": told}))
     if function not in COMPUTED[kind]:
-        message = "no kernel" if kind == "precomputed" else "function among the facts must be one"
+        message = "function in the facts must be one"
+        if kind == "precomputed":
+            message = "does not compute one"
         with pytest.raises(ModelFileError, match=message):
             ranksvm.load(path)
         return
@@ -308,7 +310,7 @@ def test_what_is_too_large_to_be_read_is_not_written(tmp_path, data, kind, monke
     before = path.read_bytes()
     ranksvm.load(path)
     monkeypatch.setattr(files, "LARGEST_BODY", size - 1)
-    with pytest.raises(ValueError, match=rf"arrays take {size} bytes, and .* has room for"):
+    with pytest.raises(ValueError, match=rf"arrays take {size} bytes, but .* can hold at most"):
         model.save(path)
     assert path.read_bytes() == before
 

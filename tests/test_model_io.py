@@ -272,11 +272,11 @@ def test_models_are_read_without_scikit_learn_and_scipy():
         (
             {"arrays": {"coef": np.array([1, np.nan, 3])}},
             ValueError,
-            "in 1 of 3 places, first in 1",
+            "in 1 of 3 entries, first at index 1",
         ),
         ({"feature_names": ("a", "b")}, ValueError, "got 2 feature_names for 3 features"),
-        ({"feature_names": ("a", "b", 3)}, ValueError, "must be texts"),
-        ({"feature_names": "abc"}, TypeError, "feature_names must be a tuple of texts; got a str"),
+        ({"feature_names": ("a", "b", 3)}, ValueError, "must be strings"),
+        ({"feature_names": "abc"}, TypeError, "must be a tuple of strings; got a str"),
         ({"params": {"f": len}}, TypeError, r"params\['f'\] is a builtin_function"),
         ({"params": {"f": {"g": [0, {1}]}}}, TypeError, r"params\['f'\]\['g'\]\[1\] is a set"),
         ({"params": {"z": 1j}}, TypeError, r"params\['z'\] is a complex"),
@@ -297,7 +297,7 @@ def test_what_is_no_model_is_not_written(path, changes, error, message):
 def test_values_that_contain_themselves_are_refused(path):
     loop: list = []
     loop.append(loop)
-    with pytest.raises(ValueError, match="64 lists and mappings deep"):
+    with pytest.raises(ValueError, match="nested more than 64 levels deep"):
         write_model(path, make_model(params={"loop": loop}))
 
 
@@ -317,7 +317,7 @@ def test_as_deep_as_it_can_be_written_it_can_be_read(path):
 
 def test_names_beyond_the_format_are_refused_when_written(path, monkeypatch):
     monkeypatch.setattr(files, "LONGEST_HEADER", 500)
-    with pytest.raises(ValueError, match="room for 500; shorten the feature names"):
+    with pytest.raises(ValueError, match="at most 500; shorten the feature names"):
         write_model(path, make_model(feature_names=("x" * 500, "y", "z")))
     assert not path.exists()
 
@@ -466,8 +466,8 @@ def test_every_truncation_is_refused(content, path):
         path.write_bytes(content[:length])
         with pytest.raises(ModelFileError):
             read_model(path)
-    assert "cut off: 100 bytes, expected" in refusal(content[:100])
-    assert "cut off" in refusal(content[:8])
+    assert "truncated: 100 bytes, expected" in refusal(content[:100])
+    assert "truncated" in refusal(content[:8])
     assert "damaged: more than the" in refusal(content + b"\0")
 
 
@@ -500,9 +500,9 @@ COEF_ENTRY = {"dtype": "F64", "shape": [3], "data_offsets": [0, 24]}
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"shape": [2**40], "data_offsets": [0, 2**43]}, "claim 8796093022208 bytes"),
-        ({"shape": [2**40], "data_offsets": [0, 2**80]}, "claim 12089258196"),
-        ({"shape": [2**29], "data_offsets": [0, 2**32]}, "cut off"),
+        ({"shape": [2**40], "data_offsets": [0, 2**43]}, "claims 8796093022208 bytes"),
+        ({"shape": [2**40], "data_offsets": [0, 2**80]}, "claims 12089258196"),
+        ({"shape": [2**29], "data_offsets": [0, 2**32]}, "truncated"),
         ({"shape": [2**29]}, "damaged"),
         ({"shape": [2**62, 2**62]}, "damaged"),
         ({"shape": [0, 2**62], "data_offsets": [0, 0]}, "damaged: more than the"),
@@ -512,18 +512,18 @@ COEF_ENTRY = {"dtype": "F64", "shape": [3], "data_offsets": [0, 24]}
         ({"shape": None}, "damaged"),
         ({"data_offsets": [24, 0]}, "damaged"),
         ({"data_offsets": [-24, 0]}, "damaged: more than the"),
-        ({"data_offsets": [8, 32]}, "cut off"),
+        ({"data_offsets": [8, 32]}, "truncated"),
         ({"data_offsets": [8, 24], "shape": [2]}, "damaged"),
         ({"data_offsets": [0, 16], "shape": [2]}, "damaged: more than the"),
-        ({"data_offsets": [0]}, r"place at \[0\]"),
-        ({"data_offsets": [0, 24, 24]}, "place at"),
-        ({"data_offsets": [False, True]}, "place at"),
-        ({"data_offsets": {"0": 24}}, "place at"),
-        ({"dtype": "BF16"}, "of type 'BF16'"),
-        ({"dtype": "<f8"}, "of type '<f8'"),
-        ({"dtype": ["F64"]}, r"of type \['F64'\]"),
+        ({"data_offsets": [0]}, r"has the offsets \[0\]"),
+        ({"data_offsets": [0, 24, 24]}, "has the offsets"),
+        ({"data_offsets": [False, True]}, "has the offsets"),
+        ({"data_offsets": {"0": 24}}, "has the offsets"),
+        ({"dtype": "BF16"}, "has dtype 'BF16'"),
+        ({"dtype": "<f8"}, "has dtype '<f8'"),
+        ({"dtype": ["F64"]}, r"has dtype \['F64'\]"),
         ({"dtype": "F32", "shape": [6]}, "checksum"),
-        ({"module": "os"}, "not just type, shape and place"),
+        ({"module": "os"}, "must have dtype, shape and data_offsets"),
     ],
 )
 def test_hostile_tables_are_refused(content, entry, message):
@@ -551,10 +551,10 @@ def nested(depth: int) -> str:
         (b"{", "not valid JSON"),
         (b"{} {}", "not valid JSON"),
         (b'{"a": "\xff"}', "not valid JSON .*utf-8"),
-        (b'{"a": NaN}', "NaN is no finite number"),
-        (b'{"a": 1e999}', "1e999 is no finite number"),
-        (b'{"a": 1, "a": 1}', "'a' is there twice"),
-        (b'{"__metadata__": {"x": "1", "x": "1"}}', "'x' is there twice"),
+        (b'{"a": NaN}', "NaN is not a finite number"),
+        (b'{"a": 1e999}', "1e999 is not a finite number"),
+        (b'{"a": 1, "a": 1}', "duplicate entry 'a'"),
+        (b'{"__metadata__": {"x": "1", "x": "1"}}', "duplicate entry 'x'"),
         (b'{"a": ' + b"9" * 5000 + b"}", "not valid JSON"),
         (
             b'{"a": ' + nested(100_000).encode() + b"}",
@@ -577,7 +577,7 @@ def test_hostile_headers_are_refused(header, message):
     [
         ({"schema": 2}, "by a newer version, ranksvm 9.8.7, in schema 2; .* update ranksvm"),
         ({"schema": 10**300}, "newer version"),
-        ({"schema": 2, "written_by": ["x"]}, "ranksvm of unknown version"),
+        ({"schema": 2, "written_by": ["x"]}, "ranksvm of an unknown version"),
         ({"schema": 0}, "its schema is 0"),
         ({"schema": True}, "its schema is True"),
         ({"schema": "1"}, "its schema is '1'"),
@@ -589,14 +589,14 @@ def test_hostile_headers_are_refused(header, message):
         ({"written_by": 3}, "written_by in its description is a int"),
         ({"feature_names": "abc"}, "feature_names in its description is a str"),
         ({"feature_names": {"a": 1}}, "feature_names in its description is a dict"),
-        ({"feature_names": ["a", "b", 3]}, "feature_names must be texts"),
-        ({"feature_names": ["a", "b", None]}, "feature_names must be texts"),
+        ({"feature_names": ["a", "b", 3]}, "feature_names must be strings"),
+        ({"feature_names": ["a", "b", None]}, "feature_names must be strings"),
         ({"feature_names": ["a", "b"]}, "got 2 feature_names for 3 features"),
-        ({"params": {"a": {"$float": "1"}}}, "is no number"),
-        ({"params": {"a": {"$float": ["nan"]}}}, "is no number"),
-        ({"params": {"a": {"$float": "nan", "b": 1}}}, "is no number"),
-        ({"params": {"a": json.loads(nested(100))}}, "64 lists and mappings inside each other"),
-        ({"feature_names": json.loads(nested(100))}, "64 lists and mappings inside each other"),
+        ({"params": {"a": {"$float": "1"}}}, "is not a number"),
+        ({"params": {"a": {"$float": ["nan"]}}}, "is not a number"),
+        ({"params": {"a": {"$float": "nan", "b": 1}}}, "is not a number"),
+        ({"params": {"a": json.loads(nested(100))}}, "nested more than 64 levels deep"),
+        ({"feature_names": json.loads(nested(100))}, "nested more than 64 levels deep"),
         ({"code": "import os"}, "unknown entries: 'code'"),
         ({"sha256": "0" * 64}, "checksum"),
         ({"sha256": 5}, "sha256 in its description is a int"),
@@ -621,8 +621,8 @@ def test_hostile_descriptions_are_refused(changes, message):
         ({"coef": COEF[None]}, r"got float64 of shape \(1, 3\)"),
         ({"coef": np.array(1.0)}, r"got float64 of shape \(\)"),
         ({"coef": COEF[:0]}, "no features"),
-        ({"coef": np.array([1.0, math.inf])}, "NaN or infinity in 1 of 2 places, first in 1"),
-        ({"coef": np.array([math.nan, math.nan])}, "NaN or infinity in 2 of 2 places"),
+        ({"coef": np.array([1.0, math.inf])}, "infinity in 1 of 2 entries, first at index 1"),
+        ({"coef": np.array([math.nan, math.nan])}, "NaN or infinity in 2 of 2 entries"),
     ],
 )
 def test_arrays_that_do_not_fit_the_kind_are_refused(arrays, message):
@@ -666,7 +666,7 @@ LARGE = make_model(coef=np.arange(100_000.0), feature_names=None)  # for any buf
 def test_a_file_that_is_cut_off_while_it_is_read(path, meanwhile):
     write_model(path, LARGE)
     meanwhile(lambda: os.truncate(path, 400_000))
-    with pytest.raises(ModelFileError, match="cut off: 400000 bytes"):
+    with pytest.raises(ModelFileError, match="truncated: 400000 bytes"):
         read_model(path)
 
 
@@ -699,7 +699,7 @@ def test_a_header_full_of_values_is_refused_before_it_is_parsed(piece, where, mo
     parsed = []
     monkeypatch.setattr(files, "from_json", lambda text: parsed.append(1) or json.loads(text))
     message = refusal(with_header(header))
-    assert f"not a model file: its {where} holds " in message
+    assert f"not a model file: its {where} contains " in message
     assert "too many values (" in message
     assert len(parsed) == (0 if where == "header" else 1)
 
@@ -721,7 +721,7 @@ def test_too_many_facts_are_not_written(tmp_path):
     model = make_model(facts={"pairs": [[k] for k in range(100_001)]})
     with pytest.raises(
         ValueError,
-        match=r"facts hold too many lists and mappings \(100,\d+; the limit is 100,000\)",
+        match=r"facts contain too many lists and mappings \(100,\d+; the limit is 100,000\)",
     ):
         write_model(tmp_path / "m", model)
     assert list(tmp_path.iterdir()) == []
@@ -744,4 +744,4 @@ def test_axes_without_items_may_not_be_endless():
     kernel = {"function": "rbf", "gamma": 1.0, "coef0": 0.0, "degree": 3, "scale": 1.0}
     facts = {"n_features": 2**40, "kernel": kernel}
     content = with_entries(arrays, kind="kernel", facts=facts)
-    assert "1099511627776 features, of 2147483647 at most" in refusal(content)
+    assert "1099511627776 features; the limit is 2147483647" in refusal(content)

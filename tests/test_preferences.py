@@ -652,10 +652,10 @@ def test_score_of_pairs_is_the_weighted_share() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"qid": [1] * 6}, "qid is about the pairs of utilities, and there is no y"),
+        ({"qid": [1] * 6}, "qid can only be used with labels, but there is no y"),
         (
             {"sample_weight": [1] * 6, "query_weight": [1]},
-            "sample_weight and query_weight are about the pairs of utilities",
+            "sample_weight and query_weight can only be used with labels",
         ),
         ({"y": [1, 2]}, "y has 2 values"),
         ({"y": [1] * 6, "qid": [1, 2]}, "got 2 ids for 6 rows"),
@@ -867,7 +867,7 @@ def test_group_is_another_name_and_the_file_tells_of_the_pairs(tmp_path):
     assert np.array_equal(models[0].coef_, models[1].coef_)
     models[0].save(tmp_path / "m.safetensors")
     assert read_model(tmp_path / "m.safetensors").facts["explicit_pairs"] == 2
-    with pytest.raises(ValueError, match="group is about the pairs"):
+    with pytest.raises(ValueError, match="group can only be used with labels"):
         LinearRankSVM().fit_pairs(X, [0], [1], group=qid)
 
 

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -149,7 +148,7 @@ def test_export_writes_it_or_says_why_not(kind: str, data: RankingData, tmp_path
     model = fitted(LEARNERS[kind], data)
     path = tmp_path / "model.dat"
     if model.weights is None:
-        with pytest.raises(ValueError, match=f"a weight for every feature; got a {model.kind}"):
+        with pytest.raises(ValueError, match=f"one weight per feature; got a {model.kind}"):
             write_svmrank(path, model)
         assert not path.exists()
     else:

@@ -130,25 +130,37 @@ def line(number: int, text: str) -> str:
         (line(2, "2 # kernel type"), 2, r"kernel 2 \(rbf\)"),
         (line(2, "4 # kernel type"), 2, r"kernel 4 \(user-defined\)"),
         (line(2, "77 # kernel type"), 2, r"kernel 77 \(unknown\)"),
-        (line(2, "linear # kernel type"), 2, "'kernel type' must be a whole number; got 'linear'"),
-        (line(2, "0x0 # kernel type"), 2, "must be a whole number"),
+        (
+            line(2, "linear # kernel type"),
+            2,
+            "'kernel type' must be a non-negative integer; got 'linear'",
+        ),
+        (line(2, "0x0 # kernel type"), 2, "must be a non-negative integer"),
         (line(4, "1 # number of classes"), 4, "expected 'kernel parameter -g'; got 'number of cl"),
         (line(8, "0 # highest feature index"), 8, "must be from 1 to 99999999; got 0"),
         (line(8, "999999999999999 # highest feature index"), 8, "must be from 1 to 99999999"),
-        (line(8, "1" * 30 + " # highest feature index"), 8, "must be a whole number"),
-        (line(8, "-5 # highest feature index"), 8, "must be a whole number; got '-5'"),
-        (line(9, "many # number of training documents"), 9, "must be a whole number"),
+        (line(8, "1" * 30 + " # highest feature index"), 8, "must be a non-negative integer"),
+        (line(8, "-5 # highest feature index"), 8, "must be a non-negative integer; got '-5'"),
+        (line(9, "many # number of training documents"), 9, "must be a non-negative integer"),
         (line(10, "0 # number of support vectors plus 1"), 10, "must be at least 1; got 0"),
-        (line(10, "3 # number of support vectors plus 1"), 13, "2 support .* got 1, it is cut off"),
-        (line(10, "1 # number of support vectors plus 1"), 12, "end after 0 vectors; got '1 1:1.9"),
+        (
+            line(10, "3 # number of support vectors plus 1"),
+            13,
+            "2 support vectors; the file ends after 1",
+        ),
+        (
+            line(10, "1 # number of support vectors plus 1"),
+            12,
+            "end of the file after 0 support vectors; got '1 1:1.9",
+        ),
         (line(11, "nan # threshold b"), 11, "'threshold b' must be a finite number; got 'nan'"),
         (line(11, "1e999 # threshold b"), 11, "must be a finite number"),
         (line(12, "x 1:1"), 12, r"alpha\*y must be a finite number; got 'x'"),
         (line(12, "1 1:1 2"), 12, "expected 'index:value'; got '2'"),
         (line(12, "1 1:1 2:"), 12, "expected 'index:value'; got '2:'"),
         (line(12, "1 1:1 docid:3"), 12, "expected 'index:value'; got 'docid:3'"),
-        (line(12, "1 0:1"), 12, "must rise from 1 to 5, .* got 0 after 0"),
-        (line(12, "1 6:1"), 12, "must rise from 1 to 5, .* got 6 after 0"),
+        (line(12, "1 0:1"), 12, "must ascend from 1 to 5, .* got 0 after 0"),
+        (line(12, "1 6:1"), 12, "must ascend from 1 to 5, .* got 6 after 0"),
         (line(12, "1 2:1 2:1"), 12, "got 2 after 2"),
         (line(12, "1 3:1 2:1"), 12, "got 2 after 3"),
         (line(12, "1 2:inf"), 12, "feature 2 must be a finite number; got 'inf'"),
@@ -156,7 +168,7 @@ def line(number: int, text: str) -> str:
         (line(12, "1 2:1,5"), 12, "feature 2 must be a finite number; got '1,5'"),
         (line(12, "1e200 2:1e200"), 13, "the sum of the support vectors overflows"),
         (line(12, "1 1:1" + "0" * 10_000), 12, "more than 4736 bytes"),
-        (MODEL + "1 1:1\n", 13, "expected the end after 1 vectors; got '1 1:1'"),
+        (MODEL + "1 1:1\n", 13, "expected the end .* after 1 support vectors; got '1 1:1'"),
     ],
 )
 def test_errors_name_file_and_line(text, number, message, tmp_path):
@@ -250,7 +262,7 @@ def test_the_weights_of_a_factorized_model_are_written():
 
 def test_what_the_format_cannot_hold_is_refused():
     kernel = KernelRankSVM().fit([[1.0], [2.0], [4.0]], [0, 1, 2])._get_model()
-    with pytest.raises(ValueError, match=r"a weight for every feature; got a kernel model"):
+    with pytest.raises(ValueError, match=r"one weight per feature; got a kernel model"):
         written(kernel)
     with pytest.raises(ValueError, match="must be finite"):
         written(linear([1.0, np.nan]))
@@ -351,13 +363,13 @@ def test_wrong_arguments_are_named():
         from_svmrank_c(0, two)
     with pytest.raises(ValueError, match=r"loss must be 1 .* or 2 .*; got 0"):
         from_svmrank_c(1.0, two, loss=0)
-    with pytest.raises(ValueError, match="no query in the training set"):
+    with pytest.raises(ValueError, match="the training set has no queries"):
         from_svmrank_c(1.0, QueryGroups.from_qid([], 0))
-    with pytest.raises(ValueError, match="one utility for each of the 2 items; got none"):
+    with pytest.raises(ValueError, match="one label for each of the 2 items; got none"):
         from_svmrank_c(1.0, two, loss=2)
     with pytest.raises(ValueError, match=r"2 items; got the shape \(3,\)"):
         from_svmrank_c(1.0, two, [1, 2, 3], loss=2)
-    with pytest.raises(ValueError, match="no query has two items with different utilities"):
+    with pytest.raises(ValueError, match="no query has two items with different labels"):
         from_svmrank_c(1.0, two, [1, 2], loss=2)
 
 

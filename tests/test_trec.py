@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ranksvm.data.trec import Qrels, Run, TrecError, read_qrels, read_run, write_run
-from ranksvm.data.trec_join import join
+from ranksvm.data.trec import Qrels, Run, TrecError, join, read_qrels, read_run, write_run
 from ranksvm.metrics import average_precision, evaluate, ndcg, precision_at, reciprocal_rank
 
 QRELS = "301 0 d1 1\n301 0 d2 0\n\n302 0 d1 2\n302 0 d3 -1\n"
@@ -126,7 +125,7 @@ def test_a_written_run_reads_back(rows):
 
 
 def test_many_lines_in_order(monkeypatch):
-    monkeypatch.setattr("ranksvm.data.trec._LINES", 7)
+    monkeypatch.setattr("ranksvm.data.trec_writer._LINES", 7)
     out = io.BytesIO()
     write_run(out, np.arange(40) // 13, [f"d{i}" for i in range(40)], -np.arange(40.0))
     lines = [line.split() for line in out.getvalue().decode().splitlines()]

@@ -41,7 +41,7 @@ class NotReplacedError(FileExistsError):
         return self.told(PYTHON)
 
     def told(self, door: Door) -> str:
-        """Return the message as the given interface words it."""
+        """Format the message for a door."""
         return f"{self.strerror}, or use {Param('force', True).told(door)} to replace it"
 
 

@@ -1,12 +1,11 @@
-"""Messages that name parameters, told by each door in its own words.
+"""Messages that name parameters as ``max_iter=5`` in Python and ``--max-iter 5`` in the shell.
 
-The same trouble is told to somebody who wrote ``max_iter=5`` in Python and to somebody who typed
-``--max-iter 5``.  So a message keeps its parameters and row numbers apart from its text:
+A message keeps parameters and row numbers separate from its text:
 
     Message("{solver} stopped; raise {max_iter}.", solver="newton", max_iter=Param("max_iter"))
 
-``str`` tells it in Python's words; a :class:`Door` of another kind, such as the command line, in
-its own.
+``str`` formats it for Python.  Another :class:`Door`, such as that of the command line, formats it
+for its own users.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ __all__ = [
     "Param",
     "ParameterError",
     "Row",
-    "TooLargeError",
     "TooLittleMemoryError",
     "UserError",
     "told",
@@ -29,27 +27,27 @@ __all__ = [
 
 
 class Door(Protocol):
-    """How parameters and rows are called where a message is read."""
+    """How parameters and rows are written for the users of one interface of the library."""
 
     def parameter(self, param: Param) -> str:
-        """Return a parameter with the values that it has or may have; none: its name alone."""
+        """Return the name of a parameter, with its values if it has any."""
         ...
 
     def row(self, row: Row) -> str:
-        """Return a row of X, and a column if there is one."""
+        """Return the name of a row of X, with the column if there is one."""
         ...
 
 
 class Param:
     """A parameter in a message: its name, or ``name=value``, or ``name=one or another``.
 
-    ``option`` is what the command line calls it with its values, where that does not follow from
-    the name.
+    ``option`` is the text for the command line, where that does not follow from the name and the
+    values.
     """
 
     def __init__(self, name: str, *values: Any, option: str | None = None) -> None:
         self.name, self.option = name, option
-        # Numbers of NumPy are shown as those of Python.
+        # Without the type names in the ``repr`` of NumPy scalars.
         self.values = tuple(map(_plain, values))
 
     def told(self, door: Door) -> str:
@@ -60,12 +58,12 @@ class Param:
 
 
 def _plain(value: Any) -> Any:
-    """Return a scalar of NumPy, which `ranksvm --help` does without, as one of Python."""
+    """Convert a NumPy scalar to Python, without importing NumPy (for a fast `ranksvm --help`)."""
     return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
 class Row:
-    """A row of X in a message, or an entry of it; counted from 0."""
+    """A row of X in a message, or one entry of it; numbers start at 0."""
 
     def __init__(self, number: int, column: int | None = None) -> None:
         self.number, self.column = int(number), None if column is None else int(column)
@@ -78,7 +76,7 @@ class Row:
 
 
 class Message:
-    """A text with named parts in braces: other messages, parameters, rows, or anything at all."""
+    """A format string with named parts: messages, parameters, rows, or any other values."""
 
     def __init__(self, text: str, **parts: Any) -> None:
         self.text, self.parts = text, parts
@@ -104,19 +102,19 @@ PYTHON: Door = _Python()
 
 
 def told(part: Any, door: Door = PYTHON) -> Any:
-    """Return a message or a part of one in the words of a door; other things as they are."""
+    """Format a message, or a part of one, for a door; return other values unchanged."""
     return part.told(door) if isinstance(part, Message | Param | Row | UserError) else part
 
 
 class UserError(Exception):
-    """An error that a user can cause; ``parts`` as for :class:`Message`.
+    """An error that users can cause; ``parts`` as for :class:`Message`.
 
     Attributes
     ----------
     parameter, value
-        The first parameter that the message names, and its value; None if there is none.
+        The first parameter in the message, and its value; None if there is none.
     remedy : Message, str or None
-        What to do, where it is told by itself.
+        The part of the message that says what to do, if it is a separate part.
     """
 
     def __init__(self, text: str, **parts: Any) -> None:
@@ -131,27 +129,23 @@ class UserError(Exception):
         return self.message.told(door)
 
     def after(self, where: str) -> Self:
-        """Return the same error with a text in front that says where it happened."""
+        """Return the same error, with its message prefixed by where it happened."""
         return type(self)("{where}{what}", where=where, what=self.message)
 
     def __reduce__(self) -> Any:
-        return _made, (type(self), self.message.text, self.message.parts)
+        return _restore, (type(self), self.message.text, self.message.parts)
 
 
-def _made(kind: Any, text: str, parts: dict[str, Any]) -> Any:
+def _restore(kind: Any, text: str, parts: dict[str, Any]) -> Any:
     return kind(text, **parts)
 
 
 class ParameterError(UserError, ValueError):
-    """A parameter, or an input, that cannot be used."""
-
-
-class TooLargeError(UserError, OverflowError):
-    """Numbers beyond float64."""
+    """An invalid parameter or input."""
 
 
 class TooLittleMemoryError(UserError, MemoryError):
-    """Work that cannot fit into memory."""
+    """A task that does not fit into memory."""
 
 
 class MessageWarning(UserWarning):
@@ -162,4 +156,4 @@ class MessageWarning(UserWarning):
         super().__init__(str(self.message))
 
     def __reduce__(self) -> Any:
-        return _made, (type(self), self.message.text, self.message.parts)
+        return _restore, (type(self), self.message.text, self.message.parts)

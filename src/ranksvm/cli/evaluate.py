@@ -168,8 +168,7 @@ def _by_query(
 
 def _joined(files: Sequence[str], run: str, data: DataOptions) -> tuple[Array, Array, Any]:
     """Labels, scores and queries of a TREC run under qrels."""
-    from ranksvm.data.trec import read_qrels, read_run
-    from ranksvm.data.trec_join import join
+    from ranksvm.data.trec import join, read_qrels, read_run
 
     if len(files) != 1:
         raise UsageProblem("--run needs exactly one qrels file")

@@ -10,8 +10,7 @@ from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import Comments, RankingData
 from ranksvm.data.sources import FileFormatError
 from ranksvm.data.svmlight import LetorError, load_letor, save_letor
-from ranksvm.data.trec import read_qrels, read_run, write_run
-from ranksvm.data.trec_join import join
+from ranksvm.data.trec import join, read_qrels, read_run, write_run
 
 __all__ = [
     "Comments",

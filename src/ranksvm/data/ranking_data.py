@@ -16,6 +16,7 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._text import counted
 from ranksvm._vectors import Array
 from ranksvm.data.preferences import Preferences, preferences_among
 from ranksvm.data.queries import QueryGroups
@@ -264,10 +265,10 @@ class RankingData:
         layout = "dense" if isinstance(self.X, np.ndarray) else "sparse"
         queries = "no query ids"
         if self.qid is not None:
-            queries = f"{self.groups.n_queries} queries"
+            queries = counted(self.groups.n_queries, "query")
         return (
-            f"<RankingData: {self.n_items} items, {queries}, {self.n_features} features, "
-            f"{layout} {self.X.dtype}>"
+            f"<RankingData: {counted(self.n_items, 'item')}, {queries}, "
+            f"{counted(self.n_features, 'feature')}, {layout} {self.X.dtype}>"
         )
 
 

@@ -80,7 +80,7 @@ class FileFormatError(ValueError):
         return self.told(PYTHON)
 
     def told(self, door: Door) -> str:
-        """Return the message as the given interface words it."""
+        """Format the message for a door."""
         where = [
             self.file,
             None if self.line is None else f"line {self.line}",

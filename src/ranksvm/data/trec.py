@@ -15,14 +15,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ranksvm._messages import Message, ParameterError, Row
-from ranksvm._values import as_float, exact_vector
-from ranksvm.data.queries import QueryGroups, ids_from_text
+from ranksvm._checks import check_choice
+from ranksvm._text import printable
+from ranksvm.data.queries import ids_from_text
 from ranksvm.data.sources import (
     MAX_LINE_BYTES,
     FileFormatError,
@@ -30,16 +30,13 @@ from ranksvm.data.sources import (
     name_of,
     text_blocks,
 )
-from ranksvm.data.targets import Target, open_target
+from ranksvm.data.trec_writer import write_run
 
-__all__ = ["Qrels", "Run", "TrecError", "as_objects", "read_qrels", "read_run", "write_run"]
+__all__ = ["JoinedRun", "Qrels", "Run", "TrecError", "join", "read_qrels", "read_run", "write_run"]
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _GRADE = re.compile(rb"[+-]?[0-9]{1,18}")
 _LARGEST_GRADE = 2**53
 _SHOWN = 60
-# Lines that are formatted and written at a time.
-_LINES = 20_000
 
 
 class TrecError(FileFormatError):
@@ -83,6 +80,27 @@ class Run(NamedTuple):
     docid: NDArray[np.object_]
     score: NDArray[np.float64]
     tag: str
+
+
+class JoinedRun(NamedTuple):
+    """A run with its judgments, ready for :mod:`ranksvm.metrics`.
+
+    Attributes
+    ----------
+    y : ndarray of float64, shape (n_items,)
+        Relevance labels.
+    scores : ndarray of float64, shape (n_items,)
+        Scores; -inf for documents that were not retrieved.
+    qid : ndarray of shape (n_items,)
+        Query ids.
+    docid : ndarray of object, shape (n_items,)
+        Document ids.
+    """
+
+    y: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    qid: NDArray[Any]
+    docid: NDArray[np.object_]
 
 
 def read_qrels(source: Source, *, max_line_bytes: int = MAX_LINE_BYTES) -> Qrels:
@@ -230,7 +248,7 @@ def _read(
         raise TrecError(str(error), file, number) from None
     if not ids:
         raise TrecError(f"holds no data; expected lines with {n_columns} columns ({names})", file)
-    return _Columns(ids_from_text(ids), as_objects(documents), values, first)
+    return _Columns(ids_from_text(ids), _as_objects(documents), values, first)
 
 
 def _text(field: bytes) -> str:
@@ -240,106 +258,97 @@ def _text(field: bytes) -> str:
         raise _FieldError(field, "expected UTF-8 text") from None
 
 
-def as_objects(texts: list[str]) -> NDArray[np.object_]:
-    """Return strings as an object array."""
+def _as_objects(texts: list[str]) -> NDArray[np.object_]:
     array = np.empty(len(texts), dtype=object)
     array[:] = texts
     return array
 
 
-def write_run(
-    target: Target,
-    qid: ArrayLike | None,
-    docid: ArrayLike,
-    scores: ArrayLike,
+def join(
+    qrels: Qrels,
+    run: Run,
     *,
-    tag: str = "ranksvm",
-) -> None:
-    """Write a ranking as a TREC run.
+    unretrieved: Literal["unranked", "drop"] = "unranked",
+    queries: Literal["both", "judged"] = "both",
+) -> JoinedRun:
+    """Combine judgments and scores, so that metrics agree with TREC's tools.
 
-    Queries are written in order of first appearance, and the documents of a query by descending
-    score, with ranks from 1.  Documents with equal scores keep their order.  TREC's tools (and
-    :func:`join`) ignore the ranks and order equal scores by descending document id.  Scores are
-    written with all digits, so that different scores stay different.
+    Documents without a judgment or with a negative one count as not relevant (y = 0).  The rows of
+    a query are sorted by descending score, and ties, which metrics break by row order, by
+    descending document id.  This matches trec_eval, except that trec_eval first rounds scores to
+    single precision, which may create more ties.  trec_eval scores a query without relevant
+    documents 0; our metrics leave it out unless ``empty="zero"``.
 
     Parameters
     ----------
-    target : path, "-" or file object
-        File to write; see :func:`save_letor`.
-    qid : array-like of shape (n_items,), or None
-        Query ids; None means a single query, 0.
-    docid : array-like of str, shape (n_items,)
-        Document ids.
-    scores : array-like of shape (n_items,)
-        Scores; larger is better.
-    tag : str, default="ranksvm"
-        Name of the run.
+    qrels : Qrels
+        Relevance judgments.
+    run : Run
+        Ranking to evaluate.
+    unretrieved : {"unranked", "drop"}, default="unranked"
+        What to do with documents that are judged but not in the run.  "unranked" gives them a score
+        of -inf: in :mod:`ranksvm.metrics` they count in the ideal ranking and in the number of
+        relevant documents, but have no rank.  "drop" leaves them out, which flatters a run that
+        misses relevant documents.
+    queries : {"both", "judged"}, default="both"
+        Which queries to keep: those in both files, as trec_eval does by default, or all judged
+        ones, as trec_eval does with the option ``-c``.  A query that is missing from the run has
+        only unretrieved documents and scores 0; with "drop" it disappears.  Queries without
+        judgments are always left out.
+
+    Returns
+    -------
+    JoinedRun
+        Rows grouped by query: by rank, then unretrieved documents in the order of the qrels.
 
     Raises
     ------
     ValueError
-        If lengths differ, a score is not finite, an id or the tag contains whitespace, or a
-        document occurs twice in a query.  Nothing is written in that case.
+        No query is left.
     """
-    values = as_float("scores", exact_vector("scores", scores))
-    if values.ndim != 1:
-        raise ValueError(f"scores must be one-dimensional; got shape {values.shape}")
-    n_items = values.shape[0]
-    bad = np.flatnonzero(~np.isfinite(values))
-    if bad.size:
-        raise ParameterError(
-            "scores must be finite; got {value} in {row}", value=values[bad[0]], row=Row(bad[0])
-        )
-    documents = np.asarray(docid, dtype=object)
-    if documents.shape != (n_items,):
-        raise ValueError(
-            f"docid must have one id per score; got shape {documents.shape} for {n_items} scores"
-        )
-    _check_word("tag", tag)
-    groups = QueryGroups.from_qid(qid, n_items)
-    names = [str(query) for query in groups.ids.tolist()]
+    check_choice("unretrieved", unretrieved, ("unranked", "drop"))
+    check_choice("queries", queries, ("both", "judged"))
+    # Ids are compared as text: they may be all integers in one file and not in the other.
+    judged = _by_query(qrels.qid, qrels.docid, qrels.relevance)
+    ranked = _by_query(run.qid, run.docid, run.score)
+    names = [name for name in ranked if name in judged]
+    if queries == "judged":
+        names += [name for name in judged if name not in ranked]
+    ids: list[str] = []
+    documents: list[str] = []
+    y: list[int] = []
+    scores: list[float] = []
     for name in names:
-        _check_word("qid", name)
-    index = groups.index
-    order = np.lexsort((-values, index))
-    ranks = np.arange(n_items) - groups.offsets[index[order]] + 1
-    _check_documents(documents, index, names)
-    with open_target(target) as write:
-        for begin in range(0, n_items, _LINES):
-            rows = order[begin : begin + _LINES]
-            lines = zip(
-                index[rows].tolist(),
-                documents[rows].tolist(),
-                ranks[begin : begin + _LINES].tolist(),
-                values[rows].tolist(),
-                strict=True,
-            )
-            text = "".join(f"{names[q]} Q0 {d} {r} {s!r} {tag}\n" for q, d, r, s in lines)
-            write(text.encode("utf-8", "surrogateescape"))
-
-
-def _check_word(name: str, word: object, row: int | None = None) -> None:
-    fine = isinstance(word, str) and len(word.split()) == 1 and word == word.strip()
-    if not fine or _CONTROL.search(str(word)):
-        raise ParameterError(
-            "{name} must be a word without whitespace or control characters; got {word!r}",
-            name=name if row is None else Message("{name} of {row}", name=name, row=Row(row)),
-            word=word,
+        found, grades = ranked.get(name, {}), judged[name]
+        rows = sorted(found, key=lambda document: (found[document], document), reverse=True)
+        if unretrieved == "unranked":
+            rows += [document for document in grades if document not in found]
+        ids += [name] * len(rows)
+        documents += rows
+        y += [max(0, grades.get(document, 0)) for document in rows]
+        scores += [found.get(document, -math.inf) for document in rows]
+    if not ids:
+        raise ValueError(
+            f"no query of the run is judged: the run has queries {_some(ranked)}; the qrels have "
+            f"{_some(judged)}. Do the files belong together?"
         )
+    return JoinedRun(
+        np.array(y, dtype=np.float64),
+        np.array(scores, dtype=np.float64),
+        ids_from_text(ids),
+        _as_objects(documents),
+    )
 
 
-def _check_documents(
-    documents: NDArray[np.object_], index: NDArray[np.int64], names: list[str]
-) -> None:
-    seen: set[tuple[int, str]] = set()
-    for row, key in enumerate(zip(index.tolist(), documents.tolist(), strict=True)):
-        _check_word("docid", key[1], row)
-        if key in seen:
-            raise ParameterError(
-                "docid {docid!r} of {row} occurs twice in query {query}; a run must list a "
-                "document once per query",
-                docid=key[1],
-                row=Row(row),
-                query=names[key[0]],
-            )
-        seen.add(key)
+def _by_query(
+    qid: NDArray[Any], docid: NDArray[np.object_], values: NDArray[Any]
+) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for query, document, value in zip(qid.tolist(), docid.tolist(), values.tolist(), strict=True):
+        found.setdefault(str(query), {})[document] = value
+    return found
+
+
+def _some(names: dict[str, Any]) -> str:
+    shown = printable(", ".join(list(names)[:3]))
+    return shown + (", ..." if len(names) > 3 else "")

@@ -1,7 +1,6 @@
-"""What all rankers share: input checks, predictions, ranks, scores, saving.
+"""The base class of all rankers: input checks, prediction, ranking, scoring, saving.
 
-All input is checked here (with :mod:`ranksvm.estimators.checks`) before any work is done.  Errors
-say what was wrong, what was given and what to do.
+All input is checked here (with :mod:`ranksvm.estimators.checks`) before any work is done.
 """
 
 from __future__ import annotations
@@ -52,25 +51,26 @@ from ranksvm.solvers.base import Callback, TraceRow
 __all__ = ["FEATURE_FACTS", "MissingQidWarning", "Ranker", "fitting", "logged"]
 
 
-# What fit notes of X before there is a model.
+# Attributes that ``fit`` sets from X before there is a model.
 FEATURE_FACTS = ("n_features_in_", "feature_names_in_", "_frame_columns", "_qid_column")
 
 
 class MissingQidWarning(UserWarning):
     """A model that was fitted on several queries is scored without query ids.
 
-    Items of different queries are then compared with each other, which the model has not learned.
+    Items of different queries are then compared with each other, although the model was not trained
+    for that.
     """
 
 
 class Ranker(BaseEstimator):
-    """An estimator that learns to score items.
+    """Base class of the ranking estimators.
 
-    A subclass has ``fit``, and two methods that connect its attributes with what was learned:
-    ``_set_model`` and ``_get_model``.
+    A subclass defines ``fit``, and ``_set_model`` and ``_get_model``, which convert between a model
+    and the fitted attributes.
     """
 
-    # With metadata routing on, `qid` reaches fit and score without further ado.
+    # With metadata routing enabled, `qid` is passed to fit and score without set_fit_request.
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, Any]] = {"qid": True}
 
@@ -86,7 +86,7 @@ class Ranker(BaseEstimator):
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
     _facts: dict[str, Any]
-    # Columns of the training frame that are no features, and the one of these with the query ids.
+    # Columns of the training data frame that are not features, and the one with the query ids.
     _frame_columns: frozenset[str] = frozenset()
     _qid_column: str | None = None
 
@@ -98,11 +98,11 @@ class Ranker(BaseEstimator):
 
     @abstractmethod
     def _set_model(self, model: Any) -> None:
-        """Set the attributes that hold a model."""
+        """Set the fitted attributes from a model."""
 
     @abstractmethod
     def _get_model(self) -> Model:
-        """Return the model that the attributes hold; ``**self._about()`` is the rest of it."""
+        """Return the model for the fitted attributes, using ``**self._about()``."""
 
     def predict(self, X: Any) -> Array:
         """Score items; larger is ranked higher.
@@ -214,9 +214,9 @@ class Ranker(BaseEstimator):
         if qid is None and n_queries > 1:
             warnings.warn(
                 f"score() got no qid, but {type(self).__name__} was fitted on {n_queries} queries, "
-                "so items of different queries are compared. Pass qid=. (One ranking on purpose: "
-                "qid=[0] * len(y). In scikit-learn pipelines and searches, see docs/tutorial.md: "
-                "enable_metadata_routing and QueryKFold.)",
+                "so items of different queries are compared. Pass qid=. (To score one ranking on "
+                "purpose: qid=[0] * len(y). In scikit-learn pipelines and searches, see "
+                "docs/tutorial.md: enable_metadata_routing and QueryKFold.)",
                 MissingQidWarning,
                 stacklevel=2,
             )
@@ -280,7 +280,7 @@ class Ranker(BaseEstimator):
         """
         check_is_fitted(self)
         model = self._get_model()
-        model.arrays()  # a model that cannot be saved says so before anything is said of the file
+        model.arrays()  # raises for a model that cannot be saved, before the path is checked
         path = os.fsdecode(path)
         suffix = os.path.splitext(path)[1].lower()
         if suffix in (*OTHER_SUFFIXES, ".dat"):
@@ -320,13 +320,13 @@ class Ranker(BaseEstimator):
         self.history_ = list(history)
 
     def _about(self) -> dict[str, Any]:
-        """Return what a model knows beside its arrays: parameters, facts and feature names."""
+        """Return the parameters, facts and feature names of the model."""
         params = {
             name: value.item() if isinstance(value, np.generic) else value
             for name, value in self.get_params(deep=False).items()
         }
         if not isinstance(params.get("random_state"), int | None):
-            params["random_state"] = None  # a generator
+            params["random_state"] = None  # a generator cannot be saved
         names = getattr(self, "feature_names_in_", None)
         return {
             "params": params,
@@ -336,15 +336,15 @@ class Ranker(BaseEstimator):
 
     # --- Fitting ---------------------------------------------------------------------------------
 
-    def _settings(self, made: type[Settings]) -> Any:
-        """Return the parameters, checked."""
-        values = settings_of(made, self)
+    def _settings(self, settings: type[Settings]) -> Any:
+        """Check the parameters, and return them as an instance of ``settings``."""
+        values = settings_of(settings, self)
         if "random_state" in values:
             values["random_state"] = seed_of(values["random_state"])
-        return made(**values)
+        return settings(**values)
 
     def _solve(self, problem: Any, callback: Callback | None, **options: Any) -> Fit:
-        """Solve a problem, and log and report every iteration."""
+        """Solve a problem; log every iteration and call the callback."""
         with logged(self.verbose) as logger:
 
             def report(row: TraceRow, coef: Array) -> Any:
@@ -365,7 +365,7 @@ class Ranker(BaseEstimator):
             warnings.warn(f"{name}: {fit.shortfall}", ConvergenceWarning, stacklevel=3)
 
     def _n_queries(self) -> int:
-        """How many queries the model was fitted on; 1 if nobody knows."""
+        """Return the number of queries in the training data; 1 if unknown."""
         return int(getattr(self, "_facts", {}).get("n_queries", 1))
 
     def _known_qid(self, X: Any, qid: Any) -> Any:
@@ -377,9 +377,9 @@ class Ranker(BaseEstimator):
     def _training_data(
         self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, query_weight: Any
     ) -> RankingData:
-        """Check everything that a fit is given, and take what is named out of a frame."""
+        """Check the arguments of ``fit``, and return them as one data set."""
         if qid is not None and group is not None:
-            raise ValueError("qid and group are two names for one thing: give only one of them")
+            raise ValueError("qid and group are two names for one thing: pass only one of them")
         name = "qid" if group is None else "group"
         X, y, qid, sample_weight = self._take_columns(
             X, y, qid if group is None else group, sample_weight, qid_name=name
@@ -414,7 +414,7 @@ class Ranker(BaseEstimator):
         sample_weight: Any,
         query_weight: Any,
     ) -> RankingData:
-        """Check everything that ``fit_pairs`` is given; ``pairs`` are better, worse and weight."""
+        """Check the arguments of ``fit_pairs``; ``pairs`` are better, worse and weight."""
         if y is not None:
             data = self._training_data(X, y, qid, group, sample_weight, query_weight)
         else:
@@ -425,9 +425,8 @@ class Ranker(BaseEstimator):
             given = [name for name, value in about_labels.items() if value is not None]
             if given:
                 raise ValueError(
-                    f"{' and '.join(given)} {'is' if len(given) == 1 else 'are'} about the pairs "
-                    "of utilities, and there is no y. Give y, or leave them out: listed pairs have "
-                    "their own weight, and need no query."
+                    f"{' and '.join(given)} can only be used with labels, but there is no y. Pass "
+                    "y, or drop them: given pairs have their own weights, and need no query ids."
                 )
             self._frame_columns, self._qid_column = frozenset(), None
             X = self._check_features(X, reset=True)
@@ -438,17 +437,17 @@ class Ranker(BaseEstimator):
         if both_ways:
             warnings.warn(
                 f"{both_ways} {'pairs' if both_ways > 1 else 'pair'} of items "
-                f"{'are' if both_ways > 1 else 'is'} preferred both ways: no ranking follows both "
-                "preferences, and the one with more weight has more say.",
+                f"{'are' if both_ways > 1 else 'is'} preferred both ways: no ranking can satisfy "
+                "both preferences, and the one with the larger weight has more influence.",
                 UserWarning,
                 stacklevel=3,
             )
         return replace(data, preferences=preferences)
 
     def _take_columns(
-        self, X: Any, y: Any, qid: Any, sample_weight: Any, *, qid_name: str = "qid"
+        self, X: Any, y: Any, qid: Any, sample_weight: Any, *, qid_name: str
     ) -> tuple[Any, Any, Any, Any]:
-        """Take what is named out of a frame, and remember which columns are no features."""
+        """Remove the named columns from a data frame, and remember which ones they are."""
         arguments = {"y": y, qid_name: qid, "sample_weight": sample_weight}
         X, values = split_frame(X, **arguments)
         self._frame_columns = frozenset(v for v in arguments.values() if isinstance(v, str))
@@ -456,13 +455,13 @@ class Ranker(BaseEstimator):
         return X, values["y"], values[qid_name], values["sample_weight"]
 
     def _check_features(self, X: Any, *, reset: bool) -> Any:
-        """X as float32 or float64, dense, CSR or CSC; all finite, in the layout it came in."""
+        """Return X as finite float32 or float64, dense, CSR or CSC, in the layout it came in."""
         X = check_items(X)
         if is_frame(X):
             names = None if reset else getattr(self, "feature_names_in_", None)
             if not reset:
                 X = drop_columns(X, self._frame_columns)
-            if names is None or frame_columns(X) == names.tolist():  # else the names are the error
+            if names is None or frame_columns(X) == names.tolist():  # otherwise names are wrong
                 check_numeric(X)
         X = validate_data(
             self,
@@ -479,11 +478,11 @@ class Ranker(BaseEstimator):
 
 @contextmanager
 def fitting(model: BaseEstimator) -> Iterator[None]:
-    """Forget what a fit has noted of X when it fails: an older model still works then."""
+    """Restore the attributes in ``FEATURE_FACTS`` if a fit fails, so that an old model works."""
     before = {name: model.__dict__[name] for name in FEATURE_FACTS if name in model.__dict__}
     try:
         yield
-    except BaseException:  # an interrupt too
+    except BaseException:  # including KeyboardInterrupt
         for name in FEATURE_FACTS:
             model.__dict__.pop(name, None)
         model.__dict__.update(before)
@@ -491,7 +490,7 @@ def fitting(model: BaseEstimator) -> Iterator[None]:
 
 
 def seed_of(random_state: Any) -> int | None:
-    """Return the integer, or one drawn from a generator; None stays None."""
+    """Return an integer seed, drawn from the generator if it is one; None stays None."""
     if random_state is None or isinstance(random_state, int | np.integer):
         return None if random_state is None else int(random_state)
     try:
@@ -507,9 +506,9 @@ def seed_of(random_state: Any) -> int | None:
 
 @contextmanager
 def logged(verbose: int) -> Iterator[logging.Logger]:
-    """Lend the library's logger; with ``verbose`` its messages reach the screen meanwhile."""
+    """Return the library's logger; with ``verbose``, its messages are printed meanwhile."""
     logger = logging.getLogger("ranksvm")
-    if not verbose or logger.isEnabledFor(logging.INFO):  # somebody listens already
+    if not verbose or logger.isEnabledFor(logging.INFO):  # logging is configured already
         yield logger
         return
     handler = logging.StreamHandler()
@@ -517,7 +516,7 @@ def logged(verbose: int) -> Iterator[logging.Logger]:
     level, propagate = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
-    logger.propagate = False  # or the root logger might show every line again
+    logger.propagate = False  # otherwise the root logger might print every line again
     try:
         yield logger
     finally:

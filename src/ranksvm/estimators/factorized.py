@@ -201,8 +201,8 @@ class FactorizedRankSVM(Ranker):
             settings = self._settings(FactorizedSettings)
             if settings.optimizer in REMOVED:
                 warnings.warn(
-                    f"optimizer={settings.optimizer!r} is gone: it took far more products with X "
-                    "for the same objective. L-BFGS is used; leave the parameter out.",
+                    f"optimizer={settings.optimizer!r} was removed: it needed many more products "
+                    "with X for the same objective. L-BFGS is used instead; drop the parameter.",
                     FutureWarning,
                     stacklevel=2,
                 )
@@ -233,8 +233,8 @@ class FactorizedRankSVM(Ranker):
             )
         if metric is not None and not callable(metric):
             raise ValueError(
-                "eval_metric must be callable as eval_metric(y, scores, qid), for example one made "
-                f"of a function of ranksvm.metrics; got {metric!r}"
+                "eval_metric must be callable as eval_metric(y, scores, qid), for example a "
+                f"function that calls one of ranksvm.metrics; got {metric!r}"
             )
         X, y, qid = (*eval_set, None)[:3]
         X, columns = split_frame(X, y=y, qid=qid)

@@ -2,18 +2,17 @@
 
     F(w) = 1/2 |w|^2 + C * sum over comparable pairs of  weight * loss(1 - s_better + s_worse)
 
-with scores s_i = <w, phi(x_i)> and k(x, z) = <phi(x), phi(z)>.  The minimiser is a sum over the
-items, w = sum_i beta_i phi(x_i): one unknown an item, however many pairs there are.  ``loss``,
-``reduction`` and C mean what they mean for :class:`ranksvm.LinearRankSVM`.
+with scores s_i = <w, phi(x_i)> and k(x, z) = <phi(x), phi(z)>.  The minimizer is a sum over the
+items, w = sum_i beta_i phi(x_i): one unknown per item, however many pairs there are.  ``loss``,
+``reduction`` and C have the same meaning as for :class:`ranksvm.LinearRankSVM`.
 
-Approximations put explicit features in place of phi:
+Approximations replace phi by m explicit features:
 
     nystroem    the projection of phi(x) on the span of phi(landmarks)
-    fourier     sqrt(2 / m) cos(<omega, x> + b), random; their inner products are k(x, z) in the
-                mean, with an error that falls as 1 / sqrt(m)
+    fourier     sqrt(2 / m) cos(<omega, x> + b) with random omega and b; the expectation of their
+                inner products is k(x, z), with an error that decreases as 1 / sqrt(m)
 
-They cost m coefficients instead of one an item, and time and memory that grow with n m instead of
-n^2.
+There are m coefficients instead of one per item, and time and memory grow with n m instead of n^2.
 """
 
 from __future__ import annotations
@@ -249,7 +248,7 @@ default="rbf"
         callback: Callback | None = None,
         **unknown: Any,
     ) -> Self:
-        """Fit the model to explicit pairs of a better and a worse item, alone or beside labels.
+        """Fit the model to explicit pairs of a better and a worse item, with or without labels.
 
         Parameters
         ----------

@@ -189,7 +189,7 @@ class LinearRankSVM(Ranker):
         callback: Callback | None = None,
         **unknown: Any,
     ) -> Self:
-        """Fit the model to explicit pairs of a better and a worse item, alone or beside labels.
+        """Fit the model to explicit pairs of a better and a worse item, with or without labels.
 
         An evaluation costs O(n_pairs) and two products with X (with the rows that occur in a pair,
         if these are at most half of X), in addition to the cost of the labels.

@@ -1,4 +1,4 @@
-"""A model file to the estimator of its kind."""
+"""Loading a model file as an estimator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["estimator_of", "load"]
 
 
 def estimator_of(learner: Learner) -> type[Ranker]:
-    """Return the estimator of a kind of model."""
+    """Return the estimator class for a kind of model."""
     module, name = learner.estimator.split(":")
     found: type[Ranker] = getattr(import_module(module), name)
     return found
@@ -23,24 +23,26 @@ def estimator_of(learner: Learner) -> type[Ranker]:
 def load(path: str | os.PathLike[str] | BinaryIO) -> Ranker:
     """Read a model that ``save`` wrote.
 
-    Only numbers and names are read; whatever the file holds, no code of it runs.
+    Only numbers and names are read; no code in the file is ever executed.
 
     Parameters
     ----------
     path : path-like or binary file
+        The model file.
 
     Returns
     -------
     LinearRankSVM, KernelRankSVM or FactorizedRankSVM
-        Fitted, with the parameters and training facts of the file; ``history_`` is empty.
+        The fitted estimator, with the parameters and training facts of the file; ``history_`` is
+        empty.
 
     Raises
     ------
     ModelFileError
-        If the file is no model, damaged, or written by a newer version.
+        If the file is not a model, is damaged, or was written by a newer version.
     """
     model = read_model(path)
     try:
         return estimator_of(learner_of(model))._from_model(model)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ModelFileError(f"{path}: the model does not fit this version: {error}") from error
+        raise ModelFileError(f"{path}: this version cannot load the model: {error}") from error

@@ -300,9 +300,7 @@ def _check_factors(arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
     """Raise if there are no factors."""
     del n_features
     if not arrays["factors"].size:
-        raise ValueError(
-            f"array 'factors' must not be empty; got shape {arrays['factors'].shape}"
-        )
+        raise ValueError(f"array 'factors' must not be empty; got shape {arrays['factors'].shape}")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -135,8 +135,8 @@ class KernelModel(Model):
             return arrays
         if callable(self.expansion.kernel.function):
             raise ValueError(
-                "a model with a callable kernel cannot be saved: a model file holds no code. Use a "
-                "named kernel, or kernel='precomputed' and compute the kernel values yourself."
+                "a model with a callable kernel cannot be saved: a model file contains no code. "
+                "Use a named kernel, or kernel='precomputed' with kernel values you compute."
             )
         points = self.expansion.points
         if self.expansion.shift is not None:

@@ -1,16 +1,16 @@
-"""Kernels: k(x, z) for many x and z at once, as a matrix or summed up against coefficients.
+"""Kernel functions: k(x, z) for many x and z, as a matrix or as a weighted sum over z.
 
     linear      <x, z>
     rbf         exp(-gamma |x - z|^2)
     laplacian   exp(-gamma |x - z|_1)
     poly        (gamma <x, z> + coef0)^degree
     sigmoid     tanh(gamma <x, z> + coef0)          not positive semi-definite for most parameters
-    cosine      scale cos(gamma <x, z> + shift_z)   no kernel: the random Fourier features of x
+    cosine      scale cos(gamma <x, z> + shift_z)   not a kernel: random Fourier features of x
     a callable  f(X, Z) of shape (n_X, n_Z)
 
-The native ones are computed in float64 whatever X is, in tiles that never leave the cache, from
-dense and sparse items in any combination.  The squared distance is |x|^2 + |z|^2 - 2 <x, z>; dense
-items are moved to a middle of Z first, so that an offset which all items share costs no digits.
+The native kernels are computed in float64 for any type of X, in tiles that stay in the cache, from
+dense and sparse items in any combination.  The squared distance is |x|^2 + |z|^2 - 2 <x, z>.  Dense
+items are centered at the median of Z first, so that a common offset does not cost precision.
 """
 
 from __future__ import annotations
@@ -48,25 +48,29 @@ __all__ = [
 ]
 
 DTYPES = ("float64", "float32")
-# Items that are made float64 at a time.
+# Items that are converted to float64 at a time.
 BLOCK_ROWS = 4_096
-# A wide sparse matrix has more columns than this; items that tell where the middle is.
+# Sparse matrices with at most this many columns are centered like dense ones; and the approximate
+# number of items from which the center is computed.
 FEW_COLUMNS = 4_096
 CENTRE_ROWS = 256
-# Values that a callable is asked for at a time, about.
+# Approximate number of values requested from a callable at a time.
 CALLED_VALUES = 1 << 22
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel with all its numbers.
+    """A kernel with its parameters.
 
     Attributes
     ----------
     function : str or callable
-        One of ``KERNELS``, "cosine", or ``f(X, Z)`` that returns an array of shape (n_X, n_Z).
+        One of ``KERNELS``, "cosine", or a function ``f(X, Z)`` that returns an array of shape
+        (n_X, n_Z).
     gamma, coef0, scale : float
+        Parameters; see the module docstring.
     degree : int
+        Degree of the polynomial kernel.
     """
 
     function: str | Callable[[Any, Any], Any]
@@ -77,14 +81,14 @@ class Kernel:
 
     @property
     def native(self) -> Any:
-        """The function as the native code takes it."""
+        """The kernel as an object of the native code."""
         return _core.KernelFunction(
             str(self.function), self.gamma, self.coef0, self.degree, self.scale
         )
 
     @property
     def called(self) -> Callable[[Any, Any], Any] | None:
-        """What gives the values ``f(X, Z)`` in Python; None for a kernel of the native code."""
+        """The Python function ``f(X, Z)`` that computes the values; None for a native kernel."""
         if callable(self.function):
             return self.function
         values = None if self.entry is None else self.entry.values
@@ -92,12 +96,12 @@ class Kernel:
 
     @property
     def entry(self) -> KernelFunction | None:
-        """Its entry in ``KERNELS``; None for "cosine" and for callables, which may have no hash."""
+        """Its entry in ``KERNELS``; None for "cosine" and for callables."""
         return KERNELS.get(self.function) if isinstance(self.function, str) else None
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """Name of the kernel in messages."""
         if isinstance(self.function, str):
             return self.function
         return getattr(self.function, "__name__", type(self.function).__name__)
@@ -105,19 +109,19 @@ class Kernel:
 
 @dataclass(frozen=True)
 class KernelFunction:
-    """What there is to know of a named kernel.
+    """The properties of a named kernel.
 
     Attributes
     ----------
     parameters : tuple of str
-        Which of "gamma", "degree" and "coef0" it has.
+        Its parameters: some of "gamma", "degree" and "coef0".
     diagonal : callable, float or None
-        ``diagonal(kernel, squares)`` are the values k(x, x) from the squared norms of items, or
-        they are all one number; None asks ``values`` for them.
+        ``diagonal(kernel, squares)`` computes k(x, x) from the squared norms of items.  A number
+        means that k(x, x) is constant; None computes it with ``values``.
     definite : callable
-        ``definite(kernel)`` tells whether it is known to be positive semi-definite.
+        ``definite(kernel)`` returns whether it is known to be positive semi-definite.
     values : callable or None
-        ``values(kernel, X, Z)`` of shape (n_X, n_Z); None for a kernel of the native code.
+        ``values(kernel, X, Z)`` returns the values, of shape (n_X, n_Z); None for a native kernel.
     """
 
     parameters: tuple[str, ...] = ()
@@ -144,12 +148,12 @@ KERNELS: dict[str, KernelFunction] = {
     ),
     "linear": KernelFunction((), lambda kernel, squares: squares, _always),
 }
-# Products of two matrices, threaded: kernel_matrix(LINEAR, A, B) = A B'.
+# For multithreaded matrix products: kernel_matrix(LINEAR, A, B) = A B'.
 LINEAR = Kernel("linear")
 
 
 def kernels_with(parameter: str) -> list[str]:
-    """Names of the kernels that have a parameter."""
+    """Return the names of the kernels that have a parameter."""
     return [name for name, one in KERNELS.items() if parameter in one.parameters]
 
 
@@ -172,8 +176,9 @@ def resolve_gamma(gamma: Any, X: Any, weight: Array | None = None) -> float:
     Parameters
     ----------
     gamma : float, "scale" or "auto"
-        "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
+        "scale" means 1 / (n_features * variance of X), "auto" means 1 / n_features.
     X : ndarray or CSR of shape (n_items, n_features)
+        Items.
     weight : ndarray of shape (n_items,) or None
         Weights of the items in the variance.
     """
@@ -189,8 +194,9 @@ def resolve_gamma(gamma: Any, X: Any, weight: Array | None = None) -> float:
         if not 0.0 < scaled < np.inf:
             raise ParameterError(
                 "{scale} does not work here: the variance of X is {variance:.3g}. Scale the "
-                "features, or give a number.",
+                "features, or set {gamma} to a number.",
                 scale=Param("gamma", "scale"),
+                gamma=Param("gamma"),
                 variance=variance,
             )
         return scaled
@@ -198,7 +204,7 @@ def resolve_gamma(gamma: Any, X: Any, weight: Array | None = None) -> float:
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether X is a SciPy sparse matrix or array."""
+    """Return whether X is a SciPy sparse matrix or array."""
     return hasattr(X, "tocsr")
 
 
@@ -211,22 +217,25 @@ def kernel_matrix(
     n_threads: int = 1,
     shift: Array | None = None,
 ) -> NDArray[Any]:
-    """All values k(x, z).
+    """Return the matrix of all values k(x, z).
 
     Parameters
     ----------
     kernel : Kernel
+        The kernel.
     X, Z : ndarray or CSR of shape (n_X, n_features) and (n_Z, n_features)
+        Items.
     dtype : float64 or float32
-        Of the result; values are computed in float64.
+        Type of the result; values are computed in float64.
     n_threads : int
+        Number of threads.
     shift : ndarray of shape (n_Z,) or None
-        For "cosine".
+        Phases, for "cosine".
 
     Returns
     -------
     ndarray of shape (n_X, n_Z)
-        The same bits for every number of threads.
+        Bitwise identical for any number of threads.
     """
     out = np.empty((X.shape[0], Z.shape[0]), dtype=dtype)
     if kernel.called is not None:
@@ -253,13 +262,14 @@ def kernel_scores(
     n_threads: int = 1,
     shift: Array | None = None,
 ) -> Array:
-    """Sum over z of coef_z k(x, z) for every x; at no time more than a few tiles of values.
+    """Return the sum over z of coef_z k(x, z) for every x, with only a few tiles in memory.
 
     Parameters
     ----------
     kernel, X, Z, n_threads, shift
-        As for :func:`kernel_matrix`.
+        See :func:`kernel_matrix`.
     coef : ndarray of shape (n_Z,)
+        Coefficients.
 
     Returns
     -------
@@ -281,7 +291,7 @@ def kernel_scores(
 
 
 def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
-    """k(x, x) for every x, shape (n_X,)."""
+    """Return k(x, x) for every x, shape (n_X,)."""
     n = X.shape[0]
     diagonal = None if kernel.entry is None else kernel.entry.diagonal
     if diagonal is None:
@@ -303,10 +313,10 @@ def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
 def kernel_rows(
     X: Any, centre: Array | None = None, shift: Array | None = None
 ) -> _core.KernelRows:
-    """Items as the native code takes them: float64, dense or CSR, moved by ``-centre``."""
+    """Return items as an object of the native code: float64, dense or CSR, minus ``centre``."""
     if is_sparse(X):
         X = X.tocsr()
-        if not X.has_canonical_format:  # columns in disorder, or twice
+        if not X.has_canonical_format:  # unsorted or duplicate columns
             X = X.copy()
             X.sum_duplicates()
         wide = max(X.indices.dtype.itemsize, X.indptr.dtype.itemsize) > 4
@@ -323,7 +333,7 @@ def kernel_rows(
 
 
 def called(kernel: Kernel, X: Any, Z: Any) -> Array:
-    """Values of a callable kernel, checked."""
+    """Return the values of a callable kernel, after checking them."""
     function = kernel.called
     assert function is not None
     values = np.asarray(function(X, Z))
@@ -349,15 +359,15 @@ def called(kernel: Kernel, X: Any, Z: Any) -> Array:
 
 
 def row_blocks(n: int, size: int) -> Iterator[slice]:
-    """Cut n rows into blocks of at most ``size``."""
+    """Yield blocks of at most ``size`` of n rows."""
     for first in range(0, n, size):
         yield slice(first, min(first + size, n))
 
 
 def centre_of(kernel: Kernel, X: Any, Z: Any) -> Array | None:
-    """Return what to move dense items by before their distances are taken.
+    """Return the center that is subtracted from dense items before distances are computed.
 
-    A middle of some items, by column: unlike the mean it does not go after an item far away.
+    It is the median of a sample of items in each column, which is robust against outliers.
     """
     if kernel.function != "rbf" or is_sparse(Z) or not Z.shape[0] or not _dense_enough(X):
         return None
@@ -367,7 +377,7 @@ def centre_of(kernel: Kernel, X: Any, Z: Any) -> Array | None:
 
 
 def _dense_enough(X: Any) -> bool:
-    """Whether the items are dense, or so few columns wide that blocks of them can be."""
+    """Return whether X is dense, or has so few columns that blocks of it can be made dense."""
     return not is_sparse(X) or X.shape[1] <= FEW_COLUMNS
 
 
@@ -379,7 +389,7 @@ def _block_of(X: Any, part: slice, centre: Array | None) -> _core.KernelRows:
 
 
 def _variance(X: Any, weight: Array | None) -> float:
-    """Variance of all values of X, which is dense or CSR."""
+    """Return the variance of all values of X, which is dense or CSR."""
     if weight is None and not is_sparse(X):
         return float(X.var(dtype=np.float64))
     share = np.ones(X.shape[0]) if weight is None else weight

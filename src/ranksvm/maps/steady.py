@@ -1,4 +1,4 @@
-"""The scatter of a series of similar problems, such as a path over C."""
+"""A scatter that is reused in a series of similar problems, such as a path over C."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ranksvm.maps.sample import WeightedItems
 
 __all__ = ["SteadyScatter"]
 
-# The scatter stays until this part of the weight has moved.
+# The scatter is reused until this fraction of the weight has moved to other items.
 MOVED = 0.1
 
 
 class SteadyScatter:
-    """The scatter of a map that stays as long as its weights nearly do.
+    """The scatter of a map, recomputed only if its weights have changed noticeably.
 
-    The scatter only scales, and along a path the violated pairs change slowly; on dense data it
-    costs several products with X.
+    The scatter is only used for scaling, and the violated pairs change slowly along a path, while
+    on dense data a scatter costs several products with X.
     """
 
     def __init__(self, score_map: ScoreMap) -> None:
         self._map = score_map
-        self._shares: list[Array] | None = None  # of the total weight
+        self._shares: list[Array] | None = None  # shares of the total weight
         self._matrix: Array | None = None
 
     def __call__(self, parts: Sequence[WeightedItems]) -> Array | None:
-        """As ``ScoreMap.scatter``."""
+        """Return the scatter; see ``ScoreMap.scatter``."""
         total = sum(float(weight.sum()) for weight, _ in parts)
         if not total > 0.0:
             return self._map.scatter(parts)
@@ -42,6 +42,6 @@ class SteadyScatter:
 
 
 def _moved(before: Sequence[Array], now: Sequence[Array]) -> float:
-    """Part of the weight that is with other items than before."""
+    """Return the fraction of the weight that has moved to other items."""
     pairs = zip(before, now, strict=True)
     return sum(0.5 * float(np.abs(new - old).sum()) for old, new in pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -37,6 +38,9 @@ class LinearRankSVMCV(SearchCV):
         Definition of the metric to use.
     refit : bool, default=True
         Whether to fit the model with the chosen C on all data.  Needed to predict.
+    checkpoint : path-like or None, default=None
+        File that keeps finished parts of the search, as for :class:`ranksvm.KernelRankSVMCV`.  With
+        it, folds run one after the other.
     n_jobs : int or None, default=None
         Number of threads; None or -1 uses all cores.  Folds run in parallel.  The result does not
         depend on it.
@@ -101,6 +105,7 @@ class LinearRankSVMCV(SearchCV):
         metric: str = "pairwise_accuracy",
         conventions: str = "standard",
         refit: bool = True,
+        checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -115,6 +120,7 @@ class LinearRankSVMCV(SearchCV):
         self.metric = metric
         self.conventions = conventions
         self.refit = refit
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.verbose = verbose
 

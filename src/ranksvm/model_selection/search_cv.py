@@ -50,6 +50,7 @@ class SearchCV(Ranker):
     metric: str
     conventions: str
     refit: bool
+    checkpoint: Any
     # The estimator to refit, its settings, and the attributes copied from it.
     _ranker: ClassVar[type[Ranker]]
     _made: ClassVar[type[Settings]]
@@ -122,7 +123,7 @@ class SearchCV(Ranker):
                     conventions=self.conventions,
                     n_threads=threads,
                     progress=tell,
-                    checkpoint=getattr(self, "checkpoint", None),
+                    checkpoint=self.checkpoint,
                 )
             model, short = None, list(found.shortfalls)
             if self.refit:

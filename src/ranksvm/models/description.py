@@ -1,16 +1,16 @@
-"""Numbers and texts as JSON that gives the same values back, and the checksum of a model.
+"""Lossless JSON for the description of a model, and its checksum.
 
-    None, True, 3, "text"     as JSON has them; texts in ASCII with escapes, which also carry what
-                              UTF-8 cannot: half a surrogate pair in a feature name
+    None, True, 3, "text"     as in JSON; strings in ASCII with escapes, which can also represent
+                              what UTF-8 cannot: half a surrogate pair in a feature name
     0.1, -0.0, 1e-300         the shortest digits that give the same bits back
-    inf, -inf, nan            {"$float": "inf"}, {"$float": "-inf"}, {"$float": "nan"}: JSON has no
-                              such numbers
+    inf, -inf, nan            {"$float": "inf"}, {"$float": "-inf"}, {"$float": "nan"}, because JSON
+                              has no such numbers
     lists, tuples             lists
-    mappings                  objects with sorted entries, none of them twice
+    mappings                  objects with sorted, unique keys
 
-Nothing else is written, and nothing else is read.  How much there is in a text is looked at before
-it is parsed, because values take far more memory than their text: at most 5,000,000 values (a name
-for every one of millions of features), of which 100,000 lists and mappings.
+Nothing else is written or read.  The values in a text are counted before it is parsed, because they
+take far more memory than their text.  The limit is 5,000,000 values (enough for the names of
+millions of features), of which 100,000 may be lists and mappings.
 """
 
 from __future__ import annotations
@@ -27,32 +27,33 @@ from numpy.typing import NDArray
 
 __all__ = ["check_extent", "checksum", "from_json", "plain", "restored", "to_json"]
 
-DEEPEST = 64  # lists and mappings inside each other
-LONGEST_INTEGER = 2048  # bits; Python refuses to read much longer ones
+DEEPEST = 64  # nested lists and mappings
+LONGEST_INTEGER = 2048  # bits; Python does not parse much longer ones
 MOST_VALUES = 5_000_000  # in a text
 MOST_CONTAINERS = 100_000  # lists and mappings among them
-PIECE = 1 << 24  # bytes to look at at a time
+PIECE = 1 << 24  # bytes that are examined at a time
 NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 def plain(value: Any, where: str, depth: int = 0) -> Any:
-    """Return a value in terms of JSON.
+    """Convert a value to types that JSON has.
 
     Parameters
     ----------
     value : object
+        The value.
     where : str
-        What messages call it.
+        Its name in messages.
     depth : int
-        How many lists and mappings lie around it.
+        Number of lists and mappings that contain it.
 
     Raises
     ------
     TypeError, ValueError
-        If there is no JSON for it, or it is too deep or too long.
+        If JSON cannot represent it, or it is nested too deeply or too large.
     """
     if depth > DEEPEST:
-        raise ValueError(f"{where[:80]}... lies more than {DEEPEST} lists and mappings deep")
+        raise ValueError(f"{where[:80]}... is nested more than {DEEPEST} levels deep")
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | str):
@@ -60,7 +61,8 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
     if isinstance(value, int):
         if value.bit_length() > LONGEST_INTEGER:
             raise ValueError(
-                f"{where} is an integer of {value.bit_length()} bits, which is too long"
+                f"{where} is an integer of {value.bit_length()} bits; the limit is "
+                f"{LONGEST_INTEGER}"
             )
         return int(value)
     if isinstance(value, float):
@@ -70,18 +72,18 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str) or key == "$float":
-                raise TypeError(f"{where} has the key {key!r}; keys must be texts, not '$float'")
+                raise TypeError(f"{where} has the key {key!r}; keys must be strings, not '$float'")
         return {key: plain(value[key], f"{where}[{key!r}]", depth + 1) for key in value}
     raise TypeError(
-        f"{where} is a {type(value).__name__}; a model file holds numbers, texts, lists and "
-        "mappings of these, and no other objects"
+        f"{where} is a {type(value).__name__}; a model file can only contain numbers, strings, and "
+        "lists and mappings of these"
     )
 
 
 def restored(value: Any, depth: int = 0) -> Any:
-    """Return the value that :func:`plain` was given; ValueError if it never was."""
+    """Undo :func:`plain`; raises a ValueError for a value that it cannot return."""
     if depth > DEEPEST:
-        raise ValueError(f"more than {DEEPEST} lists and mappings inside each other")
+        raise ValueError(f"values are nested more than {DEEPEST} levels deep")
     if isinstance(value, list):
         return [restored(item, depth + 1) for item in value]
     if not isinstance(value, dict):
@@ -90,25 +92,25 @@ def restored(value: Any, depth: int = 0) -> Any:
         return {key: restored(item, depth + 1) for key, item in value.items()}
     name = value["$float"]
     if len(value) > 1 or not isinstance(name, str) or name not in NON_FINITE:
-        raise ValueError(f"{reprlib.repr(value)} is no number")
+        raise ValueError(f"{reprlib.repr(value)} is not a number")
     return NON_FINITE[name]
 
 
 def to_json(value: Any) -> str:
-    """Return the one text of a value in terms of JSON."""
+    """Return the canonical JSON text of a value."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def check_extent(text: bytes) -> None:
-    """Raise a ValueError if a text holds more values than a model; without parsing it.
+    """Raise a ValueError if a JSON text contains too many values, without parsing it.
 
-    The count is right up to the first mistake in the text, where a parser stops as well.
+    The count is correct up to the first syntax error, where a parser stops as well.
     """
     containers = text.count(b"{") + text.count(b"[")
     values = containers + text.count(b",")
     if containers <= MOST_CONTAINERS and values <= MOST_VALUES:
         return
-    # Those in names do not count.
+    # Count again without the characters inside strings.
     plain_text = np.frombuffer(text.replace(b"\\\\", b"").replace(b'\\"', b""), dtype=np.uint8)
     containers = values = 0
     inside = False
@@ -127,7 +129,7 @@ def check_extent(text: bytes) -> None:
 
 
 def from_json(text: str) -> Any:
-    """Return the value of a text; ValueError or RecursionError if it is not strictly JSON."""
+    """Parse strict JSON; raises a ValueError or RecursionError if it is invalid."""
     return json.loads(
         text, object_pairs_hook=_without_duplicates, parse_float=_finite, parse_constant=_finite
     )
@@ -137,7 +139,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries: dict[str, Any] = {}
     for name, value in pairs:
         if name in entries:
-            raise ValueError(f"the entry {reprlib.repr(name)} is there twice")
+            raise ValueError(f"duplicate entry {reprlib.repr(name)}")
         entries[name] = value
     return entries
 
@@ -145,19 +147,20 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"{text[:20]} is no finite number")
+        raise ValueError(f"{text[:20]} is not a finite number")
     return value
 
 
 def checksum(entries: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
-    """SHA-256 of a description in terms of JSON, and of arrays.
+    """Return the SHA-256 of a description and arrays.
 
-    It runs over the text of the description, and then for every array, sorted by name, over a text
-    with its name, shape and type (as NumPy writes it, "<f8") and over its bytes.
+    The hash covers the JSON text of the description and then, for every array, sorted by name, a
+    JSON text with its name, shape and type (in NumPy's notation, "<f8") and its bytes.
 
     Parameters
     ----------
     entries : mapping
+        The description, in types that JSON has.
     arrays : mapping of str to ndarray
         Little-endian, in C order.
 

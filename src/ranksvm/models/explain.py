@@ -1,14 +1,14 @@
-"""Why one item is ranked above another: a difference of scores as a sum of parts.
+"""Why one item is ranked above another: the difference of two scores as a sum of contributions.
 
     linear     s_i - s_j = sum over features k of  w_k (x_ik - x_jk)
     kernel     s_i - s_j = sum over points m of    coef_m (k(x_i, z_m) - k(x_j, z_m))
 
-The points of a kernel model are its support items, its landmarks, or its random features, of which
-k is the cosine.  Both sums are exact, nothing is sampled or fitted.  A kernel mixes the features of
-an item, so that parts of a kernel model that belong to single features do not exist.
+The points of a kernel model are its support items, its landmarks or its random features; for the
+latter, k is a cosine.  Both sums are exact; nothing is sampled or fitted.  A kernel mixes the
+features of an item, so contributions of single features do not exist in a kernel model.
 
-The picture of an explanation has a bar for every part: to the right of the axis those that pull i
-up, to the left those that pull j up.
+The bar chart of an explanation has one bar per contribution: to the right of the axis those that
+favor i, to the left those that favor j.
 
     row 0 is above row 3: 1.7 against 0.2, difference 1.5
 
@@ -44,42 +44,41 @@ from ranksvm.maps.matrix import MatrixMap
 
 __all__ = ["Explanation", "check_rows", "explain_kernel", "explain_linear"]
 
-# Parts that ``str`` shows; columns of its picture; the narrowest one.
-SHOWN = 20
-WIDTH = 80
+SHOWN = 20  # number of parts that ``str`` shows
+WIDTH = 80  # of a chart, in columns
 NARROWEST = 40
-# The bar, its end to the right and to the left, the axis, what stands for the rest of a name.
+# Full block, half blocks at the right and left end of a bar, axis, mark of a shortened name.
 BLOCKS, PLAIN = ("█", "▌", "▐", "│", "…"), ("#", "", "", "|", "~")
-# What parts without names of their own are called, if not by their kind: i and j are items, too.
+# Generated names of parts, if not their kind: i and j are items as well.
 CALLED = {"support item": "training item"}
-# What the sides of a picture are called where names do not fit.
+# Names of the two sides of a chart if the names of the items do not fit.
 SHORT = ("i", "j")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """The parts of a difference of two scores, largest first.
+    """The contributions to the difference of two scores, largest first.
 
     Attributes
     ----------
     part : str
-        What the parts are: "feature", "support item", "landmark" or "random feature".
+        Kind of the parts: "feature", "support item", "landmark" or "random feature".
     names : tuple of str
-        What each part is called.
+        Name of each part.
     index : ndarray of int64, shape (n_parts,)
-        Which it is: a column of X, a row of the training set (of a support item), or the place
-        among the landmarks or random features; all from 0.
+        Index of each part, from 0: a column of X, a row of the training set (for a support item),
+        or the index of the landmark or random feature.
     contributions : ndarray of shape (n_parts,)
-        What it adds to the difference, the largest absolute value first, ties by ``index``;
-        parts that add nothing are left out.
+        Contribution of each part to the difference, in order of decreasing absolute value, ties by
+        ``index``.  Parts that contribute nothing are omitted.
     difference : float
         Score of i minus score of j: the sum of ``contributions`` and ``others``, up to rounding.
     scores : tuple of two floats
-        Of i and of j.
+        Scores of i and j.
     items : tuple of two str
-        What i and j are called.
+        Names of i and j.
     others : float
-        Sum of the parts that :meth:`top` has left out.
+        Sum of the contributions that :meth:`top` has removed.
     n_others : int
         Their number.
     """
@@ -95,7 +94,7 @@ class Explanation:
     n_others: int = 0
 
     def top(self, n: int) -> Explanation:
-        """Return the same with the n largest parts alone; ``others`` is the sum of the rest."""
+        """Return the explanation with only the n largest parts; ``others`` sums up the rest."""
         if not isinstance(n, Integral) or isinstance(n, bool) or n < 0:
             raise ValueError(f"n must be a non-negative integer; got {n!r}")
         if n >= len(self.names):
@@ -111,21 +110,21 @@ class Explanation:
         )
 
     def picture(self, width: int = WIDTH, *, encoding: str | None = None) -> str:
-        """Draw the parts as bars.
+        """Return a bar chart as text.
 
         Parameters
         ----------
         width : int, default=80
-            Columns, at least 40.  Names that are too long are cut, those of i and j so that they
-            can be told apart; where this cannot be, they are called "i" and "j".
+            Width in columns, at least 40.  Long names are shortened, those of i and j so that they
+            stay different; if that is impossible, they are called "i" and "j".
         encoding : str or None, default=None
-            Of the terminal or file that it is for: what this cannot show is drawn in ASCII, and
-            names are escaped.  None for that of standard output.
+            Encoding of the terminal or file; None for that of standard output.  If it has no block
+            characters, the chart is ASCII; characters of names that it lacks are escaped.
 
         Returns
         -------
         str
-            Lines without an end of line after the last.
+            The lines of the chart, without a newline at the end.
         """
         check_positive("width", width, integer=True)
         if encoding is None:
@@ -133,7 +132,7 @@ class Explanation:
         return "\n".join(_draw(self, max(int(width), NARROWEST), encoding))
 
     def __str__(self) -> str:
-        """Return the picture of the largest parts."""
+        """Return a bar chart of the largest contributions."""
         return self.top(SHOWN).picture()
 
     def __repr__(self) -> str:
@@ -154,21 +153,22 @@ def explain_linear(
     items: tuple[str, str] | None = None,
     first: int = 0,
 ) -> Explanation:
-    """Explain scores X w.
+    """Explain the scores X w of a linear model.
 
     Parameters
     ----------
     coef : ndarray of shape (n_features,)
+        Weights of the features, w.
     X : ndarray or SciPy sparse matrix of shape (n_items, n_features), finite
-        Stays sparse if it is.
+        Features.
     i, j : int
-        Rows of X.
+        Rows of X, from 0.
     names : sequence of str or None, default=None
-        Of the features; None numbers them.
+        Names of the features; None for their numbers.
     items : tuple of two str, or None, default=None
-        What i and j are called; None for their row numbers.
+        Names of i and j; None for their row numbers.
     first : int, default=0
-        What numbers begin at, in names that are made up.
+        Number of the first row or feature in generated names: 0 or 1.
 
     Returns
     -------
@@ -198,16 +198,16 @@ def explain_kernel(
     items: tuple[str, str] | None = None,
     first: int = 0,
 ) -> Explanation:
-    """Explain scores that are sums of kernel values.
+    """Explain the scores of a kernel model.
 
     Parameters
     ----------
     expansion : Expansion or GivenExpansion
-        The model.
+        Points and coefficients of the model.
     support : ndarray of int64, shape (n_points,), or None
-        Rows of the training set that its points are; None for landmarks and random features.
+        Row numbers of the points in the training set; None for landmarks and random features.
     X : ndarray or CSR of shape (n_items, n_features), finite
-        For a precomputed kernel its values with all training items.
+        Features; for a precomputed kernel, the kernel values with all training items.
     i, j, items, first
         As for :func:`explain_linear`.
 
@@ -243,13 +243,13 @@ def check_rows(i: Any, j: Any, n_items: int) -> tuple[int, int]:
             )
     if i == j:
         raise ValueError(
-            f"i and j are the same item, row {i}: there is no difference to explain. Give two rows."
+            f"i and j are the same item, row {i}: there is no difference to explain. Pass two rows."
         )
     return int(i), int(j)
 
 
 def _two_rows(X: Any, i: int, j: int) -> Any:
-    """Rows i and j as float64, dense or CSR."""
+    """Return rows i and j as float64, dense or CSR."""
     rows = X[[i, j]]
     return (rows.tocsr() if is_sparse(rows) else rows).astype(np.float64)
 
@@ -265,7 +265,7 @@ def _explanation(
     first: int,
     call: Callable[[int], str] | None = None,
 ) -> Explanation:
-    """Sort the parts, and leave out those that are zero."""
+    """Sort the parts, and omit those that are zero."""
     one, other = (float(score) for score in scores)
     if not np.isfinite([one, other, one - other]).all() or not np.isfinite(contributions).all():
         raise OverflowError(
@@ -274,13 +274,13 @@ def _explanation(
         )
     if call is None:
         call = partial(_numbered, CALLED.get(part, part), first)
-    there = np.flatnonzero(contributions)
-    there = there[np.lexsort((index[there], -np.abs(contributions[there])))]
+    kept = np.flatnonzero(contributions)
+    kept = kept[np.lexsort((index[kept], -np.abs(contributions[kept])))]
     return Explanation(
         part=part,
-        names=tuple(call(k) for k in index[there].tolist()),
-        index=index[there],
-        contributions=contributions[there],
+        names=tuple(call(k) for k in index[kept].tolist()),
+        index=index[kept],
+        contributions=contributions[kept],
         difference=one - other,
         scores=(one, other),
         items=items if items is not None else (f"row {i + first}", f"row {j + first}"),
@@ -292,7 +292,7 @@ def _numbered(what: str, first: int, k: int) -> str:
 
 
 def _draw(explained: Explanation, width: int, encoding: str) -> list[str]:
-    """Lines of the picture: a title, the sides, a bar for every part, the sum."""
+    """Return the lines of the chart: title, names of the sides, one bar per part, sum."""
     signs = BLOCKS if can_show("".join(BLOCKS), encoding) else PLAIN
     full, half_right, half_left, axis, rest = signs
     per_column = 2 if half_right else 1
@@ -328,7 +328,7 @@ def _draw(explained: Explanation, width: int, encoding: str) -> list[str]:
 
 
 def _title(explained: Explanation, called: Sequence[str], width: int, rest: str) -> list[str]:
-    """Lines that tell who is above whom: one if that is enough."""
+    """Return the title, which says which item is ranked higher, in one or more lines."""
     one, other = explained.scores
     order = "above" if one > other else "below" if one < other else "level with"
     figures = f"{one:.6g} against {other:.6g}, difference {explained.difference:.6g}"
@@ -342,17 +342,17 @@ def _title(explained: Explanation, called: Sequence[str], width: int, rest: str)
 
 
 def _cells(text: str) -> int:
-    """Columns of a terminal that a text takes."""
+    """Return the number of terminal columns that a text occupies."""
     if text.isascii():
         return len(text)
     return sum(
-        0 if unicodedata.combining(sign) else 1 + (unicodedata.east_asian_width(sign) in "WF")
-        for sign in text
+        0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF")
+        for char in text
     )
 
 
 def _fitted(text: str, width: int, rest: str) -> str:
-    """Cut a text to so many columns."""
+    """Shorten a text to ``width`` columns."""
     if _cells(text) <= width:
         return text
     while text and _cells(text) > width - 1:
@@ -361,10 +361,10 @@ def _fitted(text: str, width: int, rest: str) -> str:
 
 
 def _apart(texts: Sequence[str], widths: Sequence[int], rest: str) -> Sequence[str]:
-    """Cut two texts, each to its columns, but not to the same.
+    """Shorten two texts to their widths such that the results differ.
 
-    What is kept is the beginning, the end, or what follows the characters that both begin with: the
-    first of these that tells them apart.  Where nothing does, they are called by short names.
+    Keeps the beginning, the end, or the part after the common prefix, whichever gives different
+    results first.  If none does, returns the names in ``SHORT``.
     """
     alike = (a == b for a, b in zip(*texts, strict=False))
     same = sum(takewhile(bool, alike))

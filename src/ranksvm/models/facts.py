@@ -1,17 +1,18 @@
-"""What must hold of the facts of a model, those that are there.
+"""Checks of the facts of a model.  All facts are optional, except the kernel.
 
     objective, gap                   numbers, finite or not
-    n_iter, n_products, n_pairs, n_queries, best_iteration      whole numbers
-    frame_columns                    a list of texts
-    qid_column                       a text, or null
-    gamma                            a positive number, or null
-    kernel                           of kinds that compute one, and of no others: an entry with
+    n_iter, n_products, n_pairs, n_queries, best_iteration      non-negative integers
+    frame_columns                    a list of strings
+    qid_column                       a string or null
+    gamma                            a positive number or null
+    kernel                           required for kinds that compute a kernel, not allowed for
+                                     others; a mapping with
 
-        function                     one that the kind computes
-        gamma, coef0, scale          numbers; gamma is positive, but for linear
+        function                     a kernel function that the kind supports
+        gamma, coef0, scale          finite numbers; gamma is positive, except for linear
         degree                       a positive integer
 
-Other facts are for people, and anything that a file can hold.
+Other facts are informational and can have any value that a file can represent.
 """
 
 from __future__ import annotations
@@ -31,44 +32,45 @@ LARGEST_DEGREE = 2**31 - 1
 
 
 def check_facts(facts: Mapping[str, Any], functions: Collection[str]) -> None:
-    """Check the facts that programs rely on.
+    """Check the facts that the library uses.
 
     Parameters
     ----------
     facts : mapping
+        Facts of a model.
     functions : collection of str
-        Those that the kind of model computes; none if it computes no kernel.
+        Kernel functions that the kind of model supports; empty if it computes no kernel.
 
     Raises
     ------
     ValueError
-        The message says what was expected and what was got.
+        If a fact is invalid.
     """
     for name in NUMBERS:
         if name in facts and not _is_number(facts[name]):
             raise _wrong(name, "a number", facts[name])
     for name in COUNTS:
         if name in facts and not _is_count(facts[name], LARGEST_COUNT):
-            raise _wrong(name, "a whole number", facts[name])
+            raise _wrong(name, "a non-negative integer", facts[name])
     columns = facts.get("frame_columns", [])
     if not isinstance(columns, list | tuple) or not all(isinstance(one, str) for one in columns):
-        raise _wrong("frame_columns", "a list of texts", columns)
+        raise _wrong("frame_columns", "a list of strings", columns)
     qid_column = facts.get("qid_column")
     if qid_column is not None and not isinstance(qid_column, str):
-        raise _wrong("qid_column", "a text or null", qid_column)
+        raise _wrong("qid_column", "a string or null", qid_column)
     gamma = facts.get("gamma")
     if gamma is not None and not (_is_finite(gamma) and gamma > 0.0):
         raise _wrong("gamma", "a positive number or null", gamma)
     if functions:
         _check_kernel(facts.get("kernel"), functions)
     elif "kernel" in facts:
-        raise ValueError("a model that computes no kernel has one among its facts")
+        raise ValueError("the facts contain a kernel, but this kind of model does not compute one")
 
 
 def _check_kernel(kernel: Any, functions: Collection[str]) -> None:
     if not isinstance(kernel, Mapping) or kernel.keys() != set(OF_KERNEL):
         raise ValueError(
-            f"the kernel must be told as {', '.join(OF_KERNEL)}; got {reprlib.repr(kernel)}"
+            f"the kernel must have the entries {', '.join(OF_KERNEL)}; got {reprlib.repr(kernel)}"
         )
     function = kernel["function"]
     if not isinstance(function, str) or function not in functions:
@@ -95,4 +97,4 @@ def _is_count(value: Any, largest: int) -> bool:
 
 
 def _wrong(name: str, expected: str, got: Any) -> ValueError:
-    return ValueError(f"{name} among the facts must be {expected}; got {reprlib.repr(got)}")
+    return ValueError(f"{name} in the facts must be {expected}; got {reprlib.repr(got)}")

@@ -1,4 +1,4 @@
-"""Model files written at once and read with suspicion; the package's text tells the format."""
+"""Writing and reading model files; the format is described in :mod:`ranksvm.models`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ranksvm.models.model import Model, ModelFileError, check_model, listed
 __all__ = ["read_model", "write_model"]
 
 SCHEMA = 1
-TEXT = "ranksvm"  # its key in the metadata
+TEXT = "ranksvm"  # key of the description in the metadata
 ENTRIES: dict[str, type | tuple[type, ...]] = {
     "schema": int,
     "written_by": str,
@@ -43,17 +43,17 @@ ENTRIES: dict[str, type | tuple[type, ...]] = {
 }
 TYPES = ("F64", "F32", "I64", "I32")  # as safetensors calls them
 
-LONGEST_HEADER = 100_000_000  # bytes; safetensors itself reads no longer one
+LONGEST_HEADER = 100_000_000  # bytes; the limit of safetensors
 LARGEST_BODY = 2**33  # bytes: a billion weights
 PIECE = 2**20  # bytes to read at a time
 
 COPY_AGAIN = "copy the file again or save the model again"
-GIVE_ANOTHER = "give a file that `save` or `ranksvm train` wrote"
+GIVE_ANOTHER = "use a file that was written by `save` or `ranksvm train`"
 MODEL_FIRST = "commands take MODEL before DATA"
 UPDATE = "update ranksvm"
 DECOMPRESS = "decompress it first"
 
-# Of other files: what their first eight bytes start with, what they are, what to do.
+# Other kinds of files: their first bytes, what they are, what to do.
 OTHERS = {
     b"SVM-ligh": (
         "a model of SVM^light or SVM^rank",
@@ -76,13 +76,14 @@ def write_model(target: str | os.PathLike[str] | BinaryIO, model: Model) -> None
     Parameters
     ----------
     target : path-like or binary file
-        A path is replaced in one step: if anything goes wrong, an older file stays as it was.
+        A path is replaced atomically: if anything goes wrong, an existing file stays as it was.
     model : Model
+        The model to write.
 
     Raises
     ------
     TypeError, ValueError
-        If the model holds something that a model file has no place for.
+        If a model file cannot represent the model.
     OSError
         If the file cannot be written.
     """
@@ -107,21 +108,21 @@ def read_model(
     Parameters
     ----------
     source : path-like or binary file
-        A file object, a pipe for example, is read from where it stands to its end.
+        A file object, for example a pipe, is read from its current position to its end.
     models : mapping of str to type
-        The models that there are, by the formats of their arrays.
+        Model classes by the names of their formats.
 
     Returns
     -------
     Model
-        With arrays of its own, in the byte order of the machine.
+        Its arrays are copies, in native byte order.
 
     Raises
     ------
     ModelFileError
-        If it is no model file, or cut off, damaged, or written by a newer version.
+        If the file is not a model, or is truncated, damaged, or written by a newer version.
     OSError
-        If there is no such file or it cannot be read.
+        If the file does not exist or cannot be read.
     """
     if not isinstance(source, str | os.PathLike):
         if not hasattr(source, "read"):
@@ -141,15 +142,15 @@ def read_model(
 
 
 def _name_of(file: Any) -> str:
-    """Return what messages call a path or a file object."""
+    """Return the name of a path or a file object, for messages."""
     if isinstance(file, str | os.PathLike):
         return os.fspath(file)
     name = getattr(file, "name", None)
     return name if isinstance(name, str) else f"<{type(file).__name__}>"
 
 
-def _told(error: Exception) -> str:
-    """Return the beginning of a message, which may quote the file."""
+def _quoted(error: Exception) -> str:
+    """Return the message of an error, shortened and printable because it may quote the file."""
     return printable(str(error)[:300])
 
 
@@ -157,7 +158,7 @@ def _to_bytes(model: Model) -> bytes:
     arrays = {name: _little_endian(np.asarray(array)) for name, array in model.arrays().items()}
     names = model.feature_names
     if names is not None and not isinstance(names, list | tuple):
-        raise TypeError(f"feature_names must be a tuple of texts; got a {type(names).__name__}")
+        raise TypeError(f"feature_names must be a tuple of strings; got a {type(names).__name__}")
     entries = {
         "schema": SCHEMA,
         "written_by": library_version(),
@@ -170,21 +171,21 @@ def _to_bytes(model: Model) -> bytes:
     size = sum(array.nbytes for array in arrays.values())
     if size > LARGEST_BODY:
         raise ValueError(
-            f"its arrays take {size} bytes, and a model file has room for {LARGEST_BODY}; train on "
-            "fewer items or features, or use an approximation"
+            f"its arrays take {size} bytes, but a model file can hold at most {LARGEST_BODY}; use "
+            "fewer items or features, or an approximation"
         )
     entries["sha256"] = checksum(entries, arrays)
-    # One text only: older versions of safetensors write several in no fixed order.
+    # A single metadata entry, because older versions of safetensors write several in any order.
     text = to_json(entries)
     try:
         check_extent(text.encode("ascii"))
     except ValueError as error:
-        raise ValueError(f"names, parameters and facts hold {error}") from None
+        raise ValueError(f"names, parameters and facts contain {error}") from None
     content = safetensors.save(arrays, metadata={TEXT: text})
     length = int.from_bytes(content[:8], "little")
     if length > LONGEST_HEADER:
         raise ValueError(
-            f"names, parameters and facts take {length} bytes, and a model file has room for "
+            f"names, parameters and facts take {length} bytes, but a model file can hold at most "
             f"{LONGEST_HEADER}; shorten the feature names or drop them"
         )
     return content
@@ -195,7 +196,7 @@ def _little_endian(array: NDArray[Any]) -> NDArray[Any]:
 
 
 class _Reader:
-    """One pass over a file; the size is known of regular files only."""
+    """Reads a model from a file in one pass; ``size`` is None unless it is a regular file."""
 
     def __init__(
         self, file: BinaryIO, name: str, size: int | None, models: Mapping[str, type[Model]]
@@ -218,18 +219,18 @@ class _Reader:
         try:
             loaded = safetensors.load(b"".join((head, header, body)))
         except (SafetensorError, ValueError, OverflowError) as error:
-            self._refuse(f"damaged ({_told(error)})", COPY_AGAIN)
+            self._refuse(f"damaged ({_quoted(error)})", COPY_AGAIN)
         arrays = {name: _little_endian(array) for name, array in loaded.items()}
         if entries.pop("sha256") != checksum(entries, arrays):
             self._refuse("checksum mismatch: the file is damaged or was edited", COPY_AGAIN)
         values = self._values(entries)
         kind, names = values["kind"], values["feature_names"]
-        made = self.models[kind]
+        model_class = self.models[kind]
         try:
-            check_model(kind, made.FORMATS, arrays, names, values["facts"])
+            check_model(kind, model_class.FORMATS, arrays, names, values["facts"])
         except ValueError as error:
-            self._refuse(f"not a model that can be used ({_told(error)})", GIVE_ANOTHER)
-        return made.from_arrays(
+            self._refuse(f"not a valid model ({_quoted(error)})", GIVE_ANOTHER)
+        return model_class.from_arrays(
             kind,
             {k: np.array(v, dtype=v.dtype.newbyteorder("=")) for k, v in arrays.items()},
             params=values["params"],
@@ -238,7 +239,7 @@ class _Reader:
         )
 
     def _take(self, count: int) -> bytes:
-        """Read ``count`` bytes, or as many as there are, without asking for memory ahead."""
+        """Read up to ``count`` bytes, without allocating memory in advance."""
         pieces = []
         while count > 0:
             with naming(self.name):
@@ -246,7 +247,7 @@ class _Reader:
             if not isinstance(piece, bytes):
                 raise TypeError(
                     f"{self.name}: a model is read from a path or a file opened in binary mode; "
-                    f"read() gave a {type(piece).__name__}"
+                    f"read() returned a {type(piece).__name__}"
                 )
             if not piece:
                 break
@@ -269,24 +270,24 @@ class _Reader:
             if head.startswith(start):
                 self._refuse(f"not a model file but {what}", remedy)
         if LETOR.is_it(head + self._take(HEAD_BYTES - len(head))):
-            self._refuse("not a ranksvm model: it looks like data", MODEL_FIRST)
+            self._refuse("not a ranksvm model: it looks like ranking data", MODEL_FIRST)
         self._refuse("not a ranksvm model", GIVE_ANOTHER)
 
     def _parsed(self, text: bytes, what: str) -> dict[str, Any]:
         try:
             check_extent(text)
         except ValueError as error:
-            self._refuse(f"not a model file: {what} holds {error}", GIVE_ANOTHER)
+            self._refuse(f"not a model file: {what} contains {error}", GIVE_ANOTHER)
         try:
             value = from_json(text.decode("utf-8"))
         except (ValueError, RecursionError) as error:
-            self._refuse(f"damaged: {what} is not valid JSON ({_told(error)})", COPY_AGAIN)
+            self._refuse(f"damaged: {what} is not valid JSON ({_quoted(error)})", COPY_AGAIN)
         if not isinstance(value, dict):
             self._refuse(f"damaged: {what} is a {type(value).__name__}", COPY_AGAIN)
         return value
 
     def _entries(self, table: dict[str, Any]) -> dict[str, Any]:
-        """Take the description out of the table of arrays."""
+        """Remove the description from the table of arrays, and return it checked."""
         texts = table.pop("__metadata__", None)
         if not isinstance(texts, dict) or not isinstance(texts.get(TEXT), str):
             arrays = listed(table) or "none"
@@ -304,11 +305,11 @@ class _Reader:
         return entries
 
     def _values(self, entries: dict[str, Any]) -> dict[str, Any]:
-        """Return what the entries stand for; it is of the same types."""
+        """Decode the entries, which must not change their types."""
         try:
             values: dict[str, Any] = restored(entries)
         except ValueError as error:
-            self._refuse(f"damaged ({_told(error)})", COPY_AGAIN)
+            self._refuse(f"damaged ({_quoted(error)})", COPY_AGAIN)
         self._check_types(values)
         return values
 
@@ -319,9 +320,9 @@ class _Reader:
                 self._refuse(f"damaged: {name} in its description is a {got}", COPY_AGAIN)
 
     def _check_version(self, entries: dict[str, Any]) -> None:
-        """Look at what every schema has: its number, the version that wrote it, the kind."""
+        """Check the entries that every schema has: its number, the version and the kind."""
         schema, kind, version = (entries.get(name) for name in ("schema", "kind", "written_by"))
-        there = printable(version[:40]) if isinstance(version, str) else "of unknown version"
+        there = printable(version[:40]) if isinstance(version, str) else "of an unknown version"
         here = f"this is ranksvm {library_version()}"
         if type(schema) is not int or schema < 1:
             self._refuse(f"damaged: its schema is {reprlib.repr(schema)}", COPY_AGAIN)
@@ -334,36 +335,39 @@ class _Reader:
         if isinstance(kind, str) and kind not in self.models:
             self._refuse(
                 f"a model of kind {reprlib.repr(kind)}, written by ranksvm {there}; {here}, which "
-                f"knows {listed(self.models)}",
+                f"reads only {listed(self.models)}",
                 UPDATE,
             )
 
     def _body_length(self, table: dict[str, Any]) -> int:
-        """Bytes that the arrays claim to take; safetensors checks the rest of the table."""
+        """Return the size of the arrays according to the header; safetensors checks the rest."""
         length = 0
         for name, entry in table.items():
             what = f"damaged: array {reprlib.repr(name)} in its header"
             if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
-                self._refuse(f"{what} has not just type, shape and place", COPY_AGAIN)
+                self._refuse(f"{what} must have dtype, shape and data_offsets", COPY_AGAIN)
             if entry["dtype"] not in TYPES:
-                self._refuse(f"{what} is of type {reprlib.repr(entry['dtype'])}", COPY_AGAIN)
-            places = entry["data_offsets"]
-            if not isinstance(places, list) or [type(place) for place in places] != [int, int]:
-                self._refuse(f"{what} has its place at {reprlib.repr(places)}", COPY_AGAIN)
-            length = max(length, *places)
+                self._refuse(f"{what} has dtype {reprlib.repr(entry['dtype'])}", COPY_AGAIN)
+            offsets = entry["data_offsets"]
+            if not isinstance(offsets, list) or [type(one) for one in offsets] != [int, int]:
+                self._refuse(f"{what} has the offsets {reprlib.repr(offsets)}", COPY_AGAIN)
+            length = max(length, *offsets)
         if length > LARGEST_BODY:
             claim = reprlib.repr(length)
-            self._refuse(f"its arrays claim {claim} bytes, of {LARGEST_BODY} at most", COPY_AGAIN)
+            self._refuse(
+                f"its header claims {claim} bytes of arrays; the limit is {LARGEST_BODY}",
+                COPY_AGAIN,
+            )
         return length
 
     def _check_size(self, found: int, expected: int) -> None:
         if found < expected:
-            self._refuse(f"cut off: {found} bytes, expected {expected}", COPY_AGAIN)
+            self._refuse(f"truncated: {found} bytes, expected {expected}", COPY_AGAIN)
         if found > expected:
-            there = f"{found} bytes, expected {expected}"
-            if self.size is None:  # it may have still more
-                there = f"more than the {expected} bytes of a model"
-            self._refuse(f"damaged: {there}", COPY_AGAIN)
+            got = f"{found} bytes, expected {expected}"
+            if self.size is None:  # only one byte too many was read
+                got = f"more than the expected {expected} bytes"
+            self._refuse(f"damaged: {got}", COPY_AGAIN)
 
     def _refuse(self, what: str, remedy: str) -> NoReturn:
         raise ModelFileError(f"{self.name}: {what}; {remedy}.") from None

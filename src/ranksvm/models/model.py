@@ -1,12 +1,12 @@
-"""What was learned: scores, explanations, a description, and the arrays that a file holds.
+"""The interface of models: scores, explanations, a description, and the arrays in a file.
 
-A :class:`Model` knows nothing of scikit-learn, files or commands; estimators, files, commands and
-exports know models by this class alone.  Every kind of model is a subclass, beside its settings and
-its problem in :mod:`ranksvm.learners`.
+A :class:`Model` does not depend on scikit-learn, files or commands; estimators, model files,
+commands and exports use models only through this class.  The subclasses are in
+:mod:`ranksvm.learners`, next to their settings and problems.
 
-A file names the *format* of its arrays: which there are, of which type, and what their axes run
-over.  Axes of one name have one length.  Formats without an axis of features have their number
-among the facts, "n_features"; :mod:`ranksvm.models.facts` has the other facts that must be right.
+The *format* of a model file says which arrays it contains, their types, and the names of their
+axes.  Axes with the same name have the same length.  In formats without a feature axis, the fact
+"n_features" gives the number of features; :mod:`ranksvm.models.facts` checks the other facts.
 """
 
 from __future__ import annotations
@@ -39,54 +39,53 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class ModelFileError(ValueError):
-    """A file that cannot be read as a model: which one, what was found, what to do."""
+    """A file cannot be read as a model; the message says why, and what to do."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Model(ABC):
-    """A learned function from items to scores.
+    """A trained model, which computes the scores of items.
 
     Attributes
     ----------
     params : mapping
-        Parameters that it was fitted with, by name.
+        Parameters of the fit, by name.
     facts : mapping
-        What is known of the training: objective, gap, number of pairs, ...
+        Facts about the training: objective, gap, number of pairs, ...
     feature_names : tuple of str or None
-        As many as there are features.
+        One name per feature.
 
     Notes
     -----
-    Values in ``params`` and ``facts`` are None, booleans, integers, floats, texts, and lists and
-    mappings (with texts as keys) of these.  NumPy's scalars are saved as numbers and tuples as
-    lists.
+    Values in ``params`` and ``facts`` are None, booleans, integers, floats, strings, and lists and
+    mappings (with string keys) of these.  NumPy scalars are saved as numbers, and tuples as lists.
     """
 
     params: Mapping[str, Any]
     facts: Mapping[str, Any]
     feature_names: tuple[str, ...] | None = None
 
-    # How its arrays may be saved.
+    # The formats in which its arrays can be saved, by name.
     FORMATS: ClassVar[Mapping[str, Format]]
 
     @property
     @abstractmethod
     def kind(self) -> str:
-        """Name of its format, one of ``FORMATS``."""
+        """Name of its format, a key of ``FORMATS``."""
 
     @property
     @abstractmethod
     def n_features(self) -> int:
-        """Features of an item."""
+        """Number of features."""
 
     @property
     def weights(self) -> Array | None:
-        """The weight of each feature, if scores are weighted sums of features; else None."""
+        """Weights of the features, if scores are weighted sums of features; otherwise None."""
         return None
 
     @property
     def is_sparse(self) -> bool:
-        """Whether it scores sparse items faster than dense ones."""
+        """Whether it scores sparse X faster than dense X."""
         return False
 
     @abstractmethod
@@ -107,38 +106,43 @@ class Model(ABC):
     def explain(
         self, X: Any, i: int, j: int, *, items: tuple[str, str] | None = None, first: int = 0
     ) -> Explanation:
-        """Tell what puts item i above item j, or below.
+        """Explain why item i is ranked above or below item j.
 
         Parameters
         ----------
         X : ndarray or sparse matrix of shape (n_items, n_features), finite
+            Features.
         i, j : int
-            Rows of X.
+            Rows of X, from 0.
         items : tuple of two str, or None
-            What i and j are called; None for their row numbers.
+            Names of i and j; None for their row numbers.
         first : int
-            What numbers begin at, in names that are made up.
+            Number of the first row or feature in generated names: 0 or 1.
+
+        Returns
+        -------
+        Explanation
         """
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Return what people want to know of it, by name; lists and mappings are fine."""
+        """Return a summary for display, by name; values may be lists and mappings."""
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what a file holds, as ``FORMATS[self.kind]`` has it."""
+        """Return the arrays to save, as specified by ``FORMATS[self.kind]``."""
 
     @classmethod
     @abstractmethod
     def from_arrays(cls, kind: str, arrays: Arrays, **about: Any) -> Self:
-        """Return the model of a file.
+        """Return the model for the contents of a file.
 
         Parameters
         ----------
         kind : str
-            One of ``FORMATS``.
+            A key of ``FORMATS``.
         arrays : mapping of str to ndarray
-            Checked by :func:`check_model`.
+            The arrays, already checked by :func:`check_model`.
         **about
             ``params``, ``facts`` and ``feature_names``.
         """
@@ -146,21 +150,22 @@ class Model(ABC):
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """Type of an array and what its axes run over; all its values must be finite."""
+    """Type of an array and names of its axes; all values must be finite."""
 
     dtype: np.dtype[Any]
     axes: tuple[str, ...]
 
 
 MOST_FEATURES = 2**31 - 1
-FEATURES = "features"  # the axis
+FEATURES = "features"  # name of the feature axis
 
 
 @dataclass(frozen=True)
 class Format:
-    """Arrays of a model in a file, and what else must hold of them given the number of features.
+    """The arrays of a model in a file.
 
-    ``functions`` are the kernels that it can compute.
+    ``check`` is a further check of the arrays, given the number of features.  ``functions`` are the
+    kernel functions that the kind of model supports.
     """
 
     arrays: Mapping[str, ArraySpec]
@@ -168,27 +173,27 @@ class Format:
     functions: Collection[str] = ()
 
     def n_features(self, arrays: Arrays, facts: Mapping[str, Any]) -> int:
-        """Return the length of the axis of features, or what the facts tell; ValueError if none."""
-        told = facts.get("n_features")
+        """Return the length of the feature axis or, without one, the fact "n_features"."""
+        stated = facts.get("n_features")
         for name, spec in self.arrays.items():
             if FEATURES in spec.axes:
                 found = int(arrays[name].shape[spec.axes.index(FEATURES)])
-                if told is not None and told != found:
+                if stated is not None and stated != found:
                     raise ValueError(
-                        f"n_features among the facts is {reprlib.repr(told)}, and array {name!r} "
+                        f"n_features in the facts is {reprlib.repr(stated)}, but array {name!r} "
                         f"has {found}"
                     )
                 return found
-        if type(told) is not int or not 0 <= told <= MOST_FEATURES:
+        if type(stated) is not int or not 0 <= stated <= MOST_FEATURES:
             raise ValueError(
-                "n_features among the facts must be a number of features, at most "
-                f"{MOST_FEATURES}; got {reprlib.repr(told)}"
+                f"n_features in the facts must be an integer from 0 to {MOST_FEATURES}; got "
+                f"{reprlib.repr(stated)}"
             )
-        return told
+        return stated
 
 
 def check_csr(arrays: Arrays, n_features: int) -> None:
-    """Raise unless indices and indptr are those of a sparse matrix in compressed rows."""
+    """Raise unless indices and indptr describe a valid CSR matrix."""
     indices, indptr = arrays["indices"], arrays["indptr"]
     n_points, n_values = arrays["coef"].size, indices.size
     if indptr.size != n_points + 1:
@@ -197,20 +202,20 @@ def check_csr(arrays: Arrays, n_features: int) -> None:
         raise ValueError(f"array 'indptr' must ascend from 0 to {n_values}, the number of values")
     if n_values and not (indices.min() >= 0 and indices.max() < n_features):
         raise ValueError(
-            f"array 'indices' must lie in 0 to {n_features - 1}; got {int(indices.min())} to "
+            f"array 'indices' must be from 0 to {n_features - 1}; got {int(indices.min())} to "
             f"{int(indices.max())}"
         )
     ascends = indices[1:] > indices[:-1]
     ascends[indptr[(indptr > 0) & (indptr < n_values)] - 1] = True  # from one row to the next
     if not ascends.all():
         raise ValueError(
-            f"array 'indices' must ascend in every row; it does not after place "
+            f"array 'indices' must ascend in every row; it does not after index "
             f"{int(np.argmin(ascends))}"
         )
 
 
 def check_support(arrays: Arrays, n_items: int | None = None) -> None:
-    """Raise unless the rows of the training set are such."""
+    """Raise unless the row numbers of the training set are valid and ascend."""
     support = arrays["support"]
     if not support.size:
         return
@@ -218,12 +223,12 @@ def check_support(arrays: Arrays, n_items: int | None = None) -> None:
     if low < 0 or (n_items is not None and high >= n_items):
         most = "" if n_items is None else f" and at most {n_items - 1}"
         raise ValueError(
-            f"array 'support' must be row numbers, at least 0{most}; got {low} to {high}"
+            f"array 'support' must contain row numbers of at least 0{most}; got {low} to {high}"
         )
     ascends = support[1:] > support[:-1]
     if not ascends.all():
         raise ValueError(
-            f"array 'support' must ascend; it does not after place {int(np.argmin(ascends))}"
+            f"array 'support' must ascend; it does not after index {int(np.argmin(ascends))}"
         )
 
 
@@ -234,22 +239,25 @@ def check_model(
     feature_names: Any,
     facts: Mapping[str, Any],
 ) -> None:
-    """Check that arrays, names and facts make a model.
+    """Check that arrays, names and facts form a valid model.
 
     Parameters
     ----------
     kind : str
+        Name of the format.
     formats : mapping of str to Format
-        Those of the model, by kind.
+        Formats of the model class, by name.
     arrays : mapping of str to ndarray
-        In any byte order.
+        Arrays, in any byte order.
     feature_names : list of str or None
+        Names of the features.
     facts : mapping
+        Facts about the training.
 
     Raises
     ------
     ValueError
-        If they do not; the message says what was expected and what was got.
+        If they do not.
     """
     if kind not in formats:
         raise ValueError(f"kind must be one of {listed(formats)}; got {kind!r}")
@@ -266,21 +274,20 @@ def check_model(
             expected, other = lengths.setdefault(axis, (length, name))
             if length != expected:
                 raise ValueError(
-                    f"array {name!r} has {length} {axis}, and array {other!r} has {expected}"
+                    f"array {name!r} has {length} {axis}, but array {other!r} has {expected}"
                 )
     n_features = form.n_features(arrays, facts)
     if n_features == 0:
         raise ValueError("the model has no features")
     if n_features > MOST_FEATURES:
-        raise ValueError(f"the model has {n_features} features, of {MOST_FEATURES} at most")
-    further = form.check
-    if further is not None:
-        further(arrays, n_features)
+        raise ValueError(f"the model has {n_features} features; the limit is {MOST_FEATURES}")
+    if form.check is not None:
+        form.check(arrays, n_features)
     check_facts(facts, form.functions)
     if feature_names is None:
         return
     if not all(isinstance(name, str) for name in feature_names):
-        raise ValueError(f"feature_names must be texts; got {reprlib.repr(feature_names)}")
+        raise ValueError(f"feature_names must be strings; got {reprlib.repr(feature_names)}")
     if len(feature_names) != n_features:
         raise ValueError(f"got {len(feature_names)} feature_names for {n_features} features")
 
@@ -295,12 +302,12 @@ def _check_array(name: str, spec: ArraySpec, array: NDArray[Any]) -> None:
     if wrong.any():
         raise ValueError(
             f"array {name!r} must be finite; got NaN or infinity in {int(wrong.sum())} of "
-            f"{array.size} places, first in {int(np.argmax(wrong))}"
+            f"{array.size} entries, first at index {int(np.argmax(wrong))}"
         )
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return the first of some names, for a message; they may be of any length and number."""
+    """Return the first few names for a message, shortened."""
     shown = sorted(names)
     more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
     return ", ".join(reprlib.repr(name) for name in shown[:5]) + more

@@ -1,23 +1,24 @@
-"""Truncated Newton: conjugate gradients on H p = -g, then a step that makes sure of progress.
+"""Truncated Newton: conjugate gradients (CG) on H p = -g, then a globalized step.
 
 Every CG step costs one product with X (the image of the new residual) and one with X'.  The image
-of the Newton step is a combination of images that are known by then, so neither moving along it nor
+of the Newton step is a combination of images that are already known, so neither taking the step nor
 searching along it costs a product; the gradient at the new point costs one with X'.
 
 CG stops at |r| <= eta |g| in the norm of the preconditioner.  ``eta`` starts at ``forcing`` and
 follows the decrease of the gradient (Eisenstat & Walker 1996).  The certified gap is about half the
 squared norm of the gradient, so CG also stops when the residual is as small as the gap that is
-asked for: solving the last system further would be wasted.
+required: solving the last system more accurately would be wasted.
 
-With the inner product of a kernel a CG step costs one product with K, and so does the norm of the
-residual, which would be a product for nothing in the last step.  There CG stops when step j brought
-less than ``_LITTLE / j`` of what the quadratic model has gained in all (Nash & Sofer 1990).
+With the inner product of a kernel, a CG step costs one product with K.  So would the norm of the
+residual, which in the last step would be a wasted product.  Instead, CG stops when step j has
+gained less than ``_LITTLE / j`` of the total gain of the quadratic model (Nash & Sofer 1990).
 
-Two ways of making sure of progress:
+There are two globalization strategies:
 
 ``"line_search"``
-    The full step when it decreases F enough (Armijo) and half of the slope has gone, else a search
-    in score space for a point where this holds (F is convex along the line, its slope is known).
+    The full step if it decreases F enough (Armijo) and at least halves the slope; otherwise a
+    search in score space for a point with these properties (F is convex along the line, and its
+    slope is known).
 ``"trust_region"``
     Steihaug's CG inside a ball whose radius follows the ratio of actual to predicted decrease
     (Lin, Weng & Keerthi 2008).
@@ -52,10 +53,11 @@ PRECONDITIONERS = ("auto", "diagonal", "none")
 # Largest ``eta`` of a resumed solve.
 _FORCING_NEAR = 0.3
 _LITTLE = 0.3
-# So many steps that gain less than this part of F, and no better bound, are rounding errors.
+# Stop after this many steps that neither gain more than this fraction of F nor improve the bound:
+# only rounding errors are left.
 _PATIENCE = 20
 _STILL = 1e-9
-# Steps of a system that are many, for a good preconditioner.
+# More CG steps than this indicate a poor preconditioner.
 _MANY_STEPS = 25
 
 
@@ -68,15 +70,16 @@ class Newton:
     tol : float
         Stop when the certified gap is at most ``tol * objective``.
     max_iter : int
-        Newton steps at most.
+        Maximum number of Newton steps.
     globalization : {"line_search", "trust_region"}
+        How steps are limited; see the module docstring.
     preconditioner : {"auto", "diagonal", "none"}
-        ``"auto"`` uses what the objective thinks best, ``"diagonal"`` the diagonal of that, where
-        the objective has the capability "preconditioner".
+        Preconditioner, for objectives with the capability "preconditioner": ``"auto"`` uses the
+        objective's own, ``"diagonal"`` its diagonal.
     forcing : float
         Largest ``eta``.
     max_cg : int
-        CG steps per Newton step at most.
+        Maximum number of CG steps per Newton step.
     """
 
     tol: float = 1e-3
@@ -94,22 +97,22 @@ class Newton:
 
     @property
     def requires(self) -> frozenset[str]:
-        """Second derivatives."""
+        """Required capabilities."""
         return frozenset({"hessian"})
 
     def solve(
         self, objective: Objective, start: Point, *, callback: Callback | None = None
     ) -> SolverResult:
-        """Minimise ``objective`` from ``start``."""
+        """Minimize ``objective`` from ``start``."""
         monitor = Monitor(objective, self.tol, callback)
         return self._solve(objective, objective.at(start), monitor)
 
     def resume(
         self, objective: Objective, evaluation: Eval, *, callback: Callback | None = None
     ) -> SolverResult:
-        """Minimise ``objective`` from where ``evaluation``, one of its own, was made.
+        """Minimize ``objective`` from the point of ``evaluation``, one of its own.
 
-        Such a start is near the solution, where solving the systems further saves steps.
+        Such a start is near the solution, where solving the systems more accurately saves steps.
         """
         near = replace(self, forcing=min(self.forcing, _FORCING_NEAR))
         return near._solve(objective, evaluation, Monitor(objective, self.tol, callback))
@@ -141,7 +144,7 @@ class Newton:
 
 
 class Stepper:
-    """Newton steps on one objective; keeps what they hand on to each other (the trust radius)."""
+    """Newton steps on one objective, with the state that they share, such as the trust radius."""
 
     def __init__(self, settings: Newton, objective: Objective) -> None:
         self._settings = settings
@@ -151,7 +154,7 @@ class Stepper:
         self._effort = _Effort()
 
     def step(self, evaluation: Eval, gap_goal: float) -> tuple[Eval, int] | None:
-        """One Newton step; None when rounding leaves nothing to gain."""
+        """Make one Newton step; return None if only rounding errors are left."""
         if self._settings.globalization == "trust_region":
             return self._trusted(evaluation, gap_goal)
         newton = self._conjugate_gradients(evaluation, gap_goal, np.inf)
@@ -168,7 +171,7 @@ class Stepper:
         return found
 
     def _forcing(self, norm2: float) -> float:
-        """How far to reduce the residual of the Newton system, relative to the gradient."""
+        """Return how far to reduce the residual of the Newton system, relative to the gradient."""
         shrunk = np.sqrt(norm2 / self._last) if self._last is not None else np.inf
         self._last = norm2
         return float(max(min(self._settings.forcing, 0.9 * shrunk), 1e-8))
@@ -194,7 +197,7 @@ class Stepper:
         return None
 
     def _conjugate_gradients(self, evaluation: Eval, gap_goal: float, radius: float) -> _Step:
-        """Approximate minimiser of the quadratic model, inside a ball."""
+        """Return an approximate minimizer of the quadratic model inside a ball."""
         objective, settings = self._objective, self._settings
         kind = _Plain if "euclidean" in objective.capabilities else _InScores
         system = kind(objective, evaluation, self._preconditioner(evaluation), gap_goal)
@@ -208,7 +211,7 @@ class Stepper:
             if image is None:
                 break
             rho_new = objective.inner(residual, image)
-            if not rho_new > 0.0:  # nothing left, or nothing that rounding can tell from it
+            if not rho_new > 0.0:  # the residual is zero up to rounding
                 break
             if direction is None:
                 system.accuracy = self._forcing(rho_new) ** 2 * rho_new
@@ -220,7 +223,7 @@ class Stepper:
             rho = rho_new
             product = evaluation.hessp(direction)
             curvature = objective.inner(product, direction)
-            if not curvature > 0.0:  # rounding; the Hessian is at least the identity
+            if not curvature > 0.0:  # due to rounding: the Hessian is at least the identity
                 return _Step(solution, step, model, False)
             length = rho / curvature
             if np.isfinite(radius):
@@ -241,7 +244,7 @@ class Stepper:
 
 
 class _Plain:
-    """The system in the plain inner product: residuals need no scores, and are cheap to judge."""
+    """The Newton system with the Euclidean inner product: norms of residuals are cheap."""
 
     def __init__(
         self,
@@ -254,15 +257,15 @@ class _Plain:
         self._preconditioner = preconditioner
         self._gap_goal = gap_goal
         self._descent = self._preconditioned(-evaluation.grad)
-        self.accuracy = 0.0  # of r.Pr, that is asked for
+        self.accuracy = 0.0  # stop when r.Pr is this small
 
     def image(self, residual: Array) -> Point | None:
-        """Return the preconditioned residual with its scores; None if there is nothing to do."""
+        """Return the preconditioned residual with its scores; None if the system is solved."""
         del residual
         return self._objective.point(self._descent)
 
     def is_solved(self, residual: Array, last: float, gained: float) -> bool:
-        """Whether to stop; ``last`` is what all steps would have gained at the rate of the last."""
+        """Return whether to stop; ``last`` is the number of steps times the gain of the last."""
         del last, gained
         self._descent = self._preconditioned(residual)
         return (
@@ -275,7 +278,7 @@ class _Plain:
 
 
 class _InScores:
-    """The system in an inner product that needs the scores of residuals, as with a kernel."""
+    """The Newton system with an inner product that needs scores, as with a kernel."""
 
     def __init__(
         self,
@@ -291,7 +294,7 @@ class _InScores:
         self.accuracy = 0.0
 
     def image(self, residual: Array) -> Point | None:
-        if self._first is not None:  # whose scores are known
+        if self._first is not None:  # the scores of the first residual are known
             image, self._first = self._first.times(-1.0), None
         else:
             image = self._objective.point(residual)
@@ -305,11 +308,11 @@ class _InScores:
 
 
 class _Effort:
-    """Whether the preconditioner pays: steps of the last systems with it and without.
+    """Decides whether to use the preconditioner, from the CG steps of the last systems.
 
-    It rests on an estimate of the Hessian, which fails where few pairs are violated.  After many
-    steps with it a system is tried without, for at most twice as many; from then on whoever needed
-    fewer steps last is taken.
+    The preconditioner relies on an estimate of the Hessian, which is poor if few pairs are
+    violated.  After a system that needed many steps with it, the next one is tried without it, for
+    at most twice as many steps.  From then on, the choice that last needed fewer steps is used.
     """
 
     def __init__(self) -> None:
@@ -324,7 +327,7 @@ class _Effort:
         return without is not None and with_it <= without
 
     def most(self, limit: int) -> int:
-        """Return how many steps to allow."""
+        """Return the number of steps to allow."""
         is_trial = not self.has_it and True in self._steps and False not in self._steps
         return min(limit, 2 * self._steps[True]) if is_trial else limit
 
@@ -335,7 +338,7 @@ class _Effort:
 
 @dataclass(frozen=True)
 class _Step:
-    """A Newton step, the CG steps it took and the decrease the quadratic model promises."""
+    """A Newton step, its number of CG steps, and the decrease predicted by the quadratic model."""
 
     step: Point
     steps: int
@@ -353,7 +356,8 @@ def line_search(
 ) -> Trial | None:
     """Try the full step; if it does not decrease F enough, find a point near the minimum.
 
-    None when no point along the step is better than where we are.  ``target`` as for ``Eval.line``.
+    Returns None if no point along the step is better than the start.  For ``target`` see
+    ``Eval.line``.
     """
     line = evaluation.line(step, target)
     slope = objective.inner(evaluation.grad, step)
@@ -381,10 +385,10 @@ def line_search(
         if width <= 1e-13 * high:
             break
         bend = high_slope - low_slope
-        if k % 2 == 0:  # where the tangents at both ends meet: exact for a kink
+        if k % 2 == 0:  # the intersection of the tangents at both ends: exact for a kink
             guess = low + (high_slope * width - (high_value - low_value)) / bend
             guard = 1e-3 * width
-        else:  # where the slope would be zero, were it linear
+        else:  # the zero of the slope, if it were linear
             guess = low - low_slope * width / bend
             guard = 0.1 * width
         t = float(np.clip(guess, low + guard, high - guard))
@@ -394,7 +398,7 @@ def line_search(
 def _length_to_boundary(
     objective: Objective, solution: Point, direction: Point, radius: float
 ) -> float:
-    """Positive t with |solution + t direction| = radius."""
+    """Return the positive t with |solution + t direction| = radius."""
     a = objective.inner(direction.w, direction)
     b = objective.inner(solution.w, direction)
     c = radius * radius - objective.inner(solution.w, solution)
