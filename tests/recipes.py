@@ -142,9 +142,7 @@ class DifferenceProblem:
         assert y is not None
         better, worse = np.nonzero((query[:, None] == query) & (y[:, None] > y))
         w = (1.0 - self.settings.shrinkage) * (X[better] - X[worse]).mean(axis=0)
-        return Fit(
-            Point(w, X @ w), 0.0, 0.0, 0, 0, len(better), Status.CONVERGED, (), "none", 0.0
-        )
+        return Fit(Point(w, X @ w), 0.0, 0.0, 0, 0, len(better), Status.CONVERGED, (), "none", 0.0)
 
     def model(self, fit: Fit) -> DifferenceModel:
         return DifferenceModel(coef=fit.coef, **about_fit(fit, self.data, self.settings))

@@ -10,7 +10,7 @@ from typing import Any
 from ranksvm._checks import finite_number, shown
 from ranksvm._messages import Param, ParameterError, TooLittleMemoryError
 
-__all__ = ["available_memory", "check_memory", "parse_memory", "told"]
+__all__ = ["available_memory", "check_memory", "format_size", "parse_memory"]
 
 # Where Linux states the memory limit of a container (cgroup v2 and v1).
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -42,7 +42,7 @@ def parse_memory(name: str, value: Any) -> int:
     return int(size)
 
 
-def told(size: float) -> str:
+def format_size(size: float) -> str:
     """Return a size in readable units, such as "1.5 GB"."""
     for unit in ("T", "G", "M", "K"):
         if size >= UNITS[unit]:

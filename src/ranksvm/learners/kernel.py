@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._checks import check_choice, check_positive, check_seed, finite_number, shown
-from ranksvm._memory import parse_memory, told
+from ranksvm._memory import format_size, parse_memory
 from ranksvm._messages import Param, ParameterError
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
@@ -337,7 +337,7 @@ def check_feature_room(n_items: int, settings: KernelSettings) -> None:
             budget=Param("memory_budget", settings.memory_budget),
             n_components=n_components,
             n_items=n_items,
-            needed=told(needed),
+            needed=format_size(needed),
             dtype=settings.dtype,
             components=Param("n_components"),
             float32=Param("dtype", "float32"),

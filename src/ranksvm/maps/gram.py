@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm import _core
-from ranksvm._memory import told
+from ranksvm._memory import format_size
 from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Array
 from ranksvm.maps.gram_checks import ROUNDING, is_definite
@@ -110,8 +110,8 @@ class TiledGram:
                 "{rows} rows from a callable kernel, and the items in float64). Use a larger "
                 "{budget}, fewer items, or an approximation",
                 budget=Param("memory_budget"),
-                memory=told(memory),
-                least=told(least),
+                memory=format_size(memory),
+                least=format_size(least),
                 n_threads=n_threads,
                 rows=STRIP_ROWS,
             )

@@ -29,7 +29,7 @@ from ranksvm.model_selection import QueryKFold, checkpoint
 from ranksvm.model_selection.cell import Cell
 from ranksvm.model_selection.checkpoint import Checkpoint
 
-TESTS = Path(__file__).resolve().parent
+TESTS = Path(__file__).resolve().parents[1]
 SETTINGS = KernelSettings(approximation="nystroem", n_components=10)
 FORMAT_1 = b'{"file": "ranksvm grid search", "search": {"items": "5f3a"}, "random_state": null}\n'
 FORMAT_2 = b'{"file": "ranksvm grid search", "format": 2, "search": {}, "random_state": null}\n'

@@ -32,7 +32,7 @@ import pytest
 
 import ranksvm
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 OTHER_PAGES = [ROOT / name for name in ("SECURITY.md", "benchmarks/README.md")]
 # First line of each block that is not run, and the reason.

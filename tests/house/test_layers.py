@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[1] / "src" / "ranksvm"
+PACKAGE = Path(__file__).resolve().parents[2] / "src" / "ranksvm"
 
 ANYTHING = frozenset({""})
 

@@ -172,7 +172,7 @@ def test_a_search_covers_it_or_there_is_none(kind: str) -> None:
 
 
 def test_the_checks_of_scikit_learn_run_on_every_estimator() -> None:
-    tests = "".join(path.read_text() for path in Path(__file__).parent.rglob("test_*.py"))
+    tests = "".join(path.read_text() for path in Path(__file__).parents[1].rglob("test_*.py"))
     for learner in LEARNERS.values():
         name = estimator_of(learner).__name__
         assert f"{name}(" in tests.partition("parametrize_with_checks")[2]

@@ -21,7 +21,7 @@ from ranksvm.datasets import make_ranking
 from ranksvm.learners import LEARNERS
 from ranksvm.metrics import evaluate
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
@@ -104,14 +104,18 @@ def test_a_kernel(data: Any, file: Path, tmp_path: Path) -> None:
 def test_a_metric(data: Any, file: Path, tmp_path: Path) -> None:
     X, y, qid = data
     scores = LinearRankSVM().fit(X, y, qid).predict(X)
-    by_hand = [y[qid == q][np.argmax(scores[qid == q])] == y[qid == q].max() for q in np.unique(qid)]
+    by_hand = [
+        y[qid == q][np.argmax(scores[qid == q])] == y[qid == q].max() for q in np.unique(qid)
+    ]
     (value,) = evaluate(y, scores, qid, ["best_first"]).values()
     assert value == np.mean(by_hand)
     path = tmp_path / "scores.txt"
     path.write_text("".join(f"{score!r}\n" for score in scores.tolist()))
     found = json.loads(command("evaluate", file, "--scores", path, "-m", "best_first", "--json"))
     assert found["metrics"]["best_first"] == value
-    assert "best_first" in command("tune", file, "-m", "best_first", "--folds", 3, "--C-grid", "1,9")
+    assert "best_first" in command(
+        "tune", file, "-m", "best_first", "--folds", 3, "--C-grid", "1,9"
+    )
 
 
 def test_a_kind_of_model(data: Any, file: Path, tmp_path: Path) -> None:

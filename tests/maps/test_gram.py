@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 import ranksvm.maps.gram as gram_module
 import ranksvm.maps.kernel as kernel_module
-from ranksvm._memory import parse_memory, told
+from ranksvm._memory import format_size, parse_memory
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
@@ -268,4 +268,9 @@ def test_other_sizes_are_refused(text: Any) -> None:
 
 
 def test_sizes_are_told() -> None:
-    assert [told(size) for size in (17, 2000, 1.5e6, 4e9)] == ["17 bytes", "2 KB", "1.5 MB", "4 GB"]
+    assert [format_size(size) for size in (17, 2000, 1.5e6, 4e9)] == [
+        "17 bytes",
+        "2 KB",
+        "1.5 MB",
+        "4 GB",
+    ]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ranksvm.data import load_letor
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 if not (ROOT / "fuzz").is_dir():
     pytest.skip("the slow reader comes with the sources", allow_module_level=True)
 if str(ROOT) not in sys.path:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "python"
 SIMD_FILES = re.compile(r"simd_avx(2|512)\.cpp$")
 BEYOND_BASELINE = re.compile(

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 if not (ROOT / "fuzz").is_dir():
     pytest.skip("fuzz comes with the sources", allow_module_level=True)
 if str(ROOT) not in sys.path:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 if not (ROOT / "benchmarks").is_dir():
     pytest.skip("benchmarks come with the sources", allow_module_level=True)
 if str(ROOT) not in sys.path:

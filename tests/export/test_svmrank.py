@@ -375,6 +375,6 @@ def test_wrong_arguments_are_named():
 
 def test_the_flags_of_the_guide_stand_in_it():
     """Every flag of svm_rank_learn has its line."""
-    guide = (Path(__file__).parents[1] / "docs" / "svmrank.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[2] / "docs" / "svmrank.md").read_text(encoding="utf-8")
     for flag in "cploewkfbnmh#tdgsruvya":
         assert f"`-{flag}" in guide, flag
