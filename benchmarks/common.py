@@ -229,9 +229,9 @@ def profiled() -> Iterator[Profile]:
 
     at = NativeBackend.at
 
-    def counted_at(self: NativeBackend, scores: Array) -> Any:
+    def counted_at(self: NativeBackend, scores: Array, **options: Any) -> Any:
         profile.evaluations += 1
-        return at(self, scores)
+        return at(self, scores, **options)
 
     with ExitStack() as patches:
         for name in {"scores", "pullback", "scatter"} & set(vars(MatrixMap)):

@@ -1,13 +1,12 @@
-"""Which optimizer gets the objective of factorized multipliers down fastest.
+"""Where a descent in factorized multipliers should begin.
 
-All start from the same factors (five draws, medians) and are compared by the products with X and
-the seconds that they take to a certified gap.  SciPy's L-BFGS-B minimises the same function.
+L-BFGS from random factors, and from the multipliers of the linear machine: products with X and
+seconds to a certified gap, medians over seeds.
 """
 
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,61 +15,47 @@ import numpy as np
 from benchmarks.common import SEED, Config
 from benchmarks.folds import is_there, letor_fold
 from benchmarks.report import Report, Row
-from ranksvm._threads import one_blas_thread
-from ranksvm.backends.native import NativeBackend
-from ranksvm.maps.factorized import FactorMap
-from ranksvm.pairs.order import PairOrder
-from ranksvm.training import FactorizedProblem, FactorizedSettings
-from ranksvm.training.factors import FactorObjective, random_start
+from ranksvm.data import RankingData
+from ranksvm.learners import FactorizedProblem, FactorizedSettings
 
-TITLE = "factorized multipliers: optimizers"
+TITLE = "factorized multipliers: starts"
 N_FACTORS = 10
 GAPS = (1e-1, 1e-2, 1e-3)
-OPTIMIZERS: dict[str, dict[str, Any]] = {
-    "lbfgs": {"optimizer": "lbfgs"},
-    "lbfgs from linear multipliers": {"optimizer": "lbfgs", "init": "linear"},
-    "gradient": {"optimizer": "gradient"},
-    "sgd": {"optimizer": "sgd"},
-}
+STARTS = {"random": "random factors", "linear": "linear multipliers"}
 
 
 def run(config: Config, report: Report) -> None:
     for name in ("OHSUMED", "MQ2008"):
         if is_there(name):
-            _optimizers(name, letor_fold(name, 0).train, config, report)
+            _starts(name, letor_fold(name, 0).train, config, report)
         else:
             report.note(f"{name} skipped: not there; $RANKSVM_DATA names the folder of the sets")
 
 
-def _optimizers(name: str, train: Any, config: Config, report: Report) -> None:
-    X, y, groups = train
+def _starts(name: str, train: RankingData, config: Config, report: Report) -> None:
     rows: list[Row] = []
+    n_seeds = config.size(5, 1)
     for loss in ("hinge", "squared_hinge"):
-        runs: dict[str, list[Run]] = {}
-        for seed in range(SEED, SEED + config.size(5, 1)):
-            for label, options in OPTIMIZERS.items():
+        for init, label in STARTS.items():
+            found: list[Run] = []
+            for seed in range(SEED, SEED + n_seeds):
                 settings = FactorizedSettings(
                     loss=loss,
                     n_factors=N_FACTORS,
+                    init=init,
                     random_state=seed,
                     tol=GAPS[-1],
                     max_iter=config.size(500, 20),
-                    **options,
                 )
-                problem = FactorizedProblem(X, y, groups, settings, n_threads=config.threads)
-                fit = problem.solve()
+                fit = FactorizedProblem(train, settings, n_threads=config.threads).solve()
                 curve = [Step(r.gap / r.objective, r.n_products, r.seconds) for r in fit.history]
-                runs.setdefault(label, []).append(Run(fit.n_iter, curve))
-                if label == "lbfgs":
-                    found = _scipy(problem, settings, fit, config)
-                    runs.setdefault("SciPy's L-BFGS-B", []).append(found)
-        for label, found in runs.items():
-            rows.append({"loss": loss, "optimizer": label} | _medians(found))
+                found.append(Run(fit.n_iter, curve))
+            rows.append({"loss": loss, "start": label} | _medians(found))
             points = [(step.products, step.gap) for step in found[0].curve]
             report.curve(f"{name}, {loss}", label, points)
     report.table(
         f"{name}, first fold, C = 50, {N_FACTORS} factors: to a relative gap, medians over "
-        f"{config.size(5, 1)} seeds",
+        f"{n_seeds} seeds",
         rows,
     )
 
@@ -79,7 +64,7 @@ class Step(NamedTuple):
     """Where a descent is."""
 
     gap: float
-    products: int
+    products: float
     seconds: float
 
 
@@ -88,38 +73,6 @@ class Run(NamedTuple):
 
     iterations: int
     curve: Sequence[Step]
-
-
-def _scipy(problem: Any, settings: Any, ours: Any, config: Config) -> Run:
-    """SciPy's L-BFGS-B from the same start, on the same function."""
-    from scipy.optimize import minimize
-
-    lower = ours.linear.objective - ours.linear.gap
-    groups = problem.groups
-    convex = problem._convex.objective(settings.C)
-    pairs = NativeBackend(PairOrder(problem._items.utility, groups), n_threads=config.threads)
-    objective = FactorObjective(convex, FactorMap(convex.score_map, pairs))
-    before, began = objective.n_products, time.perf_counter()
-    start = random_start(objective, groups, N_FACTORS, settings.init_scale, ours.restarts[0].seed)
-    curve: list[Step] = []
-
-    def function(x: Any) -> Any:
-        at = objective.at(x.reshape(start.shape))
-        return at.value, at.grad.ravel()
-
-    def callback(intermediate_result: Any) -> None:
-        value = float(intermediate_result.fun)
-        seconds = time.perf_counter() - began
-        curve.append(Step((value - lower) / value, objective.n_products - before, seconds))
-        if curve[-1].gap <= GAPS[-1]:
-            raise StopIteration
-
-    options = {"maxcor": 10, "maxiter": settings.max_iter, "ftol": 0.0, "gtol": 0.0}
-    with one_blas_thread():
-        result = minimize(
-            function, start.ravel(), jac=True, method="L-BFGS-B", callback=callback, options=options
-        )
-    return Run(int(result.nit), curve)
 
 
 def _medians(runs: Sequence[Run]) -> dict[str, Any]:
@@ -135,4 +88,4 @@ def _medians(runs: Sequence[Run]) -> dict[str, Any]:
     return row
 
 
-NEVER = Step(np.inf, np.inf, np.inf)  # type: ignore[arg-type]
+NEVER = Step(np.inf, np.inf, np.inf)

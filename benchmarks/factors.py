@@ -16,12 +16,12 @@ from benchmarks.common import SEED, Call, Config, growth_exponent, interleave
 from benchmarks.report import Report, Row
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
+from ranksvm.learners.factors import FactorObjective, random_start
 from ranksvm.maps.factorized import FactorMap
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.objective import RankObjective
 from ranksvm.pairs.oracle import LOSSES
 from ranksvm.pairs.order import PairOrder
-from ranksvm.training.factors import FactorObjective, random_start
 
 TITLE = "factorized multipliers: cost of an evaluation"
 N_FACTORS = 10

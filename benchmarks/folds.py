@@ -12,27 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.sets import data_folder
-from ranksvm.data.queries import QueryGroups
-from ranksvm.data.svmlight import load_letor
+from ranksvm.data import RankingData, load_letor
 
-__all__ = ["N_FOLDS", "Fold", "Part", "is_there", "letor_fold"]
+__all__ = ["N_FOLDS", "Fold", "is_there", "letor_fold"]
 
 N_FOLDS = 5
 N_FEATURES = {"OHSUMED": 45, "MQ2008": 46}
 
 
-class Part(NamedTuple):
-    """Items of some queries; unpacks to what a problem takes."""
-
-    X: Any
-    y: Any
-    groups: QueryGroups
-
-
 class Fold(NamedTuple):
-    train: Part
-    valid: Part
-    test: Part
+    train: RankingData
+    valid: RankingData
+    test: RankingData
 
 
 def is_there(name: str) -> bool:
@@ -63,6 +54,6 @@ def _load(file: Path, name: str) -> tuple[Any, Any, Any]:
     return X, data.y, data.qid
 
 
-def _joined(parts: list[Any], which: list[int]) -> Part:
+def _joined(parts: list[Any], which: list[int]) -> RankingData:
     X, y, qid = (np.concatenate([parts[k][j] for k in which]) for j in range(3))
-    return Part(X, y, QueryGroups.from_qid(qid, len(y)))
+    return RankingData(X, y, qid)

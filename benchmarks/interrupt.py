@@ -14,6 +14,7 @@ from benchmarks.common import SEED, Config
 from benchmarks.report import Report, Row
 from benchmarks.sets import reuters_like
 from ranksvm import LinearRankSVM
+from ranksvm.data import RankingData
 from ranksvm.datasets import make_cadata_like
 
 TITLE = "from Ctrl-C to KeyboardInterrupt, during a fit that would go on"
@@ -23,7 +24,7 @@ def run(config: Config, report: Report) -> None:
     # A process in the background of a script ignores Ctrl-C unless it says otherwise.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     m = config.size(1_000_000, 100_000)
-    dense = make_cadata_like(m, random_state=SEED)
+    dense = RankingData(*make_cadata_like(m, random_state=SEED)[:3])
     sparse = reuters_like(config.size(512_000, 20_000))
     rows: list[Row] = [
         _measure(name, sample.X, sample.y, threads, counting)

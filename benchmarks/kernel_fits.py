@@ -37,10 +37,10 @@ from benchmarks.memory import peak
 from benchmarks.report import Row
 from benchmarks.sets import Task, cadata_rbf, letor_rbf, mq2007_like
 from ranksvm import KernelRankSVM
+from ranksvm.learners import kernel as kernel_training
 from ranksvm.maps.feature_map import FeatureMap
 from ranksvm.maps.features import FourierBasis, NystroemBasis
 from ranksvm.maps.gram import TiledGram
-from ranksvm.training import kernel as kernel_training
 
 __all__ = ["KernelFit", "fit_in_child", "kernel_fit", "median_fits"]
 

@@ -19,10 +19,11 @@ from benchmarks.common import SEED, TOL, Array, Call, Config, interleave, pinned
 from benchmarks.kernel_fits import KernelFit, fit_in_child, kernel_fit, median_fits
 from benchmarks.report import Report, Row
 from benchmarks.sets import Task, mq2007_like, mq2008_rbf
+from ranksvm.data import RankingData
+from ranksvm.learners.participants import comparable_items
 from ranksvm.maps.gram import TiledGram
 from ranksvm.maps.kernels import Kernel
 from ranksvm.metrics import ndcg
-from ranksvm.training.participants import comparable_items
 
 TITLE = "exact kernel machines"
 
@@ -159,7 +160,7 @@ def _row(name: str, fit: Row, scores: Array, exact: Array, held_out: Task) -> Ro
 def _floor(exact: Exact, config: Config, report: Report) -> None:
     """One product with K: from memory, computed on the fly, and what the machine can read."""
     task, fit = exact.task, exact.fit
-    items = comparable_items(task.y, task.groups, None, None)
+    items = comparable_items(RankingData(task.X, task.y, task.qid))
     n = len(items)
     K = _unheld_gram(task.X[items], task, config.threads)
     A = np.ones((config.size(FLOOR_ROWS, 500), config.size(FLOOR_COLUMNS, 500)))

@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.common import TOL, Config, FitResult
 from benchmarks.report import Report, Row
 from benchmarks.sets import Task, cadata_like, letor_like, real_tasks, reuters_like
-from ranksvm import training
+from ranksvm import learners
 from ranksvm.solvers.bundle import Bundle
 from ranksvm.solvers.newton import GLOBALIZATIONS, PRECONDITIONERS, Newton
 from ranksvm.solvers.smoothing import SmoothedNewton
@@ -38,7 +38,7 @@ class Variant:
     factory: Callable[..., Any]
 
     def fit(self, task: Task, loss: str, tol: float, stop_after: float) -> FitResult:
-        with mock.patch.dict(training.SOLVERS, {"variant": self.factory}):
+        with mock.patch.dict(learners.SOLVERS, {"variant": self.factory}):
             return task.fit(loss, solver="variant", tol=tol, max_iter=10_000, stop_after=stop_after)
 
 

@@ -35,18 +35,25 @@ from fuzz.exact import ExactProblem, Vector, rational
 from ranksvm import LinearRankSVM
 from ranksvm.backends.native import COUNTINGS
 from ranksvm.data.preferences import Preferences
-from ranksvm.data.queries import QueryGroups
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners import (
+    REDUCTIONS,
+    FactorizedProblem,
+    FactorizedSettings,
+    Fit,
+    KernelProblem,
+    KernelSettings,
+    LinearProblem,
+    LinearSettings,
+)
 from ranksvm.model_selection.path import fit_path
 from ranksvm.solvers.base import Status
-from ranksvm.training import Fit, KernelSettings, LinearProblem, LinearSettings
-from ranksvm.training.factorized import FactorizedProblem, FactorizedSettings
-from ranksvm.training.kernel import KernelProblem
-from ranksvm.training.settings import REDUCTIONS
 
 Array = np.ndarray
 SOLVERS = {"squared_hinge": ("newton", "bundle"), "hinge": ("bundle", "smoothed_newton")}
 ROUNDING = 2.0**-53
 WHOLE = 40  # more items than this are rare: every pair is a rational number
+ROUNDING = 2.0**-53
 
 
 @dataclass(frozen=True)
@@ -62,18 +69,16 @@ class Case:
     settings: LinearSettings
     moderate: bool
 
-    @property
-    def groups(self) -> QueryGroups:
-        return QueryGroups.from_qid(self.qid, len(self.qid))
-
-    def arguments(self) -> dict[str, Any]:
-        return {
-            "utility": self.y,
-            "groups": self.groups,
-            "preferences": self.preferences,
-            "item_weight": self.item_weight,
-            "query_weight": self.query_weight,
-        }
+    def data(self, X: Any) -> RankingData:
+        """Return the set with its items in some layout, or with other items."""
+        return RankingData(
+            X,
+            self.y,
+            self.qid,
+            item_weight=self.item_weight,
+            query_weight=self.query_weight,
+            preferences=self.preferences,
+        )
 
     def exact(self, X: list[Vector], C: float) -> ExactProblem:
         better, worse, weight = self._pairs()
@@ -205,7 +210,7 @@ def _draw_settings(rng: np.random.Generator, *, moderate: bool) -> LinearSetting
     return LinearSettings(
         C=float(10.0 ** rng.uniform(-width, width)),
         loss=loss,
-        reduction=str(rng.choice(REDUCTIONS)),
+        reduction=str(rng.choice(list(REDUCTIONS))),
         solver=str(rng.choice(SOLVERS[loss])),
         counting="auto" if rng.random() < 0.6 else str(rng.choice(COUNTINGS)),
         tol=float(10.0 ** rng.uniform(-5.0 if moderate else -12.0, -1.0)),
@@ -278,7 +283,7 @@ def linear_case(rng: np.random.Generator) -> None:
     """One fit, from zero or from somewhere."""
     case = draw_case(rng)
     X, values = _laid_out(rng, case.X)
-    problem = LinearProblem(X, settings=case.settings, **case.arguments())
+    problem = LinearProblem(case.data(X), case.settings)
     start = None
     if rng.random() < 0.3:
         start = rng.normal(size=values.shape[1]) * 10.0 ** rng.uniform(-8.0, 8.0)
@@ -299,7 +304,7 @@ def warm_case(rng: np.random.Generator) -> None:
     for _ in range(2):
         model.fit(case.X, case.y, case.qid, **weights)
         status = Status[model.status_.upper()]
-        found = LinearProblem(case.X, settings=case.settings, **case.arguments())
+        found = LinearProblem(case.data(case.X), case.settings)
         point = found.objective(model.C).point(model.coef_)
         fit = Fit(
             point, model.objective_, model.gap_, model.n_iter_, model.n_products_, model.n_pairs_,
@@ -316,13 +321,13 @@ def path_case(rng: np.random.Generator) -> None:
     width = 1.5 if case.moderate else 6.0
     Cs = case.settings.C * 10.0 ** rng.uniform(-width, width, int(rng.integers(2, 6)))
     Cs = np.unique(Cs)
-    problem = LinearProblem(X, settings=case.settings, **case.arguments())
+    problem = LinearProblem(case.data(X), case.settings)
     guide = None
     if case.preferences is None and rng.random() < 0.3:
         more = np.vstack([values, rng.normal(size=(2, values.shape[1])) * np.std(values)])
         utility = np.concatenate([case.y, [0.0, 1.0]])  # type: ignore[list-item]
-        groups = QueryGroups.from_qid(np.concatenate([case.qid, [0, 0]]), len(utility))
-        others = fit_path(LinearProblem(more, utility, groups, case.settings), Cs)
+        larger = RankingData(more, utility, np.concatenate([case.qid, [0, 0]]))
+        others = fit_path(LinearProblem(larger, case.settings), Cs)
         rows = np.arange(len(values))
         guide = lambda k: problem.known_point(others[k].point, rows)  # noqa: E731
     for C, fit in zip(Cs.tolist(), fit_path(problem, Cs, guide=guide), strict=True):
@@ -347,7 +352,7 @@ def kernel_case(rng: np.random.Generator) -> None:
     )
     precise = settings.kernel != "rbf"
     given = (Z @ Z.T).astype(settings.dtype) if settings.kernel == "precomputed" else Z
-    problem = KernelProblem(given, settings=settings, **case.arguments())
+    problem = KernelProblem(case.data(given), settings)
     fit = problem.solve()
     items = problem.items.tolist()
     gram: Any = problem._map.gram  # type: ignore[attr-defined]
@@ -365,7 +370,7 @@ def kernel_case(rng: np.random.Generator) -> None:
     if not precise:
         # Of a matrix of rounded values the minimum is not known; other points are.
         other = replace(settings, solver=SOLVERS[settings.loss][0], tol=1e-3)
-        second = KernelProblem(given, settings=other, **case.arguments()).solve()
+        second = KernelProblem(case.data(given), other).solve()
         if second.objective < fit.objective - fit.gap:
             raise Broken(f"another solver is lower: {second} against {fit}")
         if not value <= Fraction(fit.objective):
@@ -396,7 +401,7 @@ def feature_case(rng: np.random.Generator) -> None:
     )
     Z = rng.normal(size=case.X.shape)
     settings = replace(settings, n_components=min(settings.n_components, len(Z)))
-    problem = KernelProblem(Z, settings=settings, **case.arguments())
+    problem = KernelProblem(case.data(Z), settings)
     fit = problem.solve()
     score_map: Any = problem._map
     A = [rational(row) for row in score_map._values.astype(np.float64)]
@@ -427,9 +432,7 @@ def factorized_case(rng: np.random.Generator) -> None:
         n_factors=2,
         random_state=int(rng.integers(100)),
     )
-    arguments = case.arguments()
-    del arguments["preferences"]
-    fit = FactorizedProblem(case.X, settings=settings, **arguments).solve()
+    fit = FactorizedProblem(case.data(case.X), settings).solve()
     exact = case.exact([rational(row) for row in case.X], case.settings.C)
     w = rational(fit.coef)
     check(fit, exact.value(w), exact, [w], replace(case, moderate=False))

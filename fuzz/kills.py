@@ -2,7 +2,7 @@
 
 A process that writes the same file again and again, in two versions, is killed after a random time.
 Then the file must be one of the two, byte for byte, and the next write must leave nothing beside
-it.  A checkpoint may only have grown by whole cells.
+it.  A checkpoint has every cell that was added before, and at most one more.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from pathlib import Path
 import numpy as np
 
 from fuzz.cases import repeat
-from ranksvm.cli.inputs import Items
 from ranksvm.cli.options import Format
 from ranksvm.cli.tables import write_table
 from ranksvm.data import save_letor, write_pairs
 from ranksvm.data.preferences import Preferences
+from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.trec import write_run
 from ranksvm.export import write_svmrank
-from ranksvm.model_io import ModelRecord, write_model
-from ranksvm.model_selection.checkpoint import Cell, Checkpoint
+from ranksvm.learners import LinearModel
+from ranksvm.model_selection.cell import Cell
+from ranksvm.model_selection.checkpoint import Checkpoint
+from ranksvm.models import write_model
 
 ROWS = 2000
 SEARCH = {"metric": "pairwise_accuracy"}
-CELL = Cell((0.5,), (1.0,), (0.0,), (0.1,), (3,), (9,), ())
+CELL = Cell((0.5,), (1.0,), (0.0,), (0.1,), (3,), (9,), ("CONVERGED",), "newton")
 
 Write = Callable[[Path, int], object]
 
@@ -46,24 +48,23 @@ def run(seconds: float, seed: int) -> int:
         return repeat("kills", functools.partial(_one, Path(folder)), seconds, seed)
 
 
-def _record(version: int) -> ModelRecord:
+def _model(version: int) -> LinearModel:
     coef = np.arange(ROWS, dtype=np.float64) + version
-    return ModelRecord("linear", {"C": 1.0}, {"coef": coef}, None, {"version": version})
+    return LinearModel(coef=coef, params={"C": 1.0}, facts={"version": version})
 
 
-def _items(version: int) -> Items:
+def _data(version: int) -> RankingData:
     X = np.arange(2.0 * ROWS).reshape(-1, 2) + version
-    return Items(X, X[:, 0] % 3, np.arange(ROWS) // 9, None, lambda: None, None, "made")
+    return RankingData(X, X[:, 0] % 3, np.arange(ROWS) // 9)
 
 
 def _letor(path: Path, version: int) -> None:
-    items = _items(version)
-    save_letor(path, items.X, items.labels, items.qid, n_jobs=1)
+    save_letor(path, *_data(version), n_jobs=1)
 
 
 def _run_file(path: Path, version: int) -> None:
-    items = _items(version)
-    write_run(path, items.qid, [f"d{k}" for k in range(ROWS)], items.X[:, 0])
+    X, _, qid = _data(version)
+    write_run(path, qid, [f"d{k}" for k in range(ROWS)], X[:, 0])
 
 
 def _pairs(path: Path, version: int) -> None:
@@ -72,15 +73,15 @@ def _pairs(path: Path, version: int) -> None:
 
 
 WRITERS: dict[str, Write] = {
-    "m.safetensors": lambda path, version: write_model(path, _record(version)),
-    "m.dat": lambda path, version: write_svmrank(path, replace(_record(version), facts={})),
+    "m.safetensors": lambda path, version: write_model(path, _model(version)),
+    "m.dat": lambda path, version: write_svmrank(path, replace(_model(version), facts={})),
     "t.txt": _letor,
     "t.txt.gz": _letor,
     "t.txt.bz2": _letor,
     "t.txt.xz": _letor,
     "t.txt.zst": _letor,
-    "t.csv": lambda path, version: write_table(_items(version), str(path), Format.csv),
-    "t.parquet": lambda path, version: write_table(_items(version), str(path), Format.parquet),
+    "t.csv": lambda path, version: write_table(_data(version), str(path), Format.csv),
+    "t.parquet": lambda path, version: write_table(_data(version), str(path), Format.parquet),
     "run": _run_file,
     "pairs": _pairs,
 }
@@ -123,36 +124,45 @@ def _one(folder: Path, draw: random.Random) -> None:
 
 
 def _kill_search(folder: Path, draw: random.Random) -> None:
-    path = folder / "search.jsonl"
-    done = 0
+    path = folder / "search.db"
+    there = 0
     for _ in range(draw.randint(1, 6)):
-        _kill(_Search(path, done).add, draw)
+        reader, writer = os.pipe()
+        _kill(_Search(path, there, writer).add, draw)
+        os.close(writer)
+        with open(reader, "rb") as told:
+            done = there + len(told.read())
         if not path.exists():
+            assert done == 0
             continue
         with _checkpoint(path) as kept:
             there = 0
-            while kept.get(1.0 + there, 0) is not None:
+            while kept.get(_name(there), 0) is not None:
                 there += 1
-        assert there >= done, f"{done - there} cells are lost"
-        done = there
-    assert [one.name for one in folder.iterdir()] in ([path.name], [])
+        assert done <= there <= done + 1, f"{done} cells were added, and {there} are there"
+        assert [one.name for one in folder.iterdir()] == [path.name], list(folder.iterdir())
     path.unlink(missing_ok=True)
 
 
 class _Search:
-    """Adds cells to a file, which it opens for the first."""
+    """Adds cells to a file, which it opens for the first; writes a byte for each."""
 
-    def __init__(self, path: Path, n_done: int) -> None:
-        self.path, self.n_done = path, n_done
+    def __init__(self, path: Path, n_done: int, writer: int) -> None:
+        self.path, self.n_done, self.writer = path, n_done, writer
         self.file: Checkpoint | None = None
 
     def add(self, k: int) -> None:
         self.file = self.file or _checkpoint(self.path)
-        self.file.add(1.0 + self.n_done + k, 0, CELL)
+        self.file.add(_name(self.n_done + k), 0, CELL)
+        os.write(self.writer, b".")
+
+
+def _name(k: int) -> str:
+    return f"gamma={1.0 + k}"
 
 
 def _checkpoint(path: Path) -> Checkpoint:
-    return Checkpoint(path, SEARCH, n_C=1, n_splits=1, random_state=None)
+    return Checkpoint(path, SEARCH, n_C=1, random_state=None)
 
 
 def _kill(work: Callable[[int], object], draw: random.Random) -> None:

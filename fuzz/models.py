@@ -6,6 +6,7 @@ Without a new checksum nearly every change ends there, and what lies behind it i
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import io
 import json
@@ -24,7 +25,8 @@ from fuzz.cases import flipped, mutated, odd_value, repeat
 from ranksvm import FactorizedRankSVM, KernelRankSVM, LinearRankSVM, load
 from ranksvm.datasets import make_ranking
 from ranksvm.export import read_svmrank, write_svmrank
-from ranksvm.model_io import ModelFileError, description, read_model
+from ranksvm.learners import LinearModel, read_model
+from ranksvm.models import ModelFileError, description
 
 TYPES = ("F64", "F32", "I64", "I32", "F16", "BF16", "U8", "BOOL", "F8_E4M3", "C64", "F65", "")
 
@@ -57,15 +59,13 @@ def _examples() -> tuple[bytes, ...]:
     return tuple(map(_content, models))
 
 
-def _content(model: Any) -> bytes:
-    from ranksvm.model_io.files import _to_bytes
+def _content(estimator: Any) -> bytes:
+    from ranksvm.models.files import _to_bytes
 
-    record = model._record()
-    if record.kind == "linear":
-        record = type(record)(
-            record.kind, record.params, record.arrays, ("a", "b", "c"), record.facts
-        )
-    return _to_bytes(record)
+    model = estimator._get_model()
+    if type(model) is LinearModel:
+        model = dataclasses.replace(model, feature_names=("a", "b", "c"))
+    return _to_bytes(model)
 
 
 @functools.cache
@@ -235,11 +235,11 @@ def _check_commands(content: bytes, n_features: int) -> None:
 
 def _check_foreign(content: bytes) -> None:
     try:
-        record = read_svmrank(io.BytesIO(content))
+        model = read_svmrank(io.BytesIO(content))
     except ModelFileError as error:
         _check_message(str(error))
         return
-    assert np.isfinite(record.arrays["coef"]).all()
+    assert np.isfinite(model.coef).all()
 
 
 def _check_message(message: str) -> None:

@@ -19,9 +19,10 @@ from random import Random
 import numpy as np
 
 from fuzz.cases import OTHER, damaged, repeat
-from ranksvm.cli.inputs import Items, read_items
+from ranksvm.cli.inputs import read_data
 from ranksvm.cli.options import DataOptions, Format, Missing
 from ranksvm.cli.output import UsageProblem
+from ranksvm.data.ranking_data import RankingData
 
 ALPHABET = b'0123456789,"\t \r\n.eE-+ax\x00\xff'
 COMPRESS = (bytes, gzip.compress, bz2.compress, lzma.compress)
@@ -42,12 +43,12 @@ def random_table(draw: Random) -> list[list[str]]:
     return rows
 
 
-def read(content: bytes, form: Format, missing: Missing) -> Items | None:
+def read(content: bytes, form: Format, missing: Missing) -> RankingData | None:
     """Read a table from memory; None if it is refused."""
     options = DataOptions(format=form, missing=missing, ignore_qid=False)
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # notes about query ids
-            return read_items(["-"], options, file=io.BytesIO(content))
+            return read_data(["-"], options, comments=True, file=io.BytesIO(content))
     except (ValueError, UsageProblem):
         return None
 
@@ -59,7 +60,7 @@ def as_number(text: str) -> float:
         return math.nan
 
 
-def check_same(items: Items, table: list[list[str]], what: str) -> None:
+def check_same(items: RankingData, table: list[list[str]], what: str) -> None:
     columns = {name: [row[j] for row in table[1:]] for j, name in enumerate(table[0])}
     assert items.y is not None
     assert items.y.tolist() == [as_number(value) for value in columns["label"]], what
@@ -67,7 +68,7 @@ def check_same(items: Items, table: list[list[str]], what: str) -> None:
         assert items.qid is not None
         assert list(map(str, items.qid.tolist())) == columns["qid"], what
     if "docid" in columns:
-        documents = items.documents() or []
+        documents = items.docids or []
         assert [one or "" for one in documents] == columns["docid"], what
     for j, name in enumerate(items.feature_names or ()):
         wanted = np.array([as_number(value) for value in columns[name]])

@@ -10,26 +10,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import settings
 from sklearn.datasets import load_svmlight_file
 
-from ranksvm.data import save_letor
-from ranksvm.data.synthetic import RankingSample, make_ranking
-from ranksvm.solvers.base import Array
+from ranksvm.data import RankingData, save_letor
+from ranksvm.data.synthetic import make_ranking
 
 # The same examples in every run; no time limits, as machines differ.
 settings.register_profile("ranksvm", max_examples=75, deadline=None, derandomize=True)
 settings.load_profile("ranksvm")
-
-
-class RankingData(NamedTuple):
-    X: Array
-    y: Array
-    qid: np.ndarray | None
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -58,7 +51,7 @@ def untouched() -> Callable[[int, type], np.ndarray]:
 
 
 @pytest.fixture(scope="session")
-def samples() -> dict[str, RankingSample]:
+def samples() -> dict[str, Any]:
     """Small sets to train, choose and test on; some files have their own."""
     return {
         name: make_ranking(n, (3, 9), 5, random_state=seed)
@@ -67,7 +60,7 @@ def samples() -> dict[str, RankingSample]:
 
 
 @pytest.fixture(scope="module")
-def folder(samples: dict[str, RankingSample], tmp_path_factory: Any) -> Path:
+def folder(samples: dict[str, Any], tmp_path_factory: Any) -> Path:
     """These sets as text, as tables, and as tables with their columns turned round."""
     pandas = pytest.importorskip("pandas")
     folder: Path = tmp_path_factory.mktemp("samples")

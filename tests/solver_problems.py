@@ -147,8 +147,6 @@ class PlainObjective:
     ``stated`` is the loss whose optimum is certified, if it is not ``loss`` itself.
     """
 
-    euclidean = True
-
     def __init__(self, linear_map: CountingMap, loss: Loss, stated: Loss | None = None) -> None:
         self.map = linear_map
         self.loss = loss
@@ -156,7 +154,7 @@ class PlainObjective:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        names = set()
+        names = {"euclidean"}
         if isinstance(self.loss, HasCurvature):
             names |= {"hessian", "diagonal"}
         if isinstance(self.loss, HasSmoothing):
@@ -179,6 +177,9 @@ class PlainObjective:
         slopes = self.loss.slopes(point.scores)
         return PlainEval(self, point, slopes, self.map.pullback(slopes))
 
+    def scored(self, dual: Point) -> Point:
+        return self.point(dual.w)
+
     def inner(self, u: Array, v: Point) -> float:
         return float(u @ v.w)
 
@@ -199,7 +200,6 @@ class PlainEval:
     point: Point
     slopes: Array
     risk_grad: Array
-    risk_point = None
 
     @property
     def _half_square(self) -> float:
@@ -216,6 +216,14 @@ class PlainEval:
     @property
     def grad(self) -> Array:
         return self.point.w + self.risk_grad
+
+    @property
+    def slope(self) -> Point:
+        return Point(self.grad, self.grad)
+
+    @property
+    def risk_slope(self) -> Point:
+        return Point(self.risk_grad, self.risk_grad)
 
     @property
     def primal(self) -> float:

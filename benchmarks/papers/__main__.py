@@ -22,27 +22,18 @@ from benchmarks.papers import (
     newton,
     tree,
 )
-from benchmarks.papers.cells import Lab, fix_sources
-from benchmarks.papers.document import Document, Figure
-from benchmarks.papers.drawing import draw
-from benchmarks.papers.html import to_html
-from benchmarks.papers.markdown import to_markdown
-from benchmarks.papers.progress import bars
+from benchmarks.papers.jobs import Runner
+from benchmarks.papers.pages import write_pictures, write_report, write_summary
+from benchmarks.papers.report import Report
 from benchmarks.report import describe_machine
-from ranksvm._files import atomic_write
 
 __all__ = ["SECTIONS", "main"]
 
-# In the order of the report.  Each module has NAME, TITLE, SOURCE and run(lab, document).
+# In the order of the report.  Each module has NAME, TITLE, SOURCE and run(runner, report).
 SECTIONS: dict[str, ModuleType] = {
     module.NAME: module
     for module in (columns, tree, newton, kernel, approximation, factorized, lambdarank)
 }
-
-QUICK = (
-    "**A quick run**: tiny sizes, few parameters, one fold. It shows that everything works; no "
-    "number and no verdict means anything."
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,44 +44,45 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"--data {data}: there is no such folder", file=sys.stderr)
             return 2
         os.environ["RANKSVM_DATA"] = str(data)
-    out: Path = arguments.out or Path("papers", *(["quick"] if arguments.quick else []))
-    cells = out / "cells"
+    quick: bool = arguments.quick
+    out: Path = arguments.out or Path("papers", *(["quick"] if quick else []))
+    cache = out / "cache"
     if arguments.fresh:
-        shutil.rmtree(cells, ignore_errors=True)
+        shutil.rmtree(cache, ignore_errors=True)
     try:
-        cells.mkdir(parents=True, exist_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         print(f"--out {out}: {error.strerror}", file=sys.stderr)
         return 2
-    fix_sources()
-    lab = Lab(cells, quick=arguments.quick, threads=arguments.threads, progress=bars)
-    document = Document()
+    runner = Runner(cache, quick=quick, threads=arguments.threads)
+    report = Report()
     names = arguments.names or list(SECTIONS)
-    # A report of some sections does not take the place of the whole one.
+    # A report of some sections does not replace the whole one.
     suffix = f"-{'-'.join(names)}" if arguments.names else ""
     start = time.perf_counter()
-    done: list[str] = []
     try:
         for name in names:
             section = SECTIONS[name]
-            document.section(name, section.TITLE, section.SOURCE)
-            if lab.quick:
-                document.say(QUICK)
+            report.section(name, section.TITLE, section.SOURCE)
             with pinned(1):
-                section.run(lab, document)
-            done.append(name)
-            about = _about(lab, time.perf_counter() - start, done, names)
-            written = _write(document, about, out, suffix)  # what there is, in case of a break
+                section.run(runner, report)
+            about = _about(runner, report, names, time.perf_counter() - start)
+            # After every section, so that an interrupted run leaves a report of what it has.
+            written = [
+                write_report(out / f"report{suffix}.html", report, about, quick=quick),
+                write_summary(out / f"summary{suffix}.md", report, about, quick=quick),
+            ]
     except KeyboardInterrupt:
-        pieces = lab.computed + lab.found
         print(
-            f"\nstopped; {pieces} finished pieces are kept in {cells}. The same command goes on.",
+            f"\nstopped; the results so far are kept in {cache}: the same command continues.",
             file=sys.stderr,
         )
         return 130
-    written += _write_pictures(document, out)
+    written += write_pictures(out, report)
     if arguments.docs is not None:
-        written += _write_docs(document, about, arguments.docs)
+        arguments.docs.mkdir(parents=True, exist_ok=True)
+        written.append(write_summary(arguments.docs / "papers.md", report, about, quick=quick))
+        written += write_pictures(arguments.docs, report)
     print()
     for key, value in about.items():
         print(f"{key}: {value}")
@@ -101,92 +93,53 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.papers",
-        description="The tables and figures of the source papers, computed anew.",
+        description="Compute the tables and figures of the source papers again.",
     )
     parser.add_argument(
         "names", nargs="*", metavar="NAME",
-        help=f"sections to run, all if none is named: {', '.join(SECTIONS)}",
+        help=f"sections to run, by default all: {', '.join(SECTIONS)}",
     )  # fmt: skip
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: see that all works")
-    parser.add_argument(
-        "--fresh", action="store_true", help="forget what earlier runs have computed"
-    )
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works")
+    parser.add_argument("--fresh", action="store_true", help="delete the results of earlier runs")
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="default 2")
     parser.add_argument(
-        "--data", type=Path, metavar="DIR", help="folder of the real sets (or $RANKSVM_DATA)"
+        "--data", type=Path, metavar="DIR", help="folder of the real data sets (or $RANKSVM_DATA)"
     )
     parser.add_argument(
         "--out", type=Path, metavar="DIR",
-        help="folder for report.html, summary.md, the pictures and finished pieces "
-        "(papers, or papers/quick)",
+        help="folder for report.html, summary.md, pictures and kept results "
+        "(default papers, or papers/quick)",
     )  # fmt: skip
     parser.add_argument(
         "--docs", type=Path, metavar="DIR",
-        help="write papers.md and its pictures there as well; whole runs only",
+        help="also write the summary as papers.md, with its pictures, there; whole runs only",
     )  # fmt: skip
     arguments = parser.parse_args(argv)
     if arguments.threads < 1:
         parser.error(f"--threads must be at least 1; got {arguments.threads}")
     for name in arguments.names:
         if name not in SECTIONS:
-            parser.error(f"there is no section {name!r}; there are {', '.join(SECTIONS)}")
+            parser.error(f"there is no section {name!r}; choose from {', '.join(SECTIONS)}")
     if arguments.fresh and arguments.names:
-        parser.error("--fresh forgets the work of all sections: name none with it")
+        parser.error("--fresh deletes the results of all sections: do not name any with it")
     if arguments.docs is not None and (arguments.names or arguments.quick):
-        parser.error("--docs wants a whole run: name no section, and leave out --quick")
+        parser.error("--docs needs a whole run: name no section, and leave out --quick")
     return arguments
 
 
-def _about(lab: Lab, seconds: float, done: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
+def _about(runner: Runner, report: Report, wanted: Sequence[str], seconds: float) -> dict[str, str]:
     machine = describe_machine()
-    versions = machine["versions"]
+    done = [section.name for section in report.sections]
     missing = [name for name in wanted if name not in done]
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "sections": ", ".join(done)
-        + (f"; not yet: {', '.join(missing)}" if missing else "")
-        + (" (quick: tiny sizes)" if lab.quick else ""),
+        "sections": ", ".join(done) + (f"; not yet: {', '.join(missing)}" if missing else ""),
         "processor": f"{machine['cpu']}, {machine['cores']} cores",
-        "threads": str(lab.threads),
-        "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
-        "pieces of work": f"{lab.computed} computed in this run, {lab.found} kept from before",
-        "time": f"{lab.seconds / 60:.1f} minutes for all pieces, {seconds / 60:.1f} in this run",
+        "threads": str(runner.threads),
+        "versions": ", ".join(f"{name} {number}" for name, number in machine["versions"].items()),
+        "jobs": f"{runner.computed} computed in this run, {runner.reused} from an earlier run",
+        "time": f"{runner.seconds / 60:.1f} minutes for all jobs, {seconds / 60:.1f} in this run",
     }
-
-
-def _write(document: Document, about: dict[str, str], out: Path, suffix: str) -> list[Path]:
-    out.mkdir(parents=True, exist_ok=True)
-    written = [out / f"report{suffix}.html", out / f"summary{suffix}.md"]
-    _replace(written[0], to_html(document, about).encode())
-    _replace(written[1], to_markdown(document, about).encode())
-    return written
-
-
-def _write_docs(document: Document, about: dict[str, str], folder: Path) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
-    page = folder / "papers.md"
-    _replace(page, to_markdown(document, about).encode())
-    return [page, *_write_pictures(document, folder)]
-
-
-def _replace(path: Path, content: bytes) -> None:
-    with atomic_write(path) as file:
-        file.write(content)
-
-
-def _write_pictures(document: Document, folder: Path) -> list[Path]:
-    written = []
-    for section in document.sections:
-        for part in section.parts:
-            if isinstance(part, Figure) and part.picture is not None:
-                path = folder / f"{part.picture}.png"
-                try:
-                    _replace(path, draw(part, kind="png"))
-                except ImportError as error:
-                    print(f"no pictures: {error}", file=sys.stderr)
-                    return written
-                written.append(path)
-    return written
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
-"""Every published column of OHSUMED and MQ2008 beside our best model.
+"""Every published metric of OHSUMED and MQ2008, and our best model.
 
-A column is a metric for which a source paper gives a number.  Two of ours stand beside the best
-published RankSVM, and beside the best published method of any kind:
+Ours are compared with the best published RankSVM and the best published method of any kind:
 
     chosen        every fold takes the family, C and gamma that are best on its validation part;
-                  nothing is chosen by test parts
-    best family   of the families, each tuned on validation, the one with the best mean on the test
-                  parts: what a table of all families would print in bold, as the papers' tables do
+                  nothing is chosen on test parts
+    best family   every family is tuned on validation, and the one with the best mean on the test
+                  parts is shown: what a table prints in bold, in the papers as well
 
-Both exist in two versions, tuned by MAP and by the column's own metric.
+Both are tuned once by MAP and once by the metric itself.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from benchmarks.papers.cells import Lab
-from benchmarks.papers.document import Bars, Document
-from benchmarks.papers.grids import LONGEST
+from benchmarks.papers.jobs import Runner
+from benchmarks.papers.measure.grids import MAX_CG_STEPS
 from benchmarks.papers.models import (
     BOOSTING,
     PAPER_GRIDS,
@@ -29,11 +27,12 @@ from benchmarks.papers.models import (
     tuned_by,
 )
 from benchmarks.papers.published import NAMES, ONE_FOLD, PUBLISHED, READINGS, Published
+from benchmarks.papers.report import Bars, Report
 from benchmarks.papers.tuning import Tuned, best_of, verdict
 from benchmarks.report import Row
 
 NAME = "columns"
-TITLE = "Every published column, and our best model"
+TITLE = "Every published metric, and our best model"
 SOURCE = (
     "Chen, Li, Dou, Liang & Lv, Ranking support vector machine with kernel approximation (2017), "
     "table 4; Zhang, Xu, Lan, Guo, Xie, Huang & Cheng, Modeling parameter interactions in ranking "
@@ -42,31 +41,34 @@ SOURCE = (
 )
 
 MAP = "map"
-COLUMNS_OF_ONE_FOLD = {"p@5": "precision@5", "reciprocal_true_rank": "mean reciprocal rank"}
-# Ways to tune.
-BY_MAP, BY_OWN = "MAP", "the column's metric"
-# By criterion: all families.
+METRICS_OF_ONE_FOLD = {"p@5": "precision@5", "reciprocal_true_rank": "mean reciprocal rank"}
+# What to tune by: the criterion for a metric.
+WAYS: Mapping[str, Callable[[str], str]] = {
+    "MAP": lambda metric: MAP,
+    "the metric itself": lambda metric: metric,
+}
+# All families, by criterion.
 Models = Mapping[str, Sequence[Tuned]]
 
 
-def run(lab: Lab, document: Document) -> None:
+def run(runner: Runner, report: Report) -> None:
     bars = []
-    for name in sets_there(document):
+    for name in sets_there(report):
         metrics = [metric for metric in NAMES if _published(name, metric)]
         criteria = list(dict.fromkeys((MAP, *metrics, *_one_fold(name))))
-        by_family = [tuned_by(lab, name, label, criteria) for label in RANKSVMS]
+        by_family = [tuned_by(runner, name, label, criteria) for label in RANKSVMS]
         models = {criterion: [one[criterion] for one in by_family] for criterion in criteria}
-        _tell(name, metrics, models, document)
+        _five_folds(name, metrics, models, report)
         if _one_fold(name):
-            _tell_one_fold(name, models, document)
-        _tell_searches(name, models[MAP], document)
-        bars.append(_bars(lab, name, metrics, models))
+            _first_fold(name, models, report)
+        _searches(name, models[MAP], report)
+        bars.append(_bars(runner, name, metrics, models))
     if bars:
-        document.figure(
+        report.figure(
             "Quality on LETOR's sets: published and ours",
             bars,
-            "Mean of the folds' test parts, LETOR's definitions; ours tuned by MAP on the "
-            "validation parts alone. The vertical axes do not begin at 0.",
+            "Quality on LETOR's sets: mean over the test parts of the folds, LETOR's definitions; "
+            "ours tuned by MAP on the validation parts. The vertical axes do not begin at 0.",
             picture="papers_quality",
         )
 
@@ -82,87 +84,95 @@ def _best_published(name: str, metric: str, *, ranksvm: bool) -> Published:
     return max(_published(name, metric, ranksvm=ranksvm), key=lambda row: row.values[metric])
 
 
-def _tell(name: str, metrics: Sequence[str], models: Models, document: Document) -> None:
+def _five_folds(name: str, metrics: Sequence[str], models: Models, report: Report) -> None:
     rows: list[Row] = []
     for metric in metrics:
         rival = _best_published(name, metric, ranksvm=True)
         anyone = _best_published(name, metric, ranksvm=False)
         target = rival.values[metric]
         row: dict[str, str] = {
-            "column": NAMES[metric],
+            "metric": NAMES[metric],
             "best published RankSVM": f"{target:.4f} {rival.method}",
-            "any published method": f"{anyone.values[metric]:.4f} {anyone.method}",
+            "best published method": f"{anyone.values[metric]:.4f} {anyone.method}",
         }
-        for way, criterion in ((BY_MAP, MAP), (BY_OWN, metric)):
-            chosen = best_of(models[criterion])
-            family = _best_family(models[criterion], metric)
-            row[f"ours, chosen by {way}"] = _told(chosen, metric, target)
-            row[f"best family, by {way}"] = f"{_told(family, metric, target)}: {family.label}"
+        for way, criterion in WAYS.items():
+            candidates = models[criterion(metric)]
+            chosen, family = best_of(candidates), best_family(candidates, metric)
+            row[f"ours, chosen by {way}"] = _with_verdict(chosen, metric, target)
+            row[f"best family, by {way}"] = (
+                f"{_with_verdict(family, metric, target)}: {family.label}"
+            )
         rows.append(row)
-    document.table(
-        f"{name}: published columns",
+    report.table(
+        f"{name}: published metrics",
         rows,
         "Mean of five folds, ours with the standard deviation over the folds; better or worse than "
         "the best published RankSVM. Chosen: family, C and gamma of each fold on its validation "
-        "part. Best family: tuned on validation, the family picked by its test mean, as bold print "
-        "in a table is.",
+        "part. Best family: tuned on validation; the family with the best test mean is shown.",
     )
-    for way, criterion_of in _ways():
-        reached = _reached(name, metrics, lambda m, of=criterion_of: best_of(models[of(m)]))
-        document.say(
-            f"{name}, **family, C and gamma chosen on validation by {way}**: {reached}.",
+    for way, criterion in WAYS.items():
+        text, all_reached = _reached(
+            name, metrics, lambda m, of=criterion: best_family(models[of(m)], m)
         )
-    for way, criterion_of in _ways():
-        reached = _reached(name, metrics, lambda m, of=criterion_of: _best_family(models[of(m)], m))
-        papers = _reached(
+        papers, _ = _reached(
             name,
             metrics,
-            lambda m, of=criterion_of: _best_family(
+            lambda m, of=criterion: best_family(
                 [model for model in models[of(m)] if model.label in PAPER_GRIDS], m
             ),
         )
-        document.say(
-            f"{name}, **the best of our families, each tuned on validation by {way}**: {reached}. "
-            f"Of the families with the papers' own grids and weights: {papers}."
+        sentence = f"{name}: the best of our model families, each tuned by {way}, is {text}."
+        if way == "MAP":
+            report.find(sentence, agrees=all_reached)
+        else:
+            report.say(sentence)
+        report.say(f"With only the families with the papers' grids and weights it is {papers}.")
+    for way, criterion in WAYS.items():
+        text, all_reached = _reached(name, metrics, lambda m, of=criterion: best_of(models[of(m)]))
+        sentence = (
+            f"{name}: with the family chosen on validation (by {way}) as well, ours is {text}."
         )
+        if way == "MAP":
+            report.find(sentence, agrees=all_reached)
+        else:
+            report.say(sentence)
 
 
-def _ways() -> list[tuple[str, Callable[[str], str]]]:
-    return [(BY_MAP, lambda metric: MAP), (BY_OWN, lambda metric: metric)]
-
-
-def _best_family(models: Sequence[Tuned], metric: str) -> Tuned:
+def best_family(models: Sequence[Tuned], metric: str) -> Tuned:
+    """The family with the best mean on the test parts."""
     return max(models, key=lambda model: model.mean(metric))
 
 
-def _reached(name: str, metrics: Sequence[str], model_of: Callable[[str], Tuned]) -> str:
-    """Say how many columns a model reaches, and by how much it misses the others."""
+def _reached(
+    name: str, metrics: Sequence[str], model_of: Callable[[str], Tuned]
+) -> tuple[str, bool]:
+    """Say for how many metrics a model is at least as good as the best published RankSVM."""
     missed = []
     for metric in metrics:
         target = _best_published(name, metric, ranksvm=True).values[metric]
         short = target - round(model_of(metric).mean(metric), 4)
         if short > 5e-5:
             missed.append(f"{NAMES[metric]} by {short:.4f}")
-    ending = f"; it misses {', '.join(missed)}" if missed else "; none is missed"
-    return (
-        f"at least the best published RankSVM in {len(metrics) - len(missed)} of {len(metrics)} "
-        f"columns{ending}"
+    text = (
+        f"at least as good as the best published RankSVM for {len(metrics) - len(missed)} of "
+        f"{len(metrics)} metrics"
     )
+    return text + (f"; worse for {', '.join(missed)}" if missed else ""), not missed
 
 
-def _told(model: Tuned, metric: str, target: float) -> str:
-    return f"{model.told_mean(metric)}, {verdict(model.mean(metric), target)}"
+def _with_verdict(model: Tuned, metric: str, target: float) -> str:
+    return f"{model.mean_text(metric)}, {verdict(model.mean(metric), target)}"
 
 
 # --- One fold -------------------------------------------------------------------------------------
 
 
 def _one_fold(name: str) -> list[str]:
-    """Our metrics for the columns of Kuo, Lee & Lin, which are of MQ2008."""
+    """Our metrics for those of Kuo, Lee & Lin, which are of MQ2008."""
     return [ours for mine in READINGS.values() for ours in mine] if name == "MQ2008" else []
 
 
-def _tell_one_fold(name: str, models: Models, document: Document) -> None:
+def _first_fold(name: str, models: Models, report: Report) -> None:
     rows: list[Row] = []
     for theirs, readings in READINGS.items():
         program, target = max(ONE_FOLD[theirs].items(), key=lambda one: one[1])
@@ -172,7 +182,7 @@ def _tell_one_fold(name: str, models: Models, document: Document) -> None:
             value = family.by_fold(metric)[0]
             rows.append(
                 {
-                    "column": COLUMNS_OF_ONE_FOLD[theirs],
+                    "published metric": METRICS_OF_ONE_FOLD[theirs],
                     "our metric": NAMES[metric],
                     "published, TRON": f"{ONE_FOLD[theirs]['TRON']:.4f}",
                     "best published": f"{target:.4f} {program}",
@@ -180,55 +190,51 @@ def _tell_one_fold(name: str, models: Models, document: Document) -> None:
                     "best family": f"{value:.4f}, {verdict(value, target)}: {family.label}",
                 }
             )
-    document.table(
-        f"{name}: columns of one fold, ours the first",
+    report.table(
+        f"{name}: metrics published for one fold; ours are of the first",
         rows,
-        "Tuned by the metric of the row; better or worse than the best published. Which fold it "
-        "was and which metrics they are is not clear: see the section on kernels.",
+        "Tuned by the metric of the row; better or worse than the best published. The paper does "
+        "not say which fold, and its metrics are not clear: see the section on exact kernels.",
     )
 
 
 # --- How the searches went ------------------------------------------------------------------------
 
 
-def _tell_searches(name: str, models: Sequence[Tuned], document: Document) -> None:
+def _searches(name: str, models: Sequence[Tuned], report: Report) -> None:
     rows: list[Row] = [
         {
             "family": model.label,
             "candidates, all folds": model.n_candidates,
-            "ended early": model.n_stopped,
+            "stopped early": model.n_stopped,
             "largest gap": f"{model.largest_gap:.1e}" if model.largest_gap else None,
-            "of the choices by MAP ended early": sum(model.stopped),
-            "chosen by MAP: log2 C (, gamma)": model.told,
+            "chosen by MAP and stopped early": sum(model.stopped),
+            "chosen by MAP: log2 C (, gamma)": model.choices,
         }
         for model in models
     ]
-    step = max((STEPS.get((name, model.label), 1) for model in models), default=1)
-    document.table(
-        f"{name}: how the searches went",
+    halved = any(STEPS.get((name, model.label), 1) == 2 for model in models)
+    report.table(
+        f"{name}: the searches",
         rows,
-        f"Ended early: after {LONGEST} steps of conjugate gradients. "
-        "Wider grid, queries equal: grids and weights that no paper has. Fac-RSVM: the second "
-        "number is its start; its descents are stopped by MAP, whatever C is chosen by."
-        + (f" Exact rbf: every {step}nd C and gamma." if step == 2 else ""),
-        detail=True,
+        f"Stopped early: after {MAX_CG_STEPS} steps of conjugate gradients. Wider grid, queries "
+        "equal: grids and weights that no paper has. Fac-RSVM: the second number is its random "
+        "start; its descents are stopped by MAP, whatever C is chosen by."
+        + (" Exact rbf: every second C and gamma." if halved else ""),
     )
 
 
-def _bars(lab: Lab, name: str, metrics: Sequence[str], models: Models) -> Bars:
-    families = models[MAP]
-    values: dict[str, list[float | None]] = {
+def _bars(runner: Runner, name: str, metrics: Sequence[str], models: Models) -> Bars:
+    values = {
         "best published RankSVM": [
             _best_published(name, metric, ranksvm=True).values[metric] for metric in metrics
         ]
     }
     for label in ("linear L1", "linear L2", "Nystrom rbf", "exact rbf"):
-        model = next(model for model in families if model.label == label)
+        model = next(model for model in models[MAP] if model.label == label)
         values[f"ours: {label}"] = [model.mean(metric) for metric in metrics]
     if no_lightgbm() is None:
-        boosted = tuned_by(lab, name, BOOSTING, [MAP])[MAP]
+        boosted = tuned_by(runner, name, BOOSTING, [MAP])[MAP]
         values["LightGBM LambdaRank, tuned"] = [boosted.mean(metric) for metric in metrics]
-    lowest = min(value for row in values.values() for value in row if value is not None)
-    start = math.floor(10 * lowest) / 10
-    groups = [NAMES[metric] for metric in metrics]
-    return Bars(name, groups, values, "test, mean of folds", start=start)
+    start = math.floor(10 * min(min(row) for row in values.values())) / 10
+    return Bars(name, [NAMES[m] for m in metrics], values, "test, mean of folds", start)

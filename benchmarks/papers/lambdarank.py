@@ -1,6 +1,6 @@
-"""What a user would pick instead: LightGBM's LambdaRank, with default parameters and tuned.
+"""The usual alternative: LightGBM's LambdaRank, with default parameters and tuned.
 
-Its parameters and number of trees are chosen by MAP on validation, as C and gamma of ours are.
+Its parameters and number of trees are chosen by MAP on validation, like C and gamma of ours.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.papers.approximation import fits_at_choice
-from benchmarks.papers.boosting_cells import boosting_cells
-from benchmarks.papers.cells import Lab
-from benchmarks.papers.document import Document
+from benchmarks.papers.jobs import Runner
+from benchmarks.papers.measure.boosting import boosting_jobs
 from benchmarks.papers.models import (
     BOOSTING,
     BOOSTING_DEFAULT,
@@ -20,11 +19,12 @@ from benchmarks.papers.models import (
     sets_there,
     tuned_by,
 )
-from benchmarks.papers.tuning import Tuned, best_of, n_significant, significance, spread
+from benchmarks.papers.report import Report
+from benchmarks.papers.tuning import Tuned, best_of, count_significant, significance, spread
 from benchmarks.report import Row
 
 NAME = "lambdarank"
-TITLE = "Beside LightGBM's LambdaRank"
+TITLE = "Compared with LightGBM's LambdaRank"
 SOURCE = "LightGBM, the package"
 
 OURS = ("linear L2", "Nystrom rbf", "exact rbf")
@@ -32,70 +32,60 @@ METRICS = ("ndcg@1", "ndcg@3", "ndcg@5", "mean_ndcg", "p@1", "p@3", "map")
 CHOSEN_BY = "map"
 
 
-def run(lab: Lab, document: Document) -> None:
+def run(runner: Runner, report: Report) -> None:
     reason = no_lightgbm()
     if reason is not None:
-        document.say(f"LightGBM is left out: {reason}.")
+        report.say(f"LightGBM is left out: {reason}.")
         return
-    for name in sets_there(document):
-        _compare(lab, name, document)
+    for name in sets_there(report):
+        _compare(runner, name, report)
 
 
-def _compare(lab: Lab, name: str, document: Document) -> None:
+def _compare(runner: Runner, name: str, report: Report) -> None:
     rows: list[Row] = []
     models: list[Tuned] = []
-    for label in OURS:
-        model = tuned_by(lab, name, label, [CHOSEN_BY])[CHOSEN_BY]
-        fits = fits_at_choice(lab, model)
+    for label in (*OURS, BOOSTING_DEFAULT, BOOSTING):
+        model = tuned_by(runner, name, label, [CHOSEN_BY])[CHOSEN_BY]
         models.append(model)
-        rows.append(_row(model, [fit["seconds"] for fit in fits]))
-    for label in (BOOSTING_DEFAULT, BOOSTING):
-        model = tuned_by(lab, name, label, [CHOSEN_BY])[CHOSEN_BY]
-        models.append(model)
-        rows.append(_row(model, _seconds(lab, model)))
-    document.table(
+        if label in OURS:
+            seconds = [fit["seconds"] for fit in fits_at_choice(runner, model)]
+        else:
+            seconds = _seconds(runner, model)
+        rows.append(
+            {"model": label}
+            | spread(model, METRICS)
+            | {"fit, s": float(np.median(seconds)), "chosen by fold": model.choices}
+        )
+    report.table(
         f"{name}: ours and LambdaRank, tuned by MAP on validation",
         rows,
-        f"Mean ± standard deviation of the folds; seconds of one fit at the choice, from scratch, "
-        f"median of the folds, {lab.threads} threads. Choices: log2 C and log2 gamma; trees, "
-        "leaves, rate, least items a leaf.",
+        f"Mean ± standard deviation of the folds; seconds of one fit with the chosen parameters, "
+        f"from scratch, median of the folds, {runner.threads} threads. Chosen: log2 C and log2 "
+        "gamma; number of trees, leaves, learning rate, minimum items in a leaf.",
     )
-    ours = best_of(models[: len(OURS)])
     rival = models[-1]
-    named = replace(ours, label="ours, chosen on validation")
-    tested = significance([rival, named], METRICS, rival.label)
-    document.table(f"{name}: ours against LambdaRank, query by query", tested)
-    better = sum(named.mean(metric) > rival.mean(metric) for metric in METRICS)
-    worse = sum(named.mean(metric) < rival.mean(metric) for metric in METRICS)
-    document.say(
-        f"{name}: ours, the family chosen on validation among {', '.join(OURS)}, is better than "
-        f"tuned LambdaRank in {better} of {len(METRICS)} columns and worse in {worse}; "
-        f"{n_significant(tested)}."
-    )
-    mine, theirs = rows[: len(OURS)], rows[len(OURS) :]
-    document.say(
-        f"{name}: one fit takes "
-        + ", ".join(f"{row['fit, s']:.3g} s ({row['model']})" for row in (*mine, *theirs))
-        + "."
+    ours = replace(best_of(models[: len(OURS)]), label="ours, chosen on validation")
+    tested = significance([rival, ours], METRICS, rival.label)
+    report.table(f"{name}: ours compared with LambdaRank, query by query", tested)
+    better = sum(ours.mean(metric) > rival.mean(metric) for metric in METRICS)
+    worse = sum(ours.mean(metric) < rival.mean(metric) for metric in METRICS)
+    times = ", ".join(f"{row['fit, s']:.2g} s ({row['model']})" for row in rows)
+    report.find(
+        f"{name}: our model, with its family ({', '.join(OURS)}) chosen on validation, is better "
+        f"than tuned LightGBM LambdaRank for {better} of {len(METRICS)} metrics and worse for "
+        f"{worse}; {count_significant(tested)}. One fit takes {times}.",
+        agrees=None,
     )
 
 
-def _seconds(lab: Lab, model: Tuned) -> list[float]:
-    """Of a fit at the choice of each fold, with as many trees as were chosen."""
-    cells = [
-        cell
+def _seconds(runner: Runner, model: Tuned) -> list[float]:
+    """Seconds of a fit for each fold, with as many trees as were chosen."""
+    jobs = [
+        job
         for fold, (trees, *parameters) in zip(model.folds, model.chosen, strict=True)
-        for cell in boosting_cells(
-            model.name, [fold], grid=[parameters], trees=[int(trees)], threads=lab.threads
+        for job in boosting_jobs(
+            model.name, [fold], grid=[parameters], trees=[int(trees)], threads=runner.threads
         )
     ]
-    found = lab.run(f"{model.name}, {model.label}, fits at the choice", cells)
-    return [result["seconds"] for result in found]
-
-
-def _row(model: Tuned, seconds: list[float]) -> Row:
-    return (
-        {"model": model.label}
-        | spread(model, METRICS)
-        | {"fit, s": float(np.median(seconds)), "chosen by fold": model.told}
-    )
+    title = f"{model.name}, {model.label}, fits with the chosen parameters"
+    return [result["seconds"] for result in runner.run(title, jobs)]

@@ -1,7 +1,4 @@
-"""Section II of the supplement of Lee & Lin: the cost of counting as the levels get many.
-
-:mod:`benchmarks.papers.newton_cells` measures and says how; here it is told.
-"""
+"""Section II of the supplement of Lee & Lin: the cost of counting by the number of levels."""
 
 from __future__ import annotations
 
@@ -11,22 +8,22 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.common import growth_exponent
-from benchmarks.papers.cells import Cell, Lab
-from benchmarks.papers.document import Curve, Document, Panel
-from benchmarks.papers.newton_cells import levels
+from benchmarks.papers.jobs import Job, Runner
+from benchmarks.papers.measure.newton import levels
+from benchmarks.papers.report import Curve, Panel, Report
 from benchmarks.report import Row
 from ranksvm.backends.native import COUNTINGS
 
-__all__ = ["tell_levels"]
+__all__ = ["report_levels"]
 
 # O(l k) countings are left out above so many steps; a step takes a few nanoseconds.
 MOST_STEPS = 6e8
-# Growth is looked at over all k, and over so many of the largest.
+# Growth is fitted over all k, and over so many of the largest.
 LARGEST = 4
 
 
 class Bound(NamedTuple):
-    """What is said about a counting, the growth of that with k, and what difference is small."""
+    """A bound as a text, its growth with k, and which difference of exponents is small."""
 
     text: str
     steps: Callable[[float], float]
@@ -42,12 +39,12 @@ BOUNDS = {
 }
 
 
-def tell_levels(lab: Lab, document: Document) -> None:
-    sizes = lab.size((16_384, 131_072), (1_024, 4_096))
-    rounds = lab.size(5, 3)
-    step = lab.size(1, 2)
-    cells = [
-        Cell(
+def report_levels(runner: Runner, report: Report) -> None:
+    sizes = runner.size((16_384, 131_072), (1_024, 4_096))
+    rounds = runner.size(5, 3)
+    step = runner.size(1, 2)
+    jobs = [
+        Job(
             f"l = {n_items:,}",
             levels,
             {"n_items": n_items, "countings": _to_measure(n_items, sizes, step), "rounds": rounds},
@@ -57,12 +54,11 @@ def tell_levels(lab: Lab, document: Document) -> None:
     panels: list[Panel] = []
     rows: list[Row] = []
     growth: list[Row] = []
-    for n_items, cell, found in zip(
-        sizes, cells, lab.run("newton: cost by levels", cells), strict=True
-    ):
+    results = runner.run("newton: cost by levels", jobs)
+    for n_items, job, found in zip(sizes, jobs, results, strict=True):
         times = {
             counting: dict(zip(ks, found[counting].tolist(), strict=True))
-            for counting, ks in cell.arguments["countings"].items()
+            for counting, ks in job.arguments["countings"].items()
         }
         curves = [Curve(counting, list(by_k.items())) for counting, by_k in times.items()]
         panels.append(Panel(f"l = {n_items:,}", curves, "levels k", "ms"))
@@ -71,36 +67,45 @@ def tell_levels(lab: Lab, document: Document) -> None:
             for k in times["auto"]
         ]
         growth += [_growth_row(n_items, counting, by_k) for counting, by_k in times.items()]
-    document.figure(
-        "Section II: one evaluation by the number of levels",
+    report.figure(
+        "Section II: milliseconds of one evaluation by the number of levels",
         panels,
         "Value and gradient of the squared hinge at fixed scores, one query, one thread; the "
         f"shortest of {rounds} rounds.",
-        picture="papers_newton_levels",
     )
     skipped = any(row["l"] * row["k"] > MOST_STEPS for row in rows)
-    document.table(
-        "Section II: ms of one evaluation, one thread",
+    report.table(
+        "Section II: milliseconds of one evaluation, one thread",
         rows,
         f"Left out (-): all pairs above l = {min(sizes):,}"
         + (f", and O(l k) countings where l k is above {MOST_STEPS:g}." if skipped else "."),
-        detail=True,
     )
-    document.table(
+    report.table(
         "Section II: growth with k",
         growth,
-        "Slope of log ms against log k by least squares, over all k and over the "
-        f"{LARGEST} largest k that were measured for the counting; beside it that of the bound "
-        "itself over the same k (of k, of log k, of the number of pairs). Times include the sort, "
-        "which does not know k. The paper gives bounds alone, no times.",
+        "Slope of log milliseconds against log k by least squares, over all k and over the "
+        f"{LARGEST} largest k measured for the counting; beside it the slope of the bound over the "
+        "same k. Times include a sort, which does not depend on k. The paper gives bounds, no "
+        "times.",
     )
+    within, above = [], []
     for counting in ("direct", "joachims", "tree", "auto"):
-        document.say(_growth_told(counting, [row for row in growth if row["counting"] == counting]))
-    _crossing(document, rows)
+        mine = [row for row in growth if row["counting"] == counting]
+        text, agrees = _compare_with_bound(counting, mine)
+        report.say(text)
+        (within if agrees else above).append(f"{counting} ({BOUNDS[counting].text})")
+    report.find(
+        "Lee & Lin, supplement, section II, cost of counting by the number of levels k: the growth "
+        f"of the measured time is within the bound for {', '.join(within) or 'no counting'}"
+        + (f"; above it, at least for the largest k, for {', '.join(above)}" if above else "")
+        + ".",
+        agrees=not above,
+    )
+    _crossing(report, rows)
 
 
 def _to_measure(n_items: int, sizes: Sequence[int], step: int) -> dict[str, list[int]]:
-    """The k to measure for each counting: powers of two up to ``n_items``, but not for hours."""
+    """The k to measure for each counting: powers of two up to ``n_items``, if not too slow."""
     ks = [2**e for e in range(int(np.log2(n_items)), 0, -step)][::-1]
     few = [k for k in ks if n_items * k <= MOST_STEPS]
     wanted = {"auto": ks, "tree": ks, "direct": few, "joachims": few}
@@ -118,30 +123,30 @@ def _growth_row(n_items: int, counting: str, by_k: Mapping[int, float]) -> Row:
     return row
 
 
-def _growth_told(counting: str, rows: Sequence[Row]) -> str:
+def _compare_with_bound(counting: str, rows: Sequence[Row]) -> tuple[str, bool]:
+    """Say how a counting grows, and whether that is within its bound."""
     bound = BOUNDS[counting]
-    # k itself rules only where it is large; log k, if anything, everywhere.
+    # The term with k dominates O(l k) only where k is large.
     labels = ("largest k",) if bound.text == "O(l k)" else ("all k", "largest k")
-    told = []
+    parts, agrees = [], True
     for label in labels:
         found = [(row["l"], row[label], row[f"bound, {label}"]) for row in rows]
-        if all(abs(mine - its) <= bound.close for _, mine, its in found):
-            verdict = f"this agrees with the bound to within {bound.close:g}"
-        elif all(mine <= its for _, mine, its in found):
-            verdict = "this is within the bound"
-        elif all(mine <= its + bound.close for _, mine, its in found):
-            verdict = f"this is within the bound but for at most {bound.close:g}"
-        else:
-            above = [f"l = {n:,}" for n, mine, its in found if mine > its + bound.close]
-            verdict = f"this is above the bound by more than {bound.close:g} at "
-            verdict += f"{' and '.join(above)}; the bound counts steps, not what a step costs"
+        above = [f"l = {n:,}" for n, mine, its in found if mine > its + bound.close]
         numbers = ", ".join(f"{mine:.2f} at l = {n:,} (bound {its:.2f})" for n, mine, its in found)
-        told.append(f"over {label.replace('largest', 'the largest')} {numbers}; {verdict}")
-    return f"{counting}, {bound.text}: exponents {'. And '.join(told)}."
+        which = f"above the bound at {' and '.join(above)}" if above else "within the bound"
+        parts.append(f"over {label.replace('largest', 'the largest')} {numbers}: {which}")
+        agrees = agrees and not above
+    text = (
+        f'counting="{counting}", {bound.text}, growth exponents in k {"; ".join(parts)} '
+        f"(differences up to {bound.close:g} do not count)."
+    )
+    if not agrees:
+        text += " The bound counts steps, not what a step costs."
+    return text, agrees
 
 
-def _crossing(document: Document, rows: Sequence[Row]) -> None:
-    """From which k on the tree is faster than the direct counting, and where ours stands."""
+def _crossing(report: Report, rows: Sequence[Row]) -> None:
+    """From which k on the tree is faster than direct counting, and how fast ours is."""
     parts = []
     for n_items in dict.fromkeys(row["l"] for row in rows):
         mine = [row for row in rows if row["l"] == n_items and row["direct"] is not None]
@@ -150,15 +155,15 @@ def _crossing(document: Document, rows: Sequence[Row]) -> None:
             for i, row in enumerate(mine)
             if all(after["tree"] < after["direct"] for after in mine[i:])
         ]
-        told = f"from k = {later[0]:,} on" if later else "at no k measured"
-        parts.append(f"{told} for l = {n_items:,}")
+        since = f"from k = {later[0]:,} on" if later else "at no k measured"
+        parts.append(f"{since} for l = {n_items:,}")
     others = [
         min(row[name] for name in COUNTINGS if name != "auto" and row[name] is not None)
         / row["auto"]
         for row in rows
     ]
     fastest = sum(other > 1.0 for other in others)
-    document.say(
+    report.say(
         f"The tree is faster than direct counting {', '.join(parts)}. The library's own counting "
         f"(auto) is the fastest at {fastest} of {len(rows)} points; the fastest of the others "
         f"takes {min(others):.2f} to {max(others):.2f} times as long."

@@ -1,6 +1,6 @@
-"""The models that the papers are compared by: every family, tuned on validation.
+"""The models that are compared with the papers: every family, tuned on validation.
 
-The cells are kept, so that several sections can ask for the same ones.
+Results are kept, so several sections can ask for the same ones.
 """
 
 from __future__ import annotations
@@ -9,17 +9,24 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from benchmarks.folds import N_FOLDS, is_there
-from benchmarks.papers.boosting_cells import DEFAULT, DEFAULT_TREES, GRID, TREES, boosting_cells
-from benchmarks.papers.cells import Cell, Lab
-from benchmarks.papers.document import Document
-from benchmarks.papers.factor_cells import N_STARTS, factor_cells
-from benchmarks.papers.grids import FAMILIES, grid_cells
+from benchmarks.papers.jobs import Job, Runner
+from benchmarks.papers.measure.boosting import (
+    DEFAULT,
+    DEFAULT_TREES,
+    GRID,
+    TREES,
+    boosting_jobs,
+)
+from benchmarks.papers.measure.factorized import N_STARTS, factorized_jobs
+from benchmarks.papers.measure.grids import FAMILIES, grid_jobs
+from benchmarks.papers.report import Report
 from benchmarks.papers.tuning import Tuned, choose
 
 __all__ = [
     "BOOSTING",
     "BOOSTING_DEFAULT",
     "FACTORIZED",
+    "JOBS",
     "PAPER_GRIDS",
     "RANKSVMS",
     "SETS",
@@ -28,7 +35,6 @@ __all__ = [
     "left_out",
     "no_lightgbm",
     "sets_there",
-    "step_of",
     "tuned_by",
 ]
 
@@ -37,71 +43,78 @@ FACTORIZED = "Fac-RSVM"
 RANKSVMS = (*FAMILIES, FACTORIZED)
 # Families whose grids are those of the papers.
 PAPER_GRIDS = ("linear L1", "linear L2", "exact rbf", "Nystrom rbf", "Fourier rbf", FACTORIZED)
-# Every so many C and gamma: no paper has the exact kernel on this set, and its fits take long.
+# Only every second C and gamma: no paper has the exact kernel on this set, and its fits take long.
 STEPS = {("OHSUMED", "exact rbf"): 2}
 BOOSTING_DEFAULT = "LambdaRank, default"
 BOOSTING = "LambdaRank, small grid"
 
 
-def folds_of(lab: Lab) -> Sequence[int]:
+def folds_of(runner: Runner) -> Sequence[int]:
     """All folds; the first in a quick run."""
-    return range(lab.size(N_FOLDS, 1))
-
-
-def step_of(lab: Lab) -> int:
-    """Of the grids: every C and gamma; a few in a quick run."""
-    return int(lab.size(1, 7))
+    return range(runner.size(N_FOLDS, 1))
 
 
 def left_out(name: str) -> str:
-    """The line for a set that is absent."""
+    """The sentence about a set that is missing."""
     return (
-        f"{name} is left out: its files are not there. `make papers DATA=...` or `--data` names "
-        "the folder of the sets."
+        f"{name} is left out: its files are not there. Name the folder of the data sets with "
+        "make papers DATA=... or with --data."
     )
 
 
-def sets_there(document: Document) -> list[str]:
-    """LETOR's sets; a line for each that is absent."""
+def sets_there(report: Report) -> list[str]:
+    """LETOR's sets that are there; the report says which are missing."""
     for name in SETS:
         if not is_there(name):
-            document.say(left_out(name))
+            report.say(left_out(name))
     return [name for name in SETS if is_there(name)]
 
 
 def no_lightgbm() -> str | None:
-    """Why LightGBM cannot be used, or None."""
+    """Say why LightGBM cannot be used, or return None."""
     try:
         import lightgbm  # noqa: F401
     except ImportError:
-        return "it is not installed (make papers does that)"
+        return "it is not installed (make papers installs it)"
     except OSError as error:  # no OpenMP runtime
         return f"it does not load: {error}"
     return None
 
 
-def _factorized(lab: Lab, name: str) -> list[Cell]:
-    starts, step = lab.size(N_STARTS, 1), 2 * step_of(lab)
-    return factor_cells(name, folds_of(lab), starts=starts, step=step, threads=lab.threads)
+def _step(runner: Runner) -> int:
+    """Every C and gamma of the grids; a few in a quick run."""
+    return runner.size(1, 7)
 
 
-def _default_boosting(lab: Lab, name: str) -> list[Cell]:
+def _factorized(runner: Runner, name: str) -> list[Job]:
+    return factorized_jobs(
+        name,
+        folds_of(runner),
+        starts=runner.size(N_STARTS, 1),
+        step=2 * _step(runner),
+        threads=runner.threads,
+    )
+
+
+def _default_boosting(runner: Runner, name: str) -> list[Job]:
     trees = [DEFAULT_TREES]
-    return boosting_cells(name, folds_of(lab), grid=[DEFAULT], trees=trees, threads=lab.threads)
+    return boosting_jobs(
+        name, folds_of(runner), grid=[DEFAULT], trees=trees, threads=runner.threads
+    )
 
 
-def _boosting(lab: Lab, name: str) -> list[Cell]:
-    grid, trees = GRID[:: lab.size(1, 6)], TREES[:: lab.size(1, 9)]
-    return boosting_cells(name, folds_of(lab), grid=grid, trees=trees, threads=lab.threads)
+def _boosting(runner: Runner, name: str) -> list[Job]:
+    grid, trees = GRID[:: runner.size(1, 6)], TREES[:: runner.size(1, 9)]
+    return boosting_jobs(name, folds_of(runner), grid=grid, trees=trees, threads=runner.threads)
 
 
-def _grid(family: str, lab: Lab, name: str) -> list[Cell]:
-    step = step_of(lab) * STEPS.get((name, family), 1)
-    return grid_cells(name, family, folds_of(lab), step=step, threads=lab.threads)
+def _grid(family: str, runner: Runner, name: str) -> list[Job]:
+    step = _step(runner) * STEPS.get((name, family), 1)
+    return grid_jobs(name, family, folds_of(runner), step=step, threads=runner.threads)
 
 
-# Cells of a family on a set.
-CELLS: Mapping[str, Callable[[Lab, str], list[Cell]]] = {
+# The jobs of a family on a set.
+JOBS: Mapping[str, Callable[[Runner, str], list[Job]]] = {
     **{family: partial(_grid, family) for family in FAMILIES},
     FACTORIZED: _factorized,
     BOOSTING_DEFAULT: _default_boosting,
@@ -109,9 +122,8 @@ CELLS: Mapping[str, Callable[[Lab, str], list[Cell]]] = {
 }
 
 
-def tuned_by(lab: Lab, name: str, label: str, criteria: Sequence[str]) -> dict[str, Tuned]:
+def tuned_by(runner: Runner, name: str, label: str, criteria: Sequence[str]) -> dict[str, Tuned]:
     """A family on a set, tuned on validation by each of some criteria."""
-    results = lab.run(f"{name}, {label}", CELLS[label](lab, name))
-    return {
-        criterion: choose(name, label, folds_of(lab), results, criterion) for criterion in criteria
-    }
+    results = runner.run(f"{name}, {label}", JOBS[label](runner, name))
+    folds = folds_of(runner)
+    return {criterion: choose(name, label, folds, results, criterion) for criterion in criteria}

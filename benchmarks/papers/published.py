@@ -1,9 +1,9 @@
-"""Figures of the source papers on LETOR's sets: mean of five folds, test parts.
+"""Published numbers on LETOR's sets: means over the test parts of five folds.
 
-Chen, Li, Dou, Liang & Lv (2017), table 4 (OHSUMED), with mean NDCG of RankNystrom from the page of
-their program; Zhang, Xu, Lan, Guo, Xie, Huang & Cheng, section 4 (both sets).  Kuo, Lee & Lin
-(2014, supplement) give MQ2008 on one fold, which they do not name, and mean reciprocal ranks by a
-formula of their own (``reciprocal_true_rank``).
+Chen, Li, Dou, Liang & Lv (2017), table 4 (OHSUMED), with the mean NDCG of RankNystrom from the web
+page of their program; Zhang, Xu, Lan, Guo, Xie, Huang & Cheng, section 4 (both sets).  Kuo, Lee &
+Lin (2014, supplement) have one fold of MQ2008, which they do not name, and mean reciprocal ranks by
+a formula of their own (``reciprocal_true_rank``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
     "Published",
 ]
 
-# What columns are called.
+# Titles of columns.
 NAMES = {
     "ndcg@1": "NDCG@1", "ndcg@3": "NDCG@3", "ndcg@5": "NDCG@5", "mean_ndcg": "MeanNDCG",
     "p@1": "P@1", "p@3": "P@3", "p@5": "P@5", "map": "MAP",
@@ -50,7 +50,7 @@ class Published:
     source, method : str
     values : mapping of metric to float
     ours : str or None
-        The family of ours that is the same model, if it is a RankSVM.
+        Our family with the same model, if it is a RankSVM.
     """
 
     source: str
@@ -59,7 +59,7 @@ class Published:
     ours: str | None = None
 
     def shown(self, metrics: Sequence[str]) -> dict[str, str | None]:
-        """Some of the values, as cells of a table; None where there is none."""
+        """Return some of the values as cells of a table; None where there is none."""
         return {
             NAMES[name]: f"{self.values[name]:.4f}" if name in self.values else None
             for name in metrics
@@ -124,8 +124,8 @@ ONE_FOLD: Mapping[str, Mapping[str, float]] = {
     },
 }
 
-# Our metrics for these two, in two readings each: the first looks like precision@1, and the printed
-# formula of the second does not depend on the ranking (:mod:`benchmarks.papers.kernel` says more).
+# Two metrics that each of these may mean: the first looks like precision@1, and the printed formula
+# of the second does not depend on the ranking (:mod:`benchmarks.papers.kernel` says more).
 READINGS: Mapping[str, tuple[str, ...]] = {
     "p@5": ("p@5", "p@1"),
     "reciprocal_true_rank": ("reciprocal_true_rank@1", "mrr"),

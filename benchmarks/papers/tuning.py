@@ -1,10 +1,10 @@
-"""Choices by validation alone, and what they are worth on the test parts.
+"""Choices on the validation parts, and the quality of what was chosen on the test parts.
 
 For a family of models and a criterion, every fold takes the C and gamma whose criterion is best on
 its validation part (of equals the smallest C, then the smallest gamma).  Means and standard
 deviations are over the folds, each fold a mean over its test queries, by LETOR's definitions.
-Differences between models are tested query by query over all test parts, which together are the
-whole set, each query once.
+Differences between models are tested query by query over all test parts, which together contain
+every query of the set once.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ import numpy as np
 
 from benchmarks.common import SEED
 from benchmarks.folds import letor_fold
-from benchmarks.papers.cells import Result
+from benchmarks.papers.jobs import Result
 from benchmarks.papers.published import NAMES, Published
 from benchmarks.report import Row
 from ranksvm.metrics import compare, evaluate
 
 __all__ = [
     "Tuned",
+    "agreement",
     "best_of",
     "choose",
-    "n_significant",
-    "plain_verdict",
+    "compare_with",
+    "count_significant",
     "significance",
     "spread",
     "verdict",
@@ -39,30 +40,30 @@ PERMUTATIONS = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """A family of models, tuned.
+    """A tuned family of models.
 
     Attributes
     ----------
     name : str
-        Of the set.
+        Name of the set.
     label : str
-        Of the family.
+        Name of the family.
     criterion : str
-        The metric that was best on validation.
+        The metric to be maximised on validation.
     folds : sequence of int
-        From 0.
+        Counted from 0.
     scores : sequence of ndarray
-        Of the test items, by fold.
+        Scores of the test items, by fold.
     valid : sequence of float
         The criterion on the validation part, by fold.
     chosen : sequence of tuple
         The candidate, by fold: (log2 C, log2 gamma), (log2 C,) or the like.
     stopped : sequence of bool
-        Whether the fit that was chosen had been ended before its tolerance, by fold.
+        Whether the chosen fit was stopped before its tolerance, by fold.
     n_candidates, n_stopped : int
-        How many there were on all folds, and how many of them had been ended early.
+        Number of candidates on all folds, and how many of them were stopped early.
     largest_gap : float
-        Relative, of all candidates; 0 where gaps are not known.
+        The largest relative gap of all candidates; 0 where gaps are not known.
     """
 
     name: str
@@ -78,7 +79,7 @@ class Tuned:
     largest_gap: float = 0.0
 
     def by_fold(self, metric: str) -> list[float]:
-        """Of the test parts."""
+        """Return a metric on the test parts."""
         return [found[metric] for found in self._metrics]
 
     def mean(self, metric: str) -> float:
@@ -89,14 +90,14 @@ class Tuned:
         values = self.by_fold(metric)
         return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
-    def told_mean(self, metric: str) -> str:
-        """Mean ± standard deviation; the value alone if there is one fold."""
+    def mean_text(self, metric: str) -> str:
+        """Return mean ± standard deviation; the value alone if there is one fold."""
         mean = f"{self.mean(metric):.4f}"
         return mean if len(self.folds) == 1 else f"{mean} ± {self.deviation(metric):.4f}"
 
     @property
-    def told(self) -> str:
-        """The choices in short."""
+    def choices(self) -> str:
+        """The choices of all folds as a text."""
         return " ".join(
             f"({', '.join(f'{number:g}' for number in one)})" if len(one) > 1 else f"{one[0]:g}"
             for one in self.chosen
@@ -106,22 +107,23 @@ class Tuned:
     def _metrics(self) -> list[Mapping[str, float]]:
         found = []
         for fold, scores in zip(self.folds, self.scores, strict=True):
-            _, y, groups = letor_fold(self.name, fold).test
-            found.append(evaluate(y, scores, groups.index, list(NAMES), conventions="letor"))
+            test = letor_fold(self.name, fold).test
+            found.append(evaluate(test.truth, scores, test.qid, list(NAMES), conventions="letor"))
         return found
 
 
 def choose(
     name: str, label: str, folds: Sequence[int], results: Sequence[Result], criterion: str
 ) -> Tuned:
-    """Take the best on validation, fold by fold.
+    """Take the best candidate on validation, fold by fold.
 
     Parameters
     ----------
     results : sequence of mappings
-        Cells, as many for each fold, fold after fold.  Each has some ``candidates`` (lists of
-        numbers), what they reach on the validation part, ``valid[criterion]``, and their scores of
-        the test part, ``test``; those that were ended early are ``stopped``.
+        Results of jobs: those of the first fold, then equally many of the second, and so on.  Each
+        has some ``candidates`` (lists of numbers), their criteria on the validation part,
+        ``valid[criterion]``, their scores of the test part, ``test``, and whether they were
+        ``stopped`` early.
     """
     best = []
     for places in np.array_split(np.arange(len(results)), len(folds)):
@@ -166,44 +168,64 @@ def best_of(models: Sequence[Tuned]) -> Tuned:
     )
 
 
-def spread(tuned: Tuned, metrics: Sequence[str]) -> dict[str, str]:
-    """Means with standard deviations, as cells of a table."""
-    return {NAMES[metric]: tuned.told_mean(metric) for metric in metrics}
+def spread(model: Tuned, metrics: Sequence[str]) -> dict[str, str]:
+    """Return means with standard deviations, as cells of a table."""
+    return {NAMES[metric]: model.mean_text(metric) for metric in metrics}
 
 
 def verdict(ours: float, theirs: float) -> str:
-    """Better or worse, to four digits."""
+    """Say whether a number is better or worse than a published one, to four digits."""
     difference = round(ours, 4) - theirs
     if abs(difference) < 5e-5:
         return "equal"
     return f"{'better' if difference > 0 else 'worse'} by {abs(difference):.4f}"
 
 
-def plain_verdict(model: Tuned, published: Published) -> str:
-    """Say in words how a model of ours compares with a published row."""
+def within_error(model: Tuned, metric: str, theirs: float) -> bool:
+    """Return whether a published number is within a standard error of our mean over the folds."""
+    error = model.deviation(metric) / np.sqrt(len(model.folds))
+    return abs(round(model.mean(metric), 4) - theirs) <= max(error, 5e-5)
+
+
+def compare_with(model: Tuned, published: Published) -> str:
+    """Say how a model compares with a published row, metric by metric."""
     words = []
     for metric, theirs in published.values.items():
-        difference = round(model.mean(metric), 4) - theirs
-        noise = model.deviation(metric) / np.sqrt(len(model.folds))
-        word = f"{'better' if difference > 0 else 'worse'} by {abs(difference):.4f}"
-        if abs(difference) < 5e-5:
-            word = "equal"
-        elif abs(difference) <= noise:
-            word += " (*)"
+        word = verdict(model.mean(metric), theirs)
+        if word != "equal" and within_error(model, metric, theirs):
+            word += " (within a standard error)"
         words.append(f"{NAMES[metric]} {word}")
-    starred = any("(*)" in word for word in words)
     return (
-        f"{model.label} against the published {published.method} ({published.source}): "
+        f"{model.label} compared with the published {published.method} ({published.source}): "
         f"{', '.join(words)}."
-        + (" (*): less than a standard error of our mean over the folds." if starred else "")
     )
 
 
+def agreement(pairs: Sequence[tuple[Tuned, Published]]) -> tuple[str, bool]:
+    """Say how many published numbers our models reproduce, and whether none is better than ours."""
+    within = better = worse = 0
+    for model, published in pairs:
+        for metric, theirs in published.values.items():
+            if within_error(model, metric, theirs):
+                within += 1
+            elif model.mean(metric) > theirs:
+                better += 1
+            else:
+                worse += 1
+    text = (
+        f"{within} of {within + better + worse} published numbers are within a standard error of "
+        "our mean over the folds"
+    )
+    if better or worse:
+        text += f"; of the others {better} are worse than ours and {worse} better"
+    return text, worse == 0
+
+
 def significance(models: Sequence[Tuned], metrics: Sequence[str], baseline: str) -> list[Row]:
-    """Compare all models with one of them, query by query; a row by model and metric."""
+    """Compare all models with one of them, query by query; one row for each model and metric."""
     first = models[0]
     tests = [letor_fold(first.name, fold).test for fold in first.folds]
-    y = np.concatenate([part.y for part in tests])
+    y = np.concatenate([part.truth for part in tests])
     qid = np.concatenate([10**6 * k + part.groups.index for k, part in enumerate(tests)])
     tested = compare(
         y, {model.label: np.concatenate(model.scores) for model in models}, qid, metrics=metrics,
@@ -225,15 +247,12 @@ def significance(models: Sequence[Tuned], metrics: Sequence[str], baseline: str)
     ]
 
 
-def n_significant(rows: Sequence[Row]) -> str:
+def count_significant(rows: Sequence[Row]) -> str:
     """Say how many of the differences are significant, and which way."""
     found = [row for row in rows if row["significant"] == "yes"]
     better = sum(row["difference"].startswith("+") for row in found)
     which = f" ({better} better, {len(found) - better} worse)" if found else ""
-    return (
-        f"{len(found)} of {len(rows)} differences are significant at 5%{which}, by a randomization "
-        "test over all test queries with Holm's correction"
-    )
+    return f"{len(found)} of {len(rows)} differences are significant at 5%{which}"
 
 
 def _p_value(p: float) -> str:

@@ -15,10 +15,10 @@
 
 #include "common.hpp"
 #include "ranksvm/factors.hpp"
-#include "ranksvm/kernels.hpp"
 #include "ranksvm/order.hpp"
 #include "ranksvm/plan.hpp"
 #include "ranksvm/products.hpp"
+#include "ranksvm/simd.hpp"
 
 namespace nb = nanobind;
 using namespace ranksvm;            // NOLINT: the whole file is about these namespaces
@@ -51,9 +51,9 @@ Out product(bool transposed, const Matrix& matrix, const Vector& x, int threads)
   Out out = make_out(transposed ? matrix.cols : matrix.rows);
   run(threads, [&](const Context& context) {
     if (transposed) {
-      rows_sum(matrix, x.data(), out.data(), context);
+      multiply_transposed(matrix, x.data(), out.data(), context);
     } else {
-      rows_dot(matrix, x.data(), out.data(), context);
+      multiply(matrix, x.data(), out.data(), context);
     }
   });
   return out;
@@ -173,13 +173,13 @@ void bind_sparse(nb::module_& m) {
 }  // namespace
 
 NB_MODULE(_core, m) {
-  m.doc() = "Native kernels of ranksvm.";
+  m.doc() = "Native core of ranksvm.";
   Context::note_process();
   m.def("available_threads", &available_threads, "Threads used when nothing else is asked for.");
   m.def("has_openmp", &has_openmp, "Whether more than one thread can be used at all.");
   m.def(
-      "instruction_set", [] { return std::string(kernels().name); },
-      "The kernels that this processor runs.");
+      "instruction_set", [] { return std::string(simd_loops().name); },
+      "The instruction set that the inner loops use on this processor.");
 
   nb::class_<PyOrder>(m, "Order", "The items of every query in relevance order.")
       .def(
@@ -222,7 +222,7 @@ NB_MODULE(_core, m) {
           [](const PyOrder& o, Vector x, bool on_grid, int threads) {
             need_size(x.size(), o.order->size(), "x");
             Out out = make_out(x.size());
-            Sizes s;
+            Magnitudes s;
             run(threads,
                 [&](const Context& c) { s = o.order->centred(x.data(), on_grid, out.data(), c); });
             return std::make_pair(out, std::make_tuple(s.linear, s.square, s.linear_additions,

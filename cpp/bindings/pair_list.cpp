@@ -62,7 +62,7 @@ void bind_pair_list(nb::module_& m) {
             if (!(margin > 0.0)) throw std::invalid_argument("margin must be positive");
             PyPlan result{nullptr, scores.size()};
             run(threads, [&](const Context& context) {
-              result.plan = make_pair_plan(p.list, scores.data(), margin, context);
+              result.plan = make_pair_list_plan(p.list, scores.data(), margin, context);
             });
             return result;
           },

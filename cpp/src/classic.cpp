@@ -28,8 +28,8 @@ struct Frozen {
   double margin;
 };
 
-constexpr uint32_t kPatience =
-    256;  // steps of an O(n) body between two looks at the interrupt flag
+// Steps of an O(n) body between two looks for an interrupt.
+constexpr uint32_t kInterruptSteps = 256;
 
 template <unsigned K>
 using Payload = std::array<double, K>;
@@ -57,17 +57,17 @@ struct TreeCounting {
     RedBlackTree<K> tree;
     tree.reserve(f.levels);
     auto insert = [&](uint32_t h) {  // one item may bring in all the others
-      if (h % (64 * kPatience) == 0) context.checkpoint();
+      if (h % (64 * kInterruptSteps) == 0) context.check_interrupt();
       tree.insert(f.level[f.position[h]], payload[f.position[h]]);
     };
     for (uint32_t p = 0, h = 0; p < f.n; ++p) {
-      if (p % (64 * kPatience) == 0) context.checkpoint();
+      if (p % (64 * kInterruptSteps) == 0) context.check_interrupt();
       for (; h < f.hi[p]; ++h) insert(h);
       above[f.position[p]] = tree.larger(f.level[f.position[p]]).sum;
     }
     tree.clear();
     for (uint32_t p = f.n, h = f.n; p-- > 0;) {
-      if (p % (64 * kPatience) == 0) context.checkpoint();
+      if (p % (64 * kInterruptSteps) == 0) context.check_interrupt();
       for (; h > f.lo[p]; --h) insert(h - 1);
       below[f.position[p]] = tree.smaller(f.level[f.position[p]]).sum;
     }
@@ -80,7 +80,7 @@ struct DirectCounting {
                   const Context& context) {
     std::vector<Payload<K>> counter(f.levels, Payload<K>{});
     for (uint32_t p = 0, h = 0; p < f.n; ++p) {
-      if (p % kPatience == 0) context.checkpoint();
+      if (p % kInterruptSteps == 0) context.check_interrupt();
       for (; h < f.hi[p]; ++h)
         accumulate<K>(counter[f.level[f.position[h]]], payload[f.position[h]]);
       Payload<K> sum{};
@@ -90,7 +90,7 @@ struct DirectCounting {
     }
     std::fill(counter.begin(), counter.end(), Payload<K>{});
     for (uint32_t p = f.n, h = f.n; p-- > 0;) {
-      if (p % kPatience == 0) context.checkpoint();
+      if (p % kInterruptSteps == 0) context.check_interrupt();
       for (; h > f.lo[p]; --h) {
         accumulate<K>(counter[f.level[f.position[h - 1]]], payload[f.position[h - 1]]);
       }
@@ -107,7 +107,7 @@ struct JoachimsCounting {
                   const Context& context) {
     std::fill(below, below + f.n, Payload<K>{});
     for (uint32_t level = 0; level < f.levels; ++level) {
-      if (level % (kPatience / 16) == 0) context.checkpoint();
+      if (level % (kInterruptSteps / 16) == 0) context.check_interrupt();
       // Better items met so far, and the items of this level not yet passed.
       Payload<K> better{}, waiting{};
       for (uint32_t i = f.level_start[level]; i < f.level_start[level + 1]; ++i) {
@@ -130,15 +130,15 @@ struct JoachimsCounting {
   }
 };
 
-struct PairCounting {
+struct AllPairsCounting {
   template <unsigned K>
   static void run(const Frozen& f, const Payload<K>* payload, Payload<K>* above, Payload<K>* below,
                   const Context& context) {
     std::fill(above, above + f.n, Payload<K>{});
     std::fill(below, below + f.n, Payload<K>{});
-    const uint32_t patience = std::max(1U, (1U << 24) / f.n);
+    const uint32_t interrupt_steps = std::max(1U, (1U << 24) / f.n);
     for (uint32_t worse = 0; worse < f.n; ++worse) {
-      if (worse % patience == 0) context.checkpoint();
+      if (worse % interrupt_steps == 0) context.check_interrupt();
       for (uint32_t better = f.level_start[f.level[worse] + 1]; better < f.n; ++better) {
         if (f.score[better] - f.score[worse] < f.margin) {
           accumulate<K>(above[worse], payload[better]);
@@ -285,7 +285,7 @@ std::unique_ptr<Plan> make_classic_plan(const Sorted& sorted, double margin, Cou
     case Counting::joachims:
       return std::make_unique<ClassicPlan<JoachimsCounting>>(sorted, margin, products, context);
     default:
-      return std::make_unique<ClassicPlan<PairCounting>>(sorted, margin, products, context);
+      return std::make_unique<ClassicPlan<AllPairsCounting>>(sorted, margin, products, context);
   }
 }
 

@@ -19,7 +19,7 @@ struct Running {
     std::fill(level.begin(), level.end(), 0.0);
     closed = true;
   }
-  // What a stretch that was summed on its own adds.
+  // What a chunk that was summed on its own adds.
   void append(const Running& next) {
     if (next.closed) {
       close_level();
@@ -36,21 +36,21 @@ struct Running {
 
 enum class Way { up, down };
 
-// Goes through the items of a query from its worst to its best (up) or back. `add(place, sum)` adds
-// the item at a position of the query to a sum of `width` numbers; `use(place, sum)` gets the sum
-// over all items of the levels before. Long queries are cut into stretches whose sums are known
-// before they are entered.
+// Goes through the items of a query from its worst to its best (up) or back. `add(position, sum)`
+// adds the item at a position of the query to a sum of `width` numbers; `use(position, sum)` gets
+// the sum over all items of the levels before. Long queries are cut into chunks whose sums are
+// known before they are entered.
 template <Way way, class Add, class Use>
 void sweep(const Order& order, const Query& query, unsigned width, Add&& add, Use&& use,
            const Context& context) {
   const uint32_t* level = order.level() + query.begin;
   const uint32_t size = query.size;
-  auto place = [&](uint32_t step) { return way == Way::up ? step : size - 1 - step; };
+  auto position_at = [&](uint32_t step) { return way == Way::up ? step : size - 1 - step; };
   auto walk = [&](uint32_t chunk, Running& sums, auto&& visit) {
     const uint32_t end = std::min<uint64_t>(size, (uint64_t{chunk} + 1) * kChunk);
     for (uint32_t step = chunk * kChunk; step < end; ++step) {
-      const uint32_t at = place(step);
-      if (step > 0 && level[at] != level[place(step - 1)]) sums.close_level();
+      const uint32_t at = position_at(step);
+      if (step > 0 && level[at] != level[position_at(step - 1)]) sums.close_level();
       visit(at, sums.done.data());
       add(at, sums.level.data());
     }
@@ -72,12 +72,12 @@ void sweep(const Order& order, const Query& query, unsigned width, Add&& add, Us
   });
 }
 
-// Calls body(place) for the items of a query.
+// Calls body(position) for the items of a query.
 template <class Body>
-void for_stretches(uint32_t size, const Context& context, Body&& body) {
+void for_each_position(uint32_t size, const Context& context, Body&& body) {
   context.parallel_for((size + kChunk - 1) / kChunk, [&](std::size_t chunk, const Context&) {
     const auto end = std::min<uint64_t>(size, (uint64_t{chunk} + 1) * kChunk);
-    for (auto place = static_cast<uint32_t>(chunk * kChunk); place < end; ++place) body(place);
+    for (auto at = static_cast<uint32_t>(chunk * kChunk); at < end; ++at) body(at);
   });
 }
 
@@ -96,60 +96,61 @@ double inner_product(const double* a, const double* b, unsigned k) {
 
 void factor_coefficients(const Order& order, const double* v, unsigned k, double* c,
                          const Context& context) {
-  Buffer<double> placed(order.size(), order.memory());  // c by position
+  Buffer<double> by_position(order.size(), order.memory());  // c by position
   order.for_each_query(context, [&](uint32_t q, const Context& inner) {
     const Query& query = order.queries()[q];
     const double* factors = v + query.begin * k;
-    double* mine = placed.data() + query.begin;
-    auto add = [&](uint32_t place, double* sum) {
-      for (unsigned f = 0; f < k; ++f) sum[f] += factors[std::size_t{place} * k + f];
+    double* mine = by_position.data() + query.begin;
+    auto add = [&](uint32_t position, double* sum) {
+      for (unsigned f = 0; f < k; ++f) sum[f] += factors[std::size_t{position} * k + f];
     };
     sweep<Way::up>(
         order, query, k, add,
-        [&](uint32_t place, const double* worse) {
-          mine[place] = inner_product(factors + std::size_t{place} * k, worse, k);
+        [&](uint32_t position, const double* worse) {
+          mine[position] = inner_product(factors + std::size_t{position} * k, worse, k);
         },
         inner);
     sweep<Way::down>(
         order, query, k, add,
-        [&](uint32_t place, const double* better) {
-          mine[place] -= inner_product(factors + std::size_t{place} * k, better, k);
+        [&](uint32_t position, const double* better) {
+          mine[position] -= inner_product(factors + std::size_t{position} * k, better, k);
         },
         inner);
     const uint32_t* row = order.row() + query.begin;
-    for_stretches(query.size, inner, [&](uint32_t place) { c[row[place]] = mine[place]; });
+    for_each_position(query.size, inner,
+                      [&](uint32_t position) { c[row[position]] = mine[position]; });
   });
 }
 
 void factor_gradient(const Order& order, const double* v, const double* t, unsigned k, double* out,
                      const Context& context) {
-  Buffer<double> placed(order.size(), order.memory());  // t by position, centred
+  Buffer<double> by_position(order.size(), order.memory());  // t by position, centred
   order.for_each_query(context, [&](uint32_t q, const Context& inner) {
     const Query& query = order.queries()[q];
     const double* factors = v + query.begin * k;
     double* slope = out + query.begin * k;
-    double* shifted = placed.data() + query.begin;
+    double* shifted = by_position.data() + query.begin;
     const uint32_t* row = order.row() + query.begin;
     const double centre = order.centre(q, t);
-    for_stretches(query.size, inner, [&](uint32_t at) { shifted[at] = t[row[at]] - centre; });
+    for_each_position(query.size, inner, [&](uint32_t at) { shifted[at] = t[row[at]] - centre; });
     // Sums of v, and behind them those of t v.
-    auto add = [&](uint32_t place, double* sum) {
-      const double* mine = factors + std::size_t{place} * k;
+    auto add = [&](uint32_t position, double* sum) {
+      const double* mine = factors + std::size_t{position} * k;
       for (unsigned f = 0; f < k; ++f) sum[f] += mine[f];
-      for (unsigned f = 0; f < k; ++f) sum[k + f] += shifted[place] * mine[f];
+      for (unsigned f = 0; f < k; ++f) sum[k + f] += shifted[position] * mine[f];
     };
     sweep<Way::up>(
         order, query, 2 * k, add,
-        [&](uint32_t place, const double* worse) {
-          double* mine = slope + std::size_t{place} * k;
-          for (unsigned f = 0; f < k; ++f) mine[f] = shifted[place] * worse[f] - worse[k + f];
+        [&](uint32_t position, const double* worse) {
+          double* mine = slope + std::size_t{position} * k;
+          for (unsigned f = 0; f < k; ++f) mine[f] = shifted[position] * worse[f] - worse[k + f];
         },
         inner);
     sweep<Way::down>(
         order, query, 2 * k, add,
-        [&](uint32_t place, const double* better) {
-          double* mine = slope + std::size_t{place} * k;
-          for (unsigned f = 0; f < k; ++f) mine[f] -= shifted[place] * better[f] - better[k + f];
+        [&](uint32_t position, const double* better) {
+          double* mine = slope + std::size_t{position} * k;
+          for (unsigned f = 0; f < k; ++f) mine[f] -= shifted[position] * better[f] - better[k + f];
         },
         inner);
   });

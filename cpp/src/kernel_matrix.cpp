@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel_work.hpp"
+#include "kernel_tiles.hpp"
 
 namespace ranksvm {
 namespace {
@@ -38,13 +38,13 @@ std::vector<Range> cut(Range range, int64_t step) {
   return pieces;
 }
 
-auto sums(const TileKernels& tiles, const double*) { return tiles.sums_double; }
-auto sums(const TileKernels& tiles, const float*) { return tiles.sums_float; }
+auto sums(const TileLoops& tiles, const double*) { return tiles.sums_double; }
+auto sums(const TileLoops& tiles, const float*) { return tiles.sums_float; }
 
 // Symmetric product with a strip: visit(columns, context, take) calls take(row, number of rows,
 // values, stride, whether more rows follow in memory) for the blocks of a tile in order.
 template <class Visit>
-void product_with_strip(Range rows, int64_t n, const double* x, double* y, const TileKernels& tiles,
+void product_with_strip(Range rows, int64_t n, const double* x, double* y, const TileLoops& tiles,
                         const Context& context, Visit visit) {
   std::vector<Range> columns = cut(rows, kTileCols);  // the square, which is used once
   const std::size_t diagonal = columns.size();
@@ -81,7 +81,7 @@ void kernel_block(const KernelFunction& f, const KernelRows& a, Range ra, const 
         const double* from = values + r * kTileCols;
         T* to = out + (row + r - ra.first) * stride + (tile.first - rb.first);
         if constexpr (std::is_same_v<T, float>) {
-          a.kernels().tiles.round(from, tile.size(), to);
+          a.loops().tiles.round(from, tile.size(), to);
         } else {
           std::copy_n(from, tile.size(), to);
         }
@@ -112,8 +112,8 @@ void kernel_cross(const KernelFunction& f, const KernelRows& a, const KernelRows
         double* sums = part.data() + (task % count) * height;
         TileMaker make(f, a, b, c);
         make(rows[task / count], tile, [&](int64_t row, int64_t n, const double* values) {
-          a.kernels().tiles.sums_double(values, kTileCols, n, tile.size(), false, coef + tile.first,
-                                        nullptr, sums + (row - band.first), nullptr);
+          a.loops().tiles.sums_double(values, kTileCols, n, tile.size(), false, coef + tile.first,
+                                      nullptr, sums + (row - band.first), nullptr);
         });
       });
       for (std::size_t t = 0; t < count; ++t) {
@@ -134,12 +134,12 @@ void kernel_strip(const KernelFunction& f, const KernelRows& a, Range rows, bool
       take(row, count, make.rounded(values, count, tile.size()), kTileCols, false);
     });
   };
-  product_with_strip(rows, a.rows(), x, y, a.kernels().tiles, context, visit);
+  product_with_strip(rows, a.rows(), x, y, a.loops().tiles, context, visit);
 }
 
 template <class T>
 void symmetric_strip(const T* strip, int64_t stride, Range rows, int64_t n, const double* x,
-                     double* y, const Context& context, const Kernels& table) {
+                     double* y, const Context& context, const SimdLoops& loops) {
   need_range(rows, n, "rows");
   const auto visit = [&](Range tile, const Context&, auto take) {
     for (int64_t row = rows.first; row < rows.last; row += kBlockRows) {
@@ -148,14 +148,14 @@ void symmetric_strip(const T* strip, int64_t stride, Range rows, int64_t n, cons
       take(row, std::min(kBlockRows, rows.last - row), values, stride, more);
     }
   };
-  product_with_strip(rows, n, x, y, table.tiles, context, visit);
+  product_with_strip(rows, n, x, y, loops.tiles, context, visit);
 }
 
 #define RANKSVM_KERNEL_MATRIX(T)                                                                 \
   template void kernel_block(const KernelFunction&, const KernelRows&, Range, const KernelRows&, \
                              Range, T*, int64_t, const Context&);                                \
   template void symmetric_strip(const T*, int64_t, Range, int64_t, const double*, double*,       \
-                                const Context&, const Kernels&);
+                                const Context&, const SimdLoops&);
 RANKSVM_KERNEL_MATRIX(float)
 RANKSVM_KERNEL_MATRIX(double)
 #undef RANKSVM_KERNEL_MATRIX

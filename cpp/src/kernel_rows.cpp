@@ -2,7 +2,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "kernel_work.hpp"
+#include "kernel_tiles.hpp"
 
 namespace ranksvm {
 namespace {
@@ -52,15 +52,15 @@ KernelFunction kernel_function(const std::string& name, double gamma, double coe
   throw std::invalid_argument("unknown kernel '" + name + "'; valid: " + valid);
 }
 
-KernelRows::KernelRows(Data data, const double* shift, const Kernels& table)
+KernelRows::KernelRows(Data data, const double* shift, const SimdLoops& loops)
     : data_(std::move(data)),
       shift_(shift),
-      kernels_(table),
+      loops_(loops),
       rows_(std::visit([](const auto& d) { return d.rows; }, data_)),
       cols_(std::visit([](const auto& d) { return d.cols; }, data_)),
       squares_(rows_),
-      work_(std::make_unique<TileWork>()) {
-  const auto squares = kernels_.tiles.squares;
+      workspaces_(std::make_unique<WorkspacePool>()) {
+  const auto squares = loops_.tiles.squares;
   std::visit(
       [&](const auto& d) {
         if constexpr (std::is_same_v<std::decay_t<decltype(d)>, DenseRows<double>>) {
@@ -77,7 +77,7 @@ KernelRows::KernelRows(Data data, const double* shift, const Kernels& table)
 
 KernelRows::~KernelRows() = default;
 
-double KernelRows::size_of(int64_t row) const {
+double KernelRows::l1_norm(int64_t row) const {
   double sum = 0.0;
   std::visit(
       [&](const auto& d) {

@@ -176,8 +176,9 @@ double to_grid(const uint32_t* row, uint32_t n, double mass, double* x) {
 
 }  // namespace
 
-Sizes Order::centred(const double* x, bool on_grid, double* out, const Context& context) const {
-  std::vector<Sizes> sizes(queries_.size());
+Magnitudes Order::centred(const double* x, bool on_grid, double* out,
+                          const Context& context) const {
+  std::vector<Magnitudes> magnitudes(queries_.size());
   for_each_query(context, [&](uint32_t q, const Context&) {
     const Query& query = queries_[q];
     const uint32_t* row = row_.data() + query.begin;
@@ -209,17 +210,18 @@ Sizes Order::centred(const double* x, bool on_grid, double* out, const Context& 
       }
     }
     if (pairs_[q] == 0) return;
-    const double mass = query_weight(q) * mass_[q], depth = additions(query.size);
+    const double mass = query_weight(q) * mass_[q], times = additions(query.size);
     const double moved = on_grid ? to_grid(row, query.size, mass_[q] * largest_weight_, out) : 0.0;
-    sizes[q] = {mass * linear, mass * square, depth * mass * linear, depth * mass * square, moved};
+    magnitudes[q] = {mass * linear, mass * square, times * mass * linear, times * mass * square,
+                     moved};
   });
-  Sizes total;
-  for (const Sizes& s : sizes) {
-    total.linear += s.linear;
-    total.square += s.square;
-    total.linear_additions += s.linear_additions;
-    total.square_additions += s.square_additions;
-    total.moved = std::max(total.moved, s.moved);
+  Magnitudes total;
+  for (const Magnitudes& m : magnitudes) {
+    total.linear += m.linear;
+    total.square += m.square;
+    total.linear_additions += m.linear_additions;
+    total.square_additions += m.square_additions;
+    total.moved = std::max(total.moved, m.moved);
   }
   return total;
 }

@@ -25,10 +25,10 @@ double sum_of(int64_t begin, int64_t end, const Value& value) {
   return sum;
 }
 
-class PairPlan final : public Plan {
+class PairListPlan final : public Plan {
  public:
-  PairPlan(std::shared_ptr<const PairList> list, const double* scores, double margin,
-           const Context& context)
+  PairListPlan(std::shared_ptr<const PairList> list, const double* scores, double margin,
+               const Context& context)
       : list_(std::move(list)),
         end_(2 * list_->size(), list_->memory()),
         above_(list_->size(), list_->memory()),
@@ -141,12 +141,12 @@ PairList::PairList(const int64_t* better, const int64_t* worse, const double* we
   if (n_items > kMost) {
     throw std::length_error("at most 2^32 - 1 items are supported, got " + std::to_string(n_items));
   }
-  // Counting sort by side, stable: partners come in the order of the pairs. Pairs before the next
-  // checkpoint take a few milliseconds.
+  // Counting sort by side, stable: partners come in the order of the pairs. A block of
+  // pairs takes a few milliseconds.
   constexpr int64_t kBlock = int64_t{1} << 18;
   const auto for_each_pair = [&](auto&& body) {
     for (int64_t begin = 0; begin < n_pairs; begin += kBlock) {
-      context.checkpoint();
+      context.check_interrupt();
       const int64_t end = std::min(n_pairs, begin + kBlock);
       for (int64_t p = begin; p < end; ++p) body(p);
     }
@@ -217,9 +217,10 @@ void connected_items(const PairList& list, int64_t* out, const Context& context)
   for (int64_t i = 0; i < list.size(); ++i) out[i] = out[out[i]];  // those before it are done
 }
 
-std::unique_ptr<Plan> make_pair_plan(std::shared_ptr<const PairList> list, const double* scores,
-                                     double margin, const Context& context) {
-  return std::make_unique<PairPlan>(std::move(list), scores, margin, context);
+std::unique_ptr<Plan> make_pair_list_plan(std::shared_ptr<const PairList> list,
+                                          const double* scores, double margin,
+                                          const Context& context) {
+  return std::make_unique<PairListPlan>(std::move(list), scores, margin, context);
 }
 
 }  // namespace ranksvm

@@ -154,7 +154,7 @@ void OrderPlan::counts(double* above, double* below, const Context& context) con
 
 std::unique_ptr<Plan> make_plan(const Sorted& sorted, double margin, Counting counting,
                                 bool products, const Context& context) {
-  if (counting == Counting::automatic) return make_descent_plan(sorted, margin, context);
+  if (counting == Counting::automatic) return make_radix_plan(sorted, margin, context);
   return make_classic_plan(sorted, margin, counting, products, context);
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "ranksvm/kernels.hpp"
+#include "ranksvm/simd.hpp"
 
 namespace ranksvm {
 namespace {
@@ -48,7 +48,7 @@ void add_pieces(const std::vector<int64_t>& ends, int64_t n, double* out, const 
   const std::size_t pieces = ends.size() - 1;
   if (pieces == 1) {
     std::fill_n(out, n, 0.0);
-    context.checkpoint();
+    context.check_interrupt();
     add(ends[0], ends[1], out);
     return;
   }
@@ -92,11 +92,11 @@ class TouchedSums {
   std::vector<I> touched_;
 };
 
-// The kernels for the element type of a dense matrix.
-auto dot_rows(const double*) { return kernels().dot_rows_double; }
-auto dot_rows(const float*) { return kernels().dot_rows_float; }
-auto add_rows(const double*) { return kernels().add_rows_double; }
-auto add_rows(const float*) { return kernels().add_rows_float; }
+// The inner loops for the element type of a dense matrix.
+auto dot_rows(const double*) { return simd_loops().dot_rows_double; }
+auto dot_rows(const float*) { return simd_loops().dot_rows_float; }
+auto add_rows(const double*) { return simd_loops().add_rows_double; }
+auto add_rows(const float*) { return simd_loops().add_rows_float; }
 
 // Four running sums: the additions do not wait for each other.
 template <class T>
@@ -129,7 +129,7 @@ int64_t depth_of_product(int64_t rows, int64_t cols, int64_t elements, int64_t l
 }
 
 template <class T>
-void rows_dot(const DenseRows<T>& a, const double* x, double* out, const Context& context) {
+void multiply(const DenseRows<T>& a, const double* x, double* out, const Context& context) {
   const auto ends = cut_evenly(a.rows, pieces_apart(a.rows * a.cols, a.rows));
   context.parallel_for(ends.size() - 1, [&](std::size_t p, const Context&) {
     dot_rows(a.data)(a.data + ends[p] * a.stride, ends[p + 1] - ends[p], a.cols, a.stride, x,
@@ -138,7 +138,8 @@ void rows_dot(const DenseRows<T>& a, const double* x, double* out, const Context
 }
 
 template <class T>
-void rows_sum(const DenseRows<T>& a, const double* g, double* out, const Context& context) {
+void multiply_transposed(const DenseRows<T>& a, const double* g, double* out,
+                         const Context& context) {
   if (a.cols > a.rows) {  // a long sum vector: every piece has its own part of it
     const auto ends = cut_evenly(a.cols, pieces_apart(a.rows * a.cols, a.cols));
     context.parallel_for(ends.size() - 1, [&](std::size_t p, const Context&) {
@@ -155,7 +156,7 @@ void rows_sum(const DenseRows<T>& a, const double* g, double* out, const Context
 }
 
 template <class T, class I>
-void rows_dot(const SparseRows<T, I>& a, const double* x, double* out, const Context& context) {
+void multiply(const SparseRows<T, I>& a, const double* x, double* out, const Context& context) {
   const auto ends =
       cut(a.start, a.rows, pieces_apart(static_cast<int64_t>(a.start[a.rows]), a.rows));
   context.parallel_for(ends.size() - 1, [&](std::size_t p, const Context&) {
@@ -174,7 +175,8 @@ void rows_dot(const SparseRows<T, I>& a, const double* x, double* out, const Con
 }
 
 template <class T, class I>
-void rows_sum(const SparseRows<T, I>& a, const double* g, double* out, const Context& context) {
+void multiply_transposed(const SparseRows<T, I>& a, const double* g, double* out,
+                         const Context& context) {
   const auto ends =
       cut(a.start, a.rows, pieces_adding(static_cast<int64_t>(a.start[a.rows]), a.cols));
   add_pieces(ends, a.cols, out, context, [&](int64_t first, int64_t last, double* sum) {
@@ -283,18 +285,19 @@ void scatter_diagonal(const SparseRows<T, I>& a, bool items_are_rows, const doub
 }
 
 #define RANKSVM_SPARSE_PRODUCTS(T, I)                                                         \
-  template void rows_dot(const SparseRows<T, I>&, const double*, double*, const Context&);    \
-  template void rows_sum(const SparseRows<T, I>&, const double*, double*, const Context&);    \
+  template void multiply(const SparseRows<T, I>&, const double*, double*, const Context&);    \
+  template void multiply_transposed(const SparseRows<T, I>&, const double*, double*,          \
+                                    const Context&);                                          \
   template void squares_of_rows(const SparseRows<T, I>&, double, double*, const Context&);    \
   template void squares_of_columns(const SparseRows<T, I>&, double, double*, const Context&); \
   template void scatter_diagonal(const SparseRows<T, I>&, bool, const double*, const Groups&, \
                                  double*, const Context&);
-#define RANKSVM_PRODUCTS(T)                                                               \
-  template void rows_dot(const DenseRows<T>&, const double*, double*, const Context&);    \
-  template void rows_sum(const DenseRows<T>&, const double*, double*, const Context&);    \
-  template void squares_of_rows(const DenseRows<T>&, double, double*, const Context&);    \
-  template void squares_of_columns(const DenseRows<T>&, double, double*, const Context&); \
-  RANKSVM_SPARSE_PRODUCTS(T, int32_t)                                                     \
+#define RANKSVM_PRODUCTS(T)                                                                       \
+  template void multiply(const DenseRows<T>&, const double*, double*, const Context&);            \
+  template void multiply_transposed(const DenseRows<T>&, const double*, double*, const Context&); \
+  template void squares_of_rows(const DenseRows<T>&, double, double*, const Context&);            \
+  template void squares_of_columns(const DenseRows<T>&, double, double*, const Context&);         \
+  RANKSVM_SPARSE_PRODUCTS(T, int32_t)                                                             \
   RANKSVM_SPARSE_PRODUCTS(T, int64_t)
 RANKSVM_PRODUCTS(float)
 RANKSVM_PRODUCTS(double)

@@ -1,4 +1,4 @@
-// Small queries are sorted as records of key and place: insertion in short blocks, then merges that
+// Small queries are sorted as keys with their places: insertion in short blocks, then merges that
 // choose without branching. Large ones go to the radix sort.
 #include "ranksvm/ranking.hpp"
 
@@ -20,7 +20,7 @@ constexpr int64_t kMerged = 511;                     // above this the radix sor
 constexpr int64_t kBatch = 8192;                     // items that a thread takes at a time
 constexpr int64_t kLarge = int64_t{1} << 16;         // a query for all threads together
 constexpr int64_t kWorthThreads = int64_t{1} << 15;  // less is done before others have woken up
-constexpr int64_t kCheckpoint = 4096;                // steps between two looks for an interrupt
+constexpr int64_t kInterruptSteps = 4096;            // steps between two looks for an interrupt
 
 // Calls body(q, context) for every query: small ones in batches, then each large one with all
 // threads to itself.
@@ -47,29 +47,29 @@ void for_each_query(const int64_t* offsets, int64_t n_queries, const Context& co
   for (const int64_t q : large) body(q, context);
 }
 
-struct Record {
+struct Keyed {
   double key;
   uint32_t place;
 };
 
 // Sorts ascending and stably; returns whichever of the two arrays holds the result.
-const Record* sort_records(Record* record, Record* spare, int64_t n) {
+const Keyed* sort_keyed(Keyed* keyed, Keyed* spare, int64_t n) {
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t end = std::min(n, begin + kBlock);
     for (int64_t i = begin + 1; i < end; ++i) {
-      const Record moving = record[i];
+      const Keyed moving = keyed[i];
       int64_t j = i;
-      for (; j > begin && moving.key < record[j - 1].key; --j) record[j] = record[j - 1];
-      record[j] = moving;
+      for (; j > begin && moving.key < keyed[j - 1].key; --j) keyed[j] = keyed[j - 1];
+      keyed[j] = moving;
     }
   }
   for (int64_t width = kBlock; width < n; width *= 2) {
-    Record* out = spare;
+    Keyed* out = spare;
     for (int64_t begin = 0; begin < n; begin += 2 * width) {
-      const Record* left = record + begin;
-      const Record* right = record + std::min(n, begin + width);
-      const Record* const left_end = right;
-      const Record* const right_end = record + std::min(n, begin + 2 * width);
+      const Keyed* left = keyed + begin;
+      const Keyed* right = keyed + std::min(n, begin + width);
+      const Keyed* const left_end = right;
+      const Keyed* const right_end = keyed + std::min(n, begin + 2 * width);
       while (left != left_end && right != right_end) {
         const bool from_right = right->key < left->key;
         *out++ = *(from_right ? right : left);
@@ -79,9 +79,9 @@ const Record* sort_records(Record* record, Record* spare, int64_t n) {
       out = std::copy(left, left_end, out);
       out = std::copy(right, right_end, out);
     }
-    std::swap(record, spare);
+    std::swap(keyed, spare);
   }
-  return record;
+  return keyed;
 }
 
 // Sorts `x` in descending order and returns its inversions. `spare` has the same size.
@@ -100,7 +100,7 @@ int64_t sort_and_count(double* x, double* spare, int64_t n, const Context& conte
   for (int64_t width = kBlock; width < n; width *= 2) {
     double* out = spare;
     for (int64_t begin = 0; begin < n; begin += 2 * width) {
-      if (width >= kCheckpoint) context.checkpoint();
+      if (width >= kInterruptSteps) context.check_interrupt();
       const double* left = x + begin;
       const double* right = x + std::min(n, begin + width);
       const double* const left_end = right;
@@ -130,7 +130,7 @@ void stops_of_tie(const double* stop, int64_t n, int64_t limit, double* out,
   alive[0] = 1.0;
   std::fill(out, out + limit, 0.0);
   for (int64_t m = 1; m <= n; ++m) {
-    if (m % 256 == 0) context.checkpoint();
+    if (m % 256 == 0) context.check_interrupt();
     const double share = 1.0 / static_cast<double>(m), pass = 1.0 - stop[m - 1];
     for (int64_t j = std::min(m, limit); j >= 1; --j) {
       const double before = static_cast<double>(j - 1) * pass * (j > 1 ? out[j - 2] : 0.0);
@@ -162,9 +162,9 @@ void rank_items(const double* score, const int64_t* rows, const int64_t* offsets
     const int64_t* const row = rows + offsets[q];
     int64_t* const out = order + offsets[q];
     if (n <= kMerged) {
-      Record record[kMerged], spare[kMerged];
-      for (int64_t i = 0; i < n; ++i) record[i] = {-score[row[i]], static_cast<uint32_t>(i)};
-      const Record* sorted = sort_records(record, spare, n);
+      Keyed keyed[kMerged], spare[kMerged];
+      for (int64_t i = 0; i < n; ++i) keyed[i] = {-score[row[i]], static_cast<uint32_t>(i)};
+      const Keyed* sorted = sort_keyed(keyed, spare, n);
       for (int64_t i = 0; i < n; ++i) out[i] = row[sorted[i].place];
       return;
     }

@@ -3,14 +3,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "ranksvm/kernels.hpp"
 #include "ranksvm/products.hpp"
+#include "ranksvm/simd.hpp"
 
 namespace ranksvm {
 namespace {
 
-constexpr unsigned kRows = 64;      // rows gathered at a time
-constexpr int64_t kMostParts = 16;  // partial matrices
+constexpr unsigned kRows = 64;       // rows gathered at a time
+constexpr int64_t kMostPieces = 16;  // partial matrices
 
 uint64_t mix(uint64_t x) {  // the finaliser of MurmurHash3
   x ^= x >> 33;
@@ -72,22 +72,22 @@ void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, con
   const unsigned width = (cols + 7) / 8 * 8;
   std::vector<int64_t> ends;
   const std::vector<int64_t> chosen = sample(a, rows, offsets, groups, step, by_group, ends);
-  // One part per stretch of groups or, when there are few groups, of the rows of each.
-  const int64_t parts = std::clamp<int64_t>(groups / 8, 1, kMostParts);
-  const int64_t stretches = kMostParts / parts;
-  std::vector<std::vector<double>> part(parts * stretches);
+  // Pieces of groups or, when there are few groups, of the rows of each.
+  const int64_t group_pieces = std::clamp<int64_t>(groups / 8, 1, kMostPieces);
+  const int64_t row_pieces = kMostPieces / group_pieces;
+  std::vector<std::vector<double>> part(group_pieces * row_pieces);
 
   // A few milliseconds of work are done before other threads have woken up.
   const bool small = static_cast<double>(chosen.size()) * width * width < 1e7;
   const Context& team = small ? context.one_thread() : context;
   team.parallel_for(part.size(), [&](std::size_t index, const Context& inner) {
-    const int64_t p = static_cast<int64_t>(index) / stretches;
-    const int64_t stretch = static_cast<int64_t>(index) % stretches;
+    const int64_t p = static_cast<int64_t>(index) / row_pieces;
+    const int64_t row_piece = static_cast<int64_t>(index) % row_pieces;
     std::vector<double>& gram = part[index];
     gram.assign(static_cast<std::size_t>(width) * width, 0.0);
     std::vector<double> mean(width, 0.0), left(kRows * width, 0.0), right(kRows * width, 0.0);
-    for (int64_t g = groups * p / parts; g < groups * (p + 1) / parts; ++g) {
-      inner.checkpoint();
+    for (int64_t g = groups * p / group_pieces; g < groups * (p + 1) / group_pieces; ++g) {
+      inner.check_interrupt();
       const int64_t begin = ends[g], size = ends[g + 1] - begin;
       std::fill(mean.begin(), mean.end(), 0.0);
       double total = 0.0;
@@ -99,7 +99,7 @@ void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, con
       }
       if (!(total > 0.0)) continue;
       for (unsigned c = 0; c < cols; ++c) mean[c] /= total;
-      const int64_t from = size * stretch / stretches, to = size * (stretch + 1) / stretches;
+      const int64_t from = size * row_piece / row_pieces, to = size * (row_piece + 1) / row_pieces;
       unsigned filled = 0;
       for (int64_t k = from; k < to; ++k) {
         const int64_t row = chosen[begin + k];
@@ -110,7 +110,7 @@ void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, con
           l[c] = weight[row] * r[c];
         }
         if (++filled == kRows || k + 1 == to) {
-          kernels().add_gram(left.data(), right.data(), filled, width, gram.data());
+          simd_loops().add_gram(left.data(), right.data(), filled, width, gram.data());
           filled = 0;
         }
       }

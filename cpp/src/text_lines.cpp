@@ -102,7 +102,7 @@ void Piece<T>::read(const char* begin, const char* end, const TextOptions& optio
                     const Context& context) {
   static_cast<PieceCounts&>(*this) = {};
   for (const char* p = begin; p != end; ++lines) {
-    if (lines % 256 == 0) context.checkpoint();
+    if (lines % 256 == 0) context.check_interrupt();
     const auto* const line_end =
         static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p)));
     make_room(line_end - p, options);

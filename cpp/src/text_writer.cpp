@@ -94,7 +94,7 @@ std::string format_rows(const Matrix& x, const RowText& text, int64_t rows,
   context.parallel_for(parts.size(), [&](std::size_t i, const Context& inner) {
     Line line(parts[i]);
     for (int64_t r = cuts[i]; r < cuts[i + 1]; ++r) {
-      if (r % 64 == 0) inner.checkpoint();
+      if (r % 64 == 0) inner.check_interrupt();
       line.add_real(text.y[r]);
       if (text.qid != nullptr || text.qid_text != nullptr) line.add(" qid:", 5);
       if (text.qid != nullptr) line.add(text.qid[r]);

@@ -1,4 +1,4 @@
-// Sweeps over factors against all pairs, and long queries in stretches against short cuts.
+// Sweeps over factors against all pairs, and long queries in chunks against short cuts.
 #include <cmath>
 #include <cstdint>
 #include <numeric>

@@ -16,10 +16,10 @@ namespace {
 using namespace ranksvm;  // NOLINT: the whole file is about this namespace
 using Vector = std::vector<double>;
 
-std::vector<const Kernels*> tables() {
-  std::vector<const Kernels*> all;
+std::vector<const SimdLoops*> all_loops() {
+  std::vector<const SimdLoops*> all;
   for (const char* name : {"base", "avx2", "avx512"}) {
-    if (const Kernels* table = kernels_named(name)) all.push_back(table);
+    if (const SimdLoops* loops = simd_loops_named(name)) all.push_back(loops);
   }
   return all;
 }
@@ -57,14 +57,14 @@ struct Items {
   }
 
   double at(int64_t r, int64_t c) const { return dense[r * stride + c]; }
-  std::unique_ptr<KernelRows> in(Storage storage, const Kernels& table = kernels()) const {
+  std::unique_ptr<KernelRows> in(Storage storage, const SimdLoops& loops = simd_loops()) const {
     KernelRows::Data data = DenseRows<double>{dense.data(), rows, cols, stride};
     if (storage == Storage::sparse32) {
       data = SparseRows<double, int32_t>{start32.data(), column32.data(), value.data(), rows, cols};
     } else if (storage == Storage::sparse64) {
       data = SparseRows<double, int64_t>{start64.data(), column64.data(), value.data(), rows, cols};
     }
-    return std::make_unique<KernelRows>(data, shift.data(), table);
+    return std::make_unique<KernelRows>(data, shift.data(), loops);
   }
 };
 
@@ -141,7 +141,7 @@ Vector held_strips(const KernelFunction& f, const KernelRows& a, int64_t height,
     std::vector<T> strip(rows.size() * (n - first));
     kernel_block(f, a, rows, a, {first, n}, strip.data(), n - first, Context(1));
     symmetric_strip(strip.data(), n - first, rows, n, x.data(), y.data(), Context(threads),
-                    a.kernels());
+                    a.loops());
   }
   return y;
 }
@@ -160,10 +160,10 @@ TEST(kernel_blocks_of_all_functions_and_storages) {
       for (int64_t i = 0; i < n * m; ++i) {
         expected[i] = static_cast<double>(truth(f, left, i / m, right, i % m));
       }
-      for (const Kernels* table : tables()) {
+      for (const SimdLoops* loops : all_loops()) {
         for (const Storage one : kStorages) {
           for (const Storage other : kStorages) {
-            const auto a = left.in(one, *table), b = right.in(other, *table);
+            const auto a = left.in(one, *loops), b = right.in(other, *loops);
             const Vector got = block(f, *a, *b);
             bool near = true;
             for (int64_t i = 0; i < n * m; ++i) {
@@ -209,9 +209,9 @@ TEST(kernel_of_an_item_with_itself_is_exact) {
   const Items items(40, 300, 5);
   for (const char* name : {"rbf", "laplacian"}) {
     const KernelFunction f = kernel_function(name, 1e6, 0.0, 1, 1.5);
-    for (const Kernels* table : tables()) {
+    for (const SimdLoops* loops : all_loops()) {
       for (const Storage storage : kStorages) {
-        const auto a = items.in(storage, *table);
+        const auto a = items.in(storage, *loops);
         const Vector got = block(f, *a, *a);
         for (int64_t i = 0; i < 40; ++i) CHECK_EQ(got[i * 41], 1.5);
       }
@@ -281,8 +281,8 @@ TEST(kernel_strips_add_up_to_the_symmetric_product) {
     const Vector x = random_vector(n, ++seed);
     for (const KernelFunction& f : functions()) {
       if (f.kind == KernelKind::cosine) continue;
-      const Kernels& table = *tables()[seed % tables().size()];
-      const auto a = items.in(kStorages[++seed % 3], table);
+      const SimdLoops& loops = *all_loops()[seed % all_loops().size()];
+      const auto a = items.in(kStorages[++seed % 3], loops);
       const Vector values = block(f, *a, *a);
       for (const int64_t height : {int64_t{1}, int64_t{7}, int64_t{64}, int64_t{390}, n}) {
         if (height == 1 && n > 50) continue;

@@ -91,7 +91,8 @@ Statistics brute_force(const Instance& in, double margin) {
 }
 
 Statistics of_plan(const Instance& in, double margin, const Context& context) {
-  const auto plan = ranksvm::make_pair_plan(in.list(context), in.score.data(), margin, context);
+  const auto plan =
+      ranksvm::make_pair_list_plan(in.list(context), in.score.data(), margin, context);
   Statistics s(in.n_items, std::nan(""));  // what is not written equals nothing
   s.total = plan->total();
   plan->counts(s.above.data(), s.below.data(), context);
@@ -207,7 +208,7 @@ TEST(pair_list_stops_when_asked_to) {
   bool stopped = false;
   for (int k = 0; k < 10000 && !stopped; ++k) {  // it asks every 50 ms
     try {
-      ranksvm::make_pair_plan(list, in.score.data(), 1.0, stopping);
+      ranksvm::make_pair_list_plan(list, in.score.data(), 1.0, stopping);
     } catch (const ranksvm::Interrupted&) {
       stopped = true;
     }

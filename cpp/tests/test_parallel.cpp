@@ -93,10 +93,10 @@ TEST(an_exception_ends_the_loop) {
 
 TEST(no_interrupt_without_a_reason) {
   const Context silent;
-  for (int i = 0; i < 1000; ++i) silent.checkpoint();
+  for (int i = 0; i < 1000; ++i) silent.check_interrupt();
   const Context asked(2, [] { return false; });
   const auto end = Clock::now() + std::chrono::milliseconds(120);
-  while (Clock::now() < end) asked.checkpoint();
+  while (Clock::now() < end) asked.check_interrupt();
   CHECK(true);
 }
 
@@ -107,7 +107,7 @@ TEST(an_interrupt_ends_a_long_loop) {
     const auto deadline = Clock::now() + kTooLong;
     auto loop = [&] {
       context.parallel_for(4, [&](std::size_t, const Context& inner) {
-        while (Clock::now() < deadline) inner.checkpoint();
+        while (Clock::now() < deadline) inner.check_interrupt();
       });
     };
     CHECK_THROWS(loop(), Interrupted);
@@ -127,7 +127,7 @@ TEST(only_the_thread_that_made_the_context_asks) {
   });
   const auto end = Clock::now() + std::chrono::milliseconds(200);
   context.parallel_for(3, [&](std::size_t, const Context& inner) {
-    while (Clock::now() < end) inner.checkpoint();
+    while (Clock::now() < end) inner.check_interrupt();
   });
   CHECK_EQ(asking.size(), 1U);
   CHECK(asking.count(std::this_thread::get_id()) == 1);
@@ -151,7 +151,7 @@ TEST(an_interrupt_reaches_the_last_piece_on_another_thread) {
         return;  // done, before it would have asked
       }
       other_at_work = true;
-      while (Clock::now() < deadline) inner.checkpoint();
+      while (Clock::now() < deadline) inner.check_interrupt();
     });
   };
   CHECK_THROWS(loop(), Interrupted);

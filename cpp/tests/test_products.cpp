@@ -55,8 +55,8 @@ bool near(const Vector& got, const std::vector<long double>& expected,
 template <class Matrix>
 void check_products(const Matrix& a, const Vector& x, const Vector& g, const Truth& truth) {
   Vector dot(a.rows, std::nan("")), sum(a.cols, std::nan(""));
-  rows_dot(a, x.data(), dot.data(), Context(1));
-  rows_sum(a, g.data(), sum.data(), Context(1));
+  multiply(a, x.data(), dot.data(), Context(1));
+  multiply_transposed(a, g.data(), sum.data(), Context(1));
   CHECK(near(dot, truth.dot, truth.dot_size));
   CHECK(near(sum, truth.sum, truth.sum_size));
   Vector row(a.rows, std::nan("")), column(a.cols, std::nan(""));
@@ -68,8 +68,8 @@ void check_products(const Matrix& a, const Vector& x, const Vector& g, const Tru
   CHECK(near(column, truth.column_square, truth.column_square, 1e-11L));
   for (const int threads : {2, 3, 5}) {
     Vector dot_again(a.rows, std::nan("")), sum_again(a.cols, std::nan(""));
-    rows_dot(a, x.data(), dot_again.data(), Context(threads));
-    rows_sum(a, g.data(), sum_again.data(), Context(threads));
+    multiply(a, x.data(), dot_again.data(), Context(threads));
+    multiply_transposed(a, g.data(), sum_again.data(), Context(threads));
     CHECK(dot_again == dot);
     CHECK(sum_again == sum);
   }
@@ -172,9 +172,9 @@ TEST(products_of_floats_are_summed_in_double) {
   const float data[] = {1e8F, 1.0F, -1e8F};
   const double ones[] = {1.0, 1.0, 1.0};
   double out = 0.0;
-  rows_dot(DenseRows<float>{data, 1, 3, 3}, ones, &out, Context(1));
+  multiply(DenseRows<float>{data, 1, 3, 3}, ones, &out, Context(1));
   CHECK_EQ(out, 1.0);
-  rows_sum(DenseRows<float>{data, 3, 1, 1}, ones, &out, Context(1));
+  multiply_transposed(DenseRows<float>{data, 3, 1, 1}, ones, &out, Context(1));
   CHECK_EQ(out, 1.0);
 }
 
@@ -184,11 +184,11 @@ TEST(products_can_be_interrupted) {
   const Context stopped(2, [] { return true; });
   auto multiply_for_long = [&] {
     for (int i = 0; i < 1000000; ++i) {
-      rows_dot(DenseRows<double>{data.data(), 10000, 100, 100}, x.data(), out.data(), stopped);
+      multiply(DenseRows<double>{data.data(), 10000, 100, 100}, x.data(), out.data(), stopped);
     }
   };
   CHECK_THROWS(multiply_for_long(), ranksvm::Interrupted);
-  rows_dot(DenseRows<double>{data.data(), 10000, 100, 100}, x.data(), out.data(), Context(2));
+  multiply(DenseRows<double>{data.data(), 10000, 100, 100}, x.data(), out.data(), Context(2));
   CHECK(out == Vector(10000, 100.0));
 }
 

@@ -1,8 +1,8 @@
-"""What a file holds, told by its beginning; and the rule of what may replace it.
+"""Recognize what a file holds from its first bytes, and decide what may replace it.
 
-A file that is there is replaced only by what it is itself: a model by a model, scores by scores,
-data by data of the same format.  A name that is free, an empty file, and what is no regular file (a
-pipe, a device) may always be written to.  Whoever means it can force it.
+An existing file is only replaced by content of the same kind: a model by a model, scores by scores,
+data by data of the same format.  A new name, an empty file, or anything that is not a regular file
+(a pipe, a device) can always be written to.  ``force`` overrides the rule.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import os
 import re
 from collections.abc import Callable
 from typing import NamedTuple
+
+from ranksvm._messages import PYTHON, Door, Param
 
 __all__ = [
     "HEAD_BYTES",
@@ -28,18 +30,22 @@ __all__ = [
 
 HEAD_BYTES = 1 << 16
 _MODEL_HEADER = re.compile(rb'\{"__metadata__":\{"ranksvm":')
-_LINES = 100  # that are looked at
+_LINES = 100  # lines examined
 _PAIR = re.compile(rb"[^\s:#]+:[^\s:]+")
 
 
 class NotReplacedError(FileExistsError):
-    """A file is there that holds something else; says so without the number of the error."""
+    """The file exists and holds something else.  The message omits the error number."""
 
     def __str__(self) -> str:
-        return str(self.strerror)
+        return self.told(PYTHON)
+
+    def told(self, door: Door) -> str:
+        """Format the message for a door."""
+        return f"{self.strerror}, or use {Param('force', True).told(door)} to replace it"
 
 
-# Of files of other programs, which nothing here is written as.
+# Suffixes of other programs' formats, which this library does not write.
 OTHER_SUFFIXES = (
     ".onnx", ".pkl", ".pickle", ".joblib", ".json", ".jsonl", ".pmml", ".xml", ".yaml", ".npy",
     ".npz", ".h5", ".hdf5", ".pt", ".pth", ".ubj", ".cbm", ".arrow", ".feather", ".xls", ".xlsx",
@@ -48,19 +54,19 @@ OTHER_SUFFIXES = (
 
 
 class Content(NamedTuple):
-    """What files of a kind are called, and how their first bytes tell them from others."""
+    """A kind of file: what messages call it, and a test of its first bytes."""
 
     name: str
     is_it: Callable[[bytes], bool]
 
 
 def _is_model(head: bytes) -> bool:
-    """Ours, or one of SVM^light or SVM^rank; a safetensors file of another program is none."""
+    """Accept our models and those of SVM^light and SVM^rank, but no other safetensors files."""
     return _MODEL_HEADER.match(head, 8) is not None or head.startswith(b"SVM-light Version ")
 
 
 def _is_scores(head: bytes) -> bool:
-    """One number a line, or a TREC run."""
+    """Accept one number per line, or a TREC run."""
     lines = _whole_lines(head)
     first = lines[0].split() if lines else []
     if len(first) == 6 and first[1].upper() == b"Q0":
@@ -69,7 +75,7 @@ def _is_scores(head: bytes) -> bool:
 
 
 def _is_letor(head: bytes) -> bool:
-    """Find a label and index:value, or nothing but a comment, in every line."""
+    """Accept text in which every line is a label with index:value pairs, or only a comment."""
     words = [line.partition(b"#")[0].split() for line in _whole_lines(head)[:_LINES]]
     return any(len(line) > 1 for line in words) and all(
         _is_number(line[0]) and all(map(_PAIR.fullmatch, line[1:])) for line in words if line
@@ -77,7 +83,7 @@ def _is_letor(head: bytes) -> bool:
 
 
 def _is_table(head: bytes) -> bool:
-    """Look for what `ranksvm convert` writes: the first column is the label."""
+    """Accept what `ranksvm convert` writes: a table whose first column is the label."""
     first = re.split(rb"[,\t]", head.partition(b"\n")[0].strip())[0]
     return first.strip(b'"') == b"label"
 
@@ -85,7 +91,7 @@ def _is_table(head: bytes) -> bool:
 def _whole_lines(head: bytes) -> list[bytes]:
     if len(head) < HEAD_BYTES:
         return head.splitlines()
-    # A line that is longer ends with its last whole word.
+    # If a single line is longer than that, keep its complete words.
     return (head.rpartition(b"\n")[0] or head.rpartition(b" ")[0]).splitlines()
 
 
@@ -107,16 +113,16 @@ PARQUET = Content("a Parquet file", lambda head: head.startswith(b"PAR1"))
 def check_replaces(
     path: str | os.PathLike[str], content: Content, *, head: bytes | None = None
 ) -> None:
-    """Raise a NotReplacedError if a file is there that holds something else.
+    """Raise a NotReplacedError if the file exists and holds something else.
 
     Parameters
     ----------
     path : path-like
-        Where something is to be written.
+        File to be written.
     content : Content
-        What that is.
+        Kind of content to be written.
     head : bytes or None
-        The beginning of what is there, if it is not as it stands in the file: decompressed.
+        First bytes of the existing content, for a compressed file; None reads them from the file.
     """
     name = os.fspath(path)
     if not os.path.isfile(name):
@@ -126,7 +132,6 @@ def check_replaces(
             head = file.read(HEAD_BYTES)
     if head and not content.is_it(head):
         message = (
-            f"{name} already exists and is not {content.name}; not overwritten. Choose another "
-            "name, or pass force=True to replace it"
+            f"{name} already exists and is not {content.name}; not overwritten. Choose another name"
         )
         raise NotReplacedError(errno.EEXIST, message, name)

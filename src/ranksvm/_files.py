@@ -1,21 +1,21 @@
-"""Files that are written as a whole or not at all.
+"""Atomic file replacement: a file is written completely or not at all.
 
-A file that is replaced goes through four steps:
+Replacing a file takes four steps:
 
-    clear     what writers of this target left beside it that were killed
-    write     everything into a new file beside the target, under a name that nobody else uses and
-              with the permissions of the target from the beginning
-    sync      its bytes to the disk
-    rename    it over the target, which the system does in one step
+    clear     remove temporary files that killed writers of the same target left behind
+    write     write everything to a new file in the same directory, under a unique name and with
+              the permissions of the target from the start
+    sync      flush its bytes to disk
+    rename    move it over the target, which is atomic
 
-A reader sees the old file or the new one, never half of one; so does whoever looks after a crash.
+A reader sees either the old file or the new one, never a part of it, even after a crash.
 
-The temporary file is ``.NAME.HOST-RANDOM.tmp``.  Its writer holds a lock on it (flock), which ends
-with the process, however that ends: a temporary file that can be locked has no writer.  Some
-network drives keep locks to each host, so what another host has left (or this one, before it was
-started) is removed only when nothing was written to it for a day.
+The temporary file is ``.NAME.HOST-RANDOM.tmp``.  Its writer holds a lock on it (flock), which the
+system releases when the process ends for any reason, so a temporary file that can be locked has no
+writer.  Some network drives do not share locks between hosts.  A temporary file of another host (or
+of this one before its last boot) is therefore removed only if it has not been written to for a day.
 
-Errors of the system that name no file get the name of theirs, and what to do.
+System errors that name no file are given the file name and advice on what to do.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ import time
 from collections.abc import Iterator
 from typing import IO, Any, BinaryIO, Literal, TextIO, overload
 
-__all__ = ["STDOUT", "atomic_write", "naming", "sync_directory", "try_lock"]
+__all__ = ["STDOUT", "atomic_write", "naming", "try_lock"]
 
-STDOUT = "standard output"  # as messages call it
-# Names of open descriptors. What they stand for may be a regular file (a redirection), which is
-# then not ours to replace.
+STDOUT = "standard output"  # its name in messages
+# Names of open descriptors. One may refer to a regular file (a redirection), which must not be
+# replaced.
 _DESCRIPTOR = re.compile(r"/dev/(?:(?P<name>stdout|stderr)|fd/(?P<a>\d+))|/proc/self/fd/(?P<b>\d+)")
 _NAMED = {"stdout": 1, "stderr": 2}
 _LONGEST_NAME = 255
 _LONG_AGO = 86_400.0  # seconds
-# Errors that say what happened and not what to do.
+# Advice for system errors whose text only says what happened.
 _REMEDIES = {
     errno.ENOSPC: "free some space, or use another disk",
     errno.EDQUOT: "free some of your space, or use another disk",
@@ -73,34 +73,33 @@ def atomic_write(
     encoding: str = "utf-8",
     newline: str | None = "",
 ) -> contextlib.AbstractContextManager[Any]:
-    """Open a file for writing; it takes its place only when the block ends without an exception.
+    """Open a file for writing; it replaces the target when the block ends without an exception.
 
-    An existing file keeps its permission bits, which the new one has from the beginning, and a
-    symbolic link stays: the file that it points to is replaced.  What cannot be replaced (a pipe, a
-    terminal, ``/dev/null``, ``/dev/stdout``) is written directly.
+    The permission bits of an existing file are kept, and the new file has them from the start.  A
+    symbolic link is kept, too: the file that it points to is replaced.  What cannot be replaced (a
+    pipe, a terminal, ``/dev/null``, ``/dev/stdout``) is written to directly.
 
     Parameters
     ----------
     path : str or path-like
-        Where the file belongs.
+        File to write.
     mode : {"wb", "w"}, default="wb"
-        Bytes or text.
+        Binary or text.
     encoding : str, default="utf-8"
-        Of text.
+        Encoding in text mode.
     newline : str or None, default=""
-        As for :func:`open`; the default writes line ends as they are.
+        As in :func:`open`; the default writes line endings unchanged.
 
     Returns
     -------
     context manager
-        Gives the binary or text file object, which must still be open at the end of the block.
+        Yields the binary or text file object, which must still be open at the end of the block.
 
     Raises
     ------
     OSError
-        If the directory does not exist or cannot be written to, if the file is write-protected, or
-        if the disk is full; with the name of the file.  The old file, if there was one, is
-        unchanged.
+        If the directory does not exist or is not writable, the file is write-protected, or the disk
+        is full.  The error names the file.  An existing file is left unchanged.
     """
     if mode not in ("wb", "w"):
         raise ValueError(f"mode must be 'wb' or 'w'; got {mode!r}")
@@ -130,18 +129,18 @@ def _writing(name: str, mode: str, text: dict[str, Any]) -> Iterator[IO[Any]]:
             file.flush()
             with naming(name):
                 os.fsync(file.fileno())
-                # Before the lock is given up, after which it would count as left behind.
+                # While the lock is still held: without it, the file would count as abandoned.
                 os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    sync_directory(os.path.dirname(target))
+    _sync_directory(os.path.dirname(target))
 
 
 @contextlib.contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Errors of the system in this block say which file they are about, and what to do."""
+    """Add the file name and advice to system errors raised in this block."""
     try:
         yield
     except OSError as error:
@@ -159,7 +158,7 @@ def _named(error: OSError, name: str) -> OSError:
 
 
 class _NamedFile(io.FileIO):
-    """A file open for writing, by its descriptor, whose errors carry a name."""
+    """A file opened for writing by descriptor, whose errors carry the file name."""
 
     def __init__(self, descriptor: int, name: str) -> None:
         super().__init__(descriptor, "wb")
@@ -173,28 +172,28 @@ class _NamedFile(io.FileIO):
 
 
 def _opened(descriptor: int, name: str, text: dict[str, Any]) -> IO[Any]:
-    """Return the file object of a descriptor; without words about text, one of bytes."""
+    """Return a file object for a descriptor: text if ``text`` has options, else binary."""
     file = io.BufferedWriter(_NamedFile(descriptor, name))
     return io.TextIOWrapper(file, **text) if text else file
 
 
 def _descriptor(name: str) -> int | None:
-    """Return a copy of the open descriptor that a name stands for, if it stands for one."""
+    """Return a duplicate of the open descriptor that a name refers to, or None."""
     match = _DESCRIPTOR.fullmatch(name)
     if match is None:
         return None
     number = _NAMED.get(match["name"] or "", int(match["a"] or match["b"] or -1))
-    for stream in (sys.stdout, sys.stderr):  # what was printed before comes before
+    for stream in (sys.stdout, sys.stderr):  # so that earlier output comes first
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()
     try:
         return os.dup(number)
     except OSError as error:
-        raise OSError(error.errno, "cannot write: this is not open", name) from None
+        raise OSError(error.errno, "cannot write: the descriptor is not open", name) from None
 
 
 def _status(name: str, target: str) -> os.stat_result | None:
-    """Return what is known of what is there, None if nothing is; refuse early."""
+    """Return the status of the existing target, or None; raise if it cannot be written to."""
     try:
         status = os.stat(target)
     except FileNotFoundError:
@@ -213,7 +212,7 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | _CLOS
 
 
 def _host() -> str:
-    """Return a name for the system that keeps the locks, which several containers may share."""
+    """Return an id of the running system, which holds the locks; containers may share it."""
     try:
         with open("/proc/sys/kernel/random/boot_id", "rb") as file:
             name = file.read()
@@ -227,14 +226,14 @@ _ENDING = re.compile(r"\.(?P<host>[0-9a-f]{8})-[0-9a-f]{8}\.tmp")
 
 
 def _parts(target: str) -> tuple[str, str]:
-    """Return the directory of a target and what the names of its temporary files begin with."""
+    """Return the directory of a target and the prefix of its temporary files' names."""
     directory, name = os.path.split(target)
     room = _LONGEST_NAME - len(f"..{_HOST}-{_HOST}.tmp")
     return directory, f".{os.fsdecode(os.fsencode(name)[:room])}"
 
 
 def _create(name: str, target: str, old: os.stat_result | None) -> tuple[int, str]:
-    """Make and lock a new file beside the target; return its descriptor and its name."""
+    """Create and lock a new file beside the target; return its descriptor and its name."""
     directory, beginning = _parts(target)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW
     bits = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o777
@@ -256,11 +255,11 @@ def _create(name: str, target: str, old: os.stat_result | None) -> tuple[int, st
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
-        os.close(descriptor)  # somebody cleared it away before it was locked
+        os.close(descriptor)  # another writer removed it before it was locked
 
 
 def _adopt(descriptor: int, old: os.stat_result) -> None:
-    """Give a file owner, group and permissions of another; where that is not allowed, fewer."""
+    """Copy owner, group and permissions; grant less where the group cannot be copied."""
     bits = stat.S_IMODE(old.st_mode) & 0o777
     mine = os.fstat(descriptor)
     if hasattr(os, "fchown"):
@@ -270,7 +269,7 @@ def _adopt(descriptor: int, old: os.stat_result) -> None:
         if mine.st_gid != old.st_gid:
             try:
                 os.fchown(descriptor, -1, old.st_gid)
-            except OSError:  # of another group: what all others may do, at most
+            except OSError:  # our group gets no more than everybody had
                 bits &= ~0o070 | (bits & 0o007) << 3
     if hasattr(os, "fchmod"):
         with contextlib.suppress(OSError):
@@ -278,7 +277,7 @@ def _adopt(descriptor: int, old: os.stat_result) -> None:
 
 
 def _clear(target: str) -> None:
-    """Remove the temporary files of writers of a target that are no more."""
+    """Remove temporary files that dead writers of a target left behind."""
     directory, beginning = _parts(target)
     left = []
     with contextlib.suppress(OSError), os.scandir(directory) as entries:
@@ -293,7 +292,7 @@ def _clear(target: str) -> None:
 
 
 def _remove_unused(path: str, is_of_this_host: bool) -> None:
-    """Remove a temporary file if nobody writes to it."""
+    """Remove a temporary file if no process is writing to it."""
     descriptor = os.open(path, os.O_RDWR | _NO_FOLLOW)
     try:
         status = os.fstat(descriptor)
@@ -309,7 +308,7 @@ def _remove_unused(path: str, is_of_this_host: bool) -> None:
 
 
 def try_lock(descriptor: int) -> bool | None:
-    """Lock an open file until it is closed; False if another process has it, None without locks."""
+    """Lock a file until it is closed; False if another process holds the lock, None if no locks."""
     try:
         import fcntl
     except ImportError:
@@ -323,7 +322,7 @@ def try_lock(descriptor: int) -> bool | None:
 
 
 def _is_at(descriptor: int, path: str) -> bool:
-    """Whether a name is still that of an open file."""
+    """Return whether a path still refers to an open file."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:
@@ -345,8 +344,8 @@ def _cannot_create(error: OSError, name: str, directory: str) -> OSError:
     return OSError(error.errno, message, name)
 
 
-def sync_directory(directory: str) -> None:
-    """Make a new name last; where directories cannot be synced, the system does it in time."""
+def _sync_directory(directory: str) -> None:
+    """Flush a rename to disk, on systems where directories can be synced."""
     with contextlib.suppress(OSError):
         descriptor = os.open(directory, os.O_RDONLY)
         try:

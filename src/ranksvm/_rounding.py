@@ -1,13 +1,13 @@
-"""Bounds of rounding errors that hold whatever the order of the operations.
+"""Bounds on rounding errors that hold for any order of the operations.
 
-float64 rounds the result of an operation by at most ``UNIT`` times its size.  So a sum of n
-products a_k b_k, added up in any order, is off by at most
+In float64 the relative rounding error of an operation is at most ``UNIT``.  The error of a sum of n
+products a_k b_k, added in any order, is therefore at most
 
     roundings(n + 1) * sum |a_k b_k|
 
-(Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).  What is made of it stands in
-``docs/certificates_proof.md``.  Bounds are themselves computed in float64; ``SLACK`` covers that.
-``TINY`` covers what underflows.
+(Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
+``docs/certificates_proof.md`` shows how these bounds are used.  The bounds are computed in float64
+themselves; ``SLACK`` covers their rounding and ``TINY`` covers underflow.
 """
 
 from __future__ import annotations
@@ -20,5 +20,5 @@ TINY = 1e-315
 
 
 def roundings(n: float) -> float:
-    """Relative error of a term after n roundings, at most."""
+    """Return a bound on the relative error of a term after n roundings."""
     return SLACK * n * UNIT

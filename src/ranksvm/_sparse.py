@@ -1,11 +1,11 @@
-"""Sparse matrices from the outside, whose arrays must fit together.
+"""Check that the arrays of a sparse matrix are consistent.
 
-SciPy checks little of what it is given, and its compiled code and ours trust indices: a matrix
-whose arrays do not fit its shape ends the process, at the first conversion or product.  So every
-sparse X is looked at once, where it enters the library and before anything else is done with it.
-That is one pass over the indices, less work than one product.
+SciPy validates little of its input, and its compiled code and ours trust the indices: a matrix
+whose arrays do not match its shape can crash the process at the first conversion or product.  Every
+sparse X is therefore checked once, when it enters the library and before anything else uses it.
+The check is one pass over the indices, which is less work than one product.
 
-Unsorted and repeated entries are legal, and so is room behind the last entry.
+Unsorted and duplicate entries are legal, and so is unused space after the last entry.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ __all__ = ["check_structure"]
 
 
 def check_structure(X: Any) -> Any:
-    """Raise unless the arrays of a sparse matrix fit its shape.
+    """Raise unless the arrays of a sparse matrix are consistent with its shape.
 
     Parameters
     ----------
     X : SciPy sparse matrix or array of any format, or anything else
-        What is not sparse, or has not two dimensions, is left to others to judge.
+        Anything that is not sparse and two-dimensional is returned unchecked.
 
     Returns
     -------
-    X itself; CSR for a format that is not stored in arrays (LIL, DOK) or by diagonals; with int32
-    or int64 in place of other types of indices.
+    X itself; as CSR if the format is LIL, DOK or DIA; with int32 or int64 indices in place of
+    other integer types.
 
     Raises
     ------
     ValueError
-        The message says what does not fit.
+        The message says what is inconsistent.
     """
     if not hasattr(X, "tocsr") or len(getattr(X, "shape", ())) != 2:
         return X
@@ -48,7 +48,7 @@ def check_structure(X: Any) -> Any:
     elif form == "dia":
         trouble = _diagonal_trouble(X)
     else:
-        trouble = None  # a dict (DOK): SciPy checks its keys when it is converted
+        trouble = None  # DOK: SciPy checks the keys in the conversion
     if trouble is not None:
         raise ValueError(
             f"X is a broken sparse matrix ({form} of shape {X.shape}): {trouble}. Rebuild it "
@@ -60,7 +60,7 @@ def check_structure(X: Any) -> Any:
 
 
 def _compressed_trouble(X: Any) -> str | None:
-    """Say what is wrong with data, indices and indptr."""
+    """Return what is wrong with data, indices and indptr, or None."""
     data, indices, indptr = X.data, X.indices, X.indptr
     n_rows, n_cols = X.shape if X.format != "csc" else X.shape[::-1]
     if X.format == "bsr":
@@ -68,17 +68,17 @@ def _compressed_trouble(X: Any) -> str | None:
             return f"data must hold blocks; its shape is {data.shape}"
         height, width = data.shape[1:]
         if n_rows % height or n_cols % width:
-            return f"blocks of shape {(height, width)} do not fill it"
+            return f"its shape is not a multiple of the block shape {(height, width)}"
         n_rows, n_cols = n_rows // height, n_cols // width
     elif data.ndim != 1:
         return f"data must have one dimension, not {data.ndim}"
     for name, array in (("indices", indices), ("indptr", indptr)):
         if array.ndim != 1 or array.dtype.kind not in "iu":
-            return f"{name} must hold whole numbers in one dimension"
+            return f"{name} must be a one-dimensional array of integers"
     if len(indptr) != n_rows + 1:
         return f"indptr has {len(indptr)} values, not {n_rows + 1}"
     if indptr[0] != 0:
-        return f"indptr begins with {indptr[0]}, not 0"
+        return f"indptr starts with {indptr[0]}, not 0"
     if bool((indptr[1:] < indptr[:-1]).any()):
         return f"indptr decreases at position {1 + int(np.argmax(indptr[1:] < indptr[:-1]))}"
     n_entries = int(indptr[-1])
@@ -91,10 +91,10 @@ def _compressed_trouble(X: Any) -> str | None:
 
 
 def _coordinate_trouble(X: Any) -> str | None:
-    """Say what is wrong with the rows and columns of entries."""
+    """Return what is wrong with the row and column indices of COO entries, or None."""
     for name, index, size in (("row", X.row, X.shape[0]), ("col", X.col, X.shape[1])):
         if index.ndim != 1 or index.dtype.kind not in "iu":
-            return f"{name} must hold whole numbers in one dimension"
+            return f"{name} must be a one-dimensional array of integers"
         if index.shape != X.data.shape:
             return f"{name} has {len(index)} values for {X.data.size} entries"
         trouble = _outside(name, index, size)
@@ -104,7 +104,7 @@ def _coordinate_trouble(X: Any) -> str | None:
 
 
 def _list_trouble(X: Any) -> str | None:
-    """Say what is wrong with lists of columns and values, one a row."""
+    """Return what is wrong with the lists of columns and values of each row (LIL), or None."""
     if X.rows.shape != (X.shape[0],) or X.data.shape != (X.shape[0],):
         return f"there are {X.rows.size} lists of columns and {X.data.size} of values"
     for row, (columns, values) in enumerate(zip(X.rows, X.data, strict=True)):
@@ -117,19 +117,22 @@ def _list_trouble(X: Any) -> str | None:
 
 
 def _diagonal_trouble(X: Any) -> str | None:
-    """Say what is wrong with the diagonals."""
+    """Return what is wrong with the diagonals, or None."""
     offsets = X.offsets
     if X.data.ndim != 2 or offsets.ndim != 1 or offsets.dtype.kind not in "iu":
-        return "data must have two dimensions, and offsets hold whole numbers in one"
+        return "data must be two-dimensional, and offsets a one-dimensional array of integers"
     if len(offsets) != len(X.data):
         return f"there are {len(offsets)} offsets for {len(X.data)} diagonals"
     if len(np.unique(offsets)) < len(offsets):
-        return "offsets holds a diagonal more than once"
+        return "offsets contains a diagonal more than once"
     return None
 
 
 def _outside(name: str, index: NDArray[Any], size: int) -> str | None:
-    """Say which indices are not in 0..size - 1; in one pass, negative ones look huge."""
+    """Return a message if indices are outside 0..size - 1, else None.
+
+    One pass suffices: negative indices look huge when read as unsigned.
+    """
     if not len(index):
         return None
     unsigned = np.dtype(f"u{index.dtype.itemsize}")
@@ -141,7 +144,7 @@ def _outside(name: str, index: NDArray[Any], size: int) -> str | None:
 
 
 def _usual_indices(X: Any) -> Any:
-    """Give X indices of one type that SciPy's compiled code and ours read."""
+    """Return X with indices of one type that both SciPy's compiled code and ours can read."""
     types = {X.indices.dtype, X.indptr.dtype}
     if len(types) == 1 and types <= {np.dtype(np.int32), np.dtype(np.int64)}:
         return X

@@ -1,16 +1,18 @@
-"""Text that comes from files, made fit to be shown to people.
+"""Text for display: tables, and text from files made safe to print.
 
-Names of features, ids and names of files can hold anything: escape sequences that a terminal obeys,
-line ends that forge lines of output, marks that turn the order of letters round.
+Feature names, ids and file names can contain anything: escape sequences that a terminal executes,
+line endings that forge lines of output, or marks that reverse the direction of text.
 """
 
 from __future__ import annotations
 
-__all__ = ["can_show", "printable"]
+from collections.abc import Sequence
+
+__all__ = ["can_show", "counted", "format_table", "printable"]
 
 
 def printable(text: str, encoding: str = "utf-8") -> str:
-    """Escape all that is no visible sign, or has no place in the encoding, as ``repr`` does."""
+    """Escape characters that are not printable or not in the encoding, as ``repr`` does."""
     if text.isprintable() and can_show(text, encoding):
         return text
     return "".join(
@@ -22,9 +24,37 @@ def printable(text: str, encoding: str = "utf-8") -> str:
 
 
 def can_show(text: str, encoding: str) -> bool:
-    """Whether an encoding has a place for a text."""
+    """Return whether an encoding can represent a text."""
     try:
         text.encode(encoding)
     except (UnicodeEncodeError, LookupError):
         return False
     return True
+
+
+def counted(n: int, what: str) -> str:
+    """Return a count with its noun: ``1 query``, ``2,345 queries``."""
+    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{n:,} {what if n == 1 else plural}"
+
+
+def format_table(names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
+    """Lay out a plain-text table: column names, a rule, and the rows.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Column names.
+    rows : sequence of sequence of str
+        Cells.  Pass text from files through :func:`printable` first.
+    right : sequence of bool
+        Whether to right-align each column.
+    """
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in [names, ["-" * width for width in widths], *rows]
+    )

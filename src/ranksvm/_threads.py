@@ -1,4 +1,4 @@
-"""How many threads to use."""
+"""The number of threads to use."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ MOST_THREADS = 1024
 
 
 def resolve_n_jobs(n_jobs: int | None) -> int:
-    """``None`` and -1 mean all cores (as OMP_NUM_THREADS and the process's affinity allow).
+    """Return the number of threads for an ``n_jobs`` parameter.
 
+    None and -1 mean all cores that OMP_NUM_THREADS and the CPU affinity of the process allow.
     Other negative numbers leave cores free: -2 means all but one.
     """
     if n_jobs is None:
@@ -34,7 +35,7 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
 
 
 class _OneBlasThread:
-    """Counts who wants one BLAS thread: the first sets the limit, the last one lifts it."""
+    """Counts requests for a single BLAS thread: the first sets the limit, the last lifts it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -60,10 +61,10 @@ _one_blas_thread = _OneBlasThread()
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold NumPy's and SciPy's BLAS to one thread meanwhile, in the whole process.
+    """Limit the BLAS of NumPy and SciPy to one thread inside the block, for the whole process.
 
-    For work that goes to and fro between our threads and small factorisations: the threads of a
-    BLAS go on waiting actively for some time after each call, on the cores that ours need.
+    Use it for work that alternates between our threads and small factorizations: BLAS threads keep
+    spinning for some time after each call, on the cores that our threads need.
     """
     _one_blas_thread.enter()
     try:
@@ -74,6 +75,6 @@ def one_blas_thread() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _controller() -> ThreadpoolController:
-    import scipy.linalg  # noqa: F401  # its BLAS has to be there to be found
+    import scipy.linalg  # noqa: F401  # so that its BLAS is loaded and can be found
 
     return ThreadpoolController()

@@ -1,11 +1,10 @@
-"""Vectors of numbers from the outside: none missing, and in their exact order.
+"""Vectors of user-supplied numbers, with their exact order preserved.
 
-Utilities are compared with each other, and often nothing else is done with them.  float64 makes
-neighbouring integers beyond 2^53 equal, and with them the pairs are gone.  So a vector keeps the
-type that holds its values: NumPy's numbers as they are, everything else (integers of any size,
-Fraction, Decimal, columns of pandas, polars and Arrow) as Python's numbers in an array of objects.
-:func:`as_levels` makes float64 of it without losing the order, :func:`as_float` with the values as
-near as float64 has them.
+Labels are often only compared with each other.  float64 makes neighboring integers beyond 2^53
+equal, which would lose pairs.  A vector therefore keeps a type that holds its values exactly: NumPy
+numbers as they are, everything else (integers of any size, Fraction, Decimal, columns of pandas,
+polars and Arrow) as Python numbers in an object array.  :func:`as_levels` converts it to float64
+and preserves the order; :func:`as_float` converts it to the nearest float64 values.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _LARGEST_EXACT_FLOAT = 2**53
 
 
 def refuse_masked(name: str, values: Any) -> None:
-    """Raise when entries of a NumPy masked array, or of a list of such, are masked."""
+    """Raise if a NumPy masked array, or one in a list of arrays, has masked entries."""
     if isinstance(values, list | tuple):
         parts = [part for part in values if isinstance(part, np.ma.MaskedArray)]
         n_masked = int(sum(np.ma.getmaskarray(part).sum() for part in parts))
@@ -57,41 +56,41 @@ def refuse_masked(name: str, values: Any) -> None:
 
 
 def exact_vector(name: str, values: Any, remedy: str = "") -> NDArray[Any]:
-    """Real numbers in a type that keeps their values; of any shape, missing ones as NaN.
+    """Return real numbers in a type that keeps their exact values.
 
     Parameters
     ----------
     name : str
-        What error messages call the vector.
-    values : array-like
-        Numbers of NumPy or Python, Fraction or Decimal; a Series or column of them.
+        Name of the vector in error messages.
+    values : array-like of any shape
+        NumPy or Python numbers, Fraction or Decimal; or a Series or column of them.
     remedy : str
-        Ends the message about values that are no numbers.
+        Advice at the end of the message about values that are not numbers.
 
     Returns
     -------
     ndarray
-        Of booleans, integers or floats, or of objects: int, float, Fraction and finite Decimal,
-        which Python compares exactly.
+        Booleans, integers or floats, or objects: int, float, Fraction and finite Decimal, which
+        Python compares exactly.  Missing values are NaN.
     """
     refuse_masked(name, values)
     array = _as_array(values)
     if array.dtype.kind in "biuf":
         return array
     if array.dtype.kind != "O":
-        raise ValueError(_no_numbers(name, f"dtype {array.dtype}", remedy))
+        raise ValueError(_not_numbers(name, f"dtype {array.dtype}", remedy))
     exact = np.empty(array.shape, dtype=object)
     for at, value in enumerate(array.flat):
         number = _exact_number(value)
         if number is None:
             got = f"a value of type {type(value).__name__} in row {at}"
-            raise ValueError(_no_numbers(name, got, remedy))
+            raise ValueError(_not_numbers(name, got, remedy))
         exact.flat[at] = number
     return exact
 
 
 def finite_values(array: NDArray[Any]) -> NDArray[np.bool_]:
-    """By value of an exact vector: whether it is neither NaN nor infinite."""
+    """Return whether each value of an exact vector is neither NaN nor infinite."""
     if array.dtype.kind == "f":
         return np.asarray(np.isfinite(array))
     if array.dtype.kind != "O":
@@ -101,7 +100,7 @@ def finite_values(array: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def is_exact(array: NDArray[Any]) -> bool:
-    """Whether float64 holds all values of an exact vector as they are."""
+    """Return whether float64 represents all values of an exact vector exactly."""
     kind = array.dtype.kind
     if kind == "f":
         if array.dtype.itemsize <= 8:
@@ -114,14 +113,14 @@ def is_exact(array: NDArray[Any]) -> bool:
 
 
 def as_levels(array: NDArray[Any]) -> Array:
-    """float64 numbers in the same order, equal where the values are equal: the values or ranks."""
+    """Return float64 numbers with the same order and ties: the values, or else their ranks."""
     if is_exact(array):
         return np.ascontiguousarray(array, dtype=np.float64)
     return np.unique(array, return_inverse=True)[1].astype(np.float64)
 
 
 def as_float(name: str, array: NDArray[Any]) -> Array:
-    """Values as float64, rounded where they have to be."""
+    """Return the values as float64, rounded if necessary."""
     try:
         with np.errstate(over="ignore"):
             vector = np.ascontiguousarray(array, dtype=np.float64)
@@ -133,14 +132,14 @@ def as_float(name: str, array: NDArray[Any]) -> Array:
     except OverflowError:
         raise ValueError(
             f"{name} holds a number that is too large for float64, and its value is needed here. "
-            f"Scale {name} down, or use a metric that looks at the order alone "
+            f"Scale {name} down, or use a metric that depends only on the order "
             "(pairwise_accuracy, kendall_tau)."
         ) from None
     return vector
 
 
 def merges_values(array: NDArray[Any]) -> bool:
-    """Whether float64 makes different values of an exact vector equal."""
+    """Return whether rounding to float64 makes different values of an exact vector equal."""
     if is_exact(array):
         return False
     if array.dtype.kind == "O":
@@ -152,22 +151,22 @@ def merges_values(array: NDArray[Any]) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether an object stands for "no value": None, NaN, NaT or pandas' NA."""
+    """Return whether an object is a missing value: None, NaN, NaT or pandas' NA."""
     if value is None:
         return True
     if isinstance(value, Decimal):
         return value.is_nan()
     try:
         return not bool(value == value)
-    except TypeError:  # pandas' NA refuses to be true or false
+    except TypeError:  # pandas' NA has no truth value
         return True
 
 
 def _as_array(values: Any) -> NDArray[Any]:
-    """As np.asarray, but integers do not become floats that cannot hold them."""
+    """Convert like np.asarray, but without rounding integers to floats."""
     if isinstance(values, list | tuple):
         array = np.asarray(values)
-        # A list of 2^63 and -1, or of 2^60 + 1 and 0.5, is rounded by NumPy.
+        # NumPy rounds a list such as [2^63, -1] or [2^60 + 1, 0.5].
         rounded = array.ndim == 1 and array.dtype.kind == "f"
         if rounded and not bool((np.abs(array) < _LARGEST_EXACT_FLOAT).all()):
             return _objects(values)
@@ -177,7 +176,7 @@ def _as_array(values: Any) -> NDArray[Any]:
     except Exception:
         if not hasattr(values, "to_list"):
             raise
-        return _objects(values.to_list())  # a Series of a type that NumPy has not: 128 bits
+        return _objects(values.to_list())  # a Series of a type that NumPy lacks: 128-bit integers
 
 
 def _objects(values: Any) -> NDArray[Any]:
@@ -187,7 +186,7 @@ def _objects(values: Any) -> NDArray[Any]:
 
 
 def _exact_number(value: Any) -> Any:
-    """Return a number of Python that compares exactly; NaN if missing, None if it is no number."""
+    """Return a Python number that compares exactly; NaN if missing, None if not a number."""
     if is_missing(value):
         return math.nan
     if isinstance(value, str | bytes | complex):
@@ -198,7 +197,7 @@ def _exact_number(value: Any) -> Any:
         return value if value.is_finite() else float(value)
     if isinstance(value, Rational) and not isinstance(value, Integral):
         return Fraction(int(value.numerator), int(value.denominator))
-    if isinstance(value, np.floating):  # no float of Python's: of another length
+    if isinstance(value, np.floating):  # float64 is a Python float; this is another precision
         return Fraction(*value.as_integer_ratio()) if np.isfinite(value) else float(value)
     for convert in (operator.index, float):
         try:
@@ -220,5 +219,5 @@ def _rounded(value: Any) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def _no_numbers(name: str, got: str, remedy: str) -> str:
+def _not_numbers(name: str, got: str, remedy: str) -> str:
     return f"{name} must hold real numbers; got {got}.{' ' if remedy else ''}{remedy}"

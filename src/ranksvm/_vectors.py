@@ -1,8 +1,8 @@
-"""Long vectors without the threads of a BLAS.
+"""Operations on long vectors that avoid the threads of the BLAS.
 
-The BLAS that NumPy comes with uses all cores for long dot products, whatever ``n_jobs`` says; its
-rounding depends on their number, and its waiting threads take the cores from ours.  These products
-are bound by memory anyway.
+NumPy's BLAS uses all cores for long dot products, whatever ``n_jobs`` says.  Its rounding depends
+on the number of cores, and its waiting threads occupy the cores that ours need.  These products are
+limited by memory bandwidth anyway.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["Array", "dot", "dot_depth", "length"]
 
 Array = NDArray[np.float64]
 
-# Longer products are sums of products of this length: rounding errors then stop growing with n.
+# Longer products are sums of products of this length, so that rounding errors stop growing with n.
 BLOCK = 512
 
 
 def dot(u: Array, v: Array) -> float:
-    """Inner product of two vectors; the same bits whatever the number of threads."""
+    """Return the inner product of two vectors; bitwise identical for any number of threads."""
     whole = u.size // BLOCK * BLOCK
     if whole <= BLOCK:
         return float(np.einsum("i,i->", u, v))
@@ -30,7 +30,7 @@ def dot(u: Array, v: Array) -> float:
 
 
 def length(u: Array) -> float:
-    """Bound the Euclidean norm from above, closely; also where squares over- or underflow."""
+    """Return a tight upper bound on the Euclidean norm, even if squares over- or underflow."""
     found = SLACK * float(np.sqrt(dot(u, u)))
     if 1e-140 < found < 1e140:
         return found
@@ -42,5 +42,5 @@ def length(u: Array) -> float:
 
 
 def dot_depth(n: int) -> int:
-    """Return how often a term of :func:`dot` is rounded at most; blocks are added in pairs."""
+    """Return how often a term of :func:`dot` is rounded at most; blocks are added pairwise."""
     return n + 2 if n < 2 * BLOCK else BLOCK + 64

@@ -1,4 +1,4 @@
-"""The version of the installed library, looked up when somebody asks."""
+"""The version of the installed library, looked up on first use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["library_version"]
 
 
 def library_version() -> str:
-    """Version of the installed distribution; "0+unknown" in a source tree never installed."""
+    """Return the version of the installed distribution, or "0+unknown" if it is not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

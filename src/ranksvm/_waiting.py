@@ -1,8 +1,9 @@
-"""Reading from files that may have nothing to give yet.
+"""Reading from non-blocking files.
 
-A blocking file gives bytes, or none at its end.  A non-blocking one (a pipe or a terminal that
-another program has set so, a socket) has a third answer, None: nothing there *yet*.  Who takes that
-for the end loses what a slow writer still has to say.  Here the answer is waited for.
+A blocking file returns bytes, or no bytes at its end.  A non-blocking one (a socket, or a pipe or
+terminal that another program has configured that way) can also return None: no data *yet*.  Code
+that takes None for the end of the file loses what a slow writer has yet to send.  The functions
+here wait for the data instead.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ Found = TypeVar("Found")
 
 
 def patiently(file: Any, read: Callable[[], Found | None]) -> Found:
-    """Call ``read``, and again when the file has more to give, until it returns something.
+    """Call ``read`` until it returns something, waiting for data in between.
 
     Parameters
     ----------
     file : file object
-        Where ``read`` reads from.
+        The file that ``read`` reads from.
     read : callable
-        Returns None, or raises BlockingIOError, where there is nothing yet.
+        Returns None, or raises BlockingIOError, if there is no data yet.
 
     Raises
     ------
     BlockingIOError
-        There is nothing yet, and the file has no descriptor that can be waited for.
+        There is no data yet, and the file has no descriptor to wait for.
     """
     while True:
         try:
@@ -51,8 +52,8 @@ def _wait(file: Any) -> None:
     except (AttributeError, OSError):
         raise BlockingIOError(
             errno.EAGAIN,
-            "has nothing to read yet, and no descriptor to wait for: it is non-blocking. Read it "
-            "into memory first, or pass a blocking file",
+            "is non-blocking, has no data yet, and has no descriptor to wait for. Read it into "
+            "memory first, or pass a blocking file",
             _name(file),
         ) from None
     if hasattr(select, "poll"):
@@ -64,20 +65,20 @@ def _wait(file: Any) -> None:
 
 
 def blocking(file: Any) -> Any:
-    """Return a binary file that waits where the given one would say that there is nothing yet.
+    """Return a binary file that waits for data.
 
-    That is the file itself unless its descriptor is non-blocking.  The new one reads ahead.
+    This is the file itself unless its descriptor is non-blocking.  A new file object reads ahead.
     """
     return io.BufferedReader(_Waiting(file)) if _is_non_blocking(file) else file
 
 
 def check_text_file(file: Any) -> None:
-    """Refuse a text file over a non-blocking descriptor: Python takes "nothing yet" for its end."""
+    """Refuse a non-blocking text file: Python takes "no data yet" for the end of the file."""
     if _is_non_blocking(file):
         raise BlockingIOError(
             errno.EAGAIN,
-            "is open as text and non-blocking, and what comes late would be lost. Open it in "
-            "binary mode, which waits",
+            "is a non-blocking text file; data that arrives late would be lost. Open it in binary "
+            "mode, which waits for the data",
             _name(file),
         )
 

@@ -1,15 +1,9 @@
-"""Synthetic ranking sets: the public door to :mod:`ranksvm.data.synthetic`."""
+"""Synthetic ranking data sets for tests, examples and benchmarks."""
 
-from ranksvm.data.synthetic import (
-    RankingSample,
-    make_cadata_like,
-    make_letor_like,
-    make_ranking,
-    make_reuters_like,
-)
+from ranksvm.data.benchmark_sets import make_cadata_like, make_reuters_like
+from ranksvm.data.synthetic import make_letor_like, make_ranking
 
 __all__ = [
-    "RankingSample",
     "make_cadata_like",
     "make_letor_like",
     "make_ranking",

@@ -1,9 +1,9 @@
-"""Train on two small sets and print what was learned: ``python -m ranksvm.demo``.
+"""Train and evaluate models on two small data sets: ``python -m ranksvm.demo``.
 
-The sets are real measurements that ship inside scikit-learn (diabetes: real-valued utilities,
-one global ranking) and a LETOR-like set from :func:`ranksvm.datasets.make_letor_like` (queries,
-graded labels, a signal that is half linear).  Linear and kernel models learn both; every ranking
-is judged on held-out data, next to a random one and to the best single feature.
+The data sets are diabetes, real measurements included in scikit-learn (real-valued labels, one
+global ranking), and a LETOR-like set from :func:`ranksvm.datasets.make_letor_like` (queries, graded
+labels, half of the signal linear).  Linear and kernel models are trained on both.  All rankings are
+evaluated on held-out data, next to a random ranking and the best single feature.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 
 from ranksvm import KernelRankSVM, LinearRankSVM
+from ranksvm._text import format_table
 from ranksvm.datasets import make_letor_like
 from ranksvm.metrics import ndcg, pairwise_accuracy
 
@@ -36,7 +37,7 @@ Array = NDArray[np.float64]
 
 
 class Part(NamedTuple):
-    """Items to train or to test on."""
+    """Training or test data."""
 
     X: Array
     y: Array
@@ -44,7 +45,7 @@ class Part(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A set to learn, split in two once or more often, who learns it, and how NDCG is read."""
+    """A data set with one or more train-test splits, the gain of NDCG, and the models to train."""
 
     title: str
     notes: tuple[str, ...]
@@ -53,7 +54,7 @@ class Problem(NamedTuple):
     models: Mapping[str, Any]
 
 
-# Cells of the table right of the ranking's name; NaN where a column does not apply.
+# Cells of a table row after the name of the ranking; NaN if a column does not apply.
 Numbers = tuple[float, ...]
 _COLUMNS = {
     "ranking": "{}",
@@ -73,39 +74,49 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str or None, default=None
-        Command-line arguments; those of the process when None.
+        Command-line arguments; None means those of the process.
 
     Returns
     -------
     int
         Exit status, 0.
     """
-    parser = argparse.ArgumentParser(prog="python -m ranksvm.demo", description="ranksvm at work")
-    parser.add_argument("--seed", type=int, default=0, help="seed of splits and drawn data")
-    parser.add_argument("--queries", type=int, default=600, help="queries of the LETOR-like set")
+    parser = argparse.ArgumentParser(
+        prog="python -m ranksvm.demo",
+        description="Train ranking SVMs on two small data sets and evaluate them.",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the random splits and data (default: 0)"
+    )
+    parser.add_argument(
+        "--queries",
+        type=int,
+        default=600,
+        help="number of queries in the LETOR-like data (default: 600)",
+    )
     arguments = parser.parse_args(argv)
     if arguments.queries < 30:
-        parser.error(f"--queries must be at least 30, a third for testing; got {arguments.queries}")
+        parser.error(f"--queries must be at least 30; got {arguments.queries}")
 
-    print("ranksvm: ranking SVMs on two small sets, settings at their defaults where none are told")
+    print("ranksvm: ranking SVMs on two small data sets, with default settings unless noted")
     for problem in (diabetes(arguments.seed), letor_like(arguments.queries, arguments.seed)):
-        table = format_table(compare(problem, _stream(arguments.seed, 0)))
+        table = table_of(compare(problem, _stream(arguments.seed, 0)))
         print(f"\n{problem.title}\n{'-' * len(problem.title)}")
         print("\n".join(problem.notes))
         print(f"\n{table}")
     print(
         f"""
-Pair accuracy and NDCG@10 are held-out means over queries; the random ranking is a mean of
-{_N_RANDOM} draws. Every loss and kernel has an objective of its own, not to be compared. The gap is
-certified: the objective is at most that share of itself above the optimum. Products are those
-with X and its transpose, with the kernel matrix, or with the Nystrom features: the bulk of the
-work on large sets."""
+Pair accuracy and NDCG@10 are means over held-out queries; for the random ranking they are also
+means of {_N_RANDOM} draws. Objectives of different losses and kernels are not comparable. The gap
+is certified: relative to the objective, the optimum is at most that much lower. Products counts
+products with X and its transpose, with the kernel matrix, or with the Nystrom features, which take
+most of the time on large data."""
     )
     return 0
 
 
 def diabetes(seed: int) -> Problem:
-    """Progression of diabetes in 442 patients, 10 features; a third held out, ten times over."""
+    """Return the diabetes data (442 patients, 10 features), with a third held out, ten times."""
     X, y = load_diabetes(return_X_y=True, scaled=False)
     rng = _stream(seed, 1)
 
@@ -121,9 +132,9 @@ def diabetes(seed: int) -> Problem:
         (
             f"One global ranking of {train.y.shape[0]} patients by disease progression; "
             f"{test.y.shape[0]} held out; {X.shape[1]} features,",
-            f"standardised on the training part. Means over {_N_SPLITS} random splits, because ten "
-            "ranks of a",
-            "single ranking say little. NDCG has the progression above its smallest value as gain.",
+            f"standardized on the training part. Means over {_N_SPLITS} random splits, since the "
+            "top ten of a",
+            "single ranking say little. The gain of NDCG is the progression minus its minimum.",
         ),
         splits,
         "linear",
@@ -132,7 +143,7 @@ def diabetes(seed: int) -> Problem:
 
 
 def letor_like(n_queries: int, seed: int) -> Problem:
-    """Synthetic queries with graded items, half of the signal linear; a third of them held out."""
+    """Return synthetic queries with graded items, with a third held out."""
     X, y, qid, _ = make_letor_like(n_queries, random_state=seed)
     qid = np.asarray(qid)
     held_out = _stream(seed, 2).permutation(n_queries)[: n_queries // 3]
@@ -142,8 +153,8 @@ def letor_like(n_queries: int, seed: int) -> Problem:
         (
             f"{n_queries - held_out.shape[0]} queries with {np.sum(~test)} items to train on, "
             f"{held_out.shape[0]} queries with {np.sum(test)} items held out;",
-            f"{X.shape[1]} features, grades 0 to 2, half of the signal linear, noise on top.",
-            "NDCG has gain 2^grade - 1; queries without a relevant item are left out.",
+            f"{X.shape[1]} features, grades 0 to 2; half of the signal is linear, plus noise.",
+            "The gain of NDCG is 2^grade - 1; queries without a relevant item are left out.",
         ),
         [(Part(X[~test], y[~test], qid[~test]), Part(X[test], y[test], qid[test]))],
         "exp2",
@@ -158,7 +169,7 @@ def letor_like(n_queries: int, seed: int) -> Problem:
 
 
 def compare(problem: Problem, rng: np.random.Generator) -> dict[str, Numbers]:
-    """Judge all rankings on the held-out items: means over the splits."""
+    """Evaluate all rankings on the held-out items; return means over the splits."""
     results = [compare_once(*split, problem, rng) for split in problem.splits]
     return {
         ranking: tuple(np.mean([result[ranking] for result in results], axis=0))
@@ -169,27 +180,27 @@ def compare(problem: Problem, rng: np.random.Generator) -> dict[str, Numbers]:
 def compare_once(
     train: Part, test: Part, problem: Problem, rng: np.random.Generator
 ) -> dict[str, Numbers]:
-    """Train on one part, judge all rankings on the other."""
+    """Train on one part and evaluate all rankings on the other."""
 
-    def judge(scores: Array) -> Numbers:
+    def evaluate(scores: Array) -> Numbers:
         return (
             pairwise_accuracy(test.y, scores, test.qid),
             ndcg(test.y, scores, test.qid, k=10, gain=problem.gain),
         )
 
     untrained = (np.nan,) * 5
-    random = [judge(rng.standard_normal(test.y.shape)) for _ in range(_N_RANDOM)]
+    random = [evaluate(rng.standard_normal(test.y.shape)) for _ in range(_N_RANDOM)]
     column, sign = best_feature(train)
     results = {
         "random": (*np.mean(random, axis=0), *untrained),
-        "best single feature": (*judge(sign * test.X[:, column]), *untrained),
+        "best single feature": (*evaluate(sign * test.X[:, column]), *untrained),
     }
     for label, settings in problem.models.items():
         start = time.perf_counter()
         model = clone(settings).fit(train.X, train.y, qid=train.qid)
         seconds = time.perf_counter() - start
         results[label] = (
-            *judge(model.predict(test.X)),
+            *evaluate(model.predict(test.X)),
             model.objective_,
             model.gap_ / model.objective_,
             model.n_iter_,
@@ -200,28 +211,25 @@ def compare_once(
 
 
 def best_feature(part: Part) -> tuple[int, float]:
-    """Column and sign (1 or -1) that order the most pairs right."""
+    """Return the feature and the sign (1 or -1) with the highest pairwise accuracy."""
     accuracies = np.array([pairwise_accuracy(part.y, column, part.qid) for column in part.X.T])
-    best = int(np.argmax(np.abs(accuracies - 0.5)))  # a feature with its sign turned: 1 - accuracy
+    best = int(np.argmax(np.abs(accuracies - 0.5)))  # a negated feature has 1 - accuracy
     return best, 1.0 if accuracies[best] >= 0.5 else -1.0
 
 
-def format_table(results: Mapping[str, Numbers]) -> str:
-    """Plain text, one line per ranking; names to the left, numbers to the right."""
-    lines = [list(_COLUMNS)]
-    for ranking, numbers in results.items():
-        cells = zip(list(_COLUMNS.values())[1:], numbers, strict=True)
-        lines.append([ranking, *("-" if np.isnan(x) else form.format(x) for form, x in cells)])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    lines.insert(1, ["-" * width for width in widths])
-    return "\n".join(
-        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
-        for line in lines
-    )
+def table_of(results: Mapping[str, Numbers]) -> str:
+    """Return a plain-text table with one line per ranking."""
+    formats = list(_COLUMNS.values())[1:]
+    rows = [[ranking, *map(_cell, formats, numbers)] for ranking, numbers in results.items()]
+    return format_table(list(_COLUMNS), rows, [column != "ranking" for column in _COLUMNS])
+
+
+def _cell(form: str, value: float) -> str:
+    return "-" if np.isnan(value) else form.format(value)
 
 
 def _stream(seed: int, purpose: int) -> np.random.Generator:
-    """Random numbers for one purpose, independent of those for any other."""
+    """Return a random number generator for one purpose, independent of the others."""
     return np.random.default_rng([seed, purpose])
 
 

@@ -1,16 +1,16 @@
-"""Kernel features as scikit-learn transformers: a linear model behind them is a kernel model.
+"""Kernel features as scikit-learn transformers, which turn a linear model into a kernel model.
 
 >>> from sklearn.pipeline import make_pipeline
 >>> from ranksvm import LinearRankSVM
 >>> from ranksvm.kernel_approximation import Nystroem
 >>> model = make_pipeline(Nystroem(n_components=200), LinearRankSVM())
 
-scikit-learn has a ``Nystroem`` and an ``RBFSampler``.  These here add what decides how good the
-features are: landmarks by k-means or leverage, which need fewer components for the same error;
-truncation, so that repeated items among the landmarks cost nothing and blow nothing up; orthogonal
-frequencies; and Fourier features of the laplacian kernel.  Values are computed by the library's
-own threaded kernels, from dense or sparse items, into float64 or float32.  ``gamma`` has the one
-meaning that it has everywhere in this library, exp(-gamma |x - z|^2), and the default value of
+scikit-learn has ``Nystroem`` and ``RBFSampler``, too.  The transformers here improve the quality of
+the features: landmarks from k-means or leverage scores need fewer components for the same error;
+truncation of small eigenvalues makes duplicate landmarks harmless; and random Fourier features have
+orthogonal frequencies and support the laplacian kernel.  Values are computed by the library's own
+multithreaded kernels, from dense or sparse items, in float64 or float32.
+``gamma`` is defined as everywhere in this library, exp(-gamma |x - z|^2), and has the default of
 scikit-learn's SVMs.
 """
 
@@ -38,7 +38,7 @@ __all__ = ["Nystroem", "RandomFourier"]
 
 
 class _KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """What both transformers share: checking, ``transform``, names of the output."""
+    """Base class of both transformers: checks, ``transform``, and names of output features."""
 
     dtype: str
     n_jobs: int | None
@@ -46,11 +46,12 @@ class _KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     basis_: FeatureBasis
 
     def transform(self, X: Any) -> NDArray[Any]:
-        """Compute the features of items.
+        """Compute the kernel features of items.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_items, n_features)
+            Items.
 
         Returns
         -------
@@ -88,42 +89,47 @@ class _KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
 
 class Nystroem(_KernelFeatures):
-    """Features of any kernel from its values at some items, the landmarks.
+    """Nystrom features of any kernel, from its values at a set of items, the landmarks.
 
     Parameters
     ----------
     kernel : {"rbf", "laplacian", "poly", "linear", "sigmoid"} or callable, default="rbf"
-        A callable ``f(X, Z)`` returns the values of all pairs, shape (n_X, n_Z).  The kernel has to
-        be positive semi-definite, which "sigmoid" is not for most parameters.
+        Kernel function.  A callable ``f(X, Z)`` returns the values of all pairs, shape (n_X, n_Z).
+        The kernel must be positive semi-definite, which "sigmoid" is not for most parameters.
     gamma : float, "scale" or "auto", default="scale"
-        "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
+        Kernel coefficient.  "scale" means 1 / (n_features * variance of X), "auto" means
+        1 / n_features.
     degree : int, default=3
-        Of "poly".
+        Degree of the kernel "poly".
     coef0 : float, default=1.0
-        Of "poly" and "sigmoid".
+        Constant term of the kernels "poly" and "sigmoid".
     n_components : int, default=500
-        Landmarks.  If there are fewer items, all of them are landmarks, with a warning.
+        Number of landmarks.  If there are fewer items, all of them are landmarks, with a warning.
     landmarks : {"uniform", "kmeans", "leverage"}, default="uniform"
-        Items drawn at random, centroids, or items drawn by their leverage; see
-        :mod:`ranksvm.maps.landmarks`.
+        How landmarks are chosen: items drawn at random, centroids, or items drawn by their
+        leverage; see :mod:`ranksvm.maps.landmarks`.
     dtype : {"float64", "float32"}, default="float64"
-        Of the features.
+        Type of the features.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
+        Seed or random number generator.
     n_jobs : int or None, default=None
-        Threads; None or -1 for all cores.
+        Number of threads; None or -1 means all cores.
 
     Attributes
     ----------
     components_ : ndarray or CSR of shape (n_landmarks, n_features)
-        The landmarks, ``n_components`` or as many as there are items.
+        The landmarks: ``n_components``, or all items if there are fewer.
     normalization_ : ndarray of shape (n_landmarks, n_features_out)
-        Features are kernel values at the landmarks times this matrix.  There are fewer features
-        than landmarks when some of these tell nothing new.
+        The features are the kernel values at the landmarks times this matrix.  There are fewer
+        features than landmarks if some landmarks are redundant.
     gamma_ : float
+        Kernel coefficient used.
     basis_ : NystroemBasis
+        The fitted transformation.
     n_features_in_ : int
+        Number of features of the items.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only when X had feature names.
+        Feature names of the items, if X had any.
 
     Examples
     --------
@@ -167,7 +173,9 @@ class Nystroem(_KernelFeatures):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_items, n_features)
-        y : ignored
+            Items.
+        y : None
+            Ignored.
 
         Returns
         -------
@@ -195,34 +203,41 @@ class Nystroem(_KernelFeatures):
 
 
 class RandomFourier(_KernelFeatures):
-    """Random cosines and sines whose inner products approach a kernel of x - z.
+    """Random Fourier features, whose inner products approximate a kernel of x - z.
 
     Parameters
     ----------
     kernel : {"rbf", "laplacian"}, default="rbf"
+        Kernel function.
     gamma : float, "scale" or "auto", default="scale"
-        "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
+        Kernel coefficient.  "scale" means 1 / (n_features * variance of X), "auto" means
+        1 / n_features.
     n_components : int, default=500
-        Features.
+        Number of features.
     orthogonal : bool, default=True
-        For "rbf": frequencies orthogonal in groups of n_features, which lowers the error at no
-        cost.  "laplacian" has no such choice.
+        Whether the frequencies for "rbf" are orthogonal in groups of n_features, which reduces the
+        error at no cost.  It has no effect for "laplacian".
     dtype : {"float64", "float32"}, default="float64"
-        Of the features.
+        Type of the features.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
+        Seed or random number generator.
     n_jobs : int or None, default=None
-        Threads; None or -1 for all cores.
+        Number of threads; None or -1 means all cores.
 
     Attributes
     ----------
     frequencies_ : ndarray of shape (n_components, n_features)
+        Frequencies.
     shifts_ : ndarray of shape (n_components,)
-        Feature j is sqrt(2 / n_components) cos(x . frequencies_[j] + shifts_[j]).
+        Phases.  Feature j is sqrt(2 / n_components) cos(x . frequencies_[j] + shifts_[j]).
     gamma_ : float
+        Kernel coefficient used.
     basis_ : FourierBasis
+        The fitted transformation.
     n_features_in_ : int
+        Number of features of the items.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only when X had feature names.
+        Feature names of the items, if X had any.
 
     Examples
     --------
@@ -262,8 +277,9 @@ class RandomFourier(_KernelFeatures):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_items, n_features)
-            Only its number of features, and its variance for gamma="scale", play a part.
-        y : ignored
+            Items.  Only the number of features and, for gamma="scale", the variance are used.
+        y : None
+            Ignored.
 
         Returns
         -------

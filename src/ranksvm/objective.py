@@ -1,84 +1,101 @@
-"""F(w) = 1/2 <w, w> + C * loss(scores(w)), as the solvers want to see it.
+"""The objective F(w) = 1/2 <w, w> + C * loss(scores(w)), in the form that the solvers use.
 
-The lower bound of the optimum that comes with every evaluation is the dual objective at the
-multipliers that the loss proposes (see :mod:`ranksvm.pairs.oracle`), scaled by the best factor:
-with u = C X' g,
+Every evaluation comes with a lower bound on the optimum.  It is the dual objective at the
+multipliers given by the loss (see :mod:`ranksvm.pairs.oracle`), scaled by the best factor.  With
+u = C X' g,
 
     D(theta) = theta C A1 - theta^2 C A2 - theta^2 / 2 <u, u>,    0 <= theta <= theta_max.
 
-At theta = 1 the gap F - D of the squared hinge is 1/2 |grad F|^2.  For the same multipliers, and
-every v, C loss(scores(v)) >= C A1 - C A2 + <u, v>: the cutting plane of the bundle method.
+At theta = 1 the gap F - D of the squared hinge is 1/2 |grad F|^2.  For the same multipliers and
+every v, C loss(scores(v)) >= C A1 - C A2 + <u, v>, which is the cutting plane of the bundle method.
 
-Rounding.  Everything that enters D, F or the plane is off by a known amount at most: A1, A2 and g
-(the loss says so), u (the map says so), the scores (the point says so).  A1 is taken as small, and
-A2, |u| and the slacks as large, as they may be.  theta is then the best for these numbers, so that
-the bound holds whatever theta is.  ``docs/certificates_proof.md`` has the whole argument.
+Rounding.  The error of everything that enters D, F or the plane has a known bound: the loss bounds
+those of A1, A2 and g, the map that of u, and the point that of the scores.  A1 is taken as small as
+possible, and A2, |u| and the slacks as large as possible.  theta is then optimized for these
+numbers, so the bound is valid for any theta.  ``docs/certificates_proof.md`` has the full proof.
 
-Preconditioner.  The Hessian in scores is the Laplacian D - A of the violated pairs (times a
-factor).  In the random graph with the same degrees d, A would be d d' / sum(d) in every query; with
-that the Hessian of F is the identity plus C times the weighted scatter of the items inside their
-queries.  (Items that a list of pairs connects stand for a query; pairs of several kinds have a
-scatter each, and these add up.)  For few features this matrix is cheap, and so close to the truth
-that one or two CG steps suffice.  For many features only its diagonal is at hand, and the features
-are far from independent; its square root needs fewer products than the diagonal itself or nothing,
-unless there are more features than items to tell them apart: then nothing is best.
+Preconditioner.  The Hessian with respect to the scores is the Laplacian D - A of the violated pairs
+(times a factor).  In a random graph with the same degrees d, A would be d d' / sum(d) in every
+query.  With this approximation, the Hessian of F is the identity plus C times the weighted scatter
+of the items within their queries.  (For a list of pairs, the connected components take the place of
+queries; pairs of different kinds have separate scatters, which add up.)  For few features this
+matrix is cheap, and so accurate that one or two CG steps suffice.  For many features only its
+diagonal is available, and the features are far from independent.  The square root of the diagonal
+then needs fewer products than the diagonal itself or no preconditioner.  If there are more than
+twice as many features as items, no preconditioner is best.
 
-Kernels have as many features as there are items, and most of what they say lies in a few hundred
-of them.  Their maps give the scatter of such a subspace, and ``lift`` its inverse to the whole
-space, with the identity on the rest.
+Kernels have as many features as there are items, but most of the information is in a few hundred
+directions.  Their maps give the scatter in such a subspace, and ``lift`` extends its inverse to the
+whole space, with the identity on the complement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
+from ranksvm._points import Point
 from ranksvm._rounding import TINY, roundings
+from ranksvm._vectors import Array, dot
 from ranksvm.maps.matrix import ScoreMap
+from ranksvm.maps.sample import WeightedItems
 from ranksvm.pairs.oracle import LossEval, PairLoss
-from ranksvm.solvers.base import Array, Point, Preconditioner, Trial, dot
+from ranksvm.solvers.base import Trial
 
 __all__ = ["RankEval", "RankObjective", "too_large"]
 
-# A smaller C, or one that many times larger, is a new problem: products with it lose their digits.
+# Weighted scatter of the items within their groups; see ``ScoreMap.scatter``.
+Scatter = Callable[[Sequence[WeightedItems]], Array | None]
+
+# An evaluation is not rescaled to a C below this, or this many times larger than its own, because
+# the products would lose digits.
 _LEAST_C = 1e-250
 _MOST_RESCALED = 1e100
-# What a few operations on bounds may lose.
+# Covers the rounding of a few operations on bounds.
 SLIGHTLY = 1.0 + roundings(16)
 
 
 class RankObjective:
-    """Regularised pairwise loss of the scores that a map gives.
+    """Regularized pairwise loss of the scores of a map.
 
     Parameters
     ----------
     score_map : ScoreMap
+        Maps weights to scores.
     loss : PairLoss
+        Loss of the scores.
     C : float
+        Weight of the loss; a larger C means less regularization.
     weight_rounding : float, default=0.0
-        How far C times the weight of a pair may be off, relatively.
+        Bound on the relative error of C times the weight of a pair.
+    scatter : callable or None, default=None
+        Used instead of the map's ``scatter``.
     """
 
     def __init__(
-        self, score_map: ScoreMap, loss: PairLoss, C: float, weight_rounding: float = 0.0
+        self,
+        score_map: ScoreMap,
+        loss: PairLoss,
+        C: float,
+        weight_rounding: float = 0.0,
+        *,
+        scatter: Scatter | None = None,
     ) -> None:
         self.score_map = score_map
         self.loss = loss
         self.C = C
         self.weight_rounding = weight_rounding + roundings(8)
+        self.scatter: Scatter = score_map.scatter if scatter is None else scatter
 
     @property
     def capabilities(self) -> frozenset[str]:
         smooth = "hessian" in self.loss.capabilities
-        return self.loss.capabilities | ({"preconditioner"} if smooth else set())
-
-    @property
-    def euclidean(self) -> bool:
-        return self.score_map.euclidean
+        own = {"preconditioner"} if smooth else set()
+        return self.loss.capabilities | self.score_map.capabilities | own
 
     @property
     def n_products(self) -> int:
@@ -90,9 +107,15 @@ class RankObjective:
         return self.known(w, self.score_map.scores(w))
 
     def known(self, w: Array, scores: Array, error: float = 0.0) -> Point:
-        """Return the point of scores that are as good as a product, but for ``error``."""
+        """Return a point with known scores.
+
+        Their error is at most ``error`` or the rounding error of a product, whichever is larger.
+        """
         reach = self.score_map.reach(w)
         return Point(w, scores, max(error, self.score_map.score_rounding * reach), reach)
+
+    def scored(self, dual: Point) -> Point:
+        return self.score_map.scored(dual, self.point)
 
     def zero_scores(self) -> Array:
         return np.zeros(self.score_map.shape[0])
@@ -111,40 +134,35 @@ class RankObjective:
     def smoothed(self, mu: float) -> RankObjective:
         """Return the same objective with its loss smoothed; capability "smoothing"."""
         loss: Any = self.loss
-        return RankObjective(self.score_map, loss.smoothed(mu), self.C, self.weight_rounding)
+        return RankObjective(
+            self.score_map, loss.smoothed(mu), self.C, self.weight_rounding, scatter=self.scatter
+        )
 
     def _finish(self, point: Point, loss: LossEval) -> RankEval:
         risk_grad = self.score_map.pullback(loss.grad)
         with np.errstate(over="ignore", invalid="ignore"):
             risk_grad *= self.C
             norm2 = self.score_map.norm2(point.w, point.scores)
-            risk_point = None if self.euclidean else self.point(risk_grad)
-            u2 = self.score_map.norm2(risk_grad, None if risk_point is None else risk_point.scores)
+            slope = self.score_map.dual(risk_grad, self.point)
+            u2 = self.score_map.norm2(risk_grad, slope.scores)
         if not np.isfinite(u2 + norm2 + loss.value):
             raise too_large(point, risk_grad)
-        return self._certified(point, norm2, loss, risk_grad, risk_point)
+        return self._certified(point, norm2, loss, slope)
 
-    def _certified(
-        self,
-        point: Point,
-        norm2: float,
-        loss: LossEval,
-        risk_grad: Array,
-        risk_point: Point | None,
-    ) -> RankEval:
-        """Put an evaluation together, with bounds that allow for rounding."""
+    def _certified(self, point: Point, norm2: float, loss: LossEval, risk_slope: Point) -> RankEval:
+        """Assemble an evaluation, with bounds that allow for rounding."""
+        risk_grad = risk_slope.w
         C, score_map, off = self.C, self.score_map, loss.errors
         stated = loss.stated + off.stated + loss.blurred(point.error)
         norm2_most = norm2 + score_map.norm2_error(point.w, point.reach, point.error)
         some, more = C * self.weight_rounding, C * (1.0 + self.weight_rounding)
         reward = C * (loss.dual_linear - off.linear) - some * loss.dual_linear - TINY
         cost = more * (loss.dual_quadratic + off.quadratic)
-        size = 2.0 * (loss.dual_linear + off.linear) + off.grad  # of the gradient, item by item
+        size = 2.0 * (loss.dual_linear + off.linear) + off.grad  # bounds the 1-norm of the gradient
         slope_size = score_map.size(risk_grad)
         slope_error = SLIGHTLY * C * score_map.pullback_error(size, off.grad)
         slope_loss = SLIGHTLY * (self.weight_rounding + roundings(4)) * slope_size
-        slope = Point(risk_grad, point.scores) if risk_point is None else risk_point
-        norm = self.norm_bound(slope, slope_error) + slope_loss
+        norm = self.norm_bound(risk_slope, slope_error) + slope_loss
         bend = 2.0 * cost + norm * norm
         theta = loss.dual_scale if bend <= 0.0 else min(loss.dual_scale, reward / bend)
         dual = theta * (reward - 0.5 * theta * bend) if 0.0 < theta < np.inf else 0.0
@@ -155,10 +173,8 @@ class RankObjective:
             norm2=norm2,
             loss=loss,
             value=0.5 * norm2 + C * loss.value,
-            grad=point.w + risk_grad,
             risk=C * loss.value,
-            risk_grad=risk_grad,
-            risk_point=risk_point,
+            risk_slope=risk_slope,
             estimate=0.5 * norm2 + C * loss.stated,
             primal=_or_else(primal, np.inf),
             dual=_or_else(dual / SLIGHTLY, 0.0),
@@ -170,18 +186,18 @@ class RankObjective:
 
 
 def too_large(point: Point, gradient: Array | None = None) -> OverflowError:
-    """Return the error for numbers beyond float64."""
+    """Return the error for numbers that are too large for float64."""
     scores = np.max(np.abs(point.scores), initial=0.0)
     steep = "" if gradient is None else f" and the gradient {np.abs(gradient).max():.3g}"
     return OverflowError(
         f"numbers too large for float64: the scores reach {scores:.3g}{steep}. "
         "Scale the features down (for example with sklearn.preprocessing.StandardScaler), "
-        "choose a smaller C, smaller weights, or smaller parameters of a kernel."
+        "or choose a smaller C, smaller weights, or smaller kernel parameters."
     )
 
 
 def _or_else(bound: float, safe: float) -> float:
-    """Return a bound, or one that says nothing where it overflowed on the way."""
+    """Return a bound, or a trivial one if overflow made it NaN."""
     return safe if np.isnan(bound) else float(bound)
 
 
@@ -194,10 +210,8 @@ class RankEval:
     norm2: float
     loss: LossEval
     value: float
-    grad: Array
     risk: float
-    risk_grad: Array
-    risk_point: Point | None
+    risk_slope: Point
     estimate: float
     primal: float
     dual: float
@@ -205,8 +219,20 @@ class RankEval:
     slope_error: float
     slope_loss: float
     slope_size: float
-    # What it was rescaled from, if it was.
+    # The evaluation that it was rescaled from, if any.
     source: RankEval | None = None
+
+    @property
+    def risk_grad(self) -> Array:
+        return self.risk_slope.w
+
+    @cached_property
+    def slope(self) -> Point:
+        return self.objective.score_map.added(self.point, self.risk_slope)
+
+    @property
+    def grad(self) -> Array:
+        return self.slope.w
 
     def hessp(self, direction: Point) -> Array:
         assert self.loss.hessp is not None
@@ -216,31 +242,30 @@ class RankEval:
         return product
 
     def blurred(self, error: float) -> float:
-        """How much of F is unknown where scores may be off by ``error``."""
+        """Bound the uncertainty of F if scores are off by ``error``."""
         return self.objective.C * self.loss.blurred(error)
 
     def can_rescale(self, C: float) -> bool:
-        """Whether float64 can go from the C of this evaluation to another one."""
+        """Return whether the evaluation can be rescaled to another C without losing digits."""
         source = self.objective if self.source is None else self.source.objective
         return min(C, source.C) > _LEAST_C and C < _MOST_RESCALED * source.C
 
     def rescaled(self, objective: RankObjective) -> RankEval:
-        """Return the evaluation of an objective that differs in C alone, at the same point.
+        """Return the evaluation of an objective that differs only in C, at the same point.
 
-        No product with X is made.
+        It costs no product with X.
         """
-        source = self if self.source is None else self.source  # roundings do not add up
+        source = self if self.source is None else self.source  # so that errors do not accumulate
         factor = objective.C / source.objective.C
-        risk_point = None if source.risk_point is None else source.risk_point.times(factor)
-        risk_grad = factor * source.risk_grad if risk_point is None else risk_point.w
-        made = objective._certified(self.point, self.norm2, self.loss, risk_grad, risk_point)
+        slope = source.risk_slope.times(factor)
+        made = objective._certified(self.point, self.norm2, self.loss, slope)
         return replace(made, source=source)
 
-    def preconditioner(self, *, diagonal: bool = False) -> Preconditioner | None:
-        """Return an approximate inverse of the Hessian; see the module's text."""
+    def preconditioner(self, *, diagonal: bool = False) -> Any:
+        """Return an approximate inverse of the Hessian; see the module docstring."""
         objective = self.objective
         assert self.loss.degrees is not None
-        matrix = objective.score_map.scatter(self.loss.degrees())
+        matrix = objective.scatter(self.loss.degrees())
         if matrix is None:
             return None
         matrix *= objective.C
@@ -249,11 +274,14 @@ class RankEval:
             if not diagonal:
                 inverse = np.sqrt(inverse)
             return objective.score_map.lift(lambda r: inverse * r)
-        # The identity, and enough on top to factorise a matrix that rounding made indefinite.
+        # Imported here because the import is slow and not needed to read a model.
+        from scipy.linalg import cho_factor, cho_solve
+
+        # Add the identity, and a little more in case rounding made the matrix indefinite.
         matrix[np.diag_indices_from(matrix)] += 1.0 + 1e-13 * np.trace(matrix)
         try:
             factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:  # hopelessly scaled features: go without
+        except np.linalg.LinAlgError:  # very badly scaled features: use no preconditioner
             return None
         return objective.score_map.lift(lambda r: cho_solve(factor, r, check_finite=False))
 

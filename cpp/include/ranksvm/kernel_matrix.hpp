@@ -1,14 +1,8 @@
-// Products with kernel matrices K[i, j] = k(x_i, z_j) that are never held as a whole.
-//
-//   linear     <x, z>                             rbf        exp(-gamma |x - z|^2)
-//   poly       (gamma <x, z> + coef0)^degree      laplacian  exp(-gamma |x - z|_1)
-//   sigmoid    tanh(gamma <x, z> + coef0)         cosine     cos(gamma <x, z> + shift of z)
-//
-// each times `scale`. Squared distances are max(0, |x|^2 + |z|^2 - 2 <x, z>), so rbf wants data
-// that are centred as far as they can be. Values of exp below e^-708 are 0.
+// Products with kernel matrices K[i, j] = k(x_i, z_j) that are never held as a whole; the functions
+// k are in kernel_function.hpp.
 //
 // Items are rows of a dense or a sparse matrix, on either side. The matrix is computed in tiles
-// (kernel_tiles.hpp) that are used at once and forgotten; computation is in double throughout. The
+// (simd_tiles.hpp) that are used at once and forgotten; computation is in double throughout. The
 // tiles and the order of all sums depend on the shapes alone: every number of threads gives the
 // same bits. Instruction sets may differ in the last ones.
 #pragma once
@@ -19,10 +13,10 @@
 #include <variant>
 #include <vector>
 
-#include "ranksvm/kernel_tiles.hpp"
-#include "ranksvm/kernels.hpp"
+#include "ranksvm/kernel_function.hpp"
 #include "ranksvm/parallel.hpp"
 #include "ranksvm/products.hpp"
+#include "ranksvm/simd.hpp"
 
 namespace ranksvm {
 
@@ -34,7 +28,7 @@ constexpr int64_t kStripRows = 512;
 KernelFunction kernel_function(const std::string& name, double gamma, double coef0, int64_t degree,
                                double scale);
 
-class TileWork;
+class WorkspacePool;
 
 // Items, with what the kernel functions need to know of each. The arrays are the caller's and have
 // to outlive this object.
@@ -46,7 +40,7 @@ class KernelRows {
   // `shift` has one element a row, or is null for zeros. Throws std::invalid_argument unless the
   // columns of every sparse row ascend and lie inside the matrix.
   explicit KernelRows(Data data, const double* shift = nullptr,
-                      const Kernels& table = ranksvm::kernels());
+                      const SimdLoops& loops = simd_loops());
   ~KernelRows();
   KernelRows(const KernelRows&) = delete;
   KernelRows& operator=(const KernelRows&) = delete;
@@ -57,18 +51,18 @@ class KernelRows {
   bool sparse() const { return data_.index() != 0; }
   const double* shift() const { return shift_; }
   const std::vector<double>& squares() const { return squares_; }  // |x|^2
-  double size_of(int64_t row) const;                               // |x|_1
-  const Kernels& kernels() const { return kernels_; }
+  double l1_norm(int64_t row) const;                               // |x|_1
+  const SimdLoops& loops() const { return loops_; }
   // Memory of threads that have tiles of these rows to compute, kept for the next call.
-  TileWork& work() const { return *work_; }
+  WorkspacePool& workspaces() const { return *workspaces_; }
 
  private:
   Data data_;
   const double* shift_;
-  const Kernels& kernels_;
+  const SimdLoops& loops_;
   int64_t rows_, cols_;
   std::vector<double> squares_;
-  std::unique_ptr<TileWork> work_;
+  std::unique_ptr<WorkspacePool> workspaces_;
 };
 
 struct Range {
@@ -98,6 +92,6 @@ void kernel_strip(const KernelFunction& f, const KernelRows& a, Range rows, bool
 // double or (`single`) float.
 template <class T>
 void symmetric_strip(const T* strip, int64_t stride, Range rows, int64_t n, const double* x,
-                     double* y, const Context& context, const Kernels& table = kernels());
+                     double* y, const Context& context, const SimdLoops& loops = simd_loops());
 
 }  // namespace ranksvm

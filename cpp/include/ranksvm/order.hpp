@@ -2,8 +2,8 @@
 //
 // A *position* counts items query by query, each query from its worst to its best item; inside a
 // query positions are relative to its first one. Items of equal utility share a *level*. For
-// queries of more than kLeaf items the relevance order is also cut into the static tree that the
-// radix descent walks (see kernels.hpp): every child is a run of whole levels.
+// queries of more than kLeaf items the relevance order is also cut into the static tree of radix
+// counting (radix.hpp): every child is a run of whole levels.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "ranksvm/buffer.hpp"
-#include "ranksvm/kernels.hpp"
 #include "ranksvm/parallel.hpp"
+#include "ranksvm/radix.hpp"
 
 namespace ranksvm {
 
@@ -60,7 +60,7 @@ inline int64_t count_pairs(const uint32_t* start, uint32_t levels) {
 // V: sums over queries of c V sum(v |x|) and c V sum(v x^2), and the same times `additions`: how
 // often a term of a sum over partners is rounded at most, which is told in
 // docs/certificates_proof.md.
-struct Sizes {
+struct Magnitudes {
   double linear = 0.0, square = 0.0, linear_additions = 0.0, square_additions = 0.0;
   double moved = 0.0;  // how far a grid has moved an element of x
 };
@@ -117,7 +117,7 @@ class Order {
   // On a grid: rounded to multiples of a power of two that is just coarse enough for sums over the
   // items of a query, and their products with counts, to be exact in any order. That takes item
   // weights that are whole numbers, and not too large (has_grid).
-  Sizes centred(const double* x, bool on_grid, double* out, const Context& context) const;
+  Magnitudes centred(const double* x, bool on_grid, double* out, const Context& context) const;
   // Comparable pairs of a query, and the sum of their item weights' products.
   int64_t pairs(std::size_t query) const { return pairs_[query]; }
   double pair_weight(std::size_t query) const { return pair_weight_[query]; }

@@ -37,7 +37,7 @@ class PairList {
   // Where evaluations get their arrays from.
   const std::shared_ptr<Memory>& memory() const { return memory_; }
 
-  // Calls body(piece, first item, last item) for stretches of items with similar numbers of pairs.
+  // Calls body(piece, first item, last item) for pieces of the items with similar numbers of pairs.
   template <class Body>
   void for_each_piece(const Context& context, Body&& body) const {
     const Context some = static_cast<int64_t>(partner_.size()) + size_ < kWorthThreads
@@ -66,7 +66,8 @@ void connected_items(const PairList& list, int64_t* out, const Context& context)
 
 // Margin > 0; scores by row. The plan keeps the violated partners of every item and shares the
 // list.
-std::unique_ptr<Plan> make_pair_plan(std::shared_ptr<const PairList> list, const double* scores,
-                                     double margin, const Context& context);
+std::unique_ptr<Plan> make_pair_list_plan(std::shared_ptr<const PairList> list,
+                                          const double* scores, double margin,
+                                          const Context& context);
 
 }  // namespace ranksvm

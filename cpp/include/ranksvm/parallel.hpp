@@ -66,7 +66,7 @@ class Context {
 
   // Throws Interrupted when the user asked to stop. Call it at least every few milliseconds from
   // long loops.
-  void checkpoint() const {
+  void check_interrupt() const {
     if (thread_ == 0) watch_->ask();
     if (watch_->stop.load(std::memory_order_relaxed)) throw Interrupted();
   }
@@ -80,7 +80,7 @@ class Context {
     if (team <= 1) {
       const Context serial(*this, thread_);
       for (std::size_t i = 0; i < n; ++i) {
-        checkpoint();
+        check_interrupt();
         body(i, serial);
       }
       return;
@@ -95,7 +95,7 @@ class Context {
       for (std::size_t i; !failed.load(std::memory_order_relaxed) &&
                           (i = next.fetch_add(1, std::memory_order_relaxed)) < n;) {
         try {
-          serial.checkpoint();
+          serial.check_interrupt();
           body(i, serial);
         } catch (...) {
           if (!failed.exchange(true)) error = std::current_exception();

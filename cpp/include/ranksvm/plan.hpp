@@ -114,8 +114,7 @@ std::unique_ptr<Plan> make_plan(const Sorted& sorted, double margin, Counting co
                                 bool products, const Context& context);
 
 // The two families behind make_plan.
-std::unique_ptr<Plan> make_descent_plan(const Sorted& sorted, double margin,
-                                        const Context& context);
+std::unique_ptr<Plan> make_radix_plan(const Sorted& sorted, double margin, const Context& context);
 std::unique_ptr<Plan> make_classic_plan(const Sorted& sorted, double margin, Counting counting,
                                         bool products, const Context& context);
 

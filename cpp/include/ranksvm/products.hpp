@@ -1,6 +1,6 @@
 // Products with a matrix that is stored by rows, dense or compressed, float or double; sums are
 // kept in double. A matrix stored by columns is the transpose of one stored by rows, so these two
-// products serve every layout: rows_dot(A, x) = A x and rows_sum(A, g) = A' g.
+// products serve every layout: multiply(A, x) = A x and multiply_transposed(A, g) = A' g.
 //
 // The pieces of the work, and so the order of every sum, depend on the shape of the matrix alone:
 // every thread count gives the same bits.
@@ -75,12 +75,14 @@ void squares_of_columns(const SparseRows<T, I>& a, double scale, double* out,
                         const Context& context);
 
 template <class T>
-void rows_dot(const DenseRows<T>& a, const double* x, double* out, const Context& context);
+void multiply(const DenseRows<T>& a, const double* x, double* out, const Context& context);
 template <class T>
-void rows_sum(const DenseRows<T>& a, const double* g, double* out, const Context& context);
+void multiply_transposed(const DenseRows<T>& a, const double* g, double* out,
+                         const Context& context);
 template <class T, class I>
-void rows_dot(const SparseRows<T, I>& a, const double* x, double* out, const Context& context);
+void multiply(const SparseRows<T, I>& a, const double* x, double* out, const Context& context);
 template <class T, class I>
-void rows_sum(const SparseRows<T, I>& a, const double* g, double* out, const Context& context);
+void multiply_transposed(const SparseRows<T, I>& a, const double* g, double* out,
+                         const Context& context);
 
 }  // namespace ranksvm

@@ -1,1 +1,1 @@
-"""Devices that can find the violated pairs; all behind :class:`ranksvm.pairs.order.PairBackend`."""
+"""Backends that find violated pairs; see :class:`ranksvm.pairs.order.PairBackend`."""

@@ -1,17 +1,17 @@
-"""The native backend: C++ on the processor, threaded.
+"""The native backend: multithreaded C++ on the CPU.
 
-``counting`` names the algorithm:
+``counting`` selects the algorithm:
 
 ===========  ==============================================================================
-auto         bit masks for queries of at most 128 items, radix descent for larger ones
+auto         bit masks for queries of at most 128 items, radix counting for larger ones
 tree         red-black order-statistics tree (Airola, Pahikkala & Salakoski), O(n log k)
 direct       one counter per relevance level (Lee & Lin, supplement II.1), O(n k)
 joachims     one pass per relevance level (Lee & Lin, supplement, Algorithm I), O(n k)
 pairs        all comparable pairs, O(n^2)
 ===========  ==============================================================================
 
-for a query of n items with k distinct utilities.  All give the same counts to the last pair, and
-the same sums up to rounding.
+for a query of n items with k distinct labels.  All give exactly the same counts, and the same sums
+up to rounding.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm import _core
+from ranksvm._checks import check_choice
 from ranksvm._rounding import roundings
 from ranksvm._vectors import Array, dot
 from ranksvm.data.queries import QueryGroups
@@ -30,26 +31,27 @@ from ranksvm.pairs.order import PairErrors, PairOrder, PairSnapshot
 
 __all__ = ["COUNTINGS", "NativeBackend", "NativePlan"]
 
-# What ``_core.Order.centred`` returns beside the centred scores.
-Sizes = tuple[float, float, float, float, float]
+# What ``_core.Order.centred`` returns besides the centered scores.
+Magnitudes = tuple[float, float, float, float, float]
 
 COUNTINGS = ("auto", "tree", "direct", "joachims", "pairs")
 
 
 class NativeBackend:
-    """Violated pairs by the native core.
+    """Finds violated pairs with the native core.
 
     Parameters
     ----------
     order : PairOrder
+        Labels, queries and item weights.
     counting : str
-        One of ``COUNTINGS``.
+        Counting algorithm, one of ``COUNTINGS``.
     n_threads : int
+        Number of threads.
     """
 
     def __init__(self, order: PairOrder, *, counting: str = "auto", n_threads: int = 1) -> None:
-        if counting not in COUNTINGS:
-            raise ValueError(f"counting must be one of {', '.join(COUNTINGS)}; got {counting!r}")
+        check_choice("counting", counting, COUNTINGS)
         self.groups: QueryGroups = order.groups
         self._counting = counting
         self._threads = n_threads
@@ -80,14 +82,14 @@ class NativeBackend:
         self._size_up()
 
     def _size_up(self) -> None:
-        """Set the weight of all pairs, and how far sums of weights may be off."""
+        """Set the weight of all pairs, and bounds on the errors of sums of weights."""
         groups = self.groups
         own = np.ones(groups.n_queries) if self._query_weight is None else self._query_weight
         sums = 0.0
-        whole = self._order.has_grid  # sums of whole weights are as exact as counts
-        with np.errstate(over="ignore", invalid="ignore"):  # weights that overflow are refused
+        whole = self._order.has_grid  # sums of integer weights are as exact as counts
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked elsewhere
             self.weight = dot(own, self.pair_weights)
-            if not whole:  # running sums, and their differences
+            if not whole:  # running sums and their differences are rounded
                 mass = np.bincount(groups.index, self._item_weight, groups.n_queries)
                 additions = 4.0 * groups.sizes + 96.0
                 sums = roundings(4) * float(np.einsum("q,q,q,q->", additions, own, mass, mass))
@@ -112,16 +114,16 @@ class NativeBackend:
         scores = np.ascontiguousarray(scores, dtype=np.float64)
         return NativeSnapshot(self, scores, on_grid=on_grid and self._order.has_grid)
 
-    def _errors(self, sizes: Sizes, *, on_grid: bool) -> PairErrors:
+    def _errors(self, magnitudes: Magnitudes, *, on_grid: bool) -> PairErrors:
         """See ``docs/certificates_proof.md``, "Sums over violated pairs"."""
-        linear, square, linear_additions, square_additions, moved = sizes
-        if on_grid:  # and weights of queries come after the sums
+        linear, square, linear_additions, square_additions, moved = magnitudes
+        if on_grid:  # the sums are exact; only the query weights are multiplied afterwards
             own = 0.0 if self._query_weight is None else roundings(4)
             products = own * linear, own * linear, own * square
             return PairErrors(
                 self._count_error, self._imbalance_error, *products, linear, 2.0 * square, moved
             )
-        # Sums of weights have such errors too; running sums of the classic countings are longer.
+        # Sums of weights have such errors, too; the classic algorithms have longer running sums.
         each = roundings(1 if self._counting == "auto" else 4)
         counts = 0.0 if self._order.has_grid else 2.0 * each
         return PairErrors(
@@ -147,7 +149,7 @@ class NativeSnapshot:
         self._sorted = backend._order.sort(self._scores, backend._counting, backend._threads)
 
     @cached_property
-    def _centred(self) -> tuple[Array, Sizes]:
+    def _centred(self) -> tuple[Array, Magnitudes]:
         return self._backend._order.centred(self._scores, self._on_grid, self._threads)
 
     @property
@@ -163,7 +165,7 @@ class NativeSnapshot:
 
 
 class NativePlan:
-    """A plan of the core; ``snapshot`` has the scores that it was made at."""
+    """A plan of the native core, made at the scores of ``snapshot``."""
 
     def __init__(self, plan: _core.Plan, snapshot: PairSnapshot, threads: int) -> None:
         self._plan = plan

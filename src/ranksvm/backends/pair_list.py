@@ -1,13 +1,13 @@
-"""Explicit pairs on the processor: every pair is looked at, O(|P|) a plan or product, threaded.
+"""Explicit pairs on the CPU: every pair is visited, O(|P|) per plan or product, multithreaded.
 
-The pairs stand by item, so each statistic of an item is a sum over its own partners (see
+The pairs are stored by item, so each statistic of an item is a sum over its own partners (see
 ``cpp/include/ranksvm/pair_list.hpp``).
 
-Rounding.  A pair adds weight * (c_i - c_j) to the Laplacian products of both its items, and a term
-of such a sum goes through at most ``DEPTH`` roundings, since halves are added first.  With d_i the
-weight of all pairs of item i, the terms of all items add up to at most 2 sum d_i |c_i|; times
-|c_i|, as in a quadratic form, to at most 2 sum d_i c_i^2, as (|a| + |b|)^2 <= 2 a^2 + 2 b^2.  On a
-grid, and with weights that are whole numbers, all these sums are exact.
+Rounding.  A pair adds weight * (c_i - c_j) to the Laplacian products of both its items.  The sums
+are computed by halves, so a term is rounded at most ``DEPTH`` times.  With d_i the weight of all
+pairs of item i, the absolute values of the terms of all items add up to at most 2 sum d_i |c_i|.
+Multiplied by |c_i|, as in a quadratic form, they add up to at most 2 sum d_i c_i^2, because
+(|a| + |b|)^2 <= 2 a^2 + 2 b^2.  On a grid and with integer weights, all these sums are exact.
 """
 
 from __future__ import annotations
@@ -29,32 +29,34 @@ from ranksvm.pairs.order import PairErrors
 
 __all__ = ["PairListBackend"]
 
-# 64 terms one after the other, halves of at most 2^40 pairs, and what comes before and after.
+# 64 terms added in sequence, sums by halves for at most 2^40 pairs, and some before and after.
 DEPTH = 120
 MOST_ON_GRID = 2.0**30
 
 
 class PairListBackend:
-    """Violated pairs of a list; all of them count as one query.
+    """Finds the violated pairs of a list; all pairs count as one query.
 
     Parameters
     ----------
     preferences : Preferences
-        Checked; pairs of weight zero are left out.
+        Checked preferences; pairs of weight zero are left out.
     n_items : int
+        Number of items.
     n_threads : int
+        Number of threads.
     """
 
     def __init__(self, preferences: Preferences, n_items: int, *, n_threads: int = 1) -> None:
         better, worse, weight = positive_pairs(preferences)
         self.pairs: Sequence[int] = [len(better)]
-        with np.errstate(over="ignore"):  # weights that overflow are refused
+        with np.errstate(over="ignore"):  # overflow is checked elsewhere
             total = float(len(better)) if weight is None else float(weight.sum())
             self._degree = _degree(better, weight, n_items) + _degree(worse, weight, n_items)
         self.pair_weights: Array = np.array([total])
         self._factor = 1.0
         self._weighted = weight is not None
-        # The most that an item has to do with: for a grid.
+        # Largest degree of an item, which determines the grid.
         most = float(np.max(self._degree, initial=1.0))
         self._whole = most < MOST_ON_GRID and (weight is None or bool((weight % 1.0 == 0.0).all()))
         self._per_unit = 2.0 ** (math.frexp(4.0 * most)[1] - 50)
@@ -82,7 +84,7 @@ class PairListBackend:
         return PairListSnapshot(self, scores, on_grid=on_grid and self._whole)
 
     def _centred(self, scores: Array) -> Array:
-        """Scores minus their mean over the group, each first divided: their sum might overflow."""
+        """Return scores minus group means; each is divided first, since the sum might overflow."""
         group = self.groups.index
         with np.errstate(over="ignore", invalid="ignore"):
             middle = np.bincount(group, scores * self._share[group], len(self._share))
@@ -90,17 +92,17 @@ class PairListBackend:
         return centred
 
     def _to_grid(self, centred: Array) -> tuple[Array, float]:
-        """Round scores so that sums over the pairs of an item are exact, and tell how far."""
+        """Round scores so that sums over an item's pairs are exact; also return the change."""
         largest = float(np.max(np.abs(centred), initial=0.0))
         step = self._per_unit * 2.0 ** math.frexp(largest + 1.0)[1]
         return np.rint(centred / step) * step, 0.5 * step + 4e-16 * largest
 
     def _errors(self, centred: Array, moved: float) -> PairErrors:
         degree, factor = self._degree, self._factor
-        with np.errstate(over="ignore"):  # the objective refuses what overflows
+        with np.errstate(over="ignore"):  # the objective checks for overflow
             linear = factor * dot(degree, np.abs(centred))
             square = factor * float(np.einsum("i,i,i->", degree, centred, centred))
-        # Exact until the factor comes.
+        # Sums are exact until they are multiplied by the factor.
         counting = 0 if factor == 1.0 else 4
         adding = counting
         if self._weighted and not self._whole:
@@ -146,5 +148,5 @@ class PairListSnapshot:
 
 
 def _degree(rows: NDArray[np.int64], weight: Array | None, n_items: int) -> Array:
-    """Weight of all pairs of each item."""
+    """Return the weight of all pairs of each item."""
     return np.bincount(rows, weight, n_items).astype(np.float64)

@@ -1,4 +1,4 @@
-"""The truth: every pair of items, in NumPy.  O(n^2) time and memory; for tests and small data."""
+"""The reference backend: all pairs of items in NumPy, for tests.  O(n^2) time and memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ReferenceBackend", "ReferencePairList"]
 
 
 class ReferenceBackend:
-    """Violated pairs from the full matrix of pairs."""
+    """Finds violated pairs from the full matrix of pairs."""
 
     def __init__(self, order: PairOrder) -> None:
         self.groups: QueryGroups = order.groups
@@ -26,7 +26,7 @@ class ReferenceBackend:
         utility = np.asarray(order.utility, dtype=np.float64)
         weight = np.ones(n) if order.item_weight is None else order.item_weight
         self._query = query
-        # [i, j]: j is better than i.
+        # Entry [i, j]: whether j is better than i.
         same = query[:, None] == query[None, :]
         self._comparable = same & (utility[:, None] < utility[None, :])
         self._base = np.where(self._comparable, np.outer(weight, weight), 0.0)
@@ -62,7 +62,7 @@ class ReferenceBackend:
         return coefficients
 
     def factor_gradient(self, factors: Array, t: Array) -> Array:
-        # [i, j]: what the multiplier of the pair of worse i and better j does.
+        # Entry [i, j]: effect of the multiplier of the pair of worse i and better j.
         effect = np.where(self._comparable, t[None, :] - t[:, None], 0.0)
         gradient: Array = (effect + effect.T) @ factors
         return gradient
@@ -73,13 +73,13 @@ class ReferenceBackend:
 
 
 class ReferencePairList:
-    """Violated pairs of a list from the full matrix of pairs."""
+    """Finds the violated pairs of a list from the full matrix of pairs."""
 
     def __init__(self, preferences: Preferences, n_items: int) -> None:
         better, worse, weight = preferences
         self.groups: QueryGroups = connected_items(preferences, n_items)
         self.pairs: Sequence[int] = [len(better) if weight is None else int(np.sum(weight > 0.0))]
-        # [i, j]: weight of the pairs in which j is better than i.
+        # Entry [i, j]: weight of the pairs in which j is better than i.
         self._base = np.zeros((n_items, n_items))
         np.add.at(self._base, (worse, better), 1.0 if weight is None else weight)
         self._weight = self._base

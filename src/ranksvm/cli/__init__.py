@@ -1,15 +1,15 @@
 """The command ``ranksvm``: from a LETOR file to a tuned, saved, evaluated model.
 
-app.py        the commands with their options; imports nothing heavy, so that help is there at once
-inputs.py     files to arrays: data in any format, scores, models
-scoring.py    scores of items under a model
-output.py     screen, progress, JSON, exit codes
-models.py     options to settings, items to a fit, a fit to a model
-learn.py      train
-tune.py       tune
-judge.py      predict, evaluate, compare
-explain.py    explain
-files.py      info, convert
+app.py            the commands by name; each has a module, imported when it runs
+options.py        options that several commands share
+model_options.py  options about models, made from the parameters of all kinds of models
+pair_options.py   options about listed pairs
+grids.py          grids of values, as options take them
+inputs.py         files to data sets, scores and models
+tables.py         CSV, TSV and Parquet files
+columns.py        items with the columns of a model, and their scores
+write.py          output files, and what they may replace
+output.py         screen, progress, JSON, exit codes; messages in the words of the command line
 """
 
 from __future__ import annotations

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from ranksvm.cli.columns import aligned_columns
 from ranksvm.cli.inputs import (
-    Items,
     base_of,
     check_features,
     documents_of,
     only_one_stdin,
     read_any_model,
-    read_items,
+    read_data,
 )
-from ranksvm.cli.options import By, DataOptions
+from ranksvm.cli.options import By, DataOptions, Json, command, data_options, examples
 from ranksvm.cli.output import UsageProblem, counted, note, say, show_json
-from ranksvm.cli.scoring import aligned_columns
-from ranksvm.model_io import ModelRecord
-from ranksvm.training.explain import Explanation, explain_kernel, explain_linear
-from ranksvm.training.kernel_record import KERNEL_KINDS, read_expansion
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.models import Explanation
 
-__all__ = ["explain"]
+__all__ = ["app"]
 
 # Columns of the picture, at most; names of queries, and characters of a name, in a message.
 _WIDEST = 100
@@ -32,31 +31,48 @@ _MOST_NAMED = 5
 _MOST_SHOWN = 60
 
 
-def explain(
-    model: str,
-    file: str,
-    i: str,
-    j: str,
-    top: int,
-    by: By,
-    qid: str | None,
-    json: bool,
+@command(
+    epilog=examples(
+        "ranksvm explain m.safetensors test.txt 3 7",
+        "ranksvm explain m.safetensors test.txt D12 D40 --by docid --qid 5",
+    ),
+    data=data_options,
+)
+def app(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Model file (ranksvm or SVM^rank).")
+    ],
+    file: Annotated[str, typer.Argument(metavar="DATA", help="Data with the two items.")],
+    i: Annotated[str, typer.Argument(metavar="I", help="One item: its number, counted from 1.")],
+    j: Annotated[str, typer.Argument(metavar="J", help="The other item.")],
+    top: Annotated[int, typer.Option(min=0, help="Number of contributions to show.")] = 10,
+    by: Annotated[
+        By, typer.Option(help="Whether I and J are row numbers or document ids.")
+    ] = By.row,
+    qid: Annotated[
+        str | None,
+        typer.Option(
+            help="Query of the two documents; needed if several contain both.", show_default=False
+        ),
+    ] = None,
+    json: Json = False,
+    *,
     data: DataOptions,
 ) -> None:
-    """Show the parts of the difference of two scores."""
+    """Show what puts one item above another: bars to the right pull I up, to the left J."""
     only_one_stdin(model, file)
     if qid is not None and by is not By.docid:
         raise UsageProblem("--qid needs --by docid")
     if i == j:
         raise UsageProblem(f"{_shown(i)} is named twice: give two different items")
-    record = read_any_model(model)
-    items = read_items(
+    found = read_any_model(model)
+    items = read_data(
         [file],
         replace(data, may_keep_missing=False),
         labels=False,
         comments=True,
-        features=record.feature_names,
-        zero_based=base_of(record),
+        features=found.feature_names,
+        zero_based=base_of(found),
     )
     if by is By.row:
         rows = _numbered(items, i), _numbered(items, j)
@@ -67,55 +83,23 @@ def explain(
             f"{_shown(i)} and {_shown(j)} are the same item: give two different ones"
         )
     check_features(items, rows)
+    X = aligned_columns(items, found.feature_names, found.n_features, "model", found.is_sparse)
     called = (f"item {i}", f"item {j}") if by is By.row else (i, j)
-    found = EXPLANATIONS[record.kind](record, items, rows, called)
+    # Parts count from 1, or from 0 if they are features that the training data counted so.
+    from_zero = found.weights is not None and found.facts.get("zero_based") is True
+    first = 0 if from_zero else 1
+    explanation = found.explain(X, *rows, items=called, first=first)
     _tell_other_query(items, rows)
     if json:
-        show_json(_as_json(found.top(top), items, rows, _first(record)))
+        show_json(_as_json(explanation.top(top), items, rows, first))
         return
     width = min(shutil.get_terminal_size().columns, _WIDEST) if sys.stdout.isatty() else 80
-    say(found.top(top).picture(width))
+    say(explanation.top(top).picture(width))
 
 
-def _by_weights(
-    record: ModelRecord, items: Items, rows: tuple[int, int], called: tuple[str, str]
-) -> Explanation:
-    X = aligned_columns(items, record.feature_names, record.n_features, "model", sparse=False)
-    return explain_linear(
-        record.arrays["coef"],
-        X,
-        *rows,
-        names=record.feature_names,
-        first=_first(record),
-        items=called,
-    )
-
-
-def _by_points(
-    record: ModelRecord, items: Items, rows: tuple[int, int], called: tuple[str, str]
-) -> Explanation:
-    expansion, support = read_expansion(record.kind, record.arrays, record.facts)
-    sparse = "indptr" in record.arrays
-    X = aligned_columns(items, record.feature_names, record.n_features, "model", sparse=sparse)
-    return explain_kernel(expansion, support, X, *rows, first=_first(record), items=called)
-
-
-def _first(record: ModelRecord) -> int:
-    """Return what parts count from: 1, or 0 for features that the training data counted so."""
-    of_features = record.kind not in KERNEL_KINDS
-    return 0 if of_features and record.facts.get("zero_based") is True else 1
-
-
-EXPLANATIONS: dict[str, Callable[..., Explanation]] = {
-    "linear": _by_weights,
-    "factorized": _by_weights,
-    **dict.fromkeys(KERNEL_KINDS, _by_points),
-}
-
-
-def _numbered(items: Items, text: str) -> int:
+def _numbered(items: RankingData, text: str) -> int:
     """Row of an item by its number, which counts from 1."""
-    n_items = int(items.X.shape[0])
+    n_items = items.n_items
     if not (text.isascii() and text.isdecimal()):
         raise UsageProblem(
             f"expected an item number (1, 2, ...); got {_shown(text)!r}. For document ids, use "
@@ -124,19 +108,19 @@ def _numbered(items: Items, text: str) -> int:
     digits = text.lstrip("0")
     if not digits or len(digits) > len(str(n_items)) or int(digits) > n_items:
         raise ValueError(
-            f"there is no item {_shown(text)} in {items.source}: it has "
+            f"there is no item {_shown(text)} in {items.origin.name}: it has "
             f"{counted(n_items, 'item')}, numbered from 1"
         )
     return int(digits) - 1
 
 
-def _documents(items: Items, docids: tuple[str, str], qid: str | None) -> tuple[int, int]:
+def _documents(items: RankingData, docids: tuple[str, str], qid: str | None) -> tuple[int, int]:
     """Rows of two items by their document ids.
 
     What is in several rows is looked for in the query that was named, or else in the one query that
     has both documents.
     """
-    source, documents = items.source, documents_of(items, "--by")
+    source, documents = items.origin.name, documents_of(items, "--by")
     queries = [""] * len(documents) if items.qid is None else list(map(str, items.qid.tolist()))
     if qid is not None and (items.qid is None or qid not in queries):
         raise ValueError(f"{source} has no query {qid}")
@@ -184,7 +168,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
 
 
-def _tell_other_query(items: Items, rows: tuple[int, int]) -> None:
+def _tell_other_query(items: RankingData, rows: tuple[int, int]) -> None:
     if items.qid is None:
         return
     one, other = (items.qid[row] for row in rows)
@@ -192,8 +176,10 @@ def _tell_other_query(items: Items, rows: tuple[int, int]) -> None:
         note(f"the items are of different queries, {one} and {other}")
 
 
-def _as_json(found: Explanation, items: Items, rows: tuple[int, int], first: int) -> dict[str, Any]:
-    documents = items.documents()
+def _as_json(
+    found: Explanation, items: RankingData, rows: tuple[int, int], first: int
+) -> dict[str, Any]:
+    documents = items.docids
     return {
         "items": [
             {

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 
 from ranksvm.cli.output import UsageProblem
+from ranksvm.learners.settings import parse_number
 
-__all__ = ["parse_grid", "parse_number"]
+__all__ = ["parse_grid"]
 
 _MOST = 1000
 
@@ -48,11 +49,3 @@ def _range(text: str) -> list[float]:
     between = (low * math.exp(step * k) for k in range(1, n - 1))
     # Twelve digits, so that a grid of powers of ten is one.
     return [low, *(float(f"{value:.12g}") for value in between), high][:n]
-
-
-def parse_number(text: str) -> float:
-    """Read ``0.03125`` or ``2^-5``; ValueError or OverflowError if it is neither."""
-    base, power, exponent = text.partition("^")
-    if power and not float(base) > 0.0:
-        raise ValueError
-    return math.pow(float(base), float(exponent)) if power else float(base)

@@ -10,31 +10,31 @@ from __future__ import annotations
 import io
 import os
 import stat
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ranksvm._files import naming
+from ranksvm._messages import Message
 from ranksvm._vectors import Array
 from ranksvm._waiting import blocking
 from ranksvm.cli.options import DataOptions, Format, Missing
 from ranksvm.cli.output import UsageProblem, counted, note, progress
-from ranksvm.data.queries import QueryGroups
+from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.data.sources import name_of, standard_input, text_blocks
-from ranksvm.model_io import ModelRecord
+from ranksvm.models import Model
 
 __all__ = [
-    "Items",
     "base_of",
     "check_features",
     "documents_of",
+    "labels_of",
     "look_at",
     "only_one_stdin",
     "read_any_model",
-    "read_items",
+    "read_data",
     "read_scores",
     "without_missing",
 ]
@@ -43,68 +43,24 @@ __all__ = [
 _HEAD = 16  # bytes that tell models from data
 
 
-@dataclass(frozen=True)
-class Items:
-    """What was read.
-
-    Attributes
-    ----------
-    X : ndarray or csr_array of shape (n_items, n_features)
-    y : ndarray of shape (n_items,), or None in a table without labels
-    qid : ndarray of shape (n_items,) or None
-    comments : sequence of (str or None), or None
-        Of the lines of LETOR text.
-    documents : callable
-        Gives the document ids, one or None an item; or None if there are none.
-    feature_names : tuple of str, or None
-    source : str
-        Name of the file or files, for messages.
-    zero_based : bool or None
-        Whether the indices in the file begin at 0; None for tables.
-    base_guessed : bool
-        Whether nobody said so.
-    others : tuple of str
-        Columns of a table that are no features.
-    qid_column : str or None
-        The one of these with the query ids.
-    """
-
-    X: Any
-    y: Array | None
-    qid: NDArray[Any] | None
-    comments: Sequence[str | None] | None
-    documents: Callable[[], Sequence[str | None] | None]
-    feature_names: tuple[str, ...] | None
-    source: str
-    zero_based: bool | None = None
-    base_guessed: bool = False
-    others: tuple[str, ...] = ()
-    qid_column: str | None = None
-
-    @property
-    def groups(self) -> QueryGroups:
-        return QueryGroups.from_qid(self.qid, self.X.shape[0])
-
-    @property
-    def labels(self) -> Array:
-        """The labels, or an error that says which column was looked for."""
-        if self.y is None:
-            raise ValueError(
-                f"{self.source} has no column 'label'. Name the right one with --label-column."
-            )
-        return self.y
-
-
-def documents_of(items: Items, option: str) -> Sequence[str | None]:
-    """Return the document ids, or raise an error that names the option for row numbers."""
-    documents = items.documents()
-    if documents is None:
+def labels_of(data: RankingData) -> Array:
+    """Return the labels, or raise an error that says which column was looked for."""
+    if data.y is None:
         raise ValueError(
-            f"{items.source} has no document ids: LETOR text has them in comments (#docid = ...), "
-            "a table in the column 'docid' or that of --docid-column. Name items by row numbers "
-            f"({option} row)."
+            f"{data.origin.name} has no column 'label'. Name the right one with --label-column."
         )
-    return documents
+    return data.y
+
+
+def documents_of(data: RankingData, option: str) -> Sequence[str | None]:
+    """Return the document ids, or raise an error that names the option for row numbers."""
+    if data.docids is None:
+        raise ValueError(
+            f"{data.origin.name} has no document ids: LETOR text has them in comments "
+            "(#docid = ...), a table in the column 'docid' or that of --docid-column. Name items "
+            f"by row numbers ({option} row)."
+        )
+    return data.docids
 
 
 def only_one_stdin(*paths: str | None) -> None:
@@ -113,7 +69,7 @@ def only_one_stdin(*paths: str | None) -> None:
         raise UsageProblem("only one input can come from standard input (-)")
 
 
-def read_items(
+def read_data(
     paths: Sequence[str],
     options: DataOptions,
     *,
@@ -122,7 +78,7 @@ def read_items(
     features: Sequence[str] | None = None,
     zero_based: bool | None = None,
     file: BinaryIO | None = None,
-) -> Items:
+) -> RankingData:
     """Read one or several files of one format, as one set.
 
     Parameters
@@ -150,18 +106,20 @@ def read_items(
     if formats == {Format.letor}:
         guessed = options.zero_based is None
         based = bool(zero_based if guessed else options.zero_based)
-        items = _read_letor(content, options, source, comments=comments, zero_based=based)
-        return replace(items, base_guessed=guessed)
+        data = _read_letor(content, options, source, comments=comments, zero_based=based)
+        return replace(data, origin=Origin(source, zero_based=based, base_guessed=guessed))
     from ranksvm.cli.tables import read_tables
 
     form = formats.pop()
-    return read_tables(content, form, options, source, labels=labels, wanted=features)
+    return read_tables(
+        content, form, options, source, labels=labels, wanted=features, documents=comments
+    )
 
 
 def _read_letor(
     content: Sequence[Any], options: DataOptions, source: str, *, comments: bool, zero_based: bool
-) -> Items:
-    from ranksvm.data.svmlight import KEEP_MISSING, LetorError, load_letor
+) -> RankingData:
+    from ranksvm.data.svmlight import LetorError, load_letor
 
     try:
         with progress(f"reading {source}") as advance:
@@ -177,24 +135,15 @@ def _read_letor(
                 progress=lambda done, total: advance(done, total, f"{done / 1e6:.0f} MB"),
             )
     except LetorError as error:
-        if not options.may_keep_missing:
-            error.message = error.message.replace(KEEP_MISSING, "")
+        if isinstance(error.message, Message) and not options.may_keep_missing:
+            error.message.parts["keep"] = ""
         raise
-
     if data.qid is None and not options.ignore_qid:
         tell_one_query(source, "'qid:' fields")
-
-    def documents() -> list[str | None] | None:
-        ids = data.docids
-        known = ids is not None and any(one is not None for one in ids)
-        return ids.tolist() if ids is not None and known else None
-
-    return Items(
-        data.X, data.y, data.qid, data.comments, documents, None, source, zero_based=zero_based
-    )
+    return data
 
 
-def tell_one_query(source: str, lacks: str, remedy: str = "Pass") -> None:
+def tell_one_query(source: str, lacks: str, remedy: str = "Use") -> None:
     """Say that items without query ids are all compared with each other."""
     note(
         f"{source} has no {lacks}; treating all items as one query. {remedy} --ignore-qid to "
@@ -287,7 +236,7 @@ class _Rejoined(io.RawIOBase):
         return len(part)
 
 
-def read_any_model(path: str | Opened) -> ModelRecord:
+def read_any_model(path: str | Opened) -> Model:
     """Read a model file of ours or a linear one of SVM^rank."""
     opened = look_at(path) if isinstance(path, str) else path
     source: Any = opened.path if opened.file is None else opened.file
@@ -295,14 +244,14 @@ def read_any_model(path: str | Opened) -> ModelRecord:
         from ranksvm.export.svmrank import read_svmrank
 
         return read_svmrank(source)
-    from ranksvm.model_io import read_model
+    from ranksvm.learners import read_model
 
     return read_model(source)
 
 
-def base_of(*records: ModelRecord) -> bool | None:
+def base_of(*models: Model) -> bool | None:
     """Whether models count features from 0; None if none of them says."""
-    told = (record.facts.get("zero_based") for record in records)
+    told = (model.facts.get("zero_based") for model in models)
     bases = {base for base in told if isinstance(base, bool)}
     if len(bases) > 1:
         raise UsageProblem(
@@ -322,21 +271,21 @@ def without_missing(options: DataOptions) -> DataOptions:
     return replace(options, may_keep_missing=False)
 
 
-def check_features(items: Items, rows: Sequence[int] | None = None) -> None:
+def check_features(data: RankingData, rows: Sequence[int] | None = None) -> None:
     """Refuse items without features, and features that are missing or infinite.
 
     ``rows`` are those to look at; None for all.
     """
-    if items.X.shape[1] == 0:
+    name = data.origin.name
+    if data.n_features == 0:
         what, zeros = "feature columns", ""
-        if items.feature_names is None:
+        if data.feature_names is None:
             what = "features (index:value)"
             zeros = " If every feature is 0, write 1:0 on the first line."
         raise ValueError(
-            f"{items.source} has labels and ids but no {what}. Pass the file with the features."
-            f"{zeros}"
+            f"{name} has labels and ids but no {what}. Pass the file with the features.{zeros}"
         )
-    X = items.X if rows is None else items.X[list(rows)]
+    X = data.X if rows is None else data.X[list(rows)]
     values = X.data if hasattr(X, "indptr") else X
     bad = ~np.isfinite(values)
     if not bad.any():
@@ -348,11 +297,11 @@ def check_features(items: Items, rows: Sequence[int] | None = None) -> None:
     else:
         row, column = (int(k) for k in np.unravel_index(int(np.argmax(bad)), values.shape))
     row = 1 + (row if rows is None else rows[row])
-    number = column if items.zero_based else column + 1
-    name = items.feature_names[column] if items.feature_names else str(number)
+    number = column if data.origin.zero_based else column + 1
+    feature = data.feature_names[column] if data.feature_names else str(number)
     n_bad = int(bad.sum())
     raise ValueError(
-        f"{items.source} has {counted(n_bad, 'value')} that {'is' if n_bad == 1 else 'are'} "
-        f"missing or infinite, the first in item {row}, feature {name}. Fill them in; --missing "
-        "zero does so for missing ones."
+        f"{name} has {counted(n_bad, 'value')} that {'is' if n_bad == 1 else 'are'} missing or "
+        f"infinite, the first in item {row}, feature {feature}. Fill them in; --missing zero does "
+        "so for missing ones."
     )

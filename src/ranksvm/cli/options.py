@@ -2,7 +2,7 @@
 
 A group is a function: its parameters are the options, its result is what the command gets.  Under
 
-    @command(app, data=data_options)
+    @command(epilog=..., data=data_options)
     def info(file: ..., *, data: DataOptions) -> int | None: ...
 
 the command line of ``info`` has ``file``, the options of ``data_options`` and ``--debug``.
@@ -24,46 +24,25 @@ from ranksvm.cli.output import UsageProblem, guarded
 __all__ = [
     "By",
     "Conventions",
+    "ConventionsOption",
     "DataOptions",
     "Duplicates",
+    "Force",
     "Format",
+    "Json",
+    "Metrics",
     "Missing",
     "Rules",
-    "SolverOptions",
     "by_default",
     "command",
     "data_options",
+    "examples",
+    "flag_of",
     "format_named",
-    "solver_options",
-    "value_of",
 ]
 
 
 Rules = Literal["standard", "letor"]
-
-
-class Loss(StrEnum):
-    """Loss per pair."""
-
-    squared_hinge = "squared_hinge"
-    hinge = "hinge"
-
-
-class Reduction(StrEnum):
-    """What the sum over pairs is divided by."""
-
-    mean = "mean"
-    sum = "sum"
-    query_mean = "query_mean"
-
-
-class Solver(StrEnum):
-    """Optimisation algorithm."""
-
-    auto = "auto"
-    newton = "newton"
-    bundle = "bundle"
-    smoothed_newton = "smoothed_newton"
 
 
 class Conventions(StrEnum):
@@ -125,8 +104,57 @@ def by_default(value: object) -> str:
     return rf"[dim]\[default: {value}][/]"
 
 
+def examples(*commands: str) -> str:
+    """Return the end of a help text: command lines to copy, each on a line of its own."""
+    heading = "Example:" if len(commands) == 1 else "Examples:"
+    return "\n\n".join([heading, *(f"[bold]{line}[/]" for line in commands)])
+
+
+# Options for parameters of the library; those of models are in their settings.
+FLAGS = {
+    "Cs": "--C-grid",
+    "checkpoint": "--resume",
+    "conventions": "--conventions",
+    "duplicates": "--duplicates",
+    "force": "--force",
+    "gammas": "--gamma-grid",
+    "max_line_bytes": "--max-line-bytes",
+    "missing": "--missing",
+    "n_jobs": "--jobs",
+    "n_permutations": "--permutations",
+    "n_splits": "--folds",
+    "qid": "--qid-column",
+    "y": "--label-column",
+    "zero_based": "--zero-based",
+}
+
+
+def flag_of(parameter: str) -> str | None:
+    """Return what the command line calls a parameter of the library; None if it has no option."""
+    from ranksvm.cli.model_options import model_flags
+
+    return FLAGS.get(parameter) or model_flags().get(parameter)
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        "-m",
+        help="ndcg@10, map, mean_ndcg, p@5, mrr, err@10, pairwise_accuracy, kendall_tau, auc ...; "
+        "may be repeated.",
+        show_default=False,
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Overwrite the output file even if it contains something else."),
+]
+DEFINITIONS = "Metric definitions: standard or LETOR's."
+ConventionsOption = Annotated[Conventions, typer.Option(help=DEFINITIONS)]
+
 _INPUT = "Input"
-_MODEL = "Model"
 _IN_TABLE: dict[str, Any] = {"show_default": False, "rich_help_panel": _INPUT}
 
 
@@ -169,7 +197,7 @@ def format_named(path: str) -> Format:
 def data_options(
     format: Annotated[
         Format,
-        typer.Option(help="Input format; auto goes by file name.", rich_help_panel=_INPUT),
+        typer.Option(help="Input format; auto decides by the file name.", rich_help_panel=_INPUT),
     ] = Format.auto,
     label_column: Annotated[
         str | None,
@@ -198,19 +226,22 @@ def data_options(
     missing: Annotated[
         Missing,
         typer.Option(
-            help="Missing feature values; nan keeps them (info, convert, evaluate --scores).",
+            help="How to treat missing feature values; nan keeps them (only for info, convert and "
+            "evaluate --scores).",
             rich_help_panel=_INPUT,
         ),
     ] = Missing.error,
     duplicates: Annotated[
         Duplicates,
-        typer.Option(help="If a feature index occurs twice on a line.", rich_help_panel=_INPUT),
+        typer.Option(
+            help="How to treat a feature index that occurs twice on a line.", rich_help_panel=_INPUT
+        ),
     ] = Duplicates.error,
     zero_based: Annotated[
         bool | None,
         typer.Option(
             "--zero-based/--one-based",
-            help="Whether feature indices begin at 0 or 1. "
+            help="Whether feature indices start at 0 or 1. "
             + by_default("as in the model's training data, else 1"),
             show_default=False,
             rich_help_panel=_INPUT,
@@ -220,7 +251,7 @@ def data_options(
         int | None,
         typer.Option(
             min=1,
-            help=f"Longest allowed line, in bytes. {by_default(16777216)}",
+            help=f"Maximum length of a line in bytes. {by_default(16777216)}",
             show_default=False,
             rich_help_panel=_INPUT,
         ),
@@ -249,88 +280,41 @@ def data_options(
     )
 
 
-@dataclass(frozen=True)
-class SolverOptions:
-    """Parameters of the model but for C; None where nothing was said."""
-
-    loss: str | None
-    reduction: str | None
-    solver: str
-    tol: float | None
-    max_iter: int | None
-
-
-def solver_options(
-    loss: Annotated[
-        Loss | None,
-        typer.Option(
-            help=f"Loss per pair. {by_default('squared_hinge')}",
-            show_default=False,
-            rich_help_panel=_MODEL,
-        ),
-    ] = None,
-    reduction: Annotated[
-        Reduction | None,
-        typer.Option(
-            help=f"How the losses of pairs are combined. {by_default('mean')}",
-            show_default=False,
-            rich_help_panel=_MODEL,
-        ),
-    ] = None,
-    solver: Annotated[
-        Solver, typer.Option(help="Optimisation algorithm.", rich_help_panel=_MODEL)
-    ] = Solver.auto,
-    tol: Annotated[
-        float | None,
-        typer.Option(
-            help=f"Stop at this certified relative gap. {by_default('1e-4')}",
-            show_default=False,
-            rich_help_panel=_MODEL,
-        ),
-    ] = None,
-    max_iter: Annotated[
-        int | None,
-        typer.Option(
-            help=f"Maximum number of iterations. {by_default(1000)}",
-            show_default=False,
-            rich_help_panel=_MODEL,
-        ),
-    ] = None,
-) -> SolverOptions:
-    """Options of the commands that train."""
-    return SolverOptions(
-        value_of(loss),
-        value_of(reduction),
-        solver.value,
-        tol,
-        max_iter,
-    )
-
-
-def value_of(choice: StrEnum | None) -> str | None:
-    """Return the name of a choice, if there is one."""
-    return None if choice is None else choice.value
-
-
 def _debug_option(
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback if there is an error.")
+    ] = False,
 ) -> bool:
     return debug
 
 
-def command(
-    app: typer.Typer, *, epilog: str, **groups: Callable[..., Any]
-) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
-    """Register a function as a command, with groups of options for some of its arguments."""
+Group = Callable[..., Any] | tuple[list[inspect.Parameter], Callable[[dict[str, Any]], Any]]
 
-    def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
+
+def command(*, epilog: str, **groups: Group) -> Callable[[Callable[..., int | None]], typer.Typer]:
+    """Make a function a command, with groups of options for some of its arguments.
+
+    Parameters
+    ----------
+    epilog : str
+        End of the help text.
+    **groups
+        By argument of the function: a function whose parameters are options and whose result is the
+        argument, or options and a function from their values.
+    """
+
+    def made(function: Callable[..., int | None]) -> typer.Typer:
         own = [p for p in _parameters(function) if p.name not in groups]
-        shared = {name: _parameters(group) for name, group in groups.items()}
+        shared = {
+            name: group[0] if isinstance(group, tuple) else _parameters(group)
+            for name, group in groups.items()
+        }
 
         def run(*, debug: bool, **given: Any) -> int | None:
             del debug  # `guarded` has seen it
             for name, group in groups.items():
-                given[name] = group(**{p.name: given.pop(p.name) for p in shared[name]})
+                values = {p.name: given.pop(p.name) for p in shared[name]}
+                given[name] = group[1](values) if isinstance(group, tuple) else group(**values)
             return function(**given)
 
         parameters = [*own, *(p for part in shared.values() for p in part)]
@@ -339,10 +323,16 @@ def command(
         run.__doc__ = function.__doc__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in parameters}
-        app.command(epilog=epilog)(guarded(run))
-        return function
+        app = typer.Typer(
+            add_completion=False,
+            pretty_exceptions_enable=False,
+            rich_markup_mode="rich",
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
+        app.command(name=function.__name__, epilog=epilog)(guarded(run))
+        return app
 
-    return register
+    return made
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:

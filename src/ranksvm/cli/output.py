@@ -23,7 +23,6 @@ import functools
 import json
 import math
 import os
-import re
 import sys
 import traceback
 import warnings
@@ -32,28 +31,30 @@ from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec
 
 import typer
-from typer.core import TyperGroup
 
 from ranksvm._files import STDOUT, naming
-from ranksvm._text import printable
+from ranksvm._messages import PYTHON, Door, Message, Param, Row, told
+from ranksvm._text import counted, printable
 
 __all__ = [
+    "DOOR",
     "NOT_CONVERGED",
     "STDOUT",
     "Advance",
-    "Commands",
     "UsageProblem",
     "as_usage",
     "check_stdout",
     "counted",
+    "escaped_errors",
     "guarded",
-    "in_options",
     "note",
     "number",
     "progress",
     "say",
     "show_json",
     "show_table",
+    "told_error",
+    "warn",
 ]
 
 UNEXPECTED, USAGE, BAD_INPUT, NOT_CONVERGED, MISSING_EXTRA, INTERRUPTED = 1, 2, 3, 4, 5, 130
@@ -69,7 +70,7 @@ class UsageProblem(Exception):
 
 
 @contextmanager
-def _escaped_errors() -> Iterator[None]:
+def escaped_errors() -> Iterator[None]:
     """Arguments that are refused come back in messages that we do not print: escape them."""
     try:
         yield
@@ -78,18 +79,6 @@ def _escaped_errors() -> Iterator[None]:
         if hasattr(error, "format_message") and isinstance(message, str):
             error.message = printable(message)  # type: ignore[attr-defined]
         raise
-
-
-class Commands(TyperGroup):
-    """The commands together; what they quote of wrong usage is escaped."""
-
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        with _escaped_errors():
-            return super().make_context(*args, **kwargs)
-
-    def invoke(self, *args: Any, **kwargs: Any) -> Any:
-        with _escaped_errors():
-            return super().invoke(*args, **kwargs)
 
 
 def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
@@ -115,15 +104,17 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
         except ImportError as error:
             code = failed(str(error), MISSING_EXTRA)
         except MemoryError as error:
-            told = str(error) not in ("", "std::bad_alloc")
-            code = failed(str(error) if told else "not enough memory for this input", BAD_INPUT)
+            told_why = str(error) not in ("", "std::bad_alloc")
+            message = told_error(error) if told_why else "not enough memory for this input"
+            code = failed(message, BAD_INPUT)
         except (ValueError, OverflowError) as error:
-            code = failed(str(error), BAD_INPUT)
+            code = failed(told_error(error), BAD_INPUT)
         except OSError as error:
             where = f"{error.filename}: " if error.filename is not None else ""
             if error.filename == STDOUT:
                 drop_output()
-            code = failed(f"{where}{error.strerror or error}", BAD_INPUT)
+            message = str(error.strerror or error)
+            code = failed(f"{where}{message}", BAD_INPUT)
         except Exception as error:
             text = f"{type(error).__name__}: {error} (run again with --debug to see where)"
             code = failed(text, UNEXPECTED)
@@ -137,12 +128,12 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
 def _warnings_as_notes() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        told: set[str] = set()
+        seen: set[str] = set()
 
         def show(message: Warning | str, *_: Any, **__: Any) -> None:
-            if str(message) not in told:  # every fold may say the same
-                told.add(str(message))
-                note(f"warning: {message}")
+            if str(message) not in seen:  # every fold may say the same
+                seen.add(str(message))
+                warn(getattr(message, "message", str(message)))
 
         warnings.showwarning = show
         yield
@@ -151,8 +142,13 @@ def _warnings_as_notes() -> Iterator[None]:
 def _failed(message: str, code: int, *, debug: bool) -> int:
     if debug:
         say(traceback.format_exc().rstrip("\n"), to_stderr=True)
-    _say_line(f"ranksvm: error: {in_options(message)}")
+    _say_line(f"ranksvm: error: {message}")
     return code
+
+
+def told_error(error: BaseException) -> str:
+    """Return the message of an error in the words of the command line."""
+    return str(error.told(DOOR)) if hasattr(error, "told") else str(error)
 
 
 def drop_output(stream: Any = None) -> None:
@@ -190,60 +186,40 @@ def _say_line(text: str) -> None:
         drop_output(sys.stderr)
 
 
-# What stands around a word of the library that is not part of something else.
-_BEFORE, _AFTER = r"(?<![\w./\\'\"=-])", r"(?!\.?[\w/\\'\"=-])"
-# How the library calls what options of the command line do.
-_OPTIONS: dict[str, str | Callable[[re.Match[str]], str]] = {
-    # Where the two differ the library names both.
-    r"\b(pass )?\S+ (out )?\(on the command line: ([^)]*)\)": lambda found: (
-        f"{'use ' if found[1] else ''}{found[3]}{' out' if found[2] else ''}"
-    ),
-    # Rows and columns of arrays begin at 0, items and features of files at 1.
-    r"\b(in|of) row (\d+)(?:, column (\d+))?\b": lambda found: (
-        f"{found[1]} item {int(found[2]) + 1}"
-        + (f", column {int(found[3]) + 1}" if found[3] else "")
-    ),
-    r"\bmax_line_bytes=": "--max-line-bytes ",
-    r"\bmax_line_bytes\b": "--max-line-bytes",
-    r"\bzero_based=True": "--zero-based",
-    r"\bforce=True": "--force",
-    r"\bqid='ignore'": "--ignore-qid",
-    r"\b(missing|duplicates|approximation|dtype|init|loss|solver|optimizer)='(\w+)'"
-    r"(?: or '(\w+)')?": lambda found: (
-        f"--{found[1]} {found[2]}" + (f" or {found[3]}" if found[3] else "")
-    ),
-    r"\bn_(restarts|factors)=": r"--\1 ",
-    r"\bn_(restarts|factors)\b": r"--\1",
-    r"\binit_scale\b": "--init-scale",
-    # Words that are no names everywhere: not in a path or in quotes, nor after "--".
-    rf"{_BEFORE}(tol|patience)=": r"--\1 ",
-    rf"{_BEFORE}(tol|patience){_AFTER}": r"--\1",
-    rf"{_BEFORE}max_iter=": "--max-iter ",
-    rf"{_BEFORE}max_iter{_AFTER}": "--max-iter",
-    rf"{_BEFORE}random_state{_AFTER}": "--seed",
-    rf"{_BEFORE}optimizer{_AFTER}(?! ')": "--optimizer",
-    r"\bapproximation=None": "no --approximation",
-    r"\bn_components=": "--components ",
-    r"\bn_components\b": "--components",
-    r"\bmemory_budget='([^']*)'": r"--memory \1",
-    r"\bmemory_budget\b": "--memory",
-    r"\(n_samples=": "(items=",
-    r"\bn_samples=": "",
-    r"\bqid=, y= and sample_weight=": "--qid-column, --label-column and --docid-column",
-    r"\b([Pp])ass (?=--)": lambda found: "Use " if found[1] == "P" else "use ",
-}
+class _CommandLine:
+    """Parameters as options, rows of X as items counted from 1."""
+
+    def parameter(self, param: Param) -> str:
+        from ranksvm.cli.options import flag_of
+
+        if param.option is not None:
+            return param.option
+        flag, values = flag_of(param.name), param.values
+        if flag is None:  # what there is no option for keeps its name
+            return PYTHON.parameter(param)
+        if not values or values[0] is True:
+            return flag
+        if values[0] is None:
+            return f"no {flag}"
+        shown = (f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+        return f"{flag} {' or '.join(shown)}"
+
+    def row(self, row: Row) -> str:
+        column = "" if row.column is None else f", column {row.column + 1}"
+        return f"item {row.number + 1}{column}"
 
 
-def in_options(message: str) -> str:
-    """Return a message of the library in the words of the command line."""
-    for words, option in _OPTIONS.items():
-        message = re.sub(words, option, message)
-    return message
+DOOR: Door = _CommandLine()
 
 
-def note(message: str) -> None:
+def note(message: str | Message) -> None:
     """Say something that is no result."""
-    _say_line(f"ranksvm: {in_options(message)}")
+    _say_line(f"ranksvm: {told(message, DOOR)}")
+
+
+def warn(message: str | Message) -> None:
+    """Say what may be wrong with a result."""
+    note(Message("warning: {message}", message=message))
 
 
 @contextmanager
@@ -252,7 +228,7 @@ def as_usage() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise UsageProblem(str(error)) from error
+        raise UsageProblem(told_error(error)) from error
 
 
 @contextmanager
@@ -294,12 +270,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if isinstance(value, str | int | float | None) else str(value)
-
-
-def counted(n: int, what: str) -> str:
-    """``1 query``, ``2,345 queries``."""
-    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
-    return f"{n:,} {what if n == 1 else plural}"
 
 
 def number(value: Any) -> str:

@@ -35,7 +35,7 @@ def pair_options(
         str | None,
         typer.Option(
             metavar="FILE",
-            help=r"Learn from these pairs instead of labels; lines are 'better worse \[weight]'.",
+            help=r"Pairs to learn from instead of labels, one 'better worse \[weight]' per line.",
             **_OF_PAIRS,
         ),
     ] = None,
@@ -49,14 +49,16 @@ def pair_options(
     pairs_zero_based: Annotated[
         bool,
         typer.Option(
-            "--pairs-zero-based", help="Row numbers in --pairs begin at 0, not 1.", **_OF_PAIRS
+            "--pairs-zero-based",
+            help="Row numbers in --pairs start at 0 instead of 1.",
+            **_OF_PAIRS,
         ),
     ] = False,
     with_labels: Annotated[
         bool,
         typer.Option(
             "--with-labels",
-            help="Learn from the labels as well; pairs may contradict them.",
+            help="Learn from the labels as well; the pairs may contradict them.",
             **_OF_PAIRS,
         ),
     ] = False,

@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._files import naming
+from ranksvm._messages import UserError
 from ranksvm._values import as_float, exact_vector, finite_values, merges_values
 from ranksvm._vectors import Array
 from ranksvm._waiting import blocking
-from ranksvm.cli.inputs import Items, tell_one_query
+from ranksvm.cli.inputs import labels_of, tell_one_query
 from ranksvm.cli.options import DataOptions, Format, Missing
 from ranksvm.cli.output import UsageProblem, counted, progress
 from ranksvm.cli.write import open_output
 from ranksvm.data.queries import ids_from_text
+from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.data.sources import name_of, standard_input, text_blocks
 
 __all__ = ["read_tables", "write_table"]
@@ -31,8 +33,9 @@ def read_tables(
     *,
     labels: bool,
     wanted: Sequence[str] | None,
-) -> Items:
-    """Read tables of one format as one set; see ``inputs.read_items``."""
+    documents: bool,
+) -> RankingData:
+    """Read tables of one format as one set; see ``inputs.read_data``."""
     pyarrow = _import_pyarrow()
     with progress(f"reading {source}"):
         tables = [_read_table(one, form, options) for one in content]
@@ -62,6 +65,8 @@ def read_tables(
             features = features.select(list(wanted))
         check_numeric(features)
         X = _matrix(features, options.missing)
+    except UserError as error:
+        raise error.after(f"{source}: ") from None
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from None
     qid = None if options.ignore_qid else columns.get("qid")
@@ -71,17 +76,22 @@ def read_tables(
     if y is not None:
         y = _as_labels(y, f"{source}: column {named['label']!r}")
 
-    def documents() -> list[str | None] | None:
-        if "docid" not in named:
-            return None
+    document_ids = None
+    if documents and "docid" in named:
         ids = table.column(named["docid"]).to_pylist()
-        return [None if document in (None, "") else str(document) for document in ids]
-
-    names = tuple(map(str, features.column_names))
-    return Items(
-        X, y, qid, None, documents, names, source,
-        others=tuple(named.values()), qid_column=None if qid is None else named["qid"],
-    )  # fmt: skip
+        document_ids = [None if one in (None, "") else str(one) for one in ids]
+    return RankingData(
+        X,
+        y,
+        qid,
+        feature_names=tuple(map(str, features.column_names)),
+        document_ids=document_ids,
+        origin=Origin(
+            source,
+            frame_columns=tuple(named.values()),
+            qid_column=None if qid is None else named["qid"],
+        ),
+    )
 
 
 def _special_columns(
@@ -106,7 +116,7 @@ def _special_columns(
                 f"Name the right one with --{key}-column."
             )
     if "qid" not in found and not options.ignore_qid:
-        tell_one_query(source, "'qid' column", "Name the column with --qid-column, or pass")
+        tell_one_query(source, "'qid' column", "Name the column with --qid-column, or use")
     return found
 
 
@@ -221,12 +231,12 @@ def _matrix(features: Any, missing: Missing) -> Array:
     return X
 
 
-def write_table(items: Items, target: str, form: Format) -> None:
+def write_table(data: RankingData, target: str, form: Format) -> None:
     """Write items as a table: label, qid, docid, then the features."""
     pyarrow = _import_pyarrow()
     from pyarrow import csv, parquet
 
-    X = items.X
+    X = data.X
     if hasattr(X, "indptr"):
         if X.shape[0] * X.shape[1] > 50 * max(1, X.nnz):
             raise UsageProblem(
@@ -234,13 +244,13 @@ def write_table(items: Items, target: str, form: Format) -> None:
                 "not zero: sparse data belong into LETOR text"
             )
         X = X.toarray()
-    columns: dict[str, Any] = {"label": items.labels}
-    if items.qid is not None:
-        columns["qid"] = items.qid
-    documents = items.documents()
+    columns: dict[str, Any] = {"label": labels_of(data)}
+    if data.qid is not None:
+        columns["qid"] = data.qid
+    documents = data.docids
     if documents is not None:
         columns["docid"] = list(documents)
-    names = items.feature_names or [f"f{j + 1}" for j in range(X.shape[1])]
+    names = data.feature_names or [f"f{j + 1}" for j in range(X.shape[1])]
     taken = sorted(set(names) & set(columns))
     if taken:
         raise ValueError(f"features are called like other columns: {', '.join(taken)}")

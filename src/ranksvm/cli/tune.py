@@ -7,268 +7,245 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Annotated, Any
 
+import typer
+
+from ranksvm._messages import Message
 from ranksvm._text import printable
 from ranksvm._threads import resolve_n_jobs
-from ranksvm._vectors import Array
-from ranksvm.cli.grids import parse_grid
-from ranksvm.cli.inputs import Items, check_features, read_items, without_missing
-from ranksvm.cli.judge import check_metrics
-from ranksvm.cli.kernel_options import KernelOptions
-from ranksvm.cli.learn import check_outputs
-from ranksvm.cli.models import finish, fit_items, make_model, make_record, make_settings
-from ranksvm.cli.options import DataOptions, Rules, SolverOptions
+from ranksvm.cli.columns import read_held_out
+from ranksvm.cli.evaluate import check_metrics
+from ranksvm.cli.inputs import check_features, labels_of, read_data, without_missing
+from ranksvm.cli.model_options import Wanted, grid_options, model_options
+from ranksvm.cli.options import (
+    Conventions,
+    ConventionsOption,
+    DataOptions,
+    Force,
+    Json,
+    by_default,
+    command,
+    data_options,
+    examples,
+)
 from ranksvm.cli.output import (
     NOT_CONVERGED,
     UsageProblem,
     counted,
-    note,
     progress,
     say,
     show_json,
     show_table,
+    warn,
 )
-from ranksvm.cli.scoring import read_held_out
-from ranksvm.cli.write import check_output, is_regular, is_same, is_stdout, write_record
-from ranksvm.data.queries import QueryGroups
+from ranksvm.cli.train import check_outputs, finish, fit_data
+from ranksvm.cli.write import check_output, is_regular, is_same, is_stdout, save_model
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners import KernelSettings
+from ranksvm.learners.kernel import check_refit_room
 from ranksvm.maps.kernels import resolve_gamma
-from ranksvm.training import KernelSettings, LinearSettings, Settings, total_pair_weight
+from ranksvm.model_selection.grids import searched
+from ranksvm.model_selection.search import Search, search
+from ranksvm.model_selection.splitters import folds_of
 
-if TYPE_CHECKING:
-    from ranksvm.model_selection.search import Search
-
-__all__ = ["Grids", "tune"]
-
-
-class Grids(NamedTuple):
-    """Candidates as they were given, and the file of a search that can go on; None if not."""
-
-    Cs: str | None
-    gammas: str | None
-    resume: str | None
+__all__ = ["app"]
 
 
-class Chosen(NamedTuple):
-    """A search, the settings at its best candidate and where their fit may start."""
-
-    search: Any
-    settings: Settings
-    start: Array | None
-
-
-def tune(
-    files: Sequence[str],
-    valid: str | None,
-    folds: int | None,
-    grids: Grids,
-    metric: str | None,
-    conventions: Rules,
-    output: str | None,
-    json: bool,
-    force: bool,
-    options: SolverOptions,
-    kernel: KernelOptions,
+@command(
+    epilog=examples(
+        "ranksvm tune train.txt --folds 5 --metric ndcg@10 -o m.safetensors",
+        "ranksvm tune train.txt --kernel rbf --gamma-grid 2^-7,2^-5 --resume search.db",
+    ),
+    grids=grid_options(),
+    wanted=model_options(without=["C"], searches=True),
+    data=data_options,
+)
+def app(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="TRAIN", help="Training data; several files are one set."),
+    ],
+    valid: Annotated[
+        str | None,
+        typer.Option(help="Validation data to choose on, instead of folds.", show_default=False),
+    ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            help=f"Number of cross-validation folds; no query is split. {by_default(5)}",
+            show_default=False,
+        ),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Checkpoint file: save finished work to it, and continue from it if it exists.",
+            show_default=False,
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            "-m",
+            help=f"Metric to maximize. {by_default('pairwise_accuracy')}",
+            show_default=False,
+        ),
+    ] = None,
+    conventions: ConventionsOption = Conventions.standard,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Model file to write, refitted at the best values on all of TRAIN.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+    *,
+    grids: dict[str, Any],
+    wanted: Wanted,
     data: DataOptions,
 ) -> int | None:
-    """Search on folds or against a validation file; refit at the best candidate."""
+    """Choose C, and gamma of a kernel, by cross-validation or on a validation file; then refit."""
     if valid is not None and folds is not None:
         raise UsageProblem("--valid and --folds are two ways to choose: give only one")
-    data = without_missing(data)
-    check_outputs(output, [*files, valid], json, force, kernel)
+    settings, options = wanted.settings, without_missing(data)
+    inputs = [*files, valid]
+    check_outputs(output, inputs, json, force, settings)
     check_metrics(None if metric is None else [metric])
-    _check_grids(grids, kernel, [*files, valid], output)
-    Cs = None if grids.Cs is None else parse_grid(grids.Cs, "--C-grid")
-    gammas = None if grids.gammas is None else parse_grid(grids.gammas, "--gamma-grid")
-    settings = make_settings(None, options, kernel)
-    items = read_items(files, data)
+    _check_grids(grids, wanted)
+    if resume is not None:
+        _check_resume(resume, inputs, output)
+    items = read_data(files, options)
+    labels_of(items)
     check_features(items)
-    groups = items.groups
     if output is not None and isinstance(settings, KernelSettings):
-        from ranksvm.model_selection.grid import check_refit_room
+        check_refit_room(items, settings)
+    if "gamma" in wanted.given and isinstance(settings, KernelSettings):
+        grids["gamma"] = [resolve_gamma(settings.gamma, items.X)]
+    n_folds = 5 if folds is None else folds
+    # Solvers import this when they start, which takes longer than a small fit.
+    import scipy.linalg  # noqa: F401
 
-        check_refit_room(items.labels, groups, settings)
-    if kernel.gamma is not None:
-        gammas = [resolve_gamma(kernel.gamma, items.X)]
-    folds = 5 if folds is None else folds
     began = time.perf_counter()
-    chosen = SEARCHES[type(settings)](
-        items,
-        groups,
-        settings,
-        Cs,
-        gammas,
-        grids.resume,
-        metric=metric or "pairwise_accuracy",
-        conventions=conventions,
-        n_threads=resolve_n_jobs(data.jobs),
-        **_split(items, valid, folds, data),
-    )
-    search, seconds = chosen.search, time.perf_counter() - began
-    where = valid if valid is not None else f"{folds} folds"
-    best = {name: float(values[search.best_index]) for name, values in search.params.items()}
+    with progress("tuning") as advance:
+        found = search(
+            items,
+            settings,
+            grids.pop("C", None),
+            grids,
+            folds=None if valid is not None else folds_of(items, n_folds),
+            validation=None if valid is None else _held_out(valid, items, options),
+            metric=metric or "pairwise_accuracy",
+            conventions=conventions.rules,
+            n_threads=resolve_n_jobs(options.jobs),
+            progress=advance,
+            checkpoint=resume,
+        )
+    where = valid if valid is not None else f"{n_folds} folds"
     report = {
-        **best,
-        "score": search.best_score,
-        "metric": search.metric,
-        "conventions": conventions,
+        **found.best,
+        "score": found.best_score,
+        "metric": found.metric,
+        "conventions": found.conventions,
         "on": where,
-        "table": search_table(search),
-        "seconds": seconds,
-        "resumed": getattr(search, "n_resumed", 0),
+        "table": search_table(found),
+        "seconds": time.perf_counter() - began,
+        "resumed": found.n_resumed,
         "model": None,
     }
     fit = None
     try:
         if output is not None:
-            trained = fit_items(
-                items, groups, chosen.settings, data.jobs, utility=items.labels, start=chosen.start
-            )
-            facts = {"selection": {**search.facts(), "on": where}}
-            write_record(output, make_record(items, trained, make_model(trained), facts))
-            fit, report["model"] = trained.fit, output
+            start = {} if found.best_start is None else {"start": found.best_start}
+            fit, model = fit_data(items, found.best_settings, options.jobs, **start)
+            facts = {**model.facts, "selection": {**found.facts(), "on": where}}
+            save_model(output, replace(model, facts=facts))
+            report["model"] = output
     finally:  # the search is done, whatever happens to the model
-        warn_about(search)
+        warn_about(found)
         if json:
             show_json(report)
         else:
-            show_search(report, best, one_split=valid is not None, to_stderr=is_stdout(output))
-    early = NOT_CONVERGED if search.shortfalls else None
+            one_split, to_stderr = valid is not None, is_stdout(output)
+            show_search(report, found.best, one_split=one_split, to_stderr=to_stderr)
+    early = NOT_CONVERGED if found.shortfalls else None
     return early if fit is None else finish(fit) or early
 
 
-def _check_grids(
-    grids: Grids, kernel: KernelOptions, inputs: Sequence[str | None], output: str | None
-) -> None:
-    """Look before the work at options that go with kernels."""
-    for option, value in (("--gamma-grid", grids.gammas), ("--resume", grids.resume)):
-        if value is not None and kernel.kernel is None:
-            raise UsageProblem(f"{option} needs --kernel")
-    if grids.gammas is not None and kernel.gamma is not None:
-        raise UsageProblem("--gamma fixes what --gamma-grid is to choose: give only one")
-    if grids.gammas is not None and kernel.kernel == "linear":
-        raise UsageProblem("--gamma-grid has no meaning for --kernel linear")
-    if grids.resume is None:
-        return
-    if is_stdout(grids.resume) or not is_regular(grids.resume):
-        raise UsageProblem(
-            f"--resume needs a file, which the next run can read; got {grids.resume}"
-        )
-    same = output is not None and os.path.realpath(grids.resume) == os.path.realpath(output)
-    if output is not None and (same or is_same(output, grids.resume)):
+def _check_grids(grids: Mapping[str, Any], wanted: Wanted) -> None:
+    """Look before the work at grids of parameters that there are not, or that are fixed."""
+    for name in grids:
+        if name == "C":
+            continue
+        if not hasattr(wanted.settings, name):
+            raise UsageProblem(f"--{name}-grid needs --kernel")
+        if name in wanted.given:
+            raise UsageProblem(f"--{name} fixes what --{name}-grid is to choose: give only one")
+        if name not in searched(wanted.settings):
+            kernel = getattr(wanted.settings, "kernel", "")
+            raise UsageProblem(f"--{name}-grid has no meaning for --kernel {kernel}")
+
+
+def _check_resume(resume: str, inputs: Sequence[str | None], output: str | None) -> None:
+    """Look before the work at the file of a search."""
+    if is_stdout(resume) or not is_regular(resume):
+        raise UsageProblem(f"--resume needs a file, which the next run can read; got {resume}")
+    same = output is not None and os.path.realpath(resume) == os.path.realpath(output)
+    if output is not None and (same or is_same(output, resume)):
         raise UsageProblem(f"{output} cannot be both the model and the file of --resume")
-    check_output(grids.resume, inputs, called="--resume")
+    check_output(resume, inputs, called="--resume")
 
 
-def _split(items: Items, valid: str | None, folds: int, data: DataOptions) -> dict[str, Any]:
-    """Folds, or a validation file with the columns of the training set."""
-    from ranksvm.model_selection.search import HeldOut
-    from ranksvm.model_selection.splitters import QueryKFold, item_folds
-
-    if valid is None and items.qid is None:
-        return {"folds": item_folds(items.labels, folds)}
-    if valid is None:
-        return {"folds": list(QueryKFold(folds).split(qid=items.qid))}
-    held_out = read_held_out(valid, items, data)
-    return {"validation": HeldOut(held_out.X, held_out.labels, held_out.qid)}
+def _held_out(valid: str, data: RankingData, options: DataOptions) -> RankingData:
+    held_out = read_held_out(valid, data, options)
+    labels_of(held_out)
+    return held_out
 
 
-def _default_Cs(n: int, settings: Settings, items: Items, groups: QueryGroups) -> Array:
-    from ranksvm.model_selection.search import default_Cs
-
-    return default_Cs(n, settings.reduction, total_pair_weight(items.labels, groups))
-
-
-def _search_linear(
-    items: Items,
-    groups: QueryGroups,
-    settings: LinearSettings,
-    Cs: Any,
-    gammas: None,
-    resume: None,
-    **options: Any,
-) -> Chosen:
-    from ranksvm.model_selection.search import search_path
-
-    del gammas, resume
-    if Cs is None:
-        Cs = _default_Cs(19, settings, items, groups)
-    with progress("tuning") as advance:
-        search = search_path(
-            items.X, items.labels, groups, settings, Cs, progress=advance, **options
-        )
-    start = None if search.mean_coef is None else search.mean_coef[search.best_index]
-    return Chosen(search, replace(settings, C=search.best_C), start)
-
-
-def _search_kernel(
-    items: Items,
-    groups: QueryGroups,
-    settings: KernelSettings,
-    Cs: Any,
-    gammas: Any,
-    resume: str | None,
-    **options: Any,
-) -> Chosen:
-    from ranksvm.model_selection.grid import search_grid
-
-    if Cs is None:
-        Cs = _default_Cs(10, settings, items, groups)
-    with progress("tuning") as advance:
-        search = search_grid(
-            items.X,
-            items.labels,
-            groups,
-            settings,
-            Cs,
-            gammas,
-            progress=advance,
-            checkpoint=resume,
-            **options,
-        )
-    best = replace(settings, C=search.best_C, random_state=search.random_state)
-    if search.has_gamma:
-        best = replace(best, gamma=search.best_gamma)
-    return Chosen(search, best, None)
-
-
-SEARCHES: dict[type[Settings], Callable[..., Chosen]] = {
-    LinearSettings: _search_linear,
-    KernelSettings: _search_kernel,
-}
-
-
-def search_table(search: Search) -> list[dict[str, Any]]:
+def search_table(found: Search) -> list[dict[str, Any]]:
     """One row for every candidate."""
-    params = search.params
+    params = found.params
     return [
         {**dict(zip(params, values, strict=True)), "mean": mean, "std": std, "splits": by_split}
         for *values, mean, std, by_split in zip(
             *(column.tolist() for column in params.values()),
-            search.means.tolist(),
-            search.deviations.tolist(),
-            search.flat("scores").T.tolist(),
+            found.means.tolist(),
+            found.deviations.tolist(),
+            found.scores.T.tolist(),
             strict=True,
         )
     ]
 
 
-def warn_about(search: Search) -> None:
+def warn_about(found: Search) -> None:
     """Tell what is wrong with a search, if anything."""
-    n_fits = search.flat("scores").size
-    for trouble, what in (
-        (search.undefined, "splits do not count"),
-        (search.unscored, f"of {n_fits} fits have no score"),
-        (search.shortfalls, f"of {n_fits} fits ended early"),
-    ):
+    n_fits = found.scores.size
+    troubles: tuple[tuple[Sequence[Any], str], ...] = (
+        (found.undefined, "splits do not count"),
+        (found.unscored, f"of {n_fits} fits have no score"),
+        (found.shortfalls, f"of {n_fits} fits ended early"),
+    )
+    for trouble, what in troubles:
         if trouble:
-            note(f"warning: {len(trouble)} {what}, the first of them: {trouble[0]}")
-    for edge in search.edges:
-        for name in search.params:
-            edge = edge.replace(f"Give {name}s that reach", f"Give a --{name}-grid that reaches")
-        note(f"warning: {edge}")
+            warn(
+                Message(
+                    "{n} {what}, the first of them: {first}",
+                    n=len(trouble),
+                    what=what,
+                    first=trouble[0],
+                )
+            )
+    for edge in found.edges:
+        warn(edge)
 
 
 def show_search(

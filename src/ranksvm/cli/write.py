@@ -13,7 +13,6 @@ import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ranksvm._contents import (
@@ -29,9 +28,9 @@ from ranksvm._contents import (
 )
 from ranksvm._files import atomic_write, naming
 from ranksvm.cli.options import COMPRESSED, SUFFIXES, Format
-from ranksvm.cli.output import STDOUT, UsageProblem, check_stdout, say
+from ranksvm.cli.output import STDOUT, UsageProblem, check_stdout, say, told_error
 from ranksvm.data.sources import name_of
-from ranksvm.model_io import ModelRecord, write_model
+from ranksvm.models import Model, write_model
 
 __all__ = [
     "DATA_FILES",
@@ -43,7 +42,7 @@ __all__ = [
     "is_stdout",
     "is_svmrank",
     "open_output",
-    "write_record",
+    "save_model",
 ]
 
 
@@ -192,7 +191,7 @@ def _check_content(path: str, kind: Kind) -> None:
     try:
         check_replaces(path, kind.content, head=head)
     except FileExistsError as error:
-        raise UsageProblem(str(error)) from None
+        raise UsageProblem(told_error(error)) from None
 
 
 @contextmanager
@@ -230,22 +229,15 @@ def is_svmrank(path: str) -> bool:
     return path.lower().endswith(".dat")
 
 
-def write_record(path: str, record: ModelRecord) -> None:
+def save_model(path: str, model: Model) -> None:
     """Write a model: SVM^rank's format when the name ends in ``.dat``, else ours."""
     if is_svmrank(path):
         from ranksvm.export.svmrank import write_svmrank
 
-        write_svmrank(path, _as_linear(record))
+        write_svmrank(path, model)
     elif is_stdout(path):
         with naming(STDOUT):
-            write_model(sys.stdout.buffer, record)
+            write_model(sys.stdout.buffer, model)
             sys.stdout.buffer.flush()
     else:
-        write_model(path, record)
-
-
-def _as_linear(record: ModelRecord) -> ModelRecord:
-    """Leave the factors out of a model whose weights say it all."""
-    if record.kind != "factorized":
-        return record
-    return replace(record, kind="linear", arrays={"coef": record.arrays["coef"]})
+        write_model(path, model)

@@ -1,6 +1,6 @@
-"""Data on its way in and out: files, query groups, preferences, clicks and synthetic sets.
+"""Data input and output: files, query groups, preferences, clicks and synthetic data.
 
-Of the package this layer imports the native core and the helpers only.
+From the rest of the package, this layer imports only the native core and the top-level helpers.
 """
 
 from ranksvm.data.clicks import clicks_to_pairs, simulate_clicks

@@ -1,4 +1,4 @@
-"""Click logs to preferences.
+"""Convert click logs to preference pairs.
 
 A log has one row for every document that was shown: its query, its position on the page (from 1),
 and whether it was clicked.  The rows of one page are an *impression*.  In each impression
@@ -6,30 +6,32 @@ and whether it was clicked.  The rows of one page are an *impression*.  In each 
     over="skipped"   a clicked document is preferred to every unclicked one above it (skip-above)
     over="others"    a clicked document is preferred to every other one, clicked or not
 
-and the pairs of all impressions are added up: a pair of documents weighs as often as it was seen.
+and the pairs of all impressions are added up: the weight of a pair is the number of times it was
+seen.
 
-**Position bias.**  Who reads from the top sees the upper positions more often.  The position-based
-model has it that position k is examined with probability p_k = k^-eta (relative to the first), that
-examining does not depend on the document, and that document i is clicked with probability a_i when
-it is examined, so that a click at k has probability p_k a_i.  With ``eta``, a pair weighs the
-inverse propensity 1 / p_k = k^eta of its *click*.  Over n impressions that show i and j, wherever
-they stand, the expected weights of ``over="others"`` are then
+**Position bias.**  Users who read from the top see the upper positions more often.  The
+position-based model assumes that position k is examined with probability p_k = k^-eta (relative to
+the first), independently of the document, and that an examined document i is clicked with
+probability a_i.  A click at position k then has probability p_k a_i.  With ``eta``, a pair is
+weighted by the inverse propensity 1 / p_k = k^eta of its *click*.  Over n impressions that show i
+and j at any positions, the expected weights of ``over="others"`` are then
 
     i over j: n a_i        j over i: n a_j        difference: n (a_i - a_j)
 
-free of positions and of the ranker that chose them: what is left of the order of the pages is
-chance (Joachims, Swaminathan & Schnabel 2017).  An impression in which both are clicked counts for
-both.
+They depend neither on the positions nor on the ranker that chose them; what remains of the order of
+the pages is random variation (Joachims, Swaminathan & Schnabel 2017).  An impression in which both
+are clicked counts for both.
 
-The propensity of the *unclicked* document does not enter.  That a document was not clicked has
-probability 1 - p_k a_j, and no factor turns this into something proportional to 1 - a_j;
-``over="others"`` need not know it, since it does not ask whether the other one was clicked.
+The propensity of the *unclicked* document is not used.  A document is not clicked with probability
+1 - p_k a_j, and no factor makes this proportional to 1 - a_j.  ``over="others"`` does not need it,
+since it does not depend on whether the other document was clicked.
 
-**What weights cannot do.**  Skip-above pairs always go against the shown order: where i stood below
-j in n' of the n impressions, and m is the position of j, the expected weight of i over j is the sum
-of a_i (1 - p_m a_j) over these n' alone, and j over i has the n - n' others.  Under a ranker that
-always shows the same order, all of them are one-sided, however they are weighted.  So skip-above
-pairs are for pages in varied order, and ``eta`` is for ``over="others"``.
+**Limits of weighting.**  Skip-above pairs always contradict the displayed order.  If i was shown
+below j in n' of the n impressions, and m is the position of j, the expected weight of i over j is
+the sum of a_i (1 - p_m a_j) over these n' impressions, and the weight of j over i comes from the
+other n - n'.  If a ranker always shows the same order, all pairs are one-sided, whatever their
+weights.  Skip-above pairs are therefore suited to pages with varying order, and ``eta`` to
+``over="others"``.
 """
 
 from __future__ import annotations
@@ -51,9 +53,8 @@ __all__ = ["clicks_to_pairs", "simulate_clicks"]
 
 Seed = int | np.random.Generator | None
 
-# Pairs that are listed before equal ones are merged, which takes some 100 bytes for each of them.
-# Merging what is left needs four times the memory of the result at the end, so that this number
-# decides about the peak only where pairs repeat.
+# Pairs that are listed before equal ones are merged, at about 100 bytes each.  The final merge
+# needs four times the memory of the result, so this number sets the peak only if pairs repeat.
 _PAIRS_AT_A_TIME = 2_000_000
 
 
@@ -71,49 +72,49 @@ def clicks_to_pairs(
     net: bool = False,
     items: Items | None = None,
 ) -> Preferences:
-    """Turn a click log into weighted preferences.
+    """Convert a click log to weighted preference pairs.
 
     Parameters
     ----------
     impressions : frame, or mapping of str to array-like of shape (n_rows,)
         One row for every document that was shown, in any order.
     query, position, document, clicked : str
-        Names of its columns.  Positions are whole numbers from 1 and may have gaps; clicks are
-        booleans, or 0 and 1; documents are row numbers of X, from 0, unless ``items`` is given.
+        Column names.  Positions are integers from 1 and may have gaps; clicks are booleans, or 0
+        and 1; documents are row numbers of X, from 0, unless ``items`` is given.
     session : str or None, default=None
-        Name of the column that tells the impressions of a query apart.  None: every query was
-        shown once.
+        Name of the column that distinguishes the impressions of a query.  None means that every
+        query was shown once.
     over : {"skipped", "others"}, default="skipped"
-        What a clicked document is preferred to: unclicked ones above it, or all others of the
-        impression.
+        What a clicked document is preferred to: the unclicked documents above it, or all other
+        documents of the impression.
     eta : float or None, default=None
-        Weigh a pair by the inverse propensity of its click, position^eta.  0, or None: by 1.
-        The head of this module says what this corrects: it is meant for
-        ``over="others"``.
+        Weight pairs by the inverse propensity of their click, position^eta.  0 and None mean
+        weight 1.  This corrects position bias as described in the module docstring; it is meant
+        for ``over="others"``.
     max_weight : float or None, default=None
-        Largest inverse propensity, at least 1: rare clicks far below weigh no more.  Less
-        variance, for some bias towards the ranker that made the log.
+        Upper limit of the inverse propensity, at least 1.  It reduces the variance from rare clicks
+        at low positions, at the cost of some bias towards the ranker that produced the log.
     net : bool, default=False
-        Of two documents that are preferred both ways, which is the rule for ``over="others"``,
-        leave the heavier pair only, with the difference of the weights (none if they are equal).
-        Fewer pairs, and no contradictions.
+        If two documents are preferred both ways, which is common with ``over="others"``, keep only
+        the heavier pair, with the difference of the weights (none if they are equal).  This gives
+        fewer pairs and no contradictions.
     items : (qid, docid) or None, default=None
-        Query and document ids of the rows of X, each of shape (n_items,), by which documents of
-        the log are found; rows whose document id is None are left out.  With None in place of
-        qid, documents are found by their own id alone, whatever the query.
+        Query ids and document ids of the rows of X, each of shape (n_items,), used to find the
+        documents of the log.  Rows whose document id is None are ignored.  If qid is None,
+        documents are found by their id alone, whatever the query.
 
     Returns
     -------
     Preferences
-        Each pair once, by ascending row of the better, then of the worse document; its weight is
-        the sum over the log.  The order of the rows of the log changes no bit of it.  Without any
-        pair the arrays are empty.
+        Each pair once, sorted by the row of the better, then of the worse document; its weight is
+        the sum over the log.  The result does not depend on the order of the log's rows, not even
+        in the last bit.  Without pairs the arrays are empty.
 
     Raises
     ------
     ValueError
-        Columns that are not there, or hold something else than said above; a position or a
-        document that occurs twice in one impression; documents that ``items`` does not have.
+        If a column is missing or has invalid values, a position or a document occurs twice in an
+        impression, or a document is not among ``items``.
 
     References
     ----------
@@ -146,7 +147,9 @@ def _check_weighting(eta: float | None, max_weight: float | None) -> None:
         return
     check_positive("max_weight", max_weight)
     if not eta:
-        raise ValueError(f"max_weight={max_weight!r} limits what eta gives; eta is {eta!r}")
+        raise ValueError(
+            f"max_weight={max_weight!r} limits the weights from eta, but eta is {eta!r}"
+        )
     if max_weight < 1.0:
         raise ValueError(
             f"max_weight must be at least 1, the weight of the first position; got {max_weight!r}"
@@ -154,13 +157,13 @@ def _check_weighting(eta: float | None, max_weight: float | None) -> None:
 
 
 def _is_number(value: Any, most: float = sys.float_info.max) -> bool:
-    """Whether it is a number from 0 to ``most``; True and False are none."""
+    """Return whether a value is a number from 0 to ``most``; booleans are not numbers."""
     number = finite_number(value)
     return number is not None and 0.0 <= number <= most
 
 
 class _Candidates(NamedTuple):
-    """Click c may be preferred to the rows ``rows[first[c]:first[c] + n[c]]`` of the sorted log."""
+    """Click c is preferred to ``rows[first[c]:first[c] + n[c]]`` of the sorted log, not itself."""
 
     rows: Rows
     first: Rows
@@ -181,7 +184,7 @@ _CANDIDATES = {"skipped": _skipped, "others": _others}
 
 
 def _pairs(impression: Rows, clicked: NDArray[np.bool_], over: str) -> Iterator[tuple[Rows, Rows]]:
-    """Yield the better and the worse rows of a log sorted by impression and position, in parts."""
+    """Yield the better and worse rows of a log sorted by impression and position, in parts."""
     begins = np.flatnonzero(np.diff(impression, prepend=-1))
     clicks = np.flatnonzero(clicked)
     page = np.searchsorted(begins, clicks, side="right") - 1
@@ -205,11 +208,11 @@ class _Counts(NamedTuple):
     times: Rows
 
     def with_(self, other: _Counts) -> _Counts:
-        """Return both, one after the other."""
+        """Return both, concatenated."""
         return _Counts(*map(np.concatenate, zip(self, other, strict=True)))
 
     def merged(self) -> _Counts:
-        """Add equal ones up, in ascending order."""
+        """Return them sorted, with equal ones added up."""
         order = np.lexsort((self.level, self.pair))
         pair, level = self.pair[order], self.level[order]
         new = np.ones(len(order), dtype=bool)
@@ -226,12 +229,12 @@ def _merged(
     weight: NDArray[np.float64],
     net: bool,
 ) -> Preferences:
-    """Sum up the weights of equal pairs.
+    """Add up the weights of equal pairs.
 
-    They are counted by weight, in whole numbers, and only then added: the order of the log leaves
-    no trace in the rounding.
+    Pairs are counted for each weight, in integers, before the weights are added, so that rounding
+    does not depend on the order of the log.
 
-    Parts are merged as they come, so that each is at least twice as long as the next: a pair is
+    Parts are merged as they arrive, so that each is at least twice as long as the next: a pair is
     sorted O(log n_parts) times, and all parts together are less than twice as long as the first.
     """
     distinct, code = np.unique(rows, return_inverse=True)
@@ -261,7 +264,7 @@ def _merged(
 def _inverse_propensities(
     position: Rows, eta: float | None, max_weight: float | None
 ) -> tuple[NDArray[np.float64], Rows]:
-    """Distinct weights, and which of them a click in each row has."""
+    """Return the distinct weights, and for each row the index of the weight of its click."""
     if not eta:
         return np.ones(1), np.zeros_like(position)
     distinct, level = np.unique(position, return_inverse=True)
@@ -271,8 +274,8 @@ def _inverse_propensities(
         weight = np.minimum(weight, max_weight)
     if not np.isfinite(weight).all():
         raise ValueError(
-            f"position {distinct[-1]} to the power of eta={eta!r} is not finite; pass a smaller "
-            "eta, or max_weight="
+            f"position {distinct[-1]} to the power of eta={eta!r} is not finite. Use a smaller "
+            "eta, or set max_weight"
         )
     return weight, level
 
@@ -292,40 +295,42 @@ def simulate_clicks(
     shuffle: float = 0.0,
     random_state: Seed = None,
 ) -> dict[str, NDArray[Any]]:
-    """Draw a click log from the position-based model.
+    """Simulate a click log with the position-based model.
 
-    A ranker shows the items of each query by its scores.  Position k is examined with probability
-    k^-eta; an examined item is clicked with probability ``attraction``, and if it is not, all the
-    same with probability ``noise``.
+    A ranker shows the items of each query sorted by score.  Position k is examined with probability
+    k^-eta.  An examined item is clicked with probability ``attraction``; otherwise it is still
+    clicked with probability ``noise``.
 
     Parameters
     ----------
     scores : array-like of shape (n_items,)
-        Scores of the ranker that makes the log.
+        Scores of the ranker that produces the log.
     attraction : array-like of shape (n_items,)
-        Probabilities in [0, 1]: booleans for items that are relevant or not.
+        Click probabilities of examined items, in [0, 1]; or booleans that say whether an item is
+        relevant.
     qid : array-like of shape (n_items,) or None, default=None
-        Query of each item; None means one query, 0.
+        Query id of each item; None means a single query, 0.
     n_impressions : int, default=10
-        How often each query is shown.  All of it is in memory at once.
+        How often each query is shown.  The whole log is in memory at once.
     depth : int or None, default=None
-        Positions on a page; None shows all items.
+        Number of positions per page; None shows all items.
     eta : float, default=1.0
-        How fast attention falls; 0 examines everything.
+        How fast attention decreases with the position; 0 examines everything.
     noise : float, default=0.0
-        Probability in [0, 1].
+        Probability of a click on an examined item that did not attract one, in [0, 1].
     shuffle : float, default=0.0
-        Scale of Gumbel noise that is added to the scores in every impression: 0 always shows the
-        same order.
+        Scale of Gumbel noise that is added to the scores in every impression; with 0 the order is
+        always the same.
     random_state : int, Generator or None, default=None
+        Seed or random number generator.
 
     Returns
     -------
     dict of str to ndarray, each of shape (n_rows,)
-        ``session`` (int64, one number for each impression), ``query`` (as in qid), ``position``
-        (int64, from 1), ``document`` (int64, row number of the item) and ``clicked`` (bool), page
-        by page from the top: for :func:`clicks_to_pairs` with ``session="session"``, or for a
-        frame.
+        ``session`` (int64, a different number for each impression), ``query`` (as in qid),
+        ``position`` (int64, from 1), ``document`` (int64, row number of the item) and ``clicked``
+        (bool), page by page from the top.  Pass it to :func:`clicks_to_pairs` with
+        ``session="session"``, or make a frame of it.
 
     Examples
     --------
@@ -341,7 +346,7 @@ def simulate_clicks(
     if ((attractive < 0.0) | (attractive > 1.0)).any():
         raise ValueError(
             f"attraction must hold probabilities in [0, 1]; got {attractive.min()} to "
-            f"{attractive.max()}. Divide grades by the largest"
+            f"{attractive.max()}. Divide grades by the largest grade"
         )
     check_positive("n_impressions", n_impressions, integer=True)
     if depth is not None:
@@ -358,7 +363,7 @@ def simulate_clicks(
     row = np.tile(np.arange(len(shown)), n_impressions)
     score = shown[row]
     if shuffle:
-        scale = max(1.0, float(shuffle))  # keeps the larger of the two from overflowing
+        scale = max(1.0, float(shuffle))  # avoids overflow for a large shuffle
         score = score / scale + (shuffle / scale) * rng.gumbel(size=len(score))
     order = np.lexsort((-score, session))
     session, row = session[order], row[order]

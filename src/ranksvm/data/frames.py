@@ -1,12 +1,11 @@
-"""Frames of pandas, polars, Arrow and others that narwhals knows.
+"""Data frames of pandas, polars, Arrow and other libraries that narwhals supports.
 
-A frame carries features, and often the query ids, utilities and weights beside them.  Arguments
-such as ``qid="query"`` name columns of X; :func:`split_frame` takes these out, so that what is left
-are the features:
+A frame holds features, and often query ids, labels and weights as well.  Arguments such as
+``qid="query"`` name columns of X; :func:`split_frame` extracts them and leaves the features:
 
     X, columns = split_frame(frame, y="label", qid="query")
 
-Columns are matched by name, rows by position; nothing is copied but what is asked for.
+Columns are matched by name and rows by position.  Only the named columns are copied.
 """
 
 from __future__ import annotations
@@ -18,14 +17,16 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._messages import Param, ParameterError
+
 __all__ = ["check_numeric", "drop_columns", "frame_columns", "is_frame", "split_frame"]
 
-# Named in errors before "and n more".
+# Maximum number of columns that an error message lists.
 _MOST_NAMES = 5
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X is a frame with named columns (a lazy one is refused: it has no rows yet)."""
+    """Return whether X is a frame with named columns; raise if it is lazy, without rows yet."""
     if isinstance(X, np.ndarray | list | tuple):
         return False
     frame = nw.from_native(X, pass_through=True)
@@ -38,18 +39,19 @@ def is_frame(X: Any) -> bool:
 
 
 def frame_columns(X: Any) -> list[Any]:
-    """Names of the columns, in their order."""
+    """Return the column names, in order."""
     return list(nw.from_native(X, eager_only=True).columns)
 
 
 def split_frame(X: Any, **arguments: Any) -> tuple[Any, dict[str, Any]]:
-    """Take the columns out of X that arguments name.
+    """Extract the columns of X that arguments name.
 
     Parameters
     ----------
     X : frame or anything else
+        Features, and possibly other columns.
     **arguments : str or values
-        Strings name columns of X; anything else is left as it is.
+        Strings name columns of X; other values are returned unchanged.
 
     Returns
     -------
@@ -59,7 +61,7 @@ def split_frame(X: Any, **arguments: Any) -> tuple[Any, dict[str, Any]]:
     Raises
     ------
     ValueError
-        If a name is given and X is not a frame, has no such column, or has several.
+        If a name is given and X is not a frame, or does not have exactly one column of that name.
     """
     named = {key: name for key, name in arguments.items() if isinstance(name, str)}
     if not named:
@@ -68,7 +70,7 @@ def split_frame(X: Any, **arguments: Any) -> tuple[Any, dict[str, Any]]:
         key, name = next(iter(named.items()))
         raise ValueError(
             f"{key}={name!r} names a column, but X is a {type(X).__name__} without column names. "
-            f"Pass a frame (pandas, polars, Arrow), or give the values of {key} themselves."
+            f"Pass a frame (pandas, polars, Arrow), or pass the values of {key} themselves."
         )
     frame = nw.from_native(X, eager_only=True)
     names = list(frame.columns)
@@ -82,13 +84,13 @@ def split_frame(X: Any, **arguments: Any) -> tuple[Any, dict[str, Any]]:
     taken = list(named.values())
     for key, name in named.items():
         if taken.count(name) > 1:
-            raise ValueError(f"{key} names the column {name!r}, which is another argument already.")
+            raise ValueError(f"{key} names the column {name!r}, which another argument names, too.")
     values = {key: _values(frame[name]) for key, name in named.items()}
     return nw.to_native(frame.drop(taken)), {**arguments, **values}
 
 
 def drop_columns(X: Any, names: Iterable[str]) -> Any:
-    """Return X without those of the columns that it has; X itself when it is no frame."""
+    """Return a frame without the given columns, if it has them; anything else unchanged."""
     names = set(names)
     if not names or not is_frame(X):
         return X
@@ -98,26 +100,31 @@ def drop_columns(X: Any, names: Iterable[str]) -> Any:
 
 
 def check_numeric(X: Any) -> None:
-    """Raise when a frame has columns that are not numbers, and name them."""
+    """Raise if a frame has columns that are not numeric; the error names them."""
     schema = nw.from_native(X, eager_only=True).schema
     wrong = [
         f"{name!r} ({dtype})"
         for name, dtype in schema.items()
-        # Columns of arbitrary objects are left to the conversion to say.
+        # Whether columns of arbitrary objects are numeric is left to the conversion.
         if not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Object, nw.Unknown))
     ]
     if wrong:
-        raise ValueError(
-            f"X has {len(wrong)} of {len(schema)} columns that are not numbers: {_listed(wrong)}. "
-            "Encode or drop them; columns with query ids, utilities or weights are named by "
-            "qid=, y= and sample_weight=."
+        raise ParameterError(
+            "X has {n} of {total} columns that are not numbers: {wrong}. Encode or drop them; "
+            "name columns that are not features with {qid}, {y} and {other}.",
+            n=len(wrong),
+            total=len(schema),
+            wrong=_listed(wrong),
+            qid=Param("qid", option="--qid-column"),
+            y=Param("y", option="--label-column"),
+            other=Param("sample_weight", option="--docid-column"),
         )
 
 
 def _values(column: nw.Series[Any]) -> NDArray[Any]:
-    """Turn a column into an array in which missing values stay missing, and integers exact."""
+    """Return a column as an array that keeps missing values and exact integers."""
     missing = column.null_count() and not column.dtype.is_numeric()
-    if missing or column.dtype in (nw.Int128, nw.UInt128):  # NumPy has no such integers
+    if missing or column.dtype in (nw.Int128, nw.UInt128):  # NumPy lacks 128-bit integers
         array = np.empty(len(column), dtype=object)
         array[:] = column.to_list()
         return array

@@ -1,13 +1,13 @@
-"""Impression tables: what was shown where, and clicked.
+"""Impression tables: which documents were shown, at which position, and clicked.
 
     query   session   position   document   clicked
     jazz    17        1          D4         False
     jazz    17        2          D1         True
     jazz    18        1          D1         False
 
-One row for every document on a page; the rows of one (query, session) are an *impression*.  Columns
-may be named otherwise, rows come in any order, ids are of any type.  Pages become numbers here, and
-documents rows of X:
+There is one row for every document on a page; the rows with the same query and session are an
+*impression*.  Columns may have other names, rows may be in any order, and ids may be of any type.
+This module numbers the impressions and replaces documents by rows of X:
 
     impression[r], position[r], row[r], clicked[r]        sorted by impression, then by position
 """
@@ -27,10 +27,10 @@ from ranksvm._values import is_missing, refuse_masked
 __all__ = ["Impressions", "Items", "Rows", "read_impressions"]
 
 Rows = NDArray[np.int64]
-# Query ids (None: they play no part) and document ids of the rows of X.
+# Query ids (None to ignore them) and document ids of the rows of X.
 Items = tuple[ArrayLike | None, ArrayLike]
 
-_LARGEST_WHOLE = 2**53  # floats hold every whole number up to here
+_LARGEST_WHOLE = 2**53  # float64 represents every integer up to here
 
 
 class Impressions(NamedTuple):
@@ -39,12 +39,13 @@ class Impressions(NamedTuple):
     Attributes
     ----------
     impression : ndarray of int64, shape (n_rows,)
-        Equal numbers are one page.
+        Number of the impression.
     position : ndarray of int64, shape (n_rows,)
-        From 1.
+        Position on the page, from 1.
     row : ndarray of int64, shape (n_rows,)
         Row of X of the document.
     clicked : ndarray of bool, shape (n_rows,)
+        Whether the document was clicked.
     """
 
     impression: Rows
@@ -59,11 +60,12 @@ def read_impressions(table: Any, names: Mapping[str, str], items: Items | None) 
     Parameters
     ----------
     table : frame, or mapping of str to array-like of shape (n_rows,)
+        Impressions, one row per document shown.
     names : mapping
-        Names of the columns: of ``query``, ``position``, ``document``, ``clicked`` and, if the
-        queries were shown several times, ``session``.
+        Column names for ``query``, ``position``, ``document``, ``clicked`` and, if queries were
+        shown several times, ``session``.
     items : (qid, docid) or None
-        Ids of the rows of X; None: documents are row numbers.
+        Ids of the rows of X; None if documents are row numbers.
 
     Returns
     -------
@@ -72,11 +74,11 @@ def read_impressions(table: Any, names: Mapping[str, str], items: Items | None) 
     Raises
     ------
     ValueError
-        As :func:`ranksvm.data.clicks_to_pairs` says.
+        See :func:`ranksvm.data.clicks_to_pairs`.
     """
     columns = _columns(table, names)
     position = _whole_numbers(
-        columns["position"], names["position"], 1, "whole numbers from 1, the top of the page"
+        columns["position"], names["position"], 1, "integers from 1, the top of the page"
     )
     clicked = _clicks(columns["clicked"], names["clicked"])
     queries = _numbered(columns["query"], names["query"])
@@ -100,13 +102,13 @@ def _check_once(
     values: Rows,
     order: Rows,
 ) -> None:
-    """Raise when an impression has a value twice; ``order`` sorts by impression and value."""
+    """Raise if an impression has a value twice; ``order`` sorts by impression and value."""
     same = (np.diff(impression[order]) == 0) & (np.diff(values[order]) == 0)
     if not same.any():
         return
     first, second = sorted(order[int(np.argmax(same)) :][:2].tolist())
     where = f"{names['query']} {columns['query'][first]!s}"
-    remedy = "name the column that tells its impressions apart by session="
+    remedy = "pass the name of the column that distinguishes its impressions as session="
     if "session" in names:
         where += f", {names['session']} {columns['session'][first]!s}"
         remedy = f"give every impression its own {names['session']}"
@@ -121,14 +123,14 @@ def _check_once(
 
 
 class _Numbered(NamedTuple):
-    """Ids as numbers: row r has the id whose place in ``ids`` is ``code[r]``."""
+    """Numbered ids: ``ids`` maps ids to numbers, and row r has the number ``code[r]``."""
 
     code: Rows
     ids: dict[Any, int]
 
 
 def _columns(impressions: Any, names: Mapping[str, str]) -> dict[str, NDArray[Any]]:
-    """Columns of a frame or mapping, by the arguments that name them."""
+    """Return the columns of a frame or mapping, keyed by the arguments that name them."""
     from ranksvm.data.frames import frame_columns, is_frame, split_frame
 
     is_mapping = isinstance(impressions, Mapping)
@@ -142,7 +144,7 @@ def _columns(impressions: Any, names: Mapping[str, str]) -> dict[str, NDArray[An
     except ValueError as error:
         raise ValueError(
             f"impressions must have columns of different names ({' '.join(str(error).split())}). "
-            "Drop or rename those that are there twice"
+            "Drop or rename the duplicates"
         ) from None
     for argument, name in names.items():
         if there.count(name) != 1:
@@ -165,7 +167,7 @@ def _columns(impressions: Any, names: Mapping[str, str]) -> dict[str, NDArray[An
 
 
 def _as_array(name: str, values: Any) -> NDArray[Any]:
-    """Turn a column into an array; NumPy would make text of the missing one in ["a", nan]."""
+    """Return a column as an array; NumPy would turn the missing value in ["a", nan] into text."""
     refuse_masked(name, values)
     if isinstance(values, list | tuple) and len(set(map(type, values))) > 1:
         array = np.empty(len(values), dtype=object)
@@ -175,7 +177,7 @@ def _as_array(name: str, values: Any) -> NDArray[Any]:
 
 
 def _as_numbers(column: NDArray[Any], *, booleans: bool) -> NDArray[Any]:
-    """Return the column as numbers, NaN where it has something else."""
+    """Return the column as numbers, with NaN for anything else."""
     if column.dtype.kind in ("biuf" if booleans else "iuf"):
         return column
 
@@ -207,23 +209,23 @@ def _clicks(column: NDArray[Any], name: str) -> NDArray[np.bool_]:
         row = int(np.argmax(wrong))
         raise ValueError(
             f"{name} must hold booleans, or 0 and 1; got {shown(column[row])} in row {row} "
-            f"({int(wrong.sum())} such rows). Of a column of counts, pass whether they are > 0"
+            f"({int(wrong.sum())} such rows). If these are counts, pass whether they are > 0"
         )
     return numbers.astype(bool)
 
 
 def _numbered(column: NDArray[Any], name: str) -> _Numbered:
-    """Give ids numbers; a missing one is an error."""
+    """Assign numbers to ids; a missing id is an error."""
     if column.dtype.kind in "iub":
         distinct, code = np.unique(column, return_inverse=True)
         return _Numbered(code, {v: n for n, v in enumerate(distinct.tolist())})
     ids: dict[Any, int] = {}
     try:
-        # The number is that of the ids seen so far, unless this one is among them.
+        # A new id gets the next number.
         numbers = (ids.setdefault(value, len(ids)) for value in column.tolist())
         code = np.fromiter(numbers, dtype=np.int64, count=len(column))
     except TypeError as error:
-        raise _no_ids(name, error) from None
+        raise _not_ids(name, error) from None
     for value, number in ids.items():
         if is_missing(value):
             row = int(np.argmax(code == number))
@@ -233,7 +235,7 @@ def _numbered(column: NDArray[Any], name: str) -> _Numbered:
     return _Numbered(code, ids)
 
 
-def _no_ids(name: str, error: TypeError) -> ValueError:
+def _not_ids(name: str, error: TypeError) -> ValueError:
     return ValueError(f"{name} must hold ids such as integers or strings: {error}")
 
 
@@ -246,7 +248,7 @@ def _row_numbers(
     queries: _Numbered,
     items: Items | None,
 ) -> Rows:
-    """Row of X of every document of the log."""
+    """Return the row of X for every row of the log."""
     column, name = columns["document"], names["document"]
     if items is None:
         return _whole_numbers(
@@ -281,7 +283,7 @@ def _row_numbers(
 
 
 def _item_keys(items: Items, queries: _Numbered, documents: _Numbered) -> tuple[Rows, Rows]:
-    """Keys of the items, -1 where the log has no such document, and keys of the rows of the log."""
+    """Return keys of the items (-1 if the log lacks the document) and of the rows of the log."""
     try:
         qid, docid = items
     except (TypeError, ValueError):
@@ -308,16 +310,16 @@ def _looked_up(name: str, values: NDArray[Any], ids: dict[Any, int]) -> Rows:
     try:
         return np.fromiter((ids.get(v, -1) for v in values.tolist()), np.int64, len(values))
     except TypeError as error:
-        raise _no_ids(name, error) from None
+        raise _not_ids(name, error) from None
 
 
 def _other_types(columns: Mapping[str, NDArray[Any]], items: Items) -> str:
-    """Say so where ids cannot be equal, because one side has text and the other numbers."""
+    """Return a hint if ids cannot match because one side has strings and the other numbers."""
     for what, theirs in zip(("query", "document"), items, strict=True):
         here, there = _types(columns[what]), set() if theirs is None else _types(theirs)
         if here and there and ("str" in here) != ("str" in there):
             log_has, items_have = (", ".join(sorted(types)) for types in (here, there))
-            return f"; {what} ids are {log_has} there and {items_have} in items"
+            return f"; {what} ids are {log_has} in the log and {items_have} in items"
     return ""
 
 

@@ -1,13 +1,13 @@
-"""Whether pairs fit the items that they name.
+"""Check whether preference pairs match the items that they name.
 
-Files of pairs count rows from 1 or from 0, and nothing in them says which.  Read by the wrong
-count, every pair joins two neighbours of the items that were meant, and a model learns from
-nonsense.  What is known about the items tells the two readings apart:
+Pair files count rows from 1 or from 0, and nothing in them says which.  With the wrong base, every
+pair consists of the neighbors of the intended items, and a model learns nonsense.  What is known
+about the items tells the two cases apart:
 
-    labels     most pairs of items with different labels prefer the larger one
-    queries    pairs stay inside queries
+    labels     most pairs of items with different labels prefer the larger label
+    queries    pairs stay within queries
 
-The first also finds files that name the worse item first, or belong to other items.
+The labels also reveal files that name the worse item first or belong to other items.
 """
 
 from __future__ import annotations
@@ -18,18 +18,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._messages import Message, Param
 from ranksvm.data.preferences import Preferences, positive_pairs
 
-__all__ = ["doubt_about"]
+__all__ = ["ZERO_BASED", "doubt_about"]
 
-# Fewer pairs across queries than this say nothing.
+# Fewer pairs across queries than this prove nothing.
 _FEW = 3
-# A share of agreeing pairs that is larger by less says nothing, however many pairs there are.
+# A smaller difference in the share of agreeing pairs is ignored, however many pairs there are.
 _LEAST = 0.1
+
+# The parameter for files that count rows from 0.
+ZERO_BASED = Param("zero_based", True, option="--pairs-zero-based")
 
 
 class _Fit(NamedTuple):
-    """How pairs fit the items, under one reading of their row numbers."""
+    """How well pairs match the items, for one base of the row numbers."""
 
     agree: int  # pairs whose better item has the larger label
     differ: int  # pairs of items with different labels
@@ -41,7 +45,7 @@ class _Fit(NamedTuple):
 
     @property
     def noise(self) -> float:
-        """Two standard deviations of the share, were the pairs random."""
+        """Two standard deviations of the share, if the pairs were random."""
         return 1.0 / sqrt(self.differ) if self.differ else np.inf
 
 
@@ -51,22 +55,22 @@ def doubt_about(
     qid: NDArray[Any] | None,
     *,
     zero_based: bool | None,
-) -> str | None:
-    """Return what speaks against pairs, if anything does.
+) -> Message | None:
+    """Return a warning if the pairs do not seem to match the items.
 
     Parameters
     ----------
     preferences : Preferences
-        As they were read.
+        Pairs as they were read.
     y, qid : ndarray of shape (n_items,) or None
-        Labels and query ids of the items, as far as they are known.
+        Labels and query ids of the items, if known.
     zero_based : bool or None
-        Whether the row numbers of the file were taken to begin at 0; None: it has none.
+        Whether row numbers were assumed to start at 0; None if the file has document ids.
 
     Returns
     -------
-    str or None
-        A sentence or two, to follow the name of the file.
+    Message or None
+        A sentence or two, to be printed after the name of the file.
     """
     known = y if y is not None else qid
     if known is None:
@@ -79,20 +83,24 @@ def doubt_about(
         if rows.size and rows.min() >= 0 and rows.max() < len(known):
             found = _against(now, _fit(rows[0], rows[1], y, qid), len(better))
             if found is not None:
-                advice = (
-                    "leave zero_based=True out (on the command line: --pairs-zero-based)"
-                    if zero_based
-                    else "pass zero_based=True (on the command line: --pairs-zero-based)"
-                )
                 here, there = (0, 1) if zero_based else (1, 0)
-                return (
-                    f"may count rows from {there}: counted from {here}, {found[0]}; counted from "
-                    f"{there}, {found[1]}. If so, {advice}."
+                return Message(
+                    "may count rows from {there}: counted from {here}, {first}; counted from "
+                    "{there}, {second}. If so, {verb} {flag}{out}.",
+                    here=here,
+                    there=there,
+                    first=found[0],
+                    second=found[1],
+                    verb="leave" if zero_based else "use",
+                    flag=ZERO_BASED,
+                    out=" out" if zero_based else "",
                 )
     if now.share < 0.5 - now.noise:
-        return (
-            f"disagrees with the labels: only {now.agree} of {now.differ} pairs agree with them. "
-            "Is the better item first on every line, and do the files belong together?"
+        return Message(
+            "disagrees with the labels: only {agree} of {differ} pairs agree with them. Is the "
+            "better item first on every line, and do the files belong together?",
+            agree=now.agree,
+            differ=now.differ,
         )
     return None
 
@@ -113,10 +121,10 @@ def _fit(
 
 
 def _against(now: _Fit, other: _Fit, n_pairs: int) -> tuple[str, str] | None:
-    """Compare two readings; if the other one is clearly better, say how good each of them is."""
+    """Return how well each base matches if the other one is clearly better, else None."""
     gain = other.share - now.share
     clear = max(_LEAST, min(1.0, now.noise + other.noise))
-    # A file that names the worse item first agrees by neither count, and best the other way round.
+    # A file that names the worse item first agrees with neither base, and best when reversed.
     if gain > clear and other.share > 1.0 - now.share:
         return (
             f"{now.agree} of {now.differ} pairs agree with the labels",

@@ -1,8 +1,8 @@
-"""Explicit preferences: pairs of items, the better and the worse, with a weight for each pair.
+"""Explicit preferences: pairs of a better and a worse item, with a weight for each pair.
 
-Pairs may join any two items, inside a query or across, come several times, and contradict each
-other.  Seen as the edges of a graph they join items to *components*: scores of different components
-are never compared, as those of different queries are not.
+Pairs may connect any two items, within a query or across queries, may be repeated, and may
+contradict each other.  As the edges of a graph, they divide the items into connected *components*.
+Scores of different components are never compared, like those of different queries.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ __all__ = [
     "count_contradictions",
     "paired_items",
     "positive_pairs",
+    "preferences_among",
 ]
 
 
@@ -37,7 +38,7 @@ class Preferences(NamedTuple):
     better, worse : ndarray of int64, shape (n_pairs,)
         Row numbers, from 0.
     weight : ndarray of float64, shape (n_pairs,), or None
-        None: every pair weighs 1.
+        Weights of the pairs; None means weight 1 for every pair.
     """
 
     better: NDArray[np.int64]
@@ -48,15 +49,16 @@ class Preferences(NamedTuple):
 def check_preferences(
     better: ArrayLike, worse: ArrayLike, weight: ArrayLike | None, n_items: int
 ) -> Preferences:
-    """Pairs of row numbers and their weights, checked.
+    """Check pairs of row numbers and their weights.
 
     Parameters
     ----------
     better, worse : array-like of shape (n_pairs,)
-        Row numbers from 0 to ``n_items - 1``: integers, or floats that are whole numbers.
+        Row numbers from 0 to ``n_items - 1``, as integers or integer-valued floats.
     weight : array-like of shape (n_pairs,) or None
-        Finite and not negative; None: every pair weighs 1.
+        Finite nonnegative weights; None means weight 1 for every pair.
     n_items : int
+        Number of rows of X.
 
     Returns
     -------
@@ -65,8 +67,8 @@ def check_preferences(
     Raises
     ------
     ValueError
-        If these are no pairs of two different items, none of them weighs anything, or a weight is
-        wrong; the message names the first such pair.
+        If a row number or a weight is invalid, a pair has the same item twice, there are no pairs,
+        or all weights are zero.  The message names the first invalid pair.
     """
     rows = {name: _as_rows(name, v, n_items) for name, v in [("better", better), ("worse", worse)]}
     n_pairs = len(rows["better"])
@@ -100,25 +102,26 @@ def count_contradictions(preferences: Preferences) -> int:
     Returns
     -------
     int
-        Number of sets {i, j}, however often each of the two preferences comes.
+        Number of sets {i, j}, however often each of the two preferences is repeated.
     """
     n_items = max(int(rows.max(initial=-1)) for rows in preferences[:2]) + 1
     return _pair_list(preferences, n_items).contradictions(1)
 
 
 def connected_items(preferences: Preferences, n_items: int) -> QueryGroups:
-    """Items that pairs of positive weight connect, directly or by way of others.
+    """Group items that are connected by pairs of positive weight, directly or through others.
 
     Parameters
     ----------
     preferences : Preferences
     n_items : int
+        Number of rows of X.
 
     Returns
     -------
     QueryGroups
-        The connected components.  Items without a pair, which are compared with nothing, share one
-        group.
+        The connected components.  All items without a pair form one group, although they are not
+        compared with each other.
     """
     return components(_pair_list(preferences, n_items), n_items)
 
@@ -126,13 +129,13 @@ def connected_items(preferences: Preferences, n_items: int) -> QueryGroups:
 def components(pairs: _core.PairList, n_items: int) -> QueryGroups:
     """Return the connected components of a native list of pairs; see :func:`connected_items`."""
     first = pairs.connected(1)
-    alone = np.bincount(first, minlength=n_items)[first] == 1  # a component has two items at least
+    alone = np.bincount(first, minlength=n_items)[first] == 1  # a component has at least two items
     first[alone] = -1
     return QueryGroups.from_qid(first, n_items)
 
 
 def paired_items(preferences: Preferences, n_items: int) -> NDArray[np.bool_]:
-    """By item: whether it is in a pair of positive weight."""
+    """Return for each item whether it is in a pair of positive weight."""
     better, worse, _ = positive_pairs(preferences)
     paired = np.zeros(n_items, dtype=np.bool_)
     paired[better] = paired[worse] = True
@@ -140,7 +143,7 @@ def paired_items(preferences: Preferences, n_items: int) -> NDArray[np.bool_]:
 
 
 def positive_pairs(preferences: Preferences) -> Preferences:
-    """Leave out the pairs whose weight is zero."""
+    """Return the pairs without those of weight zero."""
     better, worse, weight = preferences
     if weight is None or bool(np.all(weight > 0.0)):
         return preferences
@@ -148,15 +151,31 @@ def positive_pairs(preferences: Preferences) -> Preferences:
     return Preferences(better[kept], worse[kept], weight[kept])
 
 
+def preferences_among(
+    preferences: Preferences | None, rows: NDArray[np.int64], n_items: int
+) -> Preferences | None:
+    """Return the pairs of positive weight among ``rows``, renumbered by position in ``rows``."""
+    if preferences is None:
+        return None
+    place = np.full(n_items, -1, dtype=np.int64)
+    place[rows] = np.arange(rows.size)
+    better, worse, weight = positive_pairs(preferences)
+    better, worse = place[better], place[worse]
+    kept = (better >= 0) & (worse >= 0)
+    if kept.all():
+        return Preferences(better, worse, weight)
+    return Preferences(better[kept], worse[kept], None if weight is None else weight[kept])
+
+
 def _pair_list(preferences: Preferences, n_items: int) -> _core.PairList:
-    """List the pairs of positive weight by item."""
+    """Return a native list of the pairs of positive weight."""
     rows = positive_pairs(preferences)[:2]
     better, worse = (np.ascontiguousarray(side, dtype=np.int64) for side in rows)
     return _core.PairList(better, worse, None, n_items, 1)
 
 
 def _as_rows(name: str, values: ArrayLike, n_items: int) -> NDArray[np.int64]:
-    """Row numbers as integers, whatever whole numbers they came as."""
+    """Check row numbers; return them as int64."""
     how = "Give the row numbers of X, from 0, one for each pair."
     refuse_masked(name, values)
     try:
@@ -186,7 +205,7 @@ def _as_rows(name: str, values: ArrayLike, n_items: int) -> NDArray[np.int64]:
     if outside.any():
         pair = int(np.argmax(outside))
         raise ValueError(
-            f"{name} has row numbers that X does not have: got {array[pair]} in pair {pair}, and X "
+            f"{name} has row numbers that X does not have: got {array[pair]} in pair {pair}, but X "
             f"has rows 0 to {n_items - 1} ({int(outside.sum())} of {len(array)} pairs). Rows count "
             "from 0; negative numbers do not count from the end."
         )

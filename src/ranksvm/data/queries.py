@@ -1,18 +1,18 @@
-"""Query ids to contiguous groups of items.
+"""Group items by query id.
 
-Every item (row of X) belongs to one query, and only items of the same query are compared.  Ids
-come in any row order and of any type; all later layers see three arrays instead:
+Every item (row of X) belongs to one query, and only items of the same query are compared.  Ids can
+be of any type and in any row order.  All later layers use these arrays instead:
 
     ids[q]                                   the id of query q, queries in order of first appearance
     rows[offsets[q]:offsets[q + 1]]          the row numbers of its items, in ascending order
     index[i]                                 the query number of row i
 
-``rows`` is a permutation of all rows: ``values[rows]`` lays a per-item array out query by query,
-and ``out[rows] = values`` takes it back to the rows of X.
+``rows`` is a permutation of all rows: ``values[rows]`` arranges a per-item array query by query,
+and ``out[rows] = values`` restores the order of the rows of X.
 
-The work is done on *runs* (stretches of equal neighbouring ids) and not on rows, because the ids
-of most files are sorted or at least grouped: then there are as many runs as queries and the cost
-is one comparison per row.
+The grouping works on *runs* of equal adjacent ids rather than on rows, because the ids of most
+files are sorted or at least grouped.  Then there are as many runs as queries, and the cost is one
+comparison per row.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ranksvm._messages import ParameterError, Row
 from ranksvm._values import is_missing, refuse_masked
 
 __all__ = ["QueryGroups", "ids_from_text"]
 
-# Doubles hold every integer up to here; beyond it neighbouring ids would fall together.
+# float64 represents every integer up to here; beyond it, neighboring ids would become equal.
 _LARGEST_EXACT_FLOAT = 2.0**53
-# Whole numbers in their usual form.
+# Integers in their usual form, without leading zeros.
 _WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 _LARGEST_INT64 = 2**63 - 1
 
@@ -48,9 +49,9 @@ class QueryGroups:
     offsets : ndarray of int64, shape (n_queries + 1,)
         Query q owns ``rows[offsets[q]:offsets[q + 1]]``.
     rows : ndarray of int64, shape (n_items,)
-        Row numbers query by query, ascending inside each query.
+        Row numbers query by query, ascending within each query.
     contiguous : bool
-        Whether ``rows`` is just 0, 1, ..., n_items - 1, so that gathering by it can be left out.
+        Whether ``rows`` is 0, 1, ..., n_items - 1, so that reordering by it can be skipped.
     """
 
     ids: NDArray[Any]
@@ -66,12 +67,12 @@ class QueryGroups:
         ----------
         qid : array-like of shape (n_items,) or None
             One id per row, in any row order: integers, strings, dates, or hashable objects.
-            Floats count as integers when they are whole numbers.  Rows are matched by position
-            (the index of a pandas Series plays no part).  None means one global ranking.
+            Integer-valued floats count as integers.  Rows are matched by position (the index of a
+            pandas Series is ignored).  None means one global ranking.
         n_items : int
-            Number of rows that the ids have to cover.
+            Number of rows of X.
         name : str, default="qid"
-            What error messages call the ids.
+            Name of the ids in error messages.
 
         Returns
         -------
@@ -80,8 +81,8 @@ class QueryGroups:
         Raises
         ------
         ValueError
-            If ``qid`` is not one-dimensional, has another length than ``n_items``, or holds
-            missing, fractional or unhashable ids; the message names the first such row.
+            If ``qid`` is not one-dimensional, does not have ``n_items`` values, or holds missing,
+            fractional or unhashable ids; the message names the first such row.
         """
         if qid is None:
             return cls._from_codes(np.zeros(n_items, dtype=np.int64))
@@ -93,14 +94,14 @@ class QueryGroups:
             )
         if array.shape[0] != n_items:
             raise ValueError(_wrong_length(array, n_items, name))
-        if array.dtype.kind in "OT":  # NumPy's variable-length strings may be missing, too
+        if array.dtype.kind in "OT":  # variable-length strings can have missing values, too
             codes, ids = _factorize_objects(array.astype(object), name)
             return replace(cls._from_codes(codes), ids=ids)
         return cls._from_codes(_as_codes(array, name))
 
     @classmethod
     def _from_codes(cls, codes: NDArray[Any]) -> QueryGroups:
-        """Group by sortable ids that are known to be good."""
+        """Group by sortable ids that have been checked."""
         n_items = codes.shape[0]
         starts = np.flatnonzero(codes[1:] != codes[:-1]) + 1
         starts = np.concatenate(([0] if n_items else [], starts)).astype(np.int64)
@@ -111,7 +112,7 @@ class QueryGroups:
         )
         by_appearance = np.argsort(first_run)
         offsets = np.zeros(distinct.shape[0] + 1, dtype=np.int64)
-        if distinct.shape[0] == starts.shape[0]:  # one run per query: the rows are grouped already
+        if distinct.shape[0] == starts.shape[0]:  # one run per query: rows are already grouped
             np.cumsum(lengths, out=offsets[1:])
             return cls(distinct[by_appearance], offsets, np.arange(n_items, dtype=np.int64), True)
 
@@ -130,7 +131,7 @@ class QueryGroups:
 
     @property
     def n_items(self) -> int:
-        """Number of items over all queries."""
+        """Total number of items."""
         return int(self.rows.shape[0])
 
     @property
@@ -145,7 +146,7 @@ class QueryGroups:
 
     @cached_property
     def index(self) -> NDArray[np.int64]:
-        """Query number of every row, shape (n_items,), in the order of the rows of X."""
+        """Query number of every row of X, shape (n_items,)."""
         grouped = np.repeat(np.arange(self.n_queries, dtype=np.int64), self.sizes)
         if self.contiguous:
             return grouped
@@ -155,11 +156,12 @@ class QueryGroups:
 
 
 def ids_from_text(ids: Sequence[str]) -> NDArray[Any]:
-    """Ids of a file: int64 if all are whole numbers in their usual form, else strings as they are.
+    """Return ids from a file: int64 if all are integers in their usual form, else strings.
 
     Parameters
     ----------
-    ids : sequence of str, one per row
+    ids : sequence of str
+        One id per row.
 
     Returns
     -------
@@ -171,7 +173,7 @@ def ids_from_text(ids: Sequence[str]) -> NDArray[Any]:
 
 
 def _as_array(qid: ArrayLike, name: str) -> NDArray[Any]:
-    """Turn ids into an array in which no missing id hides behind a conversion."""
+    """Return ids as an array, without converting missing ids to something else."""
     refuse_masked(name, qid)
     if isinstance(qid, list | tuple):
         try:
@@ -181,8 +183,8 @@ def _as_array(qid: ArrayLike, name: str) -> NDArray[Any]:
                 f"{name} must be one-dimensional with one query id per row; got a nested sequence "
                 "whose parts differ in length. Pass a flat sequence."
             ) from None
-        # NumPy turns ["a", nan] and ["1", b"1"] into strings; what is missing or different has to
-        # stay so.
+        # NumPy turns ["a", nan] and ["1", b"1"] into strings, which would hide the missing id and
+        # make different ids equal.
         if array.ndim == 1 and array.dtype.kind in "US" and len(set(map(type, qid))) > 1:
             array = np.empty(len(qid), dtype=object)
             array[:] = qid
@@ -191,7 +193,7 @@ def _as_array(qid: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def _as_codes(array: NDArray[Any], name: str) -> NDArray[Any]:
-    """Check the ids of a typed array; return them in a type that sorts exactly."""
+    """Check the ids of a typed array; return them in a type that is sorted exactly."""
     kind = array.dtype.kind
     if kind in "iubUS":
         return array
@@ -199,7 +201,7 @@ def _as_codes(array: NDArray[Any], name: str) -> NDArray[Any]:
         missing = np.isnan(array) if kind == "f" else np.isnat(array)
         if missing.any():
             row = int(np.argmax(missing))
-            raise ValueError(_missing(row, str(array[row]), name))
+            raise _missing(row, str(array[row]), name)
     if kind in "mM":
         return array
     if kind == "f":
@@ -207,7 +209,7 @@ def _as_codes(array: NDArray[Any], name: str) -> NDArray[Any]:
         inexact = (array != np.rint(array)) | (np.abs(array) > _LARGEST_EXACT_FLOAT)
         if inexact.any():
             row = int(np.argmax(inexact))
-            raise ValueError(_inexact(row, array[row], name))
+            raise _inexact(row, array[row], name)
         return array.astype(np.int64)
     raise ValueError(
         f"{name} must hold integers, strings or other exact ids; got an array of dtype "
@@ -218,22 +220,24 @@ def _as_codes(array: NDArray[Any], name: str) -> NDArray[Any]:
 def _factorize_objects(
     array: NDArray[np.object_], name: str
 ) -> tuple[NDArray[np.int64], NDArray[np.object_]]:
-    """Give arbitrary hashable ids numbers in order of first appearance."""
+    """Assign numbers to arbitrary hashable ids, in order of first appearance."""
     numbers: dict[Any, int] = {}
     codes = np.empty(array.shape[0], dtype=np.int64)
     for row, value in enumerate(array):
         try:
             code = numbers.get(value)
         except TypeError:
-            raise ValueError(
-                f"{name} must hold hashable ids such as integers or strings; got a "
-                f"{type(value).__name__} in row {row}."
+            raise ParameterError(
+                "{name} must hold hashable ids such as integers or strings; got a {kind} in {row}.",
+                name=name,
+                kind=type(value).__name__,
+                row=Row(row),
             ) from None
         if code is None:
             if is_missing(value):
-                raise ValueError(_missing(row, repr(value), name))
+                raise _missing(row, repr(value), name)
             if isinstance(value, float) and not value.is_integer():
-                raise ValueError(_inexact(row, value, name))
+                raise _inexact(row, value, name)
             code = numbers[value] = len(numbers)
         codes[row] = code
     ids = np.empty(len(numbers), dtype=object)
@@ -241,17 +245,23 @@ def _factorize_objects(
     return codes, ids
 
 
-def _missing(row: int, what: str, name: str) -> str:
-    return (
-        f"{name} has a missing id in row {row}: got {what}. Drop the rows without an id or give "
-        "each its query."
+def _missing(row: int, what: str, name: str) -> ParameterError:
+    return ParameterError(
+        "{name} has a missing id in {row}: got {what}. Drop the rows without an id, or fill in "
+        "their query ids.",
+        name=name,
+        row=Row(row),
+        what=what,
     )
 
 
-def _inexact(row: int, value: Any, name: str) -> str:
-    return (
-        f"{name} must hold whole numbers, strings or other exact ids; got the float {value!s} in "
-        f"row {row}. Pass the ids as integers or strings."
+def _inexact(row: int, value: Any, name: str) -> ParameterError:
+    return ParameterError(
+        "{name} must hold whole numbers, strings or other exact ids; got the float {value!s} in "
+        "{row}. Pass the ids as integers or strings.",
+        name=name,
+        value=value,
+        row=Row(row),
     )
 
 
@@ -260,7 +270,7 @@ def _wrong_length(array: NDArray[Any], n_items: int, name: str) -> str:
     integers = array.dtype.kind in "iu"
     if integers and (array >= 0).all() and int(array.sum()) == n_items:
         message += (
-            f" These look like query sizes, because they sum to {n_items}. Turn sizes into ids "
-            f"with np.repeat(np.arange(len({name})), {name})."
+            f" These look like query sizes, since they sum to {n_items}. Convert sizes to ids with "
+            f"np.repeat(np.arange(len({name})), {name})."
         )
     return message

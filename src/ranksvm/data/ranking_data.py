@@ -1,32 +1,45 @@
-"""What a file of items holds, as arrays."""
+"""The container for ranking data that is used throughout the library.
+
+Readers, estimators and commands create a :class:`RankingData`; problems, searches and metrics take
+one.  Folds and held-out parts are created by ``data.take(rows)``.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, overload
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Comments", "RankingData"]
+from ranksvm._text import counted
+from ranksvm._vectors import Array
+from ranksvm.data.preferences import Preferences, preferences_among
+from ranksvm.data.queries import QueryGroups
+
+__all__ = ["Comments", "Origin", "RankingData"]
+
+Rows = NDArray[np.int64]
 
 _DOCID = re.compile(r"(?:^|\s)docid\s*=\s*(\S+)")
 
 
 class Comments(Sequence[str | None]):
-    """The comments of the rows, kept as one piece of text.
+    """The comments of all rows, stored as one text.
 
-    Indexing gives the text after the ``#``, or None for a row without; strings are made when they
-    are asked for.  A slice or an array of row numbers gives a list.
+    Indexing returns the text after the ``#``, or None for a row without comment.  A slice or an
+    array of row numbers returns a list.  Strings are created on demand.
 
     Parameters
     ----------
     text : ndarray of uint8
-        All comments, one after the other, each with its ``#``.
+        All comments concatenated, each with its ``#``.
     ends : ndarray of int64, shape (n_rows + 1,)
-        Row i owns ``text[ends[i]:ends[i + 1]]``; nothing means no comment.
+        The comment of row i is ``text[ends[i]:ends[i + 1]]``; empty means no comment.
     """
 
     __slots__ = ("_ends", "_text")
@@ -36,12 +49,12 @@ class Comments(Sequence[str | None]):
 
     @property
     def nbytes(self) -> int:
-        """Memory that the comments take."""
+        """Memory used by the comments, in bytes."""
         return int(self._text.nbytes + self._ends.nbytes)
 
     @property
     def arrays(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """The text and where the comment of each row ends in it."""
+        """The text, and the offsets of the comments in it."""
         return self._text, self._ends
 
     def __len__(self) -> int:
@@ -61,7 +74,7 @@ class Comments(Sequence[str | None]):
         begin, end = int(self._ends[row]), int(self._ends[row + 1])
         if begin == end:
             return None
-        # Bytes that are no UTF-8 survive as lone surrogates, and are written back as they were.
+        # Invalid UTF-8 is kept as lone surrogates, so that it can be written back unchanged.
         return self._text[begin + 1 : end].tobytes().decode("utf-8", "surrogateescape")
 
     def __iter__(self) -> Iterator[str | None]:
@@ -86,57 +99,188 @@ class Comments(Sequence[str | None]):
         return f"<comments of {len(self)} rows>"
 
 
-class RankingData(NamedTuple):
-    """Items with their relevance labels and queries.
+@dataclass(frozen=True)
+class Origin:
+    """The source of a data set, and what a model must remember about its columns.
 
     Attributes
     ----------
-    X : ndarray or csr_array of shape (n_items, n_features)
-        In C order, or with sorted indices and without explicit zeros.
-    y : ndarray of float64, shape (n_items,)
-        Labels; larger is better.
+    name : str
+        Name of the file or files, for messages.
+    zero_based : bool or None
+        Whether the feature indices of LETOR text start at 0; None for tables and arrays.
+    base_guessed : bool
+        Whether ``zero_based`` is only an assumption.
+    frame_columns : tuple of str
+        Columns of the table that are not features.
+    qid_column : str or None
+        The column with the query ids.
+    """
+
+    name: str = "the data"
+    zero_based: bool | None = None
+    base_guessed: bool = False
+    frame_columns: tuple[str, ...] = ()
+    qid_column: str | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts that a model file records."""
+        facts: dict[str, Any] = {}
+        if self.zero_based is not None:
+            facts["zero_based"] = self.zero_based
+        if self.frame_columns:
+            facts["frame_columns"] = sorted(self.frame_columns)
+        if self.qid_column is not None:
+            facts["qid_column"] = self.qid_column
+        return facts
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RankingData:
+    """Items with features, labels, query ids, weights and preferences.
+
+    Iterating gives ``X, y, qid``, so that ``model.fit(*data)`` works.
+
+    Attributes
+    ----------
+    X : ndarray or SciPy sparse matrix of shape (n_items, n_features)
+        Features.
+    y : ndarray of float64, shape (n_items,), or None
+        Labels; larger is better.  None if the items have no labels.
     qid : ndarray of shape (n_items,), or None
-        Query ids: int64 if every id is a whole number in its usual form, else strings as they are
-        in the file.  None if the lines have none.
+        Query ids: int64 if every id of a file is an integer in its usual form, else strings.  None
+        means one global ranking.
+    labels : ndarray of shape (n_items,), or None
+        The original labels, if float64 cannot represent them and ``y`` only has their order.
+    item_weight : ndarray of shape (n_items,), or None
+        Weights of the items.
+    query_weight : ndarray of shape (n_queries,), or None
+        Weights of the queries, in order of first appearance.
+    preferences : Preferences or None
+        Pairs of rows, in addition to those that the labels imply.
+    feature_names : tuple of str, or None
+        Names of the features.
     comments : sequence of str or None, or None
-        What follows ``#`` on each line, None for a line without; None altogether if there is no
-        comment, or if comments were not asked for.
-    n_features : int
-        Columns of X.
+        The text after ``#`` on each line of LETOR text, None for a line without comment.  None if
+        there are no comments, or they were not requested.
+    document_ids : sequence of str or None, or None
+        Document ids from a column of a table; ``docids`` also finds those of LETOR text.
+    origin : Origin
+        The source of the data.
     """
 
     X: Any
-    y: NDArray[np.float64]
-    qid: NDArray[Any] | None
-    comments: Comments | None
-    n_features: int
+    y: Array | None = None
+    qid: NDArray[Any] | None = None
+    _: KW_ONLY
+    labels: NDArray[Any] | None = None
+    item_weight: Array | None = None
+    query_weight: Array | None = None
+    preferences: Preferences | None = None
+    feature_names: tuple[str, ...] | None = None
+    comments: Sequence[str | None] | None = None
+    document_ids: Sequence[str | None] | None = None
+    origin: Origin = Origin()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.X, self.y, self.qid))
 
     @property
     def n_items(self) -> int:
-        """Rows of X."""
-        return int(self.y.shape[0])
+        """Number of items, the rows of X."""
+        return int(self.X.shape[0])
 
     @property
-    def docids(self) -> NDArray[np.object_] | None:
-        """Document ids from comments such as ``docid = GX008-86-4444840 inc = 1``.
+    def n_features(self) -> int:
+        """Number of features, the columns of X."""
+        return int(self.X.shape[1])
 
-        One string per row, None for a row whose comment names no document; None altogether
-        without comments.  Parsed anew at each access.
+    @cached_property
+    def groups(self) -> QueryGroups:
+        """The items grouped by query."""
+        return QueryGroups.from_qid(self.qid, self.n_items)
+
+    @property
+    def truth(self) -> NDArray[Any]:
+        """The labels that metrics use: ``labels`` if present, else ``y``."""
+        values = self.y if self.labels is None else self.labels
+        if values is None:
+            raise ValueError(f"{self.origin.name} has no labels")
+        return values
+
+    @property
+    def query_numbers(self) -> Rows | None:
+        """Query number of every item; None if there is only one query."""
+        return None if self.groups.n_queries == 1 else self.groups.index
+
+    @cached_property
+    def docids(self) -> Sequence[str | None] | None:
+        """Document ids, from a table or from comments such as ``docid = GX008-86 inc = 1``.
+
+        There is one entry per row, None for a row without id; None if no row has an id.
         """
+        if self.document_ids is not None:
+            return self.document_ids
         if self.comments is None:
             return None
-        found = np.empty(self.n_items, dtype=object)
-        for row, comment in enumerate(self.comments):
-            match = None if comment is None else _DOCID.search(comment)
-            found[row] = None if match is None else match[1]
-        return found
+        matches = (None if text is None else _DOCID.search(text) for text in self.comments)
+        found = [None if match is None else match[1] for match in matches]
+        return None if all(one is None for one in found) else found
+
+    def take(self, rows: Rows, *, columns: Rows | None = None) -> Self:
+        """Return a subset of the items.
+
+        Parameters
+        ----------
+        rows : ndarray of int64
+            Row numbers.  Preferences are kept if both items are among them.
+        columns : ndarray of int64, or None
+            Columns of X to keep; None for all.  A kernel matrix has one per training item.
+
+        Returns
+        -------
+        RankingData
+        """
+        if _is_all(rows, self.n_items) and (columns is None or _is_all(columns, self.n_features)):
+            return self
+        part = QueryGroups.from_qid(self.groups.index[rows], rows.size)
+        kept = part.ids  # query numbers in this data set
+        taken = replace(
+            self,
+            X=_rows_of(self.X, rows) if columns is None else self.X[np.ix_(rows, columns)],
+            y=None if self.y is None else self.y[rows],
+            qid=None if self.qid is None else self.qid[rows],
+            labels=None if self.labels is None else self.labels[rows],
+            item_weight=None if self.item_weight is None else self.item_weight[rows],
+            query_weight=None if self.query_weight is None else self.query_weight[kept],
+            preferences=preferences_among(self.preferences, rows, self.n_items),
+            feature_names=self.feature_names if columns is None else None,
+            comments=_listed(self.comments, rows),
+            document_ids=_listed(self.document_ids, rows),
+        )
+        taken.__dict__["groups"] = replace(part, ids=self.groups.ids[kept])
+        return taken
 
     def __repr__(self) -> str:
         layout = "dense" if isinstance(self.X, np.ndarray) else "sparse"
         queries = "no query ids"
         if self.qid is not None:
-            queries = f"{len(np.unique(self.qid))} queries"
+            queries = counted(self.groups.n_queries, "query")
         return (
-            f"<RankingData: {self.n_items} items, {queries}, {self.n_features} features, "
-            f"{layout} {self.X.dtype}>"
+            f"<RankingData: {counted(self.n_items, 'item')}, {queries}, "
+            f"{counted(self.n_features, 'feature')}, {layout} {self.X.dtype}>"
         )
+
+
+def _is_all(rows: Rows, n: int) -> bool:
+    return rows.size == n and bool((np.diff(rows) == 1).all())
+
+
+def _rows_of(X: Any, rows: Rows) -> Any:
+    if isinstance(X, np.ndarray):
+        return np.take(X, rows, axis=0)
+    return (X if X.format in ("csr", "csc") else X.tocsr())[rows]
+
+
+def _listed(values: Sequence[Any] | None, rows: Rows) -> list[Any] | None:
+    return None if values is None else [values[i] for i in rows.tolist()]

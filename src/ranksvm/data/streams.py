@@ -1,12 +1,14 @@
-"""Bytes of text, compressed or not.
+"""Byte streams of plain or compressed text.
 
-gzip, bzip2, xz and zstd are recognised by their first bytes, whatever a file is called.  Several
-compressed members after each other are one text, as those programs have it.  Data that end too
-early, or go on with something else, are an error, and so are other kinds of files.
+gzip, bzip2, xz and zstd are recognized by their first bytes, whatever the file is called.  Several
+compressed members in a row form one text, as in those programs.  Truncated data, trailing data of
+another kind, and files that are not text are errors.
 
-A few bytes can stand for gigabytes, so no more than about a megabyte is decompressed at a time, and
-no data are taken that need more than :data:`MOST_MEMORY` for it: larger dictionaries of xz and
-windows of zstd than their programs use unless told to.
+A few compressed bytes can expand to gigabytes.  Therefore only about a megabyte is decompressed at
+a time, and data that needs more than :data:`MOST_MEMORY` to decompress is refused.  Only xz
+dictionaries and zstd windows beyond the defaults of those programs need that much.  The standard
+library's decompressor objects are used instead of its file classes, because ``lzma.LZMAFile`` has
+no memory limit and both it and ``bz2.BZ2File`` ignore garbage after the compressed data.
 """
 
 from __future__ import annotations
@@ -16,17 +18,18 @@ import io
 import re
 import sys
 from collections.abc import Callable
-from typing import IO, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from ranksvm._messages import PYTHON, Door, Message, told
 from ranksvm._waiting import check_text_file, patiently
 from ranksvm.data.zstd_frame import ZstdFrame
 
-__all__ = ["COMPRESSORS", "FileFormatError", "FileStream", "Stream", "text_stream"]
+__all__ = ["FileFormatError", "FileStream", "Stream", "text_stream"]
 
-# Taken from a compressed file at a time, and decompressed at a time.
+# Bytes read from a compressed file at a time, and bytes decompressed at a time.
 _COMPRESSED_BYTES = 1 << 17
 _DECOMPRESSED_BYTES = 1 << 20
-# What decompressing may take; `xz -9` asks for half of it, `zstd --ultra -22` for all.
+# Memory limit for decompression; `xz -9` needs half of it, `zstd --ultra -22` all of it.
 _WINDOW_LOG = 27
 MOST_MEMORY = 1 << _WINDOW_LOG
 _HEAD_BYTES = 16
@@ -51,21 +54,21 @@ _NOT_TEXT = {
 
 
 class FileFormatError(ValueError):
-    """A file does not hold what it should.
+    """The content of a file is not what was expected.
 
     Attributes
     ----------
-    message : str
-        What was found, what was expected, what to do.
+    message : str or Message
+        What was found, what was expected, and what to do.
     file : str or None
         Name of the file.
     line, column : int or None
-        Where, counted from 1; None if it is not about a certain place.
+        Position, counted from 1; None if the error does not concern a single place.
     """
 
     def __init__(
         self,
-        message: str,
+        message: str | Message,
         file: str | None = None,
         line: int | None = None,
         column: int | None = None,
@@ -74,27 +77,29 @@ class FileFormatError(ValueError):
         self.message, self.file, self.line, self.column = message, file, line, column
 
     def __str__(self) -> str:
+        return self.told(PYTHON)
+
+    def told(self, door: Door) -> str:
+        """Format the message for a door."""
         where = [
             self.file,
             None if self.line is None else f"line {self.line}",
             None if self.column is None else f"column {self.column}",
         ]
         prefix = ", ".join(part for part in where if part is not None)
-        return f"{prefix}: {self.message}" if prefix else self.message
+        message = told(self.message, door)
+        return f"{prefix}: {message}" if prefix else str(message)
 
 
 class Stream(Protocol):
-    """Where bytes come from."""
+    """A source of bytes."""
 
     def readinto(self, view: memoryview) -> int:
-        """Fill the view or a part of it; 0 means that the stream is over."""
+        """Fill the view or a part of it; return the number of bytes, 0 at the end."""
 
 
 class FileStream:
-    """The bytes of a file object, which may also give text.
-
-    Where it has nothing yet, because it is non-blocking, it is waited for.
-    """
+    """The bytes of a binary or text file object; waits for the data of a non-blocking file."""
 
     def __init__(self, file: Any) -> None:
         if isinstance(file, io.TextIOBase):
@@ -113,13 +118,13 @@ class FileStream:
                 data = data.encode("utf-8", "surrogateescape")
             count = min(len(data), len(view))
             view[:count] = data[:count]
-            self._rest = data[count:]  # text may take more bytes than it has characters
+            self._rest = data[count:]  # text may have more bytes than characters
         self.bytes_read += count
         return count
 
 
 class _HeadStream:
-    """A stream whose first bytes can be looked at."""
+    """A stream whose first bytes can be inspected before they are read."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -135,7 +140,7 @@ class _HeadStream:
 
 
 def _read(stream: Stream, size: int) -> bytes:
-    """Read so many bytes, or all that are left."""
+    """Read ``size`` bytes, or all that are left."""
     buffer = bytearray(size)
     view = memoryview(buffer)
     filled = 0
@@ -145,7 +150,7 @@ def _read(stream: Stream, size: int) -> bytes:
 
 
 class _Decompressor(Protocol):
-    """As in the modules bz2 and lzma."""
+    """The interface of the decompressors in the modules bz2 and lzma."""
 
     @property
     def eof(self) -> bool: ...
@@ -173,7 +178,7 @@ class _Gzip:
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         out = self._inflate.decompress(self._inflate.unconsumed_tail + data, max_length)
-        # Nothing is left to come out only when less came out than was allowed.
+        # If the output limit was reached, more output may be pending.
         self.needs_input = not self._inflate.unconsumed_tail and len(out) < max_length
         return out
 
@@ -209,19 +214,19 @@ _COMPRESSIONS = {
     b"\xfd7zXZ\x00": _Compression("xz", _xz),
     b"\x28\xb5\x2f\xfd": _Compression("zstd", _zstd),
 }
-# What the modules say of data that need more than MOST_MEMORY.
+# Parts of the modules' messages about data that needs more than MOST_MEMORY.
 _TOO_LARGE = re.compile("memory usage limit|too much memory|window", re.IGNORECASE)
 
 
 def _compression(head: bytes) -> _Compression | None:
     found = next((c for magic, c in _COMPRESSIONS.items() if head.startswith(magic)), None)
     if found is not None and found.name == "bzip2" and head[4:7] not in (b"1AY", b"\x17rE"):
-        return None  # some text
+        return None  # plain text that starts with "BZh"
     return found
 
 
 class _DecompressedStream:
-    """What a compressed stream of one or more members holds."""
+    """The decompressed content of a stream with one or more compressed members."""
 
     def __init__(self, stream: Stream, compression: _Compression, file: str) -> None:
         self._stream, self._compression, self._file = stream, compression, file
@@ -240,8 +245,8 @@ class _DecompressedStream:
                 data = _read(self._stream, _COMPRESSED_BYTES)
                 if not data:
                     raise FileFormatError(
-                        f"ends in the middle of its {self._compression.name} data; it is "
-                        "truncated. Get the whole file",
+                        f"is truncated: its {self._compression.name} data ends too early. Get "
+                        "the complete file",
                         self._file,
                     )
             self._out = memoryview(self._decompress(data))
@@ -251,7 +256,7 @@ class _DecompressedStream:
         return count
 
     def _next_member(self) -> bytes:
-        """Return the first bytes after a member; zeros are padding."""
+        """Return the first bytes after a member; zero bytes are padding."""
         data = self._member.unused_data.lstrip(b"\0")
         while not data:
             chunk = _read(self._stream, _COMPRESSED_BYTES)
@@ -265,75 +270,29 @@ class _DecompressedStream:
             return self._member.decompress(data, _DECOMPRESSED_BYTES)
         except MemoryError:
             raise
-        except Exception as error:  # every module has its own
+        except Exception as error:  # every module has its own exception types
             name = self._compression.name
             message = f"holds damaged {name} data ({error}). Get the file again"
             if _TOO_LARGE.search(str(error)):
                 message = (
-                    f"holds {name} data that need more than {MOST_MEMORY >> 20} MiB of memory to "
-                    "decompress. Compress it again without a larger dictionary or window"
+                    f"holds {name} data that needs more than {MOST_MEMORY >> 20} MiB of memory to "
+                    "decompress. Compress it again with a smaller dictionary or window"
                 )
             raise FileFormatError(message, self._file) from error
 
 
 def text_stream(stream: Stream, file: str) -> Stream:
-    """Decompress if necessary, refuse what is no text, and skip a byte order mark."""
+    """Return the text of a stream: decompressed, without byte order mark; refuse other formats."""
     peeked = _HeadStream(stream)
     compression = _compression(peeked.head)
     if compression is not None:
         peeked = _HeadStream(_DecompressedStream(peeked, compression, file))
         if _compression(peeked.head) is not None:
             raise FileFormatError(
-                f"is compressed twice; decompress it once with {compression.name}", file
+                f"is compressed twice. Decompress it once with {compression.name}", file
             )
     for magic, what in _NOT_TEXT.items():
         if peeked.head.startswith(magic):
             raise FileFormatError(f"is {what}, expected plain text. Convert it first", file)
     peeked.head = peeked.head.removeprefix(codecs.BOM_UTF8)
     return peeked
-
-
-# --- Writing -------------------------------------------------------------------------------------
-
-
-def _gzip_writer(file: IO[bytes]) -> Any:
-    import gzip
-
-    # Neither name nor time in the header: the same data give the same file.
-    return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
-
-
-def _bzip2_writer(file: IO[bytes]) -> Any:
-    import bz2
-
-    return bz2.BZ2File(file, "wb")
-
-
-def _xz_writer(file: IO[bytes]) -> Any:
-    import lzma
-
-    return lzma.LZMAFile(file, "wb")
-
-
-def _zstd_writer(file: IO[bytes]) -> Any:
-    # With a checksum of the content, which zstd leaves out unless asked; gzip, bzip2 and xz always
-    # have one.
-    if sys.version_info >= (3, 14):
-        from compression.zstd import CompressionParameter, ZstdFile
-
-        return ZstdFile(file, "wb", options={CompressionParameter.checksum_flag: 1})
-    try:
-        import zstandard
-    except ImportError:
-        raise ImportError(
-            "writing .zst files needs the package zstandard: pip install 'ranksvm[zstd]'"
-        ) from None
-    return zstandard.ZstdCompressor(write_checksum=True).stream_writer(file, closefd=False)
-
-
-COMPRESSORS: dict[str, Callable[[IO[bytes]], Any]] = {
-    ".gz": _gzip_writer,
-    ".bz2": _bzip2_writer,
-    ".xz": _xz_writer,
-    ".zst": _zstd_writer,
-}

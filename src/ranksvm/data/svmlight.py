@@ -1,22 +1,22 @@
-"""LETOR / SVMlight text.
+"""Read LETOR / SVMlight text.
 
-One line per item:
+Each line is one item:
 
     label [qid:id] index:value index:value ... [# comment]
 
     2 qid:10 1:0.5 3:-1.25e-3 46:1 #docid = GX008-86-4444840 inc = 1
 
-Labels are real numbers, and so are values; features that are not named are zero.  Indices start
-at 1, as SVMlight wants it, or at 0 if the reader is told so.  Tokens are separated by spaces and
-tabs, lines end in LF or CR LF; blank lines and lines that hold only a comment are skipped.
+Labels and values are real numbers; features that are not listed are zero.  Indices start at 1, as
+in SVMlight, or at 0 with ``zero_based``.  Tokens are separated by spaces and tabs, and lines end in
+LF or CR LF.  Blank lines and lines with only a comment are skipped.
 
-A file is read block by block (:mod:`ranksvm.data.sources`).  Native code parses a block with
-several threads and keeps the values with 1 or 2 bytes for most indices; when the text is over, and
-the size of everything known, the arrays are filled and the parsed parts released one after the
-other.  The memory needed is that of the arrays, a little more, and some megabytes of text.
+A file is read in blocks (:mod:`ranksvm.data.sources`).  Native code parses each block with several
+threads and stores most indices in 1 or 2 bytes.  At the end of the text, when all sizes are known,
+the arrays are filled and the parsed parts released one by one.  The memory needed is slightly more
+than that of the arrays, plus a few megabytes of text.
 
-Numbers are exact: the double (or the float, for ``dtype=float32``) nearest to the decimal in the
-file.  :mod:`ranksvm.data.svmlight_writer` goes the other way.
+Numbers are exact: each is the double (or float, for ``dtype=float32``) nearest to the decimal
+number in the file.  :mod:`ranksvm.data.svmlight_writer` writes the format.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ranksvm import _core
 from ranksvm._checks import check_choice
+from ranksvm._messages import Message, Param
 from ranksvm._threads import resolve_n_jobs
 from ranksvm.data.ranking_data import Comments, RankingData
 from ranksvm.data.sources import (
@@ -46,7 +47,7 @@ from ranksvm.data.sources import (
 )
 from ranksvm.data.svmlight_writer import save_letor
 
-__all__ = ["KEEP_MISSING", "LetorError", "load_letor", "save_letor"]
+__all__ = ["LetorError", "load_letor", "save_letor"]
 
 _READERS: dict[np.dtype[Any], Any] = {
     np.dtype(np.float64): _core.LetorReader64,
@@ -59,40 +60,49 @@ _PIECE_BYTES = 1 << 18
 _SHOWN = 40
 
 _LIKE_BEFORE = "as on the lines before"
-# Advice that is of no use where a model needs numbers.
-KEEP_MISSING = " or missing='nan' to keep it as NaN"
 # What was expected instead of what was found, or the whole message; and what to do.
 _FAULTS = {
     "not_text": NOT_TEXT,
-    "label": "expected a number: the label, which starts the line",
+    "label": "expected a number, the label, at the start of the line",
     "label_range": "expected a label that fits into a double",
     "label_inexact": "label {found} is too large: float64 cannot store every integer above 2^53. "
     "Subtract an offset, or use ranks 0, 1, 2, ...",
-    "qid_missing": "expected 'qid:', {reason}. Give every line its query, or pass "
-    "qid='ignore' for one global ranking",
-    "qid_unexpected": "expected no 'qid:', as the lines before have none. Give every line its "
-    "query, or pass qid='ignore' for one global ranking",
+    "qid_missing": "expected 'qid:', {reason}. Add the query id to every line, or use {ignore} for "
+    "one global ranking",
+    "qid_unexpected": "expected no 'qid:', since the lines before have none. Add the query id to "
+    "every line, or use {ignore} for one global ranking",
     "qid_bad": "expected 'qid:' and an id: 1 to 1024 bytes of UTF-8 without ':' and control "
     "characters",
     "qid_late": "expected 'qid:' once, directly after the label",
     "extra": "expected index:value. Costs and slack ids of SVMlight are not supported: remove "
     "them, and pass weights to `fit` instead",
-    "index": "expected index:value, the index being a whole number",
-    "index_zero": "expected indices from 1. Pass zero_based=True if this file counts from 0",
+    "index": "expected index:value with an integer index",
+    "index_zero": "expected indices from 1. Use {zero_based} if the file counts from 0",
     "index_negative": "expected an index that is not negative",
     "index_large": "expected an index below 2^31",
-    "index_beyond": "expected an index within n_features={n_features}. Leave n_features out, or "
-    "pass at least the number of features of both files",
+    "index_beyond": "expected an index within n_features={n_features}. Omit n_features, or set it "
+    "to at least the number of features of both files",
     "value": "expected a number as the value of the feature",
     "value_empty": "expected a number after the colon",
-    "value_missing": "found a missing value ({found}). Fill it in, or pass missing='zero' to read "
-    f"it as 0{KEEP_MISSING}",
+    "value_missing": "found a missing value ({found}). Fill it in, or use {zero} to read it as "
+    "0{keep}",
     "value_infinite": "expected a finite number",
     "value_range": "expected a number that fits into {dtype}",
-    "unsorted": "expected ascending indices. Pass unsorted='sort' to read the line all the same",
-    "duplicate": "expected every index once in a line. Pass duplicates='last' or duplicates='sum' "
-    "to read these",
+    "unsorted": "expected ascending indices. Use {sort} to accept the line",
+    "duplicate": "expected every index once per line. Use {duplicates} to accept duplicates",
     "sum_range": "expected a sum of duplicates that fits into {dtype}",
+}
+
+
+# Parameters that the messages name.  Callers that train a model replace "keep" by nothing, since a
+# model cannot use missing values.
+_PARAMETERS: dict[str, Any] = {
+    "ignore": Param("qid", "ignore", option="--ignore-qid"),
+    "zero_based": Param("zero_based", True),
+    "zero": Param("missing", "zero"),
+    "keep": Message(" or {nan} to keep it as NaN", nan=Param("missing", "nan")),
+    "sort": Param("unsorted", "sort"),
+    "duplicates": Param("duplicates", "last", "sum"),
 }
 
 
@@ -123,64 +133,65 @@ def load_letor(
     Parameters
     ----------
     source : path, "-", file object, or a sequence of these
-        "-" is standard input.  Several files are read as one set, in their order.  Text compressed
-        by gzip, bzip2, xz or zstd (extra ``ranksvm[zstd]``) is recognised by its content.  File
-        objects, binary or text, are read from where they are and stay open.
+        File or files to read; "-" is standard input.  Several files are concatenated in order.
+        Text compressed with gzip, bzip2, xz or zstd (extra ``ranksvm[zstd]``) is recognized by its
+        content.  Binary and text file objects are read from their current position and left open.
     n_features : int, optional
-        Columns of X, to align a test set with a training set; a larger index is an error.  By
-        default the largest index of the file.
+        Number of columns of X, to align a test set with a training set; a larger index is an error.
+        By default it is the largest index in the file.
     zero_based : bool, default=False
-        Whether the first feature has index 0 and not 1.
+        Whether feature indices start at 0 instead of 1.
     dtype : {float64, float32}, default=float64
         Type of X.
     dense : bool or "auto", default="auto"
-        Whether X becomes an ndarray or a ``scipy.sparse.csr_array``.  "auto" takes the ndarray
-        unless it needs more than twice the memory of the other, that is unless fewer than about
-        a third of the values (float32: a quarter) differ from zero: products with it are so much
-        faster.
+        Whether X is an ndarray or a ``scipy.sparse.csr_array``.  "auto" chooses the ndarray, which
+        is faster, unless it needs more than twice the memory; that is, unless fewer than about a
+        third of the values (float32: a quarter) are non-zero.
     missing : {"error", "nan", "zero"}, default="error"
-        What to do with the values ``NULL``, ``NaN`` and ``NA`` (in any case).
+        What to do with the values ``NULL``, ``NaN`` and ``NA`` (in upper or lower case).
     unsorted : {"sort", "error"}, default="sort"
-        What to do with a line whose indices do not ascend.
+        What to do with a line whose indices are not in ascending order.
     duplicates : {"error", "last", "sum"}, default="error"
         What to do with an index that occurs more than once in a line.
     qid : {"auto", "required", "ignore"}, default="auto"
-        "auto" wants an id on all lines or on none.
+        Whether lines must have a query id.  "auto" requires it on all lines or on none.
     comments : bool, default=True
-        Whether to keep what follows ``#``.
+        Whether to keep the text after ``#``.
     max_line_bytes : int, default=16777216
-        Longest line.  A longer one is an error, so that a file that is no text, or a small
-        compressed one that stands for gigabytes, does not take all memory.
+        Maximum length of a line; a longer one is an error.  This keeps a file that is not text, or
+        a small compressed file that expands to gigabytes, from using all memory.
     n_jobs : int, optional
-        Threads for parsing, all cores by default.  With more than one, paths are read and
-        decompressed by a further thread.  The result is the same for every number.
+        Number of threads for parsing (default: all cores).  With more than one, another thread
+        reads and decompresses files.  The result does not depend on the number of threads.
     progress : callable, optional
-        Called after each block with the bytes read so far and the bytes of all files together, or
-        None if that is not known; compressed bytes count.  An exception that it raises ends the
-        reading.
+        Called after each block with the number of bytes read so far and the total size of all
+        files, or None if it is unknown; both before decompression.  An exception that it raises
+        stops reading.
 
     Returns
     -------
     RankingData
-        X, y, qid, comments and n_features.
+        With ``X``, ``y``, ``qid`` and ``comments``.
 
     Raises
     ------
     LetorError
-        A bad line: file, line, column, what was found and what was expected.  Besides what the
-        parameters speak of: infinite or too large numbers, an empty value (``3:``), ``qid:`` on
-        some lines only or not directly after the label, SVMlight's ``cost:`` and ``sid:``, a NUL
-        byte, a line that is too long, a file without any item.
+        If a line is invalid; the message gives file, line and column, what was found, and what was
+        expected.  Apart from what the parameters control, these are errors: infinite numbers or
+        numbers that are too large, an empty value (``3:``), ``qid:`` on some lines only or not
+        directly after the label, SVMlight's ``cost:`` and ``sid:``, a NUL byte, a line that is too
+        long, and a file without items.
     FileFormatError
-        Damaged or truncated compressed data, or a file of another kind.  LetorError is one, too.
+        If compressed data is damaged or truncated, or the file has another format.  LetorError is
+        a subclass.
     OSError
-        The file cannot be read.
+        If the file cannot be read.
 
     Warns
     -----
     UserWarning
-        The last line has no line end and names fewer features than all others, which agree: the
-        file may have been cut off.
+        If the last line has no line ending and fewer features than all other lines, which have the
+        same number: the file may be truncated.
 
     Examples
     --------
@@ -232,7 +243,7 @@ def load_letor(
             text = np.frombuffer(block.text, np.uint8, block.size)
             fault = reader.feed(text, threads)
             if fault is not None:
-                reason = "qid='required' asks for it" if qid == "required" else _LIKE_BEFORE
+                reason = "since qid='required'" if qid == "required" else _LIKE_BEFORE
                 values = {"n_features": n_features, "dtype": kind, "reason": reason}
                 raise _letor_error(item, block, fault, values)
             read, complete = block.bytes_read, block.complete
@@ -260,11 +271,11 @@ def _letor_error(
     text = _FAULTS[name]
     if text.startswith("expected"):
         text = f"found {{found}}, {text}"
-    message = text.format(found=found, **values)
     if "\r" in token:
-        message += ". A carriage return ends a line only before a line feed"
+        text += ". A carriage return ends a line only before a line feed"
     if not block.complete and block.text.find(b"\n", offset) == block.size - 1:
-        message += ". The line is the last one and has no line end: the file may have been cut off"
+        text += ". This last line has no line ending: the file may be truncated"
+    message = Message(text, found=found, **_PARAMETERS, **values)
     return LetorError(message, name_of(source), line, column)
 
 
@@ -281,9 +292,9 @@ def _warn_if_cut(source: Source, widths: tuple[int, int, int]) -> None:
     least, most, last = widths
     if least == most and last < most:
         warnings.warn(
-            f"{name_of(source)}: the last line has no line end and {last} features, while all "
-            f"others have {most}; the file may have been cut off. If it is whole, end its last "
-            "line with a line feed.",
+            f"{name_of(source)}: the last line has no line ending and {last} features, while all "
+            f"others have {most}; the file may be truncated. If it is complete, end its last line "
+            "with a line feed.",
             UserWarning,
             stacklevel=3,
         )
@@ -296,7 +307,7 @@ def _assemble(
     n_features: int | None,
     threads: int,
 ) -> RankingData:
-    """Make the arrays, now that their sizes are known, and let the reader fill them."""
+    """Allocate the arrays, whose sizes are now known, and let the reader fill them."""
     rows, nonzeros = reader.rows, reader.nonzeros
     cols = reader.width if n_features is None else int(n_features)
     narrow = max(nonzeros, cols) <= _LARGEST_INT32
@@ -333,4 +344,4 @@ def _assemble(
         X = sparse.csr_array((values, indices, indptr), shape=(rows, cols), copy=False)
         X.has_canonical_format = True
     qid = numbers if characters is None else characters.view(f"U{width}")
-    return RankingData(X, y, qid, comments, cols)
+    return RankingData(X, y, qid, comments=comments)

@@ -1,7 +1,7 @@
-"""Arrays to LETOR / SVMlight text; the format is that of :mod:`ranksvm.data.svmlight`.
+"""Write LETOR / SVMlight text; :mod:`ranksvm.data.svmlight` describes the format.
 
-Everything is checked before the first byte is written.  Rows are then turned into text some
-megabytes at a time, by native code; every number becomes the shortest decimal that reads back as
+Everything is checked before the first byte is written.  Native code then formats the rows, a few
+megabytes of text at a time.  Every number is written as the shortest decimal that is read back as
 the same number.
 """
 
@@ -16,23 +16,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ranksvm import _core
+from ranksvm._checks import check_choice
+from ranksvm._messages import Param, ParameterError, Row
 from ranksvm._sparse import check_structure
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._values import as_levels, exact_vector, finite_values, is_exact, refuse_masked
 from ranksvm.data.ranking_data import Comments
-from ranksvm.data.sources import Target, open_target
+from ranksvm.data.targets import Target, open_target
 
 __all__ = ["save_letor"]
 
-# Entries that become text at a time; some 10 MB of it.
+# Entries that are formatted at a time, about 10 MB of text.
 _BLOCK_ENTRIES = 1 << 19
 _LARGEST_EXACT = 2**53
 _ID = re.compile(r"[^\x00-\x20\x7f#:]+")
 _LONGEST_ID = 1024
 
-# One after the other, and where each ends.
+# Concatenated texts, and their offsets.
 Texts = tuple[NDArray[np.uint8], NDArray[np.int64]]
-# Given two row numbers, what makes text of the rows between them.
+# Takes two row numbers; returns a function that formats the rows between them.
 Format = Callable[[int, int], Callable[..., bytes]]
 
 
@@ -53,40 +55,38 @@ def save_letor(
     Parameters
     ----------
     target : path, "-" or file object
-        A path is written as a whole or not at all, and compressed if it ends in .gz, .bz2, .xz or
-        .zst (extra ``ranksvm[zstd]``).  "-" is standard output.
+        File to write; "-" is standard output.  A path is written completely or not at all, and
+        compressed if it ends in .gz, .bz2, .xz or .zst (extra ``ranksvm[zstd]``).
     X : array-like or sparse matrix of shape (n_items, n_features)
-        Float32 is written with the digits that float32 needs (read it back with
-        ``dtype=float32``), all else as float64.
+        Features.  float32 is written with the digits that float32 needs (read it back with
+        ``dtype=float32``), everything else as float64.
     y : array-like of shape (n_items,)
         Labels.
     qid : array-like of shape (n_items,), optional
-        Query ids: whole numbers, or strings without blanks, control characters, ``#`` and ``:``.
-        Strings that all look like whole numbers are read back as such.
+        Query ids: integers, or strings without whitespace, control characters, ``#`` and ``:``.  If
+        all strings look like integers, they are read back as integers.
     comments : sequence of str or None, of length n_items, optional
-        Written after ``#``; None for a row without.
+        Comments, written after ``#``; None for a row without comment.
     zero_based : bool, default=False
-        Whether the first feature gets index 0 and not 1.
+        Whether feature indices start at 0 instead of 1.
     zeros : bool or "auto", default="auto"
-        Whether features with the value 0 are written.  "auto" writes those of a dense X, as LETOR
-        files do, and leaves out those of a sparse one.  Where they are left out, a reader cannot
-        tell how many features there are if the last ones are zero everywhere: pass ``n_features``
-        to it.
+        Whether to write features with the value 0.  "auto" writes them for a dense X, as in LETOR
+        files, and omits them for a sparse X.  If they are omitted, and the last features are zero
+        everywhere, a reader must be given ``n_features``.
     missing : {"error", "nan", "NULL"}, default="error"
-        What to do with NaN in X: refuse it, or write this word.
+        What to do with NaN in X: raise an error, or write this word.
     n_jobs : int, optional
-        Threads, all cores by default.
+        Number of threads (default: all cores).
 
     Raises
     ------
     ValueError
-        Lengths that differ, infinite values, NaN (see ``missing``), whole numbers beyond 2^53,
-        ids or comments that would break the format.  Nothing has been written then.
+        If lengths differ, values are infinite, NaN (see ``missing``) or integers beyond 2^53, or
+        ids or comments would break the format.  Nothing is written in that case.
     OSError
-        The target cannot be written to.  A file that was there before is unchanged.
+        If the target cannot be written to.  An existing file is left unchanged.
     """
-    if missing not in ("error", "nan", "NULL"):
-        raise ValueError(f"missing must be 'error', 'nan' or 'NULL'; got {missing!r}")
+    check_choice("missing", missing, ("error", "nan", "NULL"))
     if zeros not in (True, False, "auto"):
         raise ValueError(f"zeros must be True, False or 'auto'; got {zeros!r}")
     labels = _as_labels(y)
@@ -115,7 +115,7 @@ def save_letor(
 def _dense_rows(
     X: Any, n_items: int, missing: str, *, zeros: bool
 ) -> tuple[NDArray[np.int64], Format]:
-    """Return how many entries come before each row, and what formats rows."""
+    """Return the number of entries before each row, and a function that formats rows."""
     refuse_masked("X", X)
     array = np.asarray(X)
     if array.ndim != 2:
@@ -128,7 +128,7 @@ def _dense_rows(
         problem = _not_writable(array[begin:end], missing)
         if problem is not None:
             row, column = np.argwhere(problem.where)[0]
-            raise ValueError(problem.message.format(f"row {begin + row}, column {column}"))
+            raise problem.at(Row(begin + row, column))
 
     def features(begin: int, end: int) -> Callable[..., bytes]:
         block: Any = np.ascontiguousarray(array[begin:end], dtype=kind)
@@ -140,7 +140,7 @@ def _dense_rows(
 def _sparse_rows(
     X: Any, n_items: int, missing: str, *, every: bool
 ) -> tuple[NDArray[np.int64], Format]:
-    """Do the same for a sparse matrix; ``every`` asks for all features of all rows."""
+    """Do the same for a sparse matrix; ``every`` writes all features of all rows."""
     if X.ndim != 2:
         raise ValueError(f"X must be two-dimensional; got shape {X.shape}")
     _check_rows("X", X.shape[0], n_items)
@@ -155,7 +155,7 @@ def _sparse_rows(
     if problem is not None:
         entry = int(np.argmax(problem.where))
         row = int(np.searchsorted(rows.indptr, entry, side="right")) - 1
-        raise ValueError(problem.message.format(f"row {row}, column {rows.indices[entry]}"))
+        raise problem.at(Row(row, rows.indices[entry]))
 
     def all_features(begin: int, end: int) -> Callable[..., bytes]:
         block = np.ascontiguousarray(rows[begin:end].toarray())
@@ -172,14 +172,14 @@ def _sparse_rows(
 
 
 def _cuts(entries: NDArray[Any]) -> list[tuple[int, int]]:
-    """Cut the rows into blocks; ``entries[i]`` come before row i."""
+    """Divide the rows into blocks; ``entries[i]`` is the number of entries before row i."""
     n_rows = entries.shape[0] - 1
     cuts = []
     begin = 0
     while begin < n_rows:
         most = int(entries[begin]) + _BLOCK_ENTRIES
         end = int(np.searchsorted(entries, most, side="right")) - 1
-        end = min(max(end, begin + 1), begin + _BLOCK_ENTRIES)  # rows without entries take room too
+        end = min(max(end, begin + 1), begin + _BLOCK_ENTRIES)  # empty rows take space, too
         cuts.append((begin, end))
         begin = end
     return cuts
@@ -193,13 +193,15 @@ def _as_labels(y: ArrayLike) -> NDArray[np.float64]:
         raise ValueError("there are no items to write: y is empty")
     bad = np.flatnonzero(~finite_values(labels))
     if bad.size:
-        raise ValueError(f"y must be finite; got {labels[bad[0]]} in row {bad[0]}")
+        raise ParameterError(
+            "y must be finite; got {value} in {row}", value=labels[bad[0]], row=Row(bad[0])
+        )
     _check_held("y", labels)
     return as_levels(labels)
 
 
 def _check_real(name: str, array: NDArray[Any]) -> None:
-    """Refuse what is no number, and what a double does not hold."""
+    """Raise unless the values are real numbers that float64 can represent."""
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold real numbers; got an array of dtype {array.dtype}")
     _check_held(name, array)
@@ -209,8 +211,8 @@ def _check_held(name: str, array: NDArray[Any]) -> None:
     if not is_exact(array):
         low, high = array.min(), array.max()
         raise ValueError(
-            f"{name} holds the number {high if high > -low else low}, which a double cannot hold "
-            "exactly. Convert it to float64 if it may be rounded"
+            f"{name} holds the number {high if high > -low else low}, which float64 cannot "
+            "represent exactly. Convert it to float64 if it may be rounded"
         )
 
 
@@ -223,21 +225,25 @@ class _Problem(NamedTuple):
     where: NDArray[np.bool_]
     message: str
 
+    def at(self, row: Row) -> ParameterError:
+        words = Param("missing", "nan", "NULL", option="--missing nan")
+        return ParameterError(self.message, row=row, words=words)
+
 
 def _not_writable(values: NDArray[Any], missing: str) -> _Problem | None:
-    """Find values that have no place in a file; the message lacks the place."""
+    """Find values that cannot be written; the message still needs the position."""
     infinite = np.isinf(values)
     if infinite.any():
-        return _Problem(infinite, "X must be finite; got an infinite value in {}")
+        return _Problem(infinite, "X must be finite; got an infinite value in {row}")
     unknown = np.isnan(values)
     if missing == "error" and unknown.any():
-        message = "X has a NaN in {}. Pass missing='nan' or missing='NULL' to write that word"
+        message = "X has a NaN in {row}. Use {words} to write NaN as that word"
         return _Problem(unknown, message)
     return None
 
 
 def _as_ids(qid: ArrayLike | None, n_items: int) -> tuple[NDArray[np.int64] | None, Texts | None]:
-    """Return ids as whole numbers or as texts."""
+    """Return ids as integers or as texts."""
     if qid is None:
         return None, None
     refuse_masked("qid", qid)
@@ -249,7 +255,11 @@ def _as_ids(qid: ArrayLike | None, n_items: int) -> tuple[NDArray[np.int64] | No
         whole = np.isfinite(ids) & (ids == np.rint(ids)) & (np.abs(ids) <= _LARGEST_EXACT)
         if not whole.all():
             row = int(np.argmin(whole))
-            raise ValueError(f"qid must hold whole numbers or strings; got {ids[row]} in row {row}")
+            raise ParameterError(
+                "qid must hold integers or strings; got {value} in {row}",
+                value=ids[row],
+                row=Row(row),
+            )
         ids = ids.astype(np.int64)
     if ids.dtype.kind in "bi" or (ids.dtype.kind == "u" and int(ids.max()) < 2**63):
         return np.ascontiguousarray(ids, dtype=np.int64), None
@@ -273,9 +283,12 @@ def _encoded_id(value: object, row: int) -> bytes:
             encoded = b""
         if 0 < len(encoded) <= _LONGEST_ID:
             return encoded
-    raise ValueError(
-        f"qid must hold whole numbers or strings of 1 to {_LONGEST_ID} bytes without blanks, "
-        f"control characters, '#' and ':'; got {value!r} in row {row}"
+    raise ParameterError(
+        "qid must hold integers or strings of 1 to {longest} bytes without whitespace, control "
+        "characters, '#' and ':'; got {value!r} in {row}",
+        longest=_LONGEST_ID,
+        value=value,
+        row=Row(row),
     )
 
 
@@ -298,11 +311,17 @@ def _encoded_comments(comments: Sequence[str | None]) -> Iterator[bytes]:
             yield b""
             continue
         if not isinstance(comment, str):
-            raise ValueError(f"comments must hold strings or None; got {comment!r} in row {row}")
+            raise ParameterError(
+                "comments must hold strings or None; got {comment!r} in {row}",
+                comment=comment,
+                row=Row(row),
+            )
         if "\n" in comment or "\0" in comment or comment.endswith("\r"):
-            raise ValueError(
-                f"comments must be lines of text; got {comment!r} in row {row}, with a line end or "
-                "a NUL in it"
+            raise ParameterError(
+                "comments must be single lines of text; got {comment!r} in {row}, which contains "
+                "a line ending or NUL",
+                comment=comment,
+                row=Row(row),
             )
         yield b"#" + comment.encode("utf-8", "surrogateescape")
 

@@ -1,15 +1,16 @@
-"""Frames of zstd, decompressed a few blocks at a time.
+"""Decompress zstd frames a few blocks at a time.
 
-The package zstandard gives out all that its input holds, which may be 128 KiB for every four bytes.
-So it gets no more than some blocks at a time, and for that their borders have to be known.  A frame
-is a header, blocks of at most 128 KiB of data each, and perhaps a checksum:
+The package zstandard decompresses its whole input at once, up to 128 KiB for every four bytes.  To
+limit the output, it is given only a few blocks at a time, which requires finding the boundaries of
+the blocks.  A frame consists of a header, blocks of at most 128 KiB of data each, and possibly a
+checksum:
 
     header    magic number (4 bytes), descriptor (1), window (0 or 1), dictionary (0 to 4), size of
               the content (0 to 8)
-    block     last (1 bit), type (2 bits), size (21 bits); then so many bytes, or one byte that is
-              repeated so often
+    block     last (1 bit), type (2 bits), size (21 bits); then that many bytes, or a single byte
+              that is repeated that many times
 
-Python has a decompressor that does this by itself from 3.14 on.
+From Python 3.14 on, the standard library has a decompressor with an output limit.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ __all__ = ["ZstdFrame"]
 
 
 class ZstdFrame:
-    """A decompressor as those of the modules bz2 and lzma, for one frame.
+    """A decompressor for one frame, with the interface of those in the modules bz2 and lzma.
 
     Parameters
     ----------
     max_window : int
-        Bytes that a frame may ask for; more is an error.
+        Maximum window size of a frame in bytes; a larger one is an error.
     """
 
     _MAGIC = b"\x28\xb5\x2f\xfd"
@@ -36,12 +37,12 @@ class ZstdFrame:
             import zstandard
         except ImportError:
             raise ImportError(
-                "zstd data need the package zstandard: pip install 'ranksvm[zstd]'"
+                "reading zstd data needs the package zstandard: pip install 'ranksvm[zstd]'"
             ) from None
         decompressor = zstandard.ZstdDecompressor(max_window_size=max_window)
         self._inflate = decompressor.decompressobj()
-        self._data = b""  # not handed over yet
-        self._known = 0  # bytes of it up to where the next block begins
+        self._data = b""  # not yet passed to zstandard
+        self._known = 0  # offset of the next block in it
         self._step: Callable[[], bool] = self._header
         self._checksum = 0
         self.needs_input = True
@@ -64,12 +65,12 @@ class ZstdFrame:
         self._known -= count
         return out
 
-    # One step each: past the header or past a block; False if the data do not reach so far.
+    # Each step moves past the header or a block; it returns False if more data is needed.
 
     def _header(self) -> bool:
         if len(self._data) < 5:
             return False
-        if not self._data.startswith(self._MAGIC):  # a frame without data, or something else
+        if not self._data.startswith(self._MAGIC):  # a skippable frame, or something else
             self._step = self._rest
             return self._rest()
         descriptor = self._data[4]

@@ -1,7 +1,4 @@
-"""Items, utilities and scores: checked before any work is done.
-
-Errors say what was wrong, what was got and what to do.
-"""
+"""Checks of items, labels and scores."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ __all__ = [
 
 
 def check_scores(scores: Array) -> Array:
-    """Refuse scores that overflowed: they have no order."""
+    """Raise if scores overflowed, because they cannot be ranked."""
     infinite = int(np.sum(~np.isfinite(scores)))
     if infinite:
         raise OverflowError(
@@ -38,10 +35,10 @@ def check_scores(scores: Array) -> Array:
 
 
 def check_items(X: Any) -> Any:
-    """Refuse what scikit-learn's checks pass over, or would not survive.
+    """Reject input that scikit-learn's checks would accept or crash on.
 
-    Masked entries, which NumPy would take for values; sparse matrices whose arrays do not fit
-    together; complex numbers in sparse ones.
+    These are masked entries, which NumPy would use as values; sparse matrices with inconsistent
+    arrays; and complex sparse matrices.
     """
     refuse_masked("X", X)
     X = check_structure(X)
@@ -51,10 +48,10 @@ def check_items(X: Any) -> Any:
 
 
 def check_finite_columns(X: Any, names: Any) -> None:
-    """Raise when X has NaN or infinite entries, and say in which columns and how many."""
+    """Raise if X has NaN or infinite entries; the message says in which columns and how many."""
     values = X.data if sp.issparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)):  # no temporary array on the usual path
+        if np.isfinite(values.sum(dtype=np.float64)):  # needs no temporary array
             return
     bad: dict[int, tuple[int, int]] = {}
     columns = X.tocsc() if sp.issparse(X) else X
@@ -68,7 +65,7 @@ def check_finite_columns(X: Any, names: Any) -> None:
         if missing or infinite:
             bad[j] = (missing, infinite)
     if not bad:
-        return  # finite entries whose sum overflows
+        return  # the entries are finite, but their sum overflows
     shown = []
     for j, (missing, infinite) in list(bad.items())[:5]:
         name = f"{j}" if names is None else f"{j} ({names[j]!r})"
@@ -82,39 +79,42 @@ def check_finite_columns(X: Any, names: Any) -> None:
 
 
 def check_utility(y: Any, n_items: int) -> Array:
-    """Utilities as float64 in their exact order; one finite number an item."""
+    """Return the labels as float64 in their exact order, one finite number per item."""
     return check_labels(y, n_items)[0]
 
 
 def check_both_have_ids(name: str, has_ids: bool, training_has: bool) -> None:
-    """Raise if only one of the training set and a validation set has query ids."""
+    """Raise if only one of training set and validation set has query ids."""
     if has_ids != training_has:
         raise ValueError(
             f"the training set and {name} must both have query ids, or neither: only the "
-            f"{'training set' if training_has else 'validation set'} has. Pass (X, y, qid)"
+            f"{'training set' if training_has else 'validation set'} has them. Pass (X, y, qid)"
         )
 
 
 def check_labels(y: Any, n_items: int) -> tuple[Array, NDArray[Any]]:
-    """Utilities, and labels with the values of y; the same array if float64 holds these."""
+    """Return the labels as float64 in their exact order, and with their original values.
+
+    Both are the same array if float64 can represent the values.
+    """
     if y is None:
         raise ValueError(
-            "This estimator requires y to be passed, but the target y is None: give one label "
-            "(utility) per item."
+            "This estimator requires y to be passed, but the target y is None: pass one label per "
+            "item."
         )
-    remedy = "Give one label (utility) per item, a number; larger is better."
+    remedy = "Pass one numeric label per item; larger is better."
     labels = column_or_1d(exact_vector("y", y, remedy), warn=True)
     if len(labels) != n_items:
         raise ValueError(
             f"X and y have inconsistent numbers of samples: X has {n_items} rows, y has "
-            f"{len(labels)} values; every item needs one label (utility)"
+            f"{len(labels)} values; every item needs one label"
         )
     finite = finite_values(labels)
     if not finite.all():
         row = int(np.argmin(finite))
         raise ValueError(
             f"y contains NaN or infinity in {int((~finite).sum())} of {n_items} rows, first in row "
-            f"{row}: drop these items or give them a finite label (utility)"
+            f"{row}: drop these items or give them a finite label"
         )
     utility = as_levels(labels)
     return utility, utility if is_exact(labels) else labels

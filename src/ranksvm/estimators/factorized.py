@@ -3,20 +3,18 @@
     F(V) = 1/2 |w|^2 + C * sum over comparable pairs of  weight * loss(1 - w.x_better + w.x_worse)
     w    = sum over comparable pairs of <v_better, v_worse> (x_better - x_worse)
 
-The Lagrange multiplier of a pair is the inner product of two vectors of ``n_factors`` numbers, one
-vector an item, and F is minimised over these.  It is not convex.  But it is the objective of
-:class:`ranksvm.LinearRankSVM` at w, and nearly every w can be had this way: a descent that goes on
-to the end arrives at the linear machine.  What is new is the way there, and a validation set
-decides how far to go.
+Every item has a vector of ``n_factors`` numbers, and the Lagrange multiplier of a pair is the inner
+product of the vectors of its two items.  F is minimized over these vectors.  It is not convex, but
+it is the objective of :class:`ranksvm.LinearRankSVM` at w, and nearly every w can be written this
+way: minimized to the end, it gives the linear model.  With a validation set it stops early.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from ranksvm._threads import resolve_n_jobs
@@ -24,90 +22,91 @@ from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.frames import split_frame
 from ranksvm.data.queries import QueryGroups
-from ranksvm.estimators.base import TrainingData, plain_params, seed_of
-from ranksvm.estimators.certified import CertifiedRanker
+from ranksvm.estimators.base import Ranker, fitting
 from ranksvm.estimators.checks import check_both_have_ids, check_labels
-from ranksvm.estimators.feature_weights import FeatureWeightRanker
 from ranksvm.estimators.foreign import refuse_unknown
-from ranksvm.maps.matrix import MatrixMap
-from ranksvm.model_io import ModelRecord
-from ranksvm.pairs.accuracy import pairwise_accuracy
-from ranksvm.pairs.order import PairOrder
-from ranksvm.training.factorized import (
+from ranksvm.learners.factorized import (
+    REMOVED,
+    FactorFit,
+    FactorizedModel,
     FactorizedProblem,
     FactorizedSettings,
-    FactorRow,
     Restart,
 )
+from ranksvm.maps.matrix import MatrixMap
+from ranksvm.pairs.accuracy import pairwise_accuracy
+from ranksvm.pairs.order import PairOrder
+from ranksvm.solvers.base import Callback
 
 __all__ = ["FactorizedRankSVM"]
 
 EvalMetric = Callable[[Any, Array, Any], float]
 
 
-class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
+class FactorizedRankSVM(Ranker):
     """Ranking SVM whose Lagrange multipliers are inner products of low-dimensional vectors.
 
     Parameters
     ----------
     n_factors : int, default=10
-        Numbers an item.
+        Length of the vector of each item.
     C : float, default=50.0
-        Weight of the loss against the regulariser; its scale depends on ``reduction``.
+        Weight of the loss relative to the regularizer; a larger C fits the training data more
+        closely.  Its scale depends on ``reduction``.
     loss : {"hinge", "squared_hinge"}, default="hinge"
+        Loss of a pair.
     reduction : {"sum", "mean", "query_mean"}, default="mean"
-        What the sum over pairs is divided by; as for :class:`ranksvm.LinearRankSVM`.
+        How the losses of all pairs are combined; as for :class:`ranksvm.LinearRankSVM`.
     max_iter : int, default=500
-        Iterations of a descent at most; passes over the queries for "sgd".
+        Maximum number of iterations of a restart.
     tol : float, default=1e-3
-        A descent has converged when its objective is certified to lie at most ``tol`` times itself
-        above the global optimum.
+        Stop when the objective is certified to be within ``tol`` (relative) of the global optimum.
     n_restarts : int, default=1
-        Descents from different starts; they share the threads, and the best is kept: the one with
-        the highest score on ``eval_set`` or, without one, with the lowest objective.  For
-        ``init="random"``.
+        Number of random starts (with ``init="random"``).  They run in parallel, and the best one is
+        kept: the highest score on ``eval_set`` or, without one, the lowest objective.
     init : {"random", "linear"}, default="random"
-        "linear" begins at the multipliers of the linear machine, factorised.
+        Start from random factors, or from factors of the multipliers of the linear model.
     init_scale : float, default=0.1
-        Standard deviation of the scores at a random start, about the means of their queries, where
-        the margin is 1.
-    optimizer : {"auto", "lbfgs", "gradient", "sgd"}, default="auto"
-        "lbfgs" and "gradient" lower the objective with every iteration; "sgd" takes some queries at
-        a time.  "auto" is "lbfgs".
+        Standard deviation of the scores at a random start, within queries; the margin is 1.
+    optimizer : {"auto", "lbfgs"}, default="auto"
+        Deprecated: there is one optimizer, SciPy's L-BFGS.
     patience : int, default=20
-        With an ``eval_set``: iterations without a better score before a descent ends.
+        With an ``eval_set``: stop after this many iterations without a better score.
     random_state : int, RandomState or None, default=None
-        Of the starts.
+        Seed of the random starts.
     n_jobs : int or None, default=None
-        Threads; None or -1 for all cores.  The model does not depend on it.
+        Number of threads; None or -1 uses all cores.  The result does not depend on it.
     verbose : int, default=0
-        1 logs every iteration (logger "ranksvm") and shows it on the screen.
+        1 logs every iteration (logger "ranksvm") and prints it.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        w.
+        Weights of the features, w.
     factors_ : ndarray of shape (n_items, n_factors)
-        V, for the items of the training set.
+        Factors of the training items, V.
     objective_ : float
+        Value of the objective.
     gap_ : float
-        Certified: ``objective_`` minus the global optimum is at most this.
+        Certified bound on ``objective_`` minus the global optimum.
     n_iter_ : int
-        Iterations of the descent that was kept.
+        Number of iterations of the restart that was kept.
     n_products_ : int
-        Products with X or its transpose: of all descents, and of the linear fit that certifies.
+        Number of products with X or its transpose: of all restarts, and of the linear fit that
+        gives the bound.
     n_pairs_ : int
-        Comparable pairs of positive weight.
+        Number of comparable pairs of positive weight.
     status_ : str
-        "converged", "early" (the score on ``eval_set`` stopped rising), "exhausted" (no step goes
-        down any further), "max_iter" or "stopped" (by the callback).
-    history_ : list of FactorRow
-        iteration, objective, gap, n_products, seconds, valid of every iteration of the descent that
-        was kept, the start first; empty in a model that was loaded.
+        "converged", "early" (the score on ``eval_set`` stopped improving), "exhausted" (no step
+        lowers the objective), "max_iter" or "stopped" (by the callback).
+    history_ : list of TraceRow
+        One row per iteration of the restart that was kept, starting with the initial point:
+        iteration, objective, gap, n_products, seconds, valid.  Empty in a model that was loaded
+        from a file.
     restarts_ : list of Restart
-        seed, objective, valid, n_iter, status, history of every descent; likewise.
+        Seed, objective, validation score, iterations, status and history of every restart.
     best_iteration_ : int
-        The iteration whose factors were kept.
+        The iteration that was kept.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had feature names.
@@ -125,10 +124,10 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
     True
     """
 
+    coef_: Array
     factors_: Array
     restarts_: list[Restart]
     best_iteration_: int
-    history_: list[FactorRow]  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -163,7 +162,7 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(  # type: ignore[override]  # rows of another kind go to the callback
+    def fit(
         self,
         X: Any,
         y: ArrayLike,
@@ -174,41 +173,51 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
         query_weight: Any = None,
         eval_set: Sequence[Any] | None = None,
         eval_metric: EvalMetric | None = None,
-        callback: Callable[[FactorRow, Array], Any] | None = None,
+        callback: Callback | None = None,
         **unknown: Any,
     ) -> Self:
-        """Learn to rank the items of every query by their utility.
+        """Fit the model to labeled items.
 
         Parameters
         ----------
         X, y, qid, group, sample_weight, query_weight
             As for :meth:`ranksvm.LinearRankSVM.fit`.
         eval_set : tuple (X, y) or (X, y, qid), or None, default=None
-            Items to stop early on: the model is that of the iteration with the best score on them,
-            the random start left out.
-            In a frame, strings name columns, as for ``X``.
+            Validation set for early stopping: the model of the iteration with the best score on it
+            is kept.  If its X is a data frame, y and qid may be names of columns.
         eval_metric : callable or None, default=None
-            Called as ``eval_metric(y, scores, qid)`` on ``eval_set``; large is good.  None is
+            Called as ``eval_metric(y, scores, qid)`` on ``eval_set``; larger is better.  None means
             pairwise accuracy.
         callback : callable or None, default=None
-            Called as ``callback(row, coef)`` after every iteration of every descent with a
-            ``FactorRow`` and the weights of the features; a true result stops all of them.
+            Called as ``callback(row, coef)`` after every iteration of every restart with a
+            ``TraceRow`` and the weights of the features.  A true return value stops all restarts.
 
         Returns
         -------
         self
         """
         refuse_unknown(self, self.fit, unknown)
-        with self._fitting():
-            settings = self._settings()
-            data = self._check_training(X, y, qid, group, sample_weight, query_weight)
-            options: dict[str, Any] = {}
+        with fitting(self):
+            settings = self._settings(FactorizedSettings)
+            if settings.optimizer in REMOVED:
+                warnings.warn(
+                    f"optimizer={settings.optimizer!r} was removed: it needed many more products "
+                    "with X for the same objective. L-BFGS is used instead; drop the parameter.",
+                    FutureWarning,
+                    stacklevel=2,
+                )
+            data = self._training_data(X, y, qid, group, sample_weight, query_weight)
+            validate = None
             if eval_set is not None:
                 has_ids = data.qid is not None
-                options["validate"] = self._validation(eval_set, eval_metric, has_ids=has_ids)
+                validate = self._validation(eval_set, eval_metric, has_ids=has_ids)
             elif eval_metric is not None:
-                raise ValueError("eval_metric is about eval_set; there is none")
-            self._solve(data, settings, callback, **options)
+                raise ValueError("eval_metric needs eval_set")
+            problem = FactorizedProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
+            fit = self._solve(problem, callback, validate=validate)
+            self._keep_fit(problem, fit)
+            assert isinstance(fit, FactorFit)
+            self.restarts_ = list(fit.restarts)
         return self
 
     def _validation(
@@ -224,8 +233,8 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
             )
         if metric is not None and not callable(metric):
             raise ValueError(
-                "eval_metric must be callable as eval_metric(y, scores, qid), for example one made "
-                f"of a function of ranksvm.metrics; got {metric!r}"
+                "eval_metric must be callable as eval_metric(y, scores, qid), for example a "
+                f"function that calls one of ranksvm.metrics; got {metric!r}"
             )
         X, y, qid = (*eval_set, None)[:3]
         X, columns = split_frame(X, y=y, qid=qid)
@@ -241,50 +250,11 @@ class FactorizedRankSVM(FeatureWeightRanker, CertifiedRanker):
         backend = NativeBackend(PairOrder(utility, groups), n_threads=threads)
         return lambda weights: pairwise_accuracy(backend, groups, score_map.scores(weights))
 
-    def _settings(self) -> FactorizedSettings:
-        known = [f.name for f in fields(FactorizedSettings) if hasattr(self, f.name)]
-        params = {name: getattr(self, name) for name in known}
-        return FactorizedSettings(**{**params, "random_state": seed_of(self.random_state)})
+    def _set_model(self, model: FactorizedModel) -> None:
+        self.coef_ = model.coef
+        self.factors_ = model.factors
+        self.restarts_ = []
+        self.best_iteration_ = int(model.facts.get("best_iteration", 0))
 
-    def _problem(self, data: TrainingData, settings: FactorizedSettings) -> FactorizedProblem:
-        return FactorizedProblem(
-            data.X,
-            data.utility,
-            data.groups,
-            settings,
-            item_weight=data.item_weight,
-            query_weight=data.query_weight,
-            n_threads=resolve_n_jobs(self.n_jobs),
-        )
-
-    def _keep_model(self, problem: FactorizedProblem, fit: Any) -> None:
-        del problem
-        self.coef_ = fit.coef
-        self.factors_ = fit.factors
-        self.restarts_ = list(fit.restarts)
-        self.best_iteration_ = fit.best_iteration
-
-    def _record(self) -> ModelRecord:
-        params = plain_params(self)
-        if not isinstance(params["random_state"], int | None):
-            params["random_state"] = None
-        return ModelRecord(
-            kind="factorized",
-            params=params,
-            arrays={"coef": self.coef_, "factors": self.factors_},
-            feature_names=self._feature_names(),
-            facts={
-                **self._facts,
-                **self._frame_facts(),
-                "best_iteration": self.best_iteration_,
-            },
-        )
-
-    @classmethod
-    def _from_record(cls, record: ModelRecord) -> FactorizedRankSVM:
-        model = cls(**cls._known_params(record))
-        model.coef_ = np.array(record.arrays["coef"], dtype=np.float64)
-        model.factors_ = np.array(record.arrays["factors"], dtype=np.float64)
-        model.restarts_ = []
-        model.best_iteration_ = int(record.facts.get("best_iteration", 0))
-        return model._restore(record, len(model.coef_))
+    def _get_model(self) -> FactorizedModel:
+        return FactorizedModel(coef=self.coef_, factors=self.factors_, **self._about())

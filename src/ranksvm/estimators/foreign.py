@@ -1,8 +1,7 @@
-"""Arguments that other libraries have: what they are called here, or why there are none.
+"""Helpful errors for arguments that other libraries have and this one does not.
 
-Who comes from LightGBM, XGBoost, CatBoost or Keras brings ``eval_set``, ``early_stopping_rounds``
-and ``callbacks`` along.  Methods take such arguments only to refuse them, with a sentence that
-helps.
+Users of LightGBM, XGBoost, CatBoost or Keras may pass ``eval_set``, ``early_stopping_rounds`` or
+``callbacks``.  Methods accept such arguments only to raise an error that says what to use instead.
 """
 
 from __future__ import annotations
@@ -18,44 +17,44 @@ _NOTHING_TO_STOP = (
     "RankSVM is not trained in rounds, so there is nothing to stop early. To choose C on a "
     "validation set: {search}().fit(X, y, qid, validation=(X_val, y_val, qid_val))."
 )
-# The parameters that a fit has decide what the remedy is: the first of these that it knows.
-_JUDGED_ON = {
-    "eval_set": "Pass eval_set=(X, y, qid), one tuple: the ids are its third part.",
-    "validation": "Pass validation=(X, y, qid): the parameters are chosen on these items.",
+# In each table, the hint is that of the first key that is a parameter of the method, or of "".
+_VALIDATION = {
+    "eval_set": "Pass one tuple, eval_set=(X, y, qid), with the query ids as its third element.",
+    "validation": "Pass validation=(X, y, qid): the parameters are chosen on this validation set.",
     "": _NOTHING_TO_STOP,
 }
 _NO_ROUNDS = {
-    "eval_set": "With eval_set a fit stops early by itself: patience=, a parameter of the "
-    "constructor, says how many iterations it waits.",
+    "eval_set": "With eval_set, fit always uses early stopping; set the number of iterations "
+    "without improvement by patience= in the constructor.",
     "": _NOTHING_TO_STOP,
 }
 _METRIC = {
     "eval_set": "eval_metric needs eval_set.",
     "validation": "The metric is a parameter of the constructor: metric='ndcg@10'.",
-    "": "Take metrics after the fit with ranksvm.metrics.evaluate(y, model.predict(X), qid).",
+    "": "Compute metrics after the fit: ranksvm.metrics.evaluate(y, model.predict(X), qid).",
 }
 _CALLBACK = {
     "callback": "Pass one function: callback(row, coef) is called after every iteration, and stops "
     "the fit when it returns a true value.",
     "progress": "Pass progress=: progress(done, total, message) is called after every fit.",
 }
-_QID = {"": "Here it is called qid: the query of each item, one id per row of X."}
+_QID = {"": "It is called qid here: the query id of each row of X."}
 _CONSTRUCTOR = {"": "Pass it to the constructor: {model}({name}=...)."}
 _VERBOSE = {"": "Pass it to the constructor: {model}(verbose=1)."}
 _CATEGORIES = {
-    "": "There are no categorical features: encode them as numbers first, for example with "
+    "": "Categorical features are not supported: encode them as numbers, for example with "
     "sklearn.preprocessing.OneHotEncoder."
 }
-_NAMES = {"": "Names are those of the columns of X: pass a frame (pandas, polars, Arrow)."}
-_WARM = {"": "To start at the last solution, LinearRankSVM has warm_start=True."}
-_WEIGHT = {"": "Weights of items are sample_weight=, weights of queries query_weight=."}
+_NAMES = {"": "To name the features, pass X as a data frame (pandas, polars, Arrow)."}
+_WARM = {"": "To start from the previous solution, use LinearRankSVM(warm_start=True)."}
+_WEIGHT = {"": "Use sample_weight= for weights of items, query_weight= for weights of queries."}
 
 FOREIGN: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(
         ("eval_set", "eval_group", "eval_qid", "eval_names", "eval_sample_weight",
          "eval_init_score", "sample_weight_eval_set", "base_margin_eval_set",
          "validation_data", "validation_split", "validation_set", "valid_sets", "evals"),
-        _JUDGED_ON,
+        _VALIDATION,
     ),
     **dict.fromkeys(
         ("early_stopping_rounds", "early_stopping", "num_boost_round", "n_estimators", "epochs",
@@ -77,16 +76,16 @@ FOREIGN: Mapping[str, Mapping[str, str]] = {
 
 
 def refuse_unknown(model: object, method: Callable[..., Any], given: Mapping[str, Any]) -> None:
-    """Raise a TypeError about the first argument that a method does not have; none is fine.
+    """Raise a helpful TypeError if a method got unknown keyword arguments.
 
     Parameters
     ----------
     model : object
-        Whose class the message names.
+        The estimator.
     method : callable
-        The method of the model.
+        Its method.
     given : mapping
-        Keyword arguments that no parameter has taken.
+        The unknown keyword arguments; may be empty.
     """
     for name in given:
         of = [
@@ -94,11 +93,11 @@ def refuse_unknown(model: object, method: Callable[..., Any], given: Mapping[str
             for known, parameter in inspect.signature(method).parameters.items()
             if parameter.kind is not parameter.VAR_KEYWORD
         ]
-        told = FOREIGN.get(name, {})
-        hint = next((told[key] for key in (*of, "") if key in told), None)
+        hints = FOREIGN.get(name, {})
+        hint = next((hints[key] for key in (*of, "") if key in hints), None)
         if hint is None:
             near = difflib.get_close_matches(name, of, n=1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(of)}."
+            hint = f"Did you mean {near[0]!r}?" if near else f"Its parameters are {', '.join(of)}."
         called = type(model).__name__
         search = "KernelRankSVMCV" if called.startswith("Kernel") else "LinearRankSVMCV"
         for word, text in (("{model}", called), ("{name}", name), ("{search}", search)):

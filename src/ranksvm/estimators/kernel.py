@@ -2,96 +2,97 @@
 
     F(w) = 1/2 |w|^2 + C * sum over comparable pairs of  weight * loss(1 - s_better + s_worse)
 
-with scores s_i = <w, phi(x_i)> and k(x, z) = <phi(x), phi(z)>.  The minimiser is a sum over the
-items, w = sum_i beta_i phi(x_i): one unknown an item, however many pairs there are.  ``loss``,
-``reduction`` and C mean what they mean for :class:`ranksvm.LinearRankSVM`.
+with scores s_i = <w, phi(x_i)> and k(x, z) = <phi(x), phi(z)>.  The minimizer is a sum over the
+items, w = sum_i beta_i phi(x_i): one unknown per item, however many pairs there are.  ``loss``,
+``reduction`` and C have the same meaning as for :class:`ranksvm.LinearRankSVM`.
 
-Approximations put explicit features in place of phi:
+Approximations replace phi by m explicit features:
 
     nystroem    the projection of phi(x) on the span of phi(landmarks)
-    fourier     sqrt(2 / m) cos(<omega, x> + b), random; their inner products are k(x, z) in the
-                mean, with an error that falls as 1 / sqrt(m)
+    fourier     sqrt(2 / m) cos(<omega, x> + b) with random omega and b; the expectation of their
+                inner products is k(x, z), with an error that decreases as 1 / sqrt(m)
 
-They cost m coefficients instead of one an item, and time and memory that grow with n m instead of
-n^2.
+There are m coefficients instead of one per item, and time and memory grow with n m instead of n^2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
-from typing import Any
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import ArrayLike, NDArray
 
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.estimators.base import PairData, TrainingData, seed_of
-from ranksvm.estimators.preferences import PreferenceRanker
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.estimators.base import Ranker, fitting
+from ranksvm.estimators.foreign import refuse_unknown
+from ranksvm.learners.kernel import KernelProblem, KernelSettings
+from ranksvm.learners.kernel_model import KernelModel
+from ranksvm.learners.problem import Fit
 from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.maps.gram_checks import check_gram
-from ranksvm.model_io import ModelRecord
-from ranksvm.training import Fit
-from ranksvm.training.explain import Explanation, check_rows, explain_kernel
-from ranksvm.training.kernel import KernelProblem, KernelSettings
-from ranksvm.training.kernel_record import (
-    kernel_arrays,
-    kernel_facts,
-    kernel_params,
-    read_expansion,
-)
+from ranksvm.solvers.base import Callback
 
 __all__ = ["KernelRankSVM"]
 
 
-class KernelRankSVM(PreferenceRanker):
+class KernelRankSVM(Ranker):
     """Ranking SVM with a kernel, exact or approximate, with an optimality certificate.
 
     Parameters
     ----------
     C : float, default=50.0
-        Weight of the loss against the regulariser; its scale depends on ``reduction``.
+        Weight of the loss relative to the regularizer; a larger C fits the training data more
+        closely.  Its scale depends on ``reduction``.
     kernel : {"rbf", "laplacian", "poly", "sigmoid", "linear", "precomputed"} or callable, \
 default="rbf"
         "rbf" is exp(-gamma |x - z|^2), "laplacian" exp(-gamma |x - z|_1), "poly"
-        (gamma <x, z> + coef0)^degree, "sigmoid" tanh(gamma <x, z> + coef0), which is no kernel for
-        most parameters.  "precomputed": X is the kernel matrix, of shape (n_items, n_items) in
-        ``fit`` and (n, n_items) in ``predict``.  A callable gets two arrays of items and returns
-        the values of all pairs.
+        (gamma <x, z> + coef0)^degree, "sigmoid" tanh(gamma <x, z> + coef0), which is not positive
+        semi-definite for most parameters.  With "precomputed", X is the kernel matrix, of shape
+        (n_items, n_items) in ``fit`` and (n, n_items) in ``predict``.  A callable takes two arrays
+        of items and returns the matrix of kernel values.
     gamma : float, "scale" or "auto", default="scale"
-        "scale" is 1 / (n_features * X.var()), where sample weights count, "auto" 1 / n_features.
+        Kernel coefficient.  "scale" is 1 / (n_features * X.var()), with the variance weighted by
+        the sample weights; "auto" is 1 / n_features.
     degree : int, default=3
+        Degree of the polynomial kernel.
     coef0 : float, default=1.0
+        Constant term of the polynomial and sigmoid kernels.
     approximation : {None, "nystroem", "fourier"}, default=None
-        None is exact.  "fourier" is for rbf and laplacian.
+        Approximate kernel features; None is exact.  "fourier" works with rbf and laplacian.
     n_components : int, default=500
-        Landmarks, or random features.  If there are fewer items than landmarks, all of them are
+        Number of landmarks or random features.  If there are fewer items, all of them are
         landmarks, with a warning; items that are in no pair are never landmarks.
     landmarks : {"uniform", "kmeans", "leverage"}, default="uniform"
-        Items at random, centroids of k-means, or items drawn by their leverage.
+        How Nystrom landmarks are chosen: random items, k-means centroids, or items sampled by their
+        leverage scores.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+        Loss of a pair.
     reduction : {"sum", "mean", "query_mean"}, default="mean"
-        What the sum over pairs is divided by.
+        How the losses of all pairs are combined; as for :class:`ranksvm.LinearRankSVM`.
     solver : {"auto", "newton", "smoothed_newton", "bundle"}, default="auto"
+        Optimization algorithm; as for :class:`ranksvm.LinearRankSVM`.
     counting : {"auto", "tree", "direct", "joachims", "pairs"}, default="auto"
-        How the violated pairs are found; all give the same model.
+        Algorithm that finds the violated pairs; all give the same model.
     tol : float, default=1e-4
         Stop when the certified gap is at most ``tol`` times the objective.
     max_iter : int, default=1000
-        Iterations of the solver at most.
+        Maximum number of iterations.
     memory_budget : int or str, default="4GB"
-        Bytes for kernel values.  As much of the kernel matrix is kept as fits, the rest is computed
-        for every product, to the same model.  Features of an approximation must fit.
+        Memory for kernel values.  As much of the kernel matrix is kept as fits; the rest is
+        recomputed for every product, with the same result.  The features of an approximation must
+        fit.
     dtype : {"float64", "float32"}, default="float64"
-        Of the kernel values or features that are kept.  Everything is computed in float64.
+        Precision of stored kernel values or features.  They are computed in float64.
     random_state : int, RandomState or None, default=None
-        For landmarks and random features.
+        Seed for landmarks and random features.
     n_jobs : int or None, default=None
-        Threads; None or -1 for all cores.  The model does not depend on it.
+        Number of threads; None or -1 uses all cores.  The result does not depend on it.
     verbose : int, default=0
-        1 logs every iteration (logger "ranksvm") and shows it on the screen.
+        1 logs every iteration (logger "ranksvm") and prints it.
 
     Attributes
     ----------
@@ -112,17 +113,18 @@ default="rbf"
     gamma_ : float
         As used; not with a precomputed kernel.
     objective_ : float
-        Value of the stated objective (that of the approximation, if there is one).
+        Upper bound of the objective (of the approximate problem, if there is one) that includes
+        rounding errors.
     gap_ : float
-        Certified: the value at the coefficients and the optimum both lie between
+        Certified optimality gap: the objective at the coefficients and the optimum both lie between
         ``objective_ - gap_`` and ``objective_``.
     n_iter_, n_products_, n_pairs_ : int
-        Iterations; products with the kernel matrix, or with the features and their transpose;
-        comparable pairs of positive weight.
+        Number of iterations; of products with the kernel matrix, or with the features and their
+        transpose; of comparable pairs of positive weight.
     status_ : str
         "converged", "max_iter", "stalled" or "stopped" (by the callback).
     history_ : list of TraceRow
-        Of every iteration; empty in a model that was loaded.
+        One row per iteration; empty in a model that was loaded from a file.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had feature names.
@@ -195,59 +197,98 @@ default="rbf"
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def predict(self, X: Any) -> Array:
-        """Score items; larger is ranked higher.
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        *,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: Any = None,
+        callback: Callback | None = None,
+        **unknown: Any,
+    ) -> Self:
+        """Fit the model to labeled items.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
-            For a precomputed kernel its values with all training items.
+            As for :meth:`ranksvm.LinearRankSVM.fit`; the kernel matrix, of shape
+            (n_items, n_items), if the kernel is "precomputed".
+        y, qid, group, sample_weight, query_weight
+            As for :meth:`ranksvm.LinearRankSVM.fit`.
+        callback : callable or None, default=None
+            Called as ``callback(row, coef)`` after every iteration with a ``TraceRow`` and the best
+            coefficients so far, one per item or feature.  A true return value stops the fit.
 
         Returns
         -------
-        ndarray of shape (n_items,)
+        self
         """
-        check_is_fitted(self)
-        X = self._check_features(X, reset=False)
-        return self._expansion.scores(as_rows(X), n_threads=resolve_n_jobs(self.n_jobs))
+        refuse_unknown(self, self.fit, unknown)
+        with fitting(self):
+            settings = self._settings(KernelSettings)
+            data = self._training_data(X, y, qid, group, sample_weight, query_weight)
+            self._keep_fit(*self._learn(data, settings, callback))
+        return self
 
-    def _settings(self) -> KernelSettings:
-        params = {field.name: getattr(self, field.name) for field in fields(KernelSettings)}
-        return KernelSettings(**{**params, "random_state": seed_of(self.random_state)})
+    def fit_pairs(
+        self,
+        X: Any,
+        better: ArrayLike,
+        worse: ArrayLike,
+        *,
+        weight: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: Any = None,
+        callback: Callback | None = None,
+        **unknown: Any,
+    ) -> Self:
+        """Fit the model to explicit pairs of a better and a worse item, with or without labels.
 
-    def _problem(self, data: TrainingData | PairData, settings: KernelSettings) -> KernelProblem:
-        X = as_rows(data.X)
+        Parameters
+        ----------
+        X, callback
+            As in ``fit``.
+        better, worse, weight, y, qid, group, sample_weight, query_weight
+            As for :meth:`ranksvm.LinearRankSVM.fit_pairs`.
+
+        Returns
+        -------
+        self
+        """
+        refuse_unknown(self, self.fit_pairs, unknown)
+        with fitting(self):
+            settings = self._settings(KernelSettings)
+            pairs = (better, worse, weight)
+            data = self._pair_data(X, pairs, y, qid, group, sample_weight, query_weight)
+            self._keep_fit(*self._learn(data, settings, callback))
+        return self
+
+    def _learn(
+        self, data: RankingData, settings: KernelSettings, callback: Callback | None
+    ) -> tuple[KernelProblem, Fit]:
         threads = resolve_n_jobs(self.n_jobs)
-        if settings.kernel == "precomputed":
-            X = check_gram(X, n_threads=threads)
-        return KernelProblem(
-            X,
-            data.utility,
-            data.groups,
-            settings,
-            preferences=data.preferences,
-            item_weight=data.item_weight,
-            query_weight=data.query_weight,
-            n_threads=threads,
-        )
+        if settings.is_pairwise:
+            data = replace(data, X=check_gram(data.X, n_threads=threads))
+        problem = KernelProblem(data, settings, n_threads=threads)
+        return problem, self._solve(problem, callback)
 
-    def _keep_model(self, problem: KernelProblem, fit: Fit) -> None:
-        support = problem.support(fit) if problem.is_exact else None
-        self._keep_expansion(problem.expansion(fit), support)
-        self.__dict__.pop("gamma_", None)
-        if problem.kernel is not None:
-            self.gamma_ = problem.kernel.gamma
-
-    def _keep_expansion(
-        self, expansion: Expansion | GivenExpansion, support: NDArray[np.int64] | None
-    ) -> None:
+    def _set_model(self, model: KernelModel) -> None:
         for name in (
             "support_", "dual_coef_", "support_vectors_", "components_", "coef_", "random_offset_",
+            "gamma_",
         ):  # fmt: skip
             self.__dict__.pop(name, None)
-        self._expansion = expansion
-        if support is not None:
-            self.support_ = support
+        expansion = self._expansion = model.expansion
+        if model.facts.get("gamma") is not None:
+            self.gamma_ = float(model.facts["gamma"])
+        if model.support is not None:
+            self.support_ = model.support
             self.dual_coef_ = expansion.coef
             if isinstance(expansion, Expansion):
                 self.support_vectors_ = expansion.points
@@ -258,57 +299,6 @@ default="rbf"
         if expansion.shift is not None:
             self.random_offset_ = expansion.shift
 
-    def _record(self) -> ModelRecord:
-        kind, arrays = kernel_arrays(self._expansion, getattr(self, "support_", None))
-        return ModelRecord(
-            kind=kind,
-            params=kernel_params(self.get_params(deep=False)),
-            arrays=arrays,
-            feature_names=self._feature_names(),
-            facts={
-                **self._facts,
-                **self._frame_facts(),
-                **kernel_facts(self._expansion),
-                "gamma": getattr(self, "gamma_", None),
-            },
-        )
-
-    @classmethod
-    def _from_record(cls, record: ModelRecord) -> KernelRankSVM:
-        model = cls(**cls._known_params(record))
-        expansion, support = read_expansion(record.kind, record.arrays, record.facts)
-        model._keep_expansion(expansion, support)
-        if record.facts.get("gamma") is not None:
-            model.gamma_ = float(record.facts["gamma"])
-        return model._restore(record, expansion.n_features)
-
-    def explain(self, X: Any, i: int, j: int) -> Explanation:
-        """Tell which support items, landmarks or random features put item i above item j, or below.
-
-        The difference of the scores is the sum over them of their coefficient times
-        ``k(X[i], z) - k(X[j], z)``; these are the contributions, exact and largest first.  A kernel
-        mixes the features of an item: contributions of single features are not defined.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
-            As in ``predict``.
-        i, j : int
-            Two rows of X, from 0.
-
-        Returns
-        -------
-        Explanation
-            With ``contributions``, ``names``, ``top(n)`` and more; printed, it is a picture with a
-            bar for each.  Support items are named by their row of the training set: "training item
-            17".
-        """
-        check_is_fitted(self)
-        X = as_rows(self._check_features(X, reset=False))
-        i, j = check_rows(i, j, X.shape[0])
-        return explain_kernel(self._expansion, getattr(self, "support_", None), X, i, j)
-
-
-def as_rows(X: Any) -> Any:
-    """Sparse matrices by rows, which kernels read; anything else as it is."""
-    return X.tocsr() if hasattr(X, "tocsr") else X
+    def _get_model(self) -> KernelModel:
+        support = getattr(self, "support_", None)
+        return KernelModel(expansion=self._expansion, support=support, **self._about())

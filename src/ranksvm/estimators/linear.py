@@ -17,65 +17,72 @@ right for lambda / 2 |w|^2.)
 
 from __future__ import annotations
 
-from dataclasses import fields
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.estimators.base import PairData, TrainingData, plain_params
-from ranksvm.estimators.feature_weights import FeatureWeightRanker
-from ranksvm.estimators.preferences import PreferenceRanker
-from ranksvm.model_io import ModelRecord
-from ranksvm.training import Fit, LinearProblem, LinearSettings
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.estimators.base import Ranker, fitting
+from ranksvm.estimators.foreign import refuse_unknown
+from ranksvm.learners.linear import LinearModel, LinearProblem, LinearSettings
+from ranksvm.learners.problem import Fit
+from ranksvm.solvers.base import Callback
 
 __all__ = ["LinearRankSVM"]
 
 
-class LinearRankSVM(FeatureWeightRanker, PreferenceRanker):
+class LinearRankSVM(Ranker):
     """Linear ranking SVM with an optimality certificate.
 
     Parameters
     ----------
     C : float, default=50.0
-        Weight of the loss against the regulariser; its scale depends on ``reduction``.
+        Weight of the loss relative to the regularizer; a larger C fits the training data more
+        closely.  Its scale depends on ``reduction``.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+        Loss of a pair.
     reduction : {"sum", "mean", "query_mean"}, default="mean"
-        What the sum over pairs is divided by; see the module's text for the conversions.
+        How the losses of all pairs are combined: their sum, their mean, or the mean over queries of
+        the mean over the pairs of each query.  See the notes of the module for conversions of C.
     solver : {"auto", "newton", "smoothed_newton", "bundle"}, default="auto"
-        "newton" is for the squared hinge, "smoothed_newton" for the hinge, "bundle" (BMRM with
-        line search) for both; "auto" takes "newton" or "bundle".
+        Optimization algorithm.  "newton" is for the squared hinge, "smoothed_newton" for the hinge,
+        "bundle" (BMRM with line search) for both; "auto" chooses "newton" or "bundle".
     counting : {"auto", "tree", "direct", "joachims", "pairs"}, default="auto"
-        How the violated pairs are found; all give the same model.
+        Algorithm that finds the violated pairs; all give the same model.
     tol : float, default=1e-4
         Stop when the certified gap is at most ``tol`` times the objective.
     max_iter : int, default=1000
-        Iterations of the solver at most.
+        Maximum number of iterations.
     warm_start : bool, default=False
-        Start at the ``coef_`` of the last fit.
+        Whether to start from ``coef_`` of the previous fit.
     n_jobs : int or None, default=None
-        Threads; None or -1 for all cores.  The model does not depend on it.
+        Number of threads; None or -1 uses all cores.  The result does not depend on it.
     verbose : int, default=0
-        1 logs every iteration (logger "ranksvm") and shows it on the screen.
+        1 logs every iteration (logger "ranksvm") and prints it.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
+        Weights of the features.
     objective_ : float
-        Value of the stated objective at ``coef_``, with what rounding may have hidden of it.
+        Upper bound of the objective at ``coef_`` that includes rounding errors.
     gap_ : float
-        Certified: that value and the optimum both lie between ``objective_ - gap_`` and
-        ``objective_``.
+        Certified optimality gap: the objective at ``coef_`` and the optimum both lie between
+        ``objective_ - gap_`` and ``objective_``.
     n_iter_ : int
+        Number of iterations.
     n_products_ : int
-        Products with X or its transpose that the fit made.
+        Number of products with X or its transpose.
     n_pairs_ : int
-        Comparable pairs of positive weight.
+        Number of comparable pairs of positive weight.
     status_ : str
         "converged", "max_iter", "stalled" or "stopped" (by the callback).
     history_ : list of TraceRow
-        iteration, objective, gap, n_products, inner_iterations, seconds of every iteration; empty
-        in a model that was loaded.
+        One row per iteration: iteration, objective, gap, n_products, inner_iterations, seconds.
+        Empty in a model that was loaded from a file.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had feature names.
@@ -120,40 +127,136 @@ class LinearRankSVM(FeatureWeightRanker, PreferenceRanker):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _settings(self) -> LinearSettings:
-        return LinearSettings(**{f.name: getattr(self, f.name) for f in fields(LinearSettings)})
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        *,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: Any = None,
+        callback: Callback | None = None,
+        **unknown: Any,
+    ) -> Self:
+        """Fit the model to labeled items.
 
-    def _problem(self, data: TrainingData | PairData, settings: LinearSettings) -> LinearProblem:
-        return LinearProblem(
-            data.X,
-            data.utility,
-            data.groups,
-            settings,
-            preferences=data.preferences,
-            item_weight=data.item_weight,
-            query_weight=data.query_weight,
-            n_threads=resolve_n_jobs(self.n_jobs),
-        )
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
+            Features; dense, CSR or CSC, float32 or float64.  If X is a data frame (pandas, polars,
+            Arrow), the next four arguments may be names of its columns, which are then not used as
+            features.
+        y : array-like of shape (n_items,) or str
+            Labels (utilities): any real numbers; larger is better.
+        qid : array-like of shape (n_items,), str or None, default=None
+            Query id of each item: integers or strings, in any row order.  Only items of the same
+            query are compared.  None: all items belong to one ranking.
+        group : array-like of shape (n_items,), str or None, default=None
+            Alias of ``qid``.
+        sample_weight : array-like of shape (n_items,), str or None, default=None
+            Weight of each item.  The weight of a pair is the product of the weights of its items
+            and the weight of its query.
+        query_weight : array-like of shape (n_queries,), mapping or None, default=None
+            Weight of each query, in order of first appearance, or as a mapping from query id.
+        callback : callable or None, default=None
+            Called as ``callback(row, coef)`` after every iteration with a ``TraceRow`` and the best
+            coefficients so far.  A true return value stops the fit.
 
-    def _start(self, problem: LinearProblem) -> Array | None:
-        fitting = getattr(self, "coef_", np.empty(0)).shape == (problem.n_coefficients,)
-        return self.coef_.copy() if self.warm_start and fitting else None
+        Returns
+        -------
+        self
+        """
+        refuse_unknown(self, self.fit, unknown)
+        with fitting(self):
+            settings = self._settings(LinearSettings)
+            data = self._training_data(X, y, qid, group, sample_weight, query_weight)
+            self._keep_fit(*self._learn(data, settings, callback))
+        return self
 
-    def _keep_model(self, problem: LinearProblem, fit: Fit) -> None:
-        del problem
-        self.coef_ = fit.coef
+    def fit_pairs(
+        self,
+        X: Any,
+        better: ArrayLike,
+        worse: ArrayLike,
+        *,
+        weight: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: Any = None,
+        callback: Callback | None = None,
+        **unknown: Any,
+    ) -> Self:
+        """Fit the model to explicit pairs of a better and a worse item, with or without labels.
 
-    def _record(self) -> ModelRecord:
-        return ModelRecord(
-            kind="linear",
-            params=plain_params(self),
-            arrays={"coef": self.coef_},
-            feature_names=self._feature_names(),
-            facts={**self._facts, **self._frame_facts()},
-        )
+        An evaluation costs O(n_pairs) and two products with X (with the rows that occur in a pair,
+        if these are at most half of X), in addition to the cost of the labels.
 
-    @classmethod
-    def _from_record(cls, record: ModelRecord) -> LinearRankSVM:
-        model = cls(**cls._known_params(record))
-        model.coef_ = np.array(record.arrays["coef"], dtype=np.float64)
-        return model._restore(record, len(model.coef_))
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
+            As in ``fit``.
+        better, worse : array-like of shape (n_pairs,)
+            Row numbers of X, from 0: ``better[p]`` should be ranked above ``worse[p]``.  The two
+            items may belong to different queries.  Pairs may be repeated, and may contradict each
+            other; a warning says how many do.
+        weight : array-like of shape (n_pairs,) or None, default=None
+            Weight of each pair; None means 1.
+        y : array-like of shape (n_items,), str or None, default=None
+            Labels.  If given, all pairs of items of a query with different labels count as well, as
+            in ``fit``.
+        qid : array-like of shape (n_items,), str or None, default=None
+            Query id of each item, for the pairs that follow from the labels.
+        group : array-like of shape (n_items,), str or None, default=None
+            Alias of ``qid``.
+        sample_weight : array-like of shape (n_items,), str or None, default=None
+            Weight of each item in the pairs that follow from the labels.
+        query_weight : array-like of shape (n_queries,), mapping or None, default=None
+            Weight of each query, likewise.
+        callback : callable or None, default=None
+            As in ``fit``.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        ``reduction="mean"`` divides by the total weight of the pairs of both kinds;
+        ``"query_mean"`` treats all given pairs together as one more query of weight 1.
+        ``counting`` applies to the pairs that follow from labels.
+
+        Examples
+        --------
+        >>> from ranksvm import LinearRankSVM
+        >>> X = [[3.0, 1.0], [1.0, 0.0], [2.0, 1.0], [0.0, 3.0]]
+        >>> model = LinearRankSVM().fit_pairs(X, better=[0, 2, 0], worse=[1, 1, 3])
+        >>> model.score_pairs(X, better=[0, 2, 0], worse=[1, 1, 3])
+        1.0
+        >>> model.n_pairs_
+        3
+        """
+        refuse_unknown(self, self.fit_pairs, unknown)
+        with fitting(self):
+            settings = self._settings(LinearSettings)
+            pairs = (better, worse, weight)
+            data = self._pair_data(X, pairs, y, qid, group, sample_weight, query_weight)
+            self._keep_fit(*self._learn(data, settings, callback))
+        return self
+
+    def _learn(
+        self, data: RankingData, settings: LinearSettings, callback: Callback | None
+    ) -> tuple[LinearProblem, Fit]:
+        problem = LinearProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
+        start = None
+        if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (data.n_features,):
+            start = self.coef_.copy()
+        return problem, self._solve(problem, callback, start=start)
+
+    def _set_model(self, model: LinearModel) -> None:
+        self.coef_ = model.coef
+
+    def _get_model(self) -> LinearModel:
+        return LinearModel(coef=self.coef_, **self._about())

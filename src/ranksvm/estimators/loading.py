@@ -1,48 +1,48 @@
-"""A model file to the estimator that wrote it."""
+"""Loading a model file as an estimator."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from importlib import import_module
 from typing import BinaryIO
 
-from ranksvm.estimators.base import BaseRanker
-from ranksvm.estimators.factorized import FactorizedRankSVM
-from ranksvm.estimators.kernel import KernelRankSVM
-from ranksvm.estimators.linear import LinearRankSVM
-from ranksvm.model_io import ModelFileError, ModelRecord, read_model
-from ranksvm.training.kernel_record import KERNEL_KINDS
+from ranksvm.estimators.base import Ranker
+from ranksvm.learners import Learner, learner_of, read_model
+from ranksvm.models import ModelFileError
 
-__all__ = ["load"]
-
-KINDS: dict[str, Callable[[ModelRecord], BaseRanker]] = {
-    "linear": LinearRankSVM._from_record,
-    "factorized": FactorizedRankSVM._from_record,
-    **dict.fromkeys(KERNEL_KINDS, KernelRankSVM._from_record),
-}
+__all__ = ["estimator_of", "load"]
 
 
-def load(path: str | os.PathLike[str] | BinaryIO) -> BaseRanker:
+def estimator_of(learner: Learner) -> type[Ranker]:
+    """Return the estimator class for a kind of model."""
+    module, name = learner.estimator.split(":")
+    found: type[Ranker] = getattr(import_module(module), name)
+    return found
+
+
+def load(path: str | os.PathLike[str] | BinaryIO) -> Ranker:
     """Read a model that ``save`` wrote.
 
-    Only numbers and names are read; whatever the file holds, no code of it runs.
+    Only numbers and names are read; no code in the file is ever executed.
 
     Parameters
     ----------
     path : path-like or binary file
+        The model file.
 
     Returns
     -------
     LinearRankSVM, KernelRankSVM or FactorizedRankSVM
-        Fitted, with the parameters and training facts of the file; ``history_`` is empty.
+        The fitted estimator, with the parameters and training facts of the file; ``history_`` is
+        empty.
 
     Raises
     ------
     ModelFileError
-        If the file is no model, damaged, or written by a newer version.
+        If the file is not a model, is damaged, or was written by a newer version.
     """
-    record = read_model(path)
+    model = read_model(path)
     try:
-        return KINDS[record.kind](record)
+        return estimator_of(learner_of(model))._from_model(model)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ModelFileError(f"{path}: the model does not fit this version: {error}") from error
+        raise ModelFileError(f"{path}: this version cannot load the model: {error}") from error

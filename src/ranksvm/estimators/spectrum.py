@@ -1,9 +1,9 @@
-"""How low the rank of the Lagrange multipliers of a ranking machine is.
+"""The rank of the Lagrange multipliers of a ranking SVM.
 
 The multiplier of a pair is a function of the difference of its two scores: for the squared hinge
-2 C max(0, 1 - s_b + s_w), for the hinge about C wherever the pair is violated.  A matrix whose
-entries are 1 - s_b + s_w has rank two; cutting it off at zero, and leaving out what is no pair,
-raises the rank.  By how much is what :func:`multiplier_spectrum` tells.
+2 C max(0, 1 - s_b + s_w), for the hinge about C wherever the pair is violated.  A matrix with the
+entries 1 - s_b + s_w has rank two; replacing negative entries and those that are not pairs by zero
+raises the rank.  :func:`multiplier_spectrum` measures by how much.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Any
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from ranksvm._threads import resolve_n_jobs
 from ranksvm.estimators.linear import LinearRankSVM
-from ranksvm.training.multipliers import (
+from ranksvm.learners.linear import LinearProblem, LinearSettings
+from ranksvm.learners.multipliers import (
     MultiplierSpectrum,
     multiplier_point,
     multiplier_terms,
@@ -38,38 +40,43 @@ def multiplier_spectrum(
     seed: int = 0,
     n_jobs: int | None = None,
 ) -> MultiplierSpectrum:
-    """Fit a linear machine and look at the singular values of its Lagrange multipliers.
+    """Fit a linear model and compute the singular values of its Lagrange multipliers.
 
     Parameters
     ----------
     X, y, qid
         As for :meth:`ranksvm.LinearRankSVM.fit`.
     C : float, default=50.0
+        Weight of the loss.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
-        The multipliers of the hinge are those with its corner rounded: its own are not unique.
+        Loss of a pair.  For "hinge", whose multipliers are not unique, those of the hinge with a
+        rounded corner are used.
     reduction : {"sum", "mean", "query_mean"}, default="mean"
         As for :class:`ranksvm.LinearRankSVM`.
     seed : int, default=0
-        Of the shuffled multipliers that they are compared with.
+        Seed of the random permutation of the multipliers, for comparison.
     n_jobs : int or None, default=None
+        Number of threads; None or -1 uses all cores.
 
     Returns
     -------
     MultiplierSpectrum
     """
     model = LinearRankSVM(C, loss=loss, reduction=reduction, tol=1e-6, n_jobs=n_jobs)
-    data = model._check_training(X, y, qid, None, None, None)
+    settings = model._settings(LinearSettings)
+    data = model._training_data(X, y, qid, None, None, None)
+    assert data.y is not None
     largest = int(data.groups.sizes.max())
     if largest > MOST_ITEMS:
         raise ValueError(
-            f"the multipliers of a query are written down as a matrix, for at most {MOST_ITEMS:,} "
-            f"items; the largest query has {largest:,}. Leave it out, or take some of its items."
+            f"the multipliers of a query are computed as a matrix, for at most {MOST_ITEMS:,} "
+            f"items; the largest query has {largest:,}. Drop it, or sample its items."
         )
-    problem = model._problem(data, model._settings())
+    problem = LinearProblem(data, settings, n_threads=resolve_n_jobs(n_jobs))
     fit = problem.solve()
     if fit.shortfall is not None:
         warnings.warn(f"multiplier_spectrum: {fit.shortfall}", ConvergenceWarning, stacklevel=2)
     scores = multiplier_point(problem.objective(C), fit.point, loss).scores
-    # Shares of the squares do not depend on the weights of whole queries.
+    # The shares do not depend on C or on query weights.
     terms = multiplier_terms(loss, 1.0)
-    return spectrum_of(data.utility, scores, data.groups, terms, seed)
+    return spectrum_of(data.y, scores, data.groups, terms, seed)

@@ -1,4 +1,4 @@
-"""Models in the formats of other programs."""
+"""Models in the file formats of other programs."""
 
 from ranksvm.export.svmrank import from_svmrank_c, read_svmrank, write_svmrank
 

@@ -1,1 +1,1 @@
-"""Linear maps from model to scores."""
+"""Linear maps from weights to scores, for matrices, kernels and kernel features."""

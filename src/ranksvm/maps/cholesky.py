@@ -1,13 +1,14 @@
-"""Randomly pivoted Cholesky: landmarks L and features F with F F' near a kernel matrix K.
+"""Randomly pivoted Cholesky: landmarks L and features F with F F' close to a kernel matrix K.
 
-Items come in one after the other.  With F of those that are in, K - F F' is what is not explained
-yet, positive semi-definite, and its diagonal d says how much of every item; the next one is drawn
-with probability d / sum(d) (Chen, Epperly, Tropp & Webber 2025).  Items unlike the others come in,
-and none comes twice.  All that is needed of K is its diagonal and the columns of L.
+Landmarks are drawn one after the other.  With F from the current landmarks, the residual K - F F'
+is positive semi-definite, and its diagonal d says how much of each item is not yet explained.  The
+next item is drawn with probability d / sum(d) (Chen, Epperly, Tropp & Webber 2025).  This prefers
+items that are unlike the current landmarks, and draws none twice.  Of K, only the diagonal and the
+columns of L are needed.
 
-Many draws at a time (Epperly, Tropp & Webber 2024): a batch is drawn by the d at hand, and a draw
-is kept with the probability that its d has left after the draws before it, so that the landmarks
-are distributed as if drawn singly.
+Landmarks are drawn in batches (Epperly, Tropp & Webber 2024): a batch is drawn with the current d,
+and each draw is accepted with the probability given by the share of its d that is left after the
+previous draws.  The landmarks then have the same distribution as if drawn one at a time.
 """
 
 from __future__ import annotations
@@ -17,42 +18,44 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from ranksvm._vectors import Array
 
 __all__ = ["pivoted_cholesky"]
 
 BATCH = 64
-# Nothing more comes in when this part of the diagonal is left.
+# Stop when only this fraction of the diagonal is left.
 LITTLE_LEFT = 1e-6
-# Least part of an item that must be left for it to come in.
+# An item needs at least this fraction of its diagonal entry left to be accepted.
 LEAST = 1e-6
 
 
 def pivoted_cholesky(
     diagonal: Array, columns: Callable[[NDArray[np.int64]], NDArray[Any]], rank: int, noise: float
 ) -> tuple[NDArray[np.int64], Array]:
-    """Draw landmarks, always the same ones.
+    """Draw landmarks, with a fixed seed.
 
     Parameters
     ----------
     diagonal : ndarray of shape (n_items,)
-        That of K.
+        Diagonal of K.
     columns : callable
         ``columns(items)`` is K[:, items], of shape (n_items, len(items)).
     rank : int
-        Landmarks at most.
+        Maximum number of landmarks.
     noise : float
         Rounding errors of the values of K.
 
     Returns
     -------
     items : ndarray of int64, shape (k,)
-        The landmarks, in the order in which they came in.
+        The landmarks, in the order in which they were drawn.
     features : ndarray of float64, shape (n_items, k)
-        F; its rows of the landmarks are a lower triangular matrix.
+        F; the rows of the landmarks form a lower triangular matrix.
     """
+    # Imported here because the import is slow and not needed to read a model.
+    from scipy.linalg import solve_triangular
+
     rng = np.random.default_rng(0)
     n_items = len(diagonal)
     left = np.maximum(0.0, diagonal)
@@ -80,7 +83,7 @@ def pivoted_cholesky(
 
 
 def _kept(small: Array, left: Array, chances: Array, noise: float) -> list[int]:
-    """Places of the draws that come in: those of which the draws before leave enough."""
+    """Return the indices of the accepted draws: those of which the earlier draws leave enough."""
     kept = []
     small = small.copy()
     for k, chance in enumerate(chances.tolist()):

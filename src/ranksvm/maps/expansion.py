@@ -1,9 +1,10 @@
-"""What a kernel model is once it is learnt: scores as a sum over points.
+"""A fitted kernel model: scores as a sum over points.
 
     s(x) = sum_j coef_j k(x, z_j)
 
-The points are the support items of an exact kernel, the landmarks of Nystrom features (with their
-whitening folded into coef), or the frequencies of random Fourier features (k is a cosine then).
+The points are the support items of an exact kernel, the landmarks of Nystrom features (with the
+whitening matrix multiplied into coef), or the frequencies of random Fourier features (where k is a
+cosine).
 """
 
 from __future__ import annotations
@@ -21,21 +22,24 @@ from ranksvm.maps.matrix import MatrixMap
 
 __all__ = ["Expansion", "GivenExpansion"]
 
-# Kernel values that are kept at a time when several models are scored.
+# Kernel values held at a time when several models are scored.
 BLOCK_VALUES = 1 << 23
 
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """A sum of kernels.
+    """A weighted sum of kernel values at points.
 
     Attributes
     ----------
     kernel : Kernel
+        The kernel.
     points : ndarray or CSR of shape (n_points, n_features)
+        The points.
     coef : ndarray of shape (n_points,)
+        Their coefficients.
     shift : ndarray of shape (n_points,) or None
-        Phases of the cosines.
+        Phases, for cosines.
     """
 
     kernel: Kernel
@@ -53,13 +57,13 @@ class Expansion:
         return Expansion(self.kernel, self.points[there], self.coef[there])
 
     def scores(self, X: Any, *, n_threads: int = 1) -> Array:
-        """Scores of items, shape (n_items,); in tiles."""
+        """Return the scores of items, shape (n_items,); computed in tiles."""
         return kernel_scores(
             self.kernel, X, self.points, self.coef, n_threads=n_threads, shift=self.shift
         )
 
     def scores_for(self, X: Any, coefs: Sequence[Array], *, n_threads: int = 1) -> list[Array]:
-        """Scores under several coefficients; every kernel value is computed once."""
+        """Return scores for several coefficient vectors; kernel values are computed once."""
         scores = [np.empty(X.shape[0]) for _ in coefs]
         for part in row_blocks(X.shape[0], max(1, BLOCK_VALUES // max(1, self.points.shape[0]))):
             values = kernel_matrix(
@@ -73,15 +77,16 @@ class Expansion:
 
 @dataclass(frozen=True, eq=False)
 class GivenExpansion:
-    """A sum of kernel values that come from outside.
+    """A weighted sum of precomputed kernel values.
 
     Attributes
     ----------
     items : ndarray of int64
-        Places of the points among the items that the model was trained on.
+        Indices of the points among the training items.
     coef : ndarray of the same shape
+        Their coefficients.
     n_features : int
-        Number of items that the model was trained on: kernel values to come for an item.
+        Number of training items, which is the number of kernel values expected for an item.
     """
 
     items: NDArray[np.int64]
@@ -94,12 +99,12 @@ class GivenExpansion:
         return GivenExpansion(self.items[there], self.coef[there], self.n_features)
 
     def scores(self, X: Any, *, n_threads: int = 1) -> Array:
-        """Scores of items from their kernel values with all training items."""
+        """Return the scores of items from their kernel values with all training items."""
         (scores,) = self.scores_for(X, [self.coef], n_threads=n_threads)
         return scores
 
     def scores_for(self, X: Any, coefs: Sequence[Array], *, n_threads: int = 1) -> list[Array]:
-        """Scores under several coefficients."""
+        """Return scores for several coefficient vectors."""
         if is_sparse(X):
             X = X.toarray()
         score_map = MatrixMap(X, n_threads=n_threads)

@@ -1,16 +1,17 @@
-"""From low-rank multipliers to weights of features.
+"""Map low-rank multipliers to feature weights.
 
-Every item has a vector v of K numbers, and a comparable pair of a better item b and a worse item w
-the multiplier <v_b, v_w>.  The weights of the features are
+Every item has a vector v of K numbers.  A comparable pair of a better item b and a worse item w has
+the multiplier <v_b, v_w>.  The feature weights are
 
     w(V) = sum over pairs of <v_b, v_w> (x_b - x_w) = X' c(V),
 
-quadratic in V.  For a function f of the weights with gradient g the derivative of f(w(V)) by v_i is
+which is quadratic in V.  For a function f of the weights with gradient g, the derivative of f(w(V))
+with respect to v_i is
 
     sum over worse j of (t_i - t_j) v_j - sum over better j of (t_i - t_j) v_j,    t = X g.
 
-c and this derivative are running sums in relevance order, O(n K) for any number of pairs.  V is
-kept in that order: its row p belongs to item ``rows[p]``.
+Both c and this derivative are running sums in order of relevance, which take O(n K) for any number
+of pairs.  V is stored in that order: its row p belongs to item ``rows[p]``.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ class FactoredPairs(Protocol):
         ...
 
     def factor_coefficients(self, factors: Array) -> Array:
-        """Return c, by item."""
+        """Return c, with one entry per item."""
         ...
 
     def factor_gradient(self, factors: Array, t: Array) -> Array:
-        """Return the derivative by the factors of the sum over pairs of <v_b, v_w> (t_b - t_w)."""
+        """Return the gradient of sum over pairs of <v_b, v_w> (t_b - t_w) in the factors."""
         ...
 
 
@@ -49,8 +50,9 @@ class FactorMap:
     Parameters
     ----------
     score_map : ScoreMap
-        Of X.
+        Map of X.
     pairs : FactoredPairs
+        Sums over the comparable pairs.
 
     Attributes
     ----------
@@ -64,15 +66,15 @@ class FactorMap:
         self.rows = pairs.factor_rows
 
     def weights(self, factors: Array) -> Array:
-        """Return w(V): one product with X'."""
+        """Return w(V), with one product with X'."""
         return self._map.pullback(self._pairs.factor_coefficients(factors))
 
     def pullback(self, factors: Array, gradient: Array) -> Array:
-        """Return the derivative of <gradient, w(V)> by V: one product with X."""
+        """Return the derivative of <gradient, w(V)> with respect to V, with one product with X."""
         return self._pairs.factor_gradient(factors, self._map.scores(gradient))
 
     def by_item(self, factors: Array) -> Array:
-        """V with its rows in the order of the items."""
+        """Return V with its rows in the order of the items."""
         out = np.empty_like(factors)
         out[self.rows] = factors
         return out

@@ -1,16 +1,17 @@
-"""Scores from explicit features of a kernel: A v, or A (M v) where the features are a product.
+"""Scores from explicit kernel features: A v, or A (M v) if the features are a product.
 
-For Nystrom features A holds the kernel values with m landmarks and M whitens them (m x r):
+For Nystrom features, A holds the kernel values at m landmarks and M whitens them (m x r):
 
     scores(v) = A (M v)        pullback(g) = M' (A' g)
 
-Forming A M would cost m products with A and as much memory again; a fit needs some dozens.
+Computing A M would cost m products with A and as much memory again, while fitting takes only a few
+dozen products.
 
-Preconditioner.  Kernels say most of what they say in a few hundred directions of the features.  For
-Nystrom features these are the first columns of M, which come in order of importance; for others
-the principal directions of the features of some items.  The scatter (:mod:`ranksvm.objective`) is
-that of some thousand items in this subspace V, with orthonormal columns, and its inverse P acts as
-r + V (P - I) V' r.
+Preconditioner.  Most of the information of a kernel is in a few hundred directions of the feature
+space.  For Nystrom features these are the first columns of M, which are sorted by importance; for
+other features they are the principal directions of a sample of items.  The scatter
+(:mod:`ranksvm.objective`) is that of a few thousand items in this subspace V, which has orthonormal
+columns, and its inverse P acts as r + V (P - I) V' r.
 """
 
 from __future__ import annotations
@@ -27,30 +28,30 @@ from ranksvm.maps.features import whitening
 from ranksvm.maps.kernels import LINEAR, kernel_matrix, row_blocks
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.maps.sample import SampledParts, WeightedItems
-from ranksvm.solvers.base import Preconditioner
 
 __all__ = ["FeatureMap"]
 
-# Directions that the scatter looks at, at most; items that they come from; items of the scatter.
+# Maximum number of directions, of items that they are computed from, and of items in the scatter.
 MOST_DIRECTIONS = 256
 MOST_LANDMARKS = 512
 MOST_ITEMS = 8_192
 BLOCK_ROWS = 1_024
-# Fewer features than this need no preconditioner of their own kind.
+# With fewer features, the scatter of the features themselves is used.
 FEWEST_FEATURES = 64
 LEAST_EIGENVALUE = 1e-6
 
 
 class FeatureMap(MatrixMap):
-    """``scores(v) = A (M v)`` with the plain inner product.
+    """``scores(v) = A (M v)`` with the Euclidean inner product.
 
     Parameters
     ----------
     values : ndarray of shape (n_items, m), float32 or float64
-        A.
+        The matrix A.
     fold : ndarray of shape (m, r) or None
-        M, the most important columns first; None if the features are A itself.
+        The matrix M, the most important columns first; None if A itself holds the features.
     n_threads : int
+        Number of threads.
     """
 
     def __init__(
@@ -105,22 +106,22 @@ class FeatureMap(MatrixMap):
         return super().sharpen() if self._fold is None else False
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
-        """Scatter of a sample of the items in the subspace."""
+        """Return the scatter of a sample of the items in the subspace."""
         if self.dim < FEWEST_FEATURES and self._fold is None:
             return super().scatter(parts)
         if self._subspace is None:
             self._subspace = _Subspace(self._values, self._directions, self._threads)
         return self._subspace.scatter.at(parts, self._threads)
 
-    def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
+    def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
         return super().lift(inverse if self._subspace is None else self._subspace.lift(inverse))
 
 
 class _Subspace:
-    """Some directions of the features, and the scatter of some items in it."""
+    """A subspace of the feature space, and the scatter of a sample of items in it."""
 
     def __init__(self, values: NDArray[Any], directions: Array | None, n_threads: int) -> None:
-        # With a fold, the subspace is the first features: their directions are unit vectors.
+        # With a fold, the subspace is spanned by the first features; its basis are unit vectors.
         self._basis: Array | None = None
         if directions is None:
             directions = self._basis = _principal(values, n_threads)
@@ -128,7 +129,7 @@ class _Subspace:
 
         def coordinates(rows: NDArray[np.int64]) -> Array:
             found = np.empty((len(rows), len(across)))
-            for part in row_blocks(len(rows), BLOCK_ROWS):  # copies few values at a time
+            for part in row_blocks(len(rows), BLOCK_ROWS):  # limits the size of the copies
                 found[part] = kernel_matrix(LINEAR, values[rows[part]], across, n_threads=n_threads)
             return found
 
@@ -151,7 +152,7 @@ class _Subspace:
 
 
 def _principal(values: NDArray[Any], n_threads: int) -> Array:
-    """Orthonormal directions (dim, k) that say most about some of the items."""
+    """Return the principal directions of a sample of items, orthonormal, shape (dim, k)."""
     n_items = values.shape[0]
     rng = np.random.default_rng(0)
     rows = np.sort(rng.permutation(n_items)[:MOST_LANDMARKS])

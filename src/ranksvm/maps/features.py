@@ -1,36 +1,39 @@
-"""Explicit features whose inner products are nearly a kernel: phi(x).phi(z) ~ k(x, z).
+"""Explicit features whose inner products approximate a kernel: phi(x).phi(z) ~ k(x, z).
 
-Both kinds are a matrix of kernel type, the *raw* features, and at most a small matrix behind it:
+Both kinds consist of a matrix of kernel-like values, the *raw* features, and possibly a small
+matrix that multiplies them:
 
     Nystrom    phi(x) = M' k(Z, x)                   landmarks Z, k(Z, Z) = U S U', M = U S^-1/2
     Fourier    phi(x) = sqrt(2/m) cos(Omega x + b)   no matrix
 
-A linear model v on the features is a model M v on the raw ones, so that whoever trains needs the
-n x m raw features and the m x r matrix, and never their product; whoever predicts needs M v alone.
+A linear model v on the features is a linear model M v on the raw features.  Training therefore
+needs the n x m raw features and the m x r matrix, but never their product; prediction needs only
+M v.
 
-Nystrom.  W = k(Z, Z) may be singular (an item that is a landmark twice) or nearly so, and M divides
-by the roots of its eigenvalues s.  Only those with s > t s_1 are kept, s_1 the largest.  What that
-costs and what it saves, with kernel values of about 1 that carry errors of about u:
+Nystrom.  W = k(Z, Z) may be singular (if a landmark occurs twice) or nearly singular, and M divides
+by the square roots of its eigenvalues s.  Only those with s > t s_1 are kept, where s_1 is the
+largest.  For kernel values of about 1 with errors of about u, the effects of the threshold t are:
 
-    dropped     an eigenvalue t s_1 <= t m adds at most t m to a kernel value
-    kept        errors of k(Z, x) come back as u sqrt(m / s) <= u / sqrt(t) when s_1 is about m
+    dropped     an eigenvalue t s_1 <= t m changes a kernel value by at most t m
+    kept        errors of k(Z, x) are amplified to u sqrt(m / s) <= u / sqrt(t) if s_1 is about m
 
-so t has to be far above u^2 and far below 1 / m.  Values in float32 (u = 6e-8) take t = 1e-7, where
-both are 2e-4 for m = 2,000; float64 (u = 1e-16 and some rounding before) takes t = 1e-12, and
-never less than m times the precision of float64, below which eigenvalues of W are noise.  Errors
-of W itself show as negative eigenvalues: what is not larger than twice the most negative one is
-dropped too, which serves kernels with few digits as well.
+so t must be far above u^2 and far below 1 / m.  For float32 (u = 6e-8), t = 1e-7, which makes both
+effects 2e-4 for m = 2,000.  For float64 (u = 1e-16, and some rounding before), t = 1e-12, but never
+less than m times the precision of float64, below which the eigenvalues of W are noise.  Errors in W
+itself show up as negative eigenvalues: eigenvalues up to twice the size of the most negative one
+are dropped, too, which also handles kernels of low precision.
 
-Fourier.  For kernels of x - z (Rahimi & Recht 2007), with frequencies from the kernel's spectrum:
+Fourier.  For kernels that depend on x - z (Rahimi & Recht 2007), with frequencies drawn from the
+spectrum of the kernel:
 
     rbf         exp(-gamma |x - z|^2)     normal with variance 2 gamma
     laplacian   exp(-gamma |x - z|_1)     Cauchy with scale gamma, in each coordinate
 
-Frequencies come in pairs with phases 0 and -pi/2, a cosine and a sine: for both kernels that has
-less variance than as many cosines with frequencies and phases of their own (Sutherland & Schneider
-2015), and phi(x).phi(x) = 1.  Normal frequencies may be drawn orthogonal in groups of n_features,
-their lengths as before, for less variance again (Yu et al. 2016).  The Cauchy distribution looks
-different from every direction, so its frequencies are independent in any case.
+Frequencies are used in pairs with phases 0 and -pi/2, a cosine and a sine.  For both kernels this
+has less variance than the same number of cosines with their own frequencies and phases (Sutherland
+& Schneider 2015), and phi(x).phi(x) = 1.  Normal frequencies can be drawn orthogonal in groups of
+n_features, with unchanged lengths, which reduces the variance further (Yu et al. 2016).  The Cauchy
+distribution is not rotation invariant, so its frequencies are always independent.
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._checks import check_positive
+from ranksvm._messages import Param, ParameterError
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
 from ranksvm.maps.kernels import LINEAR, Kernel, kernel_matrix
@@ -58,22 +62,22 @@ __all__ = [
     "whitening",
 ]
 
-# Relative eigenvalue below which nothing is kept, by the type of the raw features.
+# Eigenvalues below this fraction of the largest are dropped, by type of the raw features.
 THRESHOLD = {"float64": 1e-12, "float32": 1e-7}
-# What rounding explains: of negative eigenvalues, and of asymmetry, against the largest value.
+# Negative eigenvalues and asymmetry up to this fraction of the largest value count as rounding.
 ROUNDING = 1e-6
-# Matrices up to this size gain nothing from more threads.
+# Matrices up to this size do not benefit from more threads.
 SMALL = 1_000
-# Rows of raw features that are turned into features at a time.
+# Rows of raw features that are converted to features at a time.
 BLOCK_ROWS = 4_096
 
 
 class FeatureBasis(Protocol):
-    """Features of any items, once made."""
+    """A fitted feature transformation."""
 
     @property
     def fold(self) -> Array | None:
-        """Matrix of shape (n_raw, n_features) after the raw features; None: they are the same."""
+        """Matrix (n_raw, n_features) that multiplies the raw features; None if there is none."""
         ...
 
     @property
@@ -82,27 +86,30 @@ class FeatureBasis(Protocol):
     def n_features(self) -> int: ...
 
     def raw(self, X: Any, dtype: Any = np.float64, n_threads: int = 1) -> NDArray[Any]:
-        """Raw features of items, shape (n_items, n_raw)."""
+        """Return the raw features of items, shape (n_items, n_raw)."""
         ...
 
     def features(self, X: Any, dtype: Any = np.float64, n_threads: int = 1) -> NDArray[Any]:
-        """Features of items, shape (n_items, n_features); rounded to ``dtype`` at the end alone."""
+        """Return features (n_items, n_features) of items, rounded to ``dtype`` only at the end."""
         ...
 
     def coef_of(self, weights: Array) -> Array:
-        """Weights of the raw features (n_raw,) for a linear model (n_features,)."""
+        """Convert weights of the features (n_features,) to weights of the raw features (n_raw,)."""
         ...
 
 
 @dataclass(frozen=True)
 class NystroemBasis:
-    """Kernel values at landmarks, whitened.
+    """Nystrom features: whitened kernel values at landmarks.
 
     Attributes
     ----------
     kernel : Kernel
-    landmarks : ndarray or CSR of shape (n_raw, d), d the number of features of an item
+        The kernel.
+    landmarks : ndarray or CSR of shape (n_raw, d), where d is the number of features of an item
+        The landmarks.
     whitening : ndarray of shape (n_raw, n_features)
+        The whitening matrix M.
     """
 
     kernel: Kernel
@@ -140,14 +147,16 @@ class NystroemBasis:
 
 @dataclass(frozen=True)
 class FourierBasis:
-    """Cosines of random projections.
+    """Random Fourier features: cosines of random projections.
 
     Attributes
     ----------
     kernel : Kernel
-        "cosine", with scale sqrt(2 / n_features).
-    frequencies : ndarray of shape (n_features, d), d the number of features of an item
+        The function "cosine", with scale sqrt(2 / n_features).
+    frequencies : ndarray of shape (n_features, d), where d is the number of features of an item
+        The frequencies Omega.
     shifts : ndarray of shape (n_features,)
+        The phases b.
     """
 
     kernel: Kernel
@@ -191,24 +200,28 @@ def make_nystroem(
     n_threads: int = 1,
     memory: int = MEMORY,
 ) -> NystroemBasis:
-    """Choose landmarks among items and whiten the kernel there.
+    """Choose landmarks among the items and compute the whitening matrix.
 
     Parameters
     ----------
     X : ndarray or CSR of shape (n_items, n_features)
+        Items.
     kernel : Kernel
-        Positive semi-definite.
+        Positive semi-definite kernel.
     n_components : int
-        Number of landmarks, at most n_items; there are fewer features when W is nearly singular.
+        Number of landmarks, at most n_items.  There are fewer features if W is nearly singular.
     landmarks : {"uniform", "kmeans", "leverage"}, default="uniform"
+        How landmarks are chosen; see :mod:`ranksvm.maps.landmarks`.
     seed : int, Generator, RandomState or None, default=None
+        Seed or random number generator.
     dtype : float64 or float32
-        What the raw features will be held in, if they will be; float32 needs a larger threshold.
+        Type in which the raw features will be stored; float32 needs a larger threshold.
     threshold : float or None, default=None
-        See :func:`whitening`; None is the one for ``dtype``.
+        See :func:`whitening`; None means the threshold for ``dtype``.
     rank : int or None, default=None
-        Keep at most this many features.
+        Maximum number of features to keep.
     n_threads : int, default=1
+        Number of threads.
     memory : int
         See :func:`~ranksvm.maps.landmarks.choose_landmarks`.
 
@@ -244,22 +257,22 @@ def make_fourier(
 def whitening(
     W: Array, *, threshold: float = THRESHOLD["float64"], rank: int | None = None
 ) -> Array:
-    """Return M with M' W M = I, over the eigenvectors of W with a large enough eigenvalue.
+    """Return M with M' W M = I, from the eigenvectors of W with large enough eigenvalues.
 
     Parameters
     ----------
     W : ndarray of shape (m, m)
-        Kernel matrix: symmetric and positive semi-definite up to rounding.
+        Kernel matrix, symmetric and positive semi-definite up to rounding.
     threshold : float, default=1e-12
-        Eigenvalues up to this part of the largest are dropped, and those that rounding of W
-        explains; see the module's text.
+        Eigenvalues up to this fraction of the largest are dropped, and so are those that can be
+        explained by rounding errors of W; see the module docstring.
     rank : int or None, default=None
-        Keep at most this many.
+        Maximum number of eigenvalues to keep.
 
     Returns
     -------
     ndarray of shape (m, r)
-        Columns by descending eigenvalue.
+        The columns are sorted by descending eigenvalue.
     """
     if not 0.0 <= threshold < 1.0:
         raise ValueError(f"threshold must be a number in [0, 1); got {threshold!r}")
@@ -272,8 +285,8 @@ def whitening(
     if not largest > 0.0:
         raise ValueError(
             "the kernel has no positive eigenvalue at the landmarks (largest "
-            f"{largest:.2g}, of {len(W)}): items are not told apart. Check the items and the "
-            "parameters of the kernel."
+            f"{largest:.2g}, of {len(W)}), so it does not distinguish items. Check the items and "
+            "the kernel parameters."
         )
     if smallest < -ROUNDING * largest:
         raise ValueError(
@@ -301,22 +314,24 @@ def fourier_basis(
     Parameters
     ----------
     kernel : Kernel
-        "rbf" or "laplacian".
+        Kernel "rbf" or "laplacian".
     n_features : int
-        Features of the items.
+        Number of features of the items.
     n_components : int
-        Features to draw.
+        Number of Fourier features to draw.
     orthogonal : bool, default=True
-        For "rbf": frequencies orthogonal in groups of n_features.  Those of "laplacian" are
-        independent whatever this says.
+        Whether the frequencies for "rbf" are orthogonal in groups of n_features.  Those for
+        "laplacian" are always independent.
     seed : int, Generator, RandomState or None, default=None
+        Seed or random number generator.
 
     Returns
     -------
     frequencies : ndarray of shape (n_components, n_features)
+        Frequencies, in pairs of equal ones.
     shifts : ndarray of shape (n_components,)
-        0 and -pi/2 in turn, which makes pairs of equal frequency a cosine and a sine; a last one
-        without partner is uniform.
+        Phases: alternately 0 and -pi/2, so that each pair is a cosine and a sine.  With an odd
+        number of components, the last phase is uniform.
     """
     check_positive("n_components", n_components, integer=True)
     rng = as_generator(seed)
@@ -327,9 +342,11 @@ def fourier_basis(
     elif kernel.function == "laplacian":
         different = kernel.gamma * rng.standard_cauchy((n_different, n_features))
     else:
-        raise ValueError(
-            "random Fourier features exist for the kernels 'rbf' and 'laplacian'; got "
-            f"{kernel.name!r}. Use approximation='nystroem' (Nystroem), which takes any kernel."
+        raise ParameterError(
+            "random Fourier features exist for the kernels 'rbf' and 'laplacian'; got {kernel!r}. "
+            "Use {nystroem} (Nystroem), which works with any kernel.",
+            kernel=kernel.name,
+            nystroem=Param("approximation", "nystroem"),
         )
     frequencies = np.repeat(different, 2, axis=0)[:n_components]
     shifts = np.where(np.arange(n_components) % 2 == 0, 0.0, -0.5 * np.pi)
@@ -343,13 +360,13 @@ def _independent_normal(n_rows: int, n_columns: int, rng: np.random.Generator) -
 
 
 def _orthogonal_normal(n_rows: int, n_columns: int, rng: np.random.Generator) -> Array:
-    """Rows that are standard normal each, and orthogonal in groups of n_columns."""
+    """Draw rows that are standard normal, and orthogonal in groups of n_columns."""
     rows = np.empty((n_rows, n_columns))
     for first in range(0, n_rows, n_columns):
         group = rows[first : first + n_columns]
         normal = rng.standard_normal((n_columns, len(group)))
         basis, triangle = np.linalg.qr(normal)
-        basis *= np.sign(np.diagonal(triangle))  # or the frame would not be uniform
+        basis *= np.sign(np.diagonal(triangle))  # makes the orthogonal matrix uniform
         length = np.sqrt(rng.chisquare(n_columns, len(group)))
         np.multiply(basis.T, length[:, None], out=group)
     return rows
@@ -361,8 +378,8 @@ def _check_kernel_values(W: Array) -> None:
         i, j = (int(k) for k in np.argwhere(wrong)[0])
         raise ValueError(
             f"the kernel is not finite at the landmarks: {W[i, j]} for landmarks {i} and {j} "
-            f"({int(wrong.sum())} of {W.size} values). Scale the items or lower the parameters of "
-            "the kernel."
+            f"({int(wrong.sum())} of {W.size} values). Scale the features, or use smaller kernel "
+            "parameters."
         )
     asymmetry = float(np.abs(W - W.T).max())
     if asymmetry > ROUNDING * float(np.abs(W).max()):

@@ -1,13 +1,13 @@
-"""The matrix K of all kernel values between the items of a set, for products K x.
+"""The kernel matrix K of a set of items, for products K x.
 
 K is symmetric, so only the strips
 
     K[a : b, a :]       of a few hundred rows a..b each
 
-exist, together a little more than one half of it.  A strip adds to K x once as it stands and once
-transposed.  As many strips as fit the memory are kept, in float64 or float32; the others are
-computed anew for every product, tile by tile, used and forgotten.  Both ways take the same values
-in the same order: a product has the same bits whatever the memory and the number of threads.
+are used, together slightly more than half of K.  A strip contributes to K x directly and
+transposed.  As many strips as fit into memory are stored, in float64 or float32; the others are
+recomputed for every product, tile by tile.  Both use the same values in the same order, so a
+product is bitwise identical for any amount of memory and any number of threads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm import _core
-from ranksvm._memory import told
+from ranksvm._memory import format_size
+from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Array
 from ranksvm.maps.gram_checks import ROUNDING, is_definite
 from ranksvm.maps.kernels import (
@@ -37,17 +38,17 @@ from ranksvm.maps.matrix import MatrixMap
 __all__ = ["GivenGram", "Gram", "TiledGram", "least_memory"]
 
 STRIP_ROWS = _core.kernel_strip_rows
-# Values of a tile of the native code, for each thread.
+# Number of values in a tile of the native code, of which each thread has one.
 TILE_VALUES = STRIP_ROWS * STRIP_ROWS
-# Kernels that do not change when all items move, up to what is the same for all of a query.
+# Kernels for which a common shift of all items does not change the differences of scores.
 MOVABLE = ("rbf", "linear")
 
 
 class Gram(Protocol):
     """A symmetric positive semi-definite matrix.
 
-    ``noise`` is how far below zero its eigenvalues may fall through rounding, ``scale`` its largest
-    value, ``precision`` that of its values.
+    ``noise`` is how far below zero its eigenvalues may be through rounding, ``scale`` its largest
+    absolute value, and ``precision`` the relative precision of its values.
     """
 
     @property
@@ -60,39 +61,42 @@ class Gram(Protocol):
     def precision(self) -> float: ...
 
     def product(self, x: Array) -> Array:
-        """K x."""
+        """Return K x."""
         ...
 
     def block(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[Any]:
-        """K[rows][:, columns], in the precision of K."""
+        """Return K[rows][:, columns], in the precision of K."""
         ...
 
     def columns(self, items: NDArray[np.int64]) -> NDArray[Any]:
-        """K[:, items], the very values that ``product`` takes, but for their last bits."""
+        """Return K[:, items]: the values that ``product`` uses, except for the last bits."""
         ...
 
     def diagonal(self) -> Array:
-        """k(x, x) of every item."""
+        """Return k(x, x) for every item."""
         ...
 
     @property
     def definite(self) -> bool:
-        """Whether it is known to be positive semi-definite: |K_ij|^2 <= K_ii K_jj."""
+        """Whether it is known to be positive semi-definite, so that |K_ij|^2 <= K_ii K_jj."""
         ...
 
 
 class TiledGram:
-    """K of a kernel, held as far as ``memory`` allows.
+    """The matrix K of a kernel, stored as far as ``memory`` allows.
 
     Parameters
     ----------
     X : ndarray or CSR of shape (n_items, n_features)
+        Items.
     kernel : Kernel
+        The kernel.
     dtype : float64 or float32
-        Values are rounded to it.
+        Type to which values are rounded.
     memory : int
-        Bytes for the strips that are kept and the tiles that are not.
+        Bytes for stored strips and temporary tiles.
     n_threads : int
+        Number of threads.
     """
 
     def __init__(
@@ -100,11 +104,16 @@ class TiledGram:
     ) -> None:
         least = least_memory(X, kernel, n_threads)
         if memory < least:
-            raise ValueError(
-                f"memory_budget leaves {told(memory)} for the kernel matrix, and what is needed "
-                f"even if none of it is kept takes {told(least)} (one tile of values for each of "
-                f"{n_threads} threads, or {STRIP_ROWS} rows that a callable is asked for, and the "
-                "items in float64): give a larger memory_budget, fewer items, or an approximation"
+            raise ParameterError(
+                "{budget} leaves {memory} for the kernel matrix, but {least} are needed even if "
+                "none of it is stored (one tile of values for each of {n_threads} threads, or "
+                "{rows} rows from a callable kernel, and the items in float64). Use a larger "
+                "{budget}, fewer items, or an approximation",
+                budget=Param("memory_budget"),
+                memory=format_size(memory),
+                least=format_size(least),
+                n_threads=n_threads,
+                rows=STRIP_ROWS,
             )
         if kernel.function in MOVABLE and not is_sparse(X):
             X = X - centre_of(Kernel("rbf"), X, X)
@@ -116,7 +125,7 @@ class TiledGram:
         self._diagonal = kernel_diagonal(kernel, X)
         self.precision = float(np.finfo(self._dtype).eps)
         self._native: Any = None
-        if not callable(kernel.function):
+        if kernel.called is None:
             self._native = kernel.native
             self._rows = kernel_rows(X)
         free = memory - least
@@ -139,7 +148,7 @@ class TiledGram:
         self.noise = self.precision * self.n_items * self.scale
 
     def _largest(self) -> float:
-        """Largest value: on the diagonal, unless the kernel is not positive semi-definite."""
+        """Return the largest absolute value, which is on the diagonal if K is known definite."""
         largest = float(np.max(np.abs(self._diagonal), initial=0.0))
         if self.definite:
             return largest
@@ -151,7 +160,7 @@ class TiledGram:
 
     @property
     def share_held(self) -> float:
-        """Part of the values that is kept."""
+        """Fraction of the values that is stored."""
         return self.held / self._size if self._size else 1.0
 
     def product(self, x: Array) -> Array:
@@ -169,14 +178,14 @@ class TiledGram:
 
     def columns(self, items: NDArray[np.int64]) -> NDArray[Any]:
         values = np.empty((self.n_items, len(items)), dtype=self._dtype)
-        if self._native is not None:  # of the items as they are, not centred once more
+        if self._native is not None:  # from the items as they are, without centering them again
             columns = kernel_rows(self._X[items])
             _core.kernel_block(
                 self._native, self._rows, 0, self.n_items, columns, 0, len(items), values,
                 self._threads,
             )  # fmt: skip
             return values
-        for first in range(0, self.n_items, STRIP_ROWS):  # as the strips ask for it
+        for first in range(0, self.n_items, STRIP_ROWS):  # with the same calls as the strips
             last = min(first + STRIP_ROWS, self.n_items)
             strip = _called_values(self._kernel, self._X, first, last)
             for place, item in enumerate(items.tolist()):
@@ -189,8 +198,8 @@ class TiledGram:
     def diagonal(self) -> Array:
         return self._diagonal
 
-    # A strip is a function that adds its part of K x to y.  It must not hold on to this object: in
-    # such a circle K would outlive the fit.
+    # A strip is a function that adds its part of K x to y.  It must not refer to this object: the
+    # reference cycle would keep K in memory after the fit.
 
     def _held_strip(self, first: int, last: int) -> Callable[[Array, Array], None]:
         values = np.empty((last - first, self.n_items - first), dtype=self._dtype)
@@ -219,7 +228,7 @@ class TiledGram:
 
 
 def _called_values(kernel: Kernel, X: Any, first: int, last: int) -> NDArray[Any]:
-    """Values of a strip of somebody's function, symmetric where rounding may not have been."""
+    """Return a strip of a callable kernel, made symmetric where rounding may have broken it."""
     values = np.array(called(kernel, X[first:last], X[first:]))
     square = values[:, : last - first]
     below = np.tril_indices(last - first, -1)
@@ -232,9 +241,9 @@ def _add_strip(values: NDArray[Any], first: int, n_threads: int, x: Array, y: Ar
 
 
 def least_memory(X: Any, kernel: Kernel, n_threads: int) -> int:
-    """Bytes that products with K take even if none of it is kept."""
+    """Return the bytes that products with K need even if none of it is stored."""
     n_items, n_columns = X.shape
-    if callable(kernel.function):
+    if kernel.called is not None:
         return 2 * 8 * STRIP_ROWS * int(n_items)
     tiles = 8 * TILE_VALUES * n_threads
     if is_sparse(X):
@@ -243,15 +252,16 @@ def least_memory(X: Any, kernel: Kernel, n_threads: int) -> int:
 
 
 class GivenGram:
-    """K as it was computed by somebody else; some of its items.
+    """A precomputed K, or the part of it that belongs to some of the items.
 
     Parameters
     ----------
     K : ndarray of shape (n, n)
-        Used as it is.
+        The matrix, which is not copied.
     items : ndarray of int64, shape (n_items,)
-        The rows and columns that take part.
+        The rows and columns to use.
     n_threads : int
+        Number of threads.
     """
 
     def __init__(self, K: NDArray[Any], items: NDArray[np.int64], *, n_threads: int = 1) -> None:

@@ -1,10 +1,11 @@
-"""Checks that a kernel is one: symmetric, positive semi-definite.
+"""Check that kernels are symmetric and positive semi-definite.
 
-A matrix that somebody else computed is looked at whole; the smallest eigenvalue of a large one
-comes from some steps of the Lanczos method, which bounds it from above: what it finds negative is
-negative.  Of a kernel function that may be indefinite (sigmoid, a callable, poly with coef0 < 0)
-some items are looked at.  Scores matter inside a query only, and coefficients sum to zero there, so
-it is enough that v'Kv >= 0 for all v that sum to zero: tanh with a negative coef0 is such a kernel.
+A precomputed matrix is checked completely.  The smallest eigenvalue of a large matrix is estimated
+by some steps of the Lanczos method, which gives an upper bound: if it is negative, the eigenvalue
+is negative.  A kernel function that may be indefinite (sigmoid, a callable, poly with coef0 < 0) is
+checked on a sample of the items.  Only differences of scores within a query matter, and
+coefficients sum to zero there, so it is enough that v'Kv >= 0 for all v that sum to zero; tanh with
+a negative coef0 is such a kernel.
 """
 
 from __future__ import annotations
@@ -24,30 +25,31 @@ __all__ = ["ADVICE", "ROUNDING", "check_gram", "check_kernel", "smallest_eigenva
 # Up to this size all eigenvalues are computed.
 DENSE = 1_000
 LANCZOS_STEPS = 40
-# Part of the largest value, or eigenvalue, that counts as rounding.
+# Fraction of the largest value or eigenvalue that counts as rounding.
 ROUNDING = {"float64": 1e-7, "float32": 1e-4}
 BLOCK = 1_024
-# Named kernels that are positive semi-definite; items that tell of the others.
-DEFINITE = ("linear", "rbf", "laplacian")
+# Number of items on which a kernel is checked that may be indefinite.
 SAMPLE = 400
 ADVICE = (
     "Use rbf, laplacian or poly with coef0 >= 0; for sigmoid a smaller gamma and a negative coef0 "
-    "may do."
+    "may help."
 )
 
 
 def check_gram(given: Any, *, n_threads: int = 1) -> NDArray[Any]:
-    """Raise unless the matrix is that of a kernel; return it dense.
+    """Raise unless a matrix is a valid kernel matrix; return it dense.
 
     Parameters
     ----------
-    given : ndarray or sparse matrix of shape (n_items, n_items), float32 or float64, finite
+    given : ndarray or sparse matrix of shape (n_items, n_items), float32 or float64
+        Matrix with finite values.
     n_threads : int
+        Number of threads.
     """
     if given.shape[0] != given.shape[1]:
         raise ValueError(
-            "a precomputed kernel matrix must be square, one row and one column an item; got shape "
-            f"{given.shape}"
+            "a precomputed kernel matrix must be square, with one row and one column per item; got "
+            f"shape {given.shape}"
         )
     K: NDArray[Any] = given.toarray() if hasattr(given, "toarray") else np.asarray(given)
     rounding = ROUNDING[K.dtype.name]
@@ -64,17 +66,19 @@ def check_gram(given: Any, *, n_threads: int = 1) -> NDArray[Any]:
 
 
 def is_definite(kernel: Kernel) -> bool:
-    """Whether a kernel is known to be positive semi-definite."""
-    return kernel.function in DEFINITE or (kernel.function == "poly" and kernel.coef0 >= 0.0)
+    """Return whether a kernel is known to be positive semi-definite."""
+    return kernel.entry is not None and kernel.entry.definite(kernel)
 
 
 def check_kernel(kernel: Kernel, X: Any, *, n_threads: int = 1) -> bool:
-    """Raise if a kernel function is seen not to be a kernel on these items.
+    """Raise if a kernel function is not symmetric or positive semi-definite on a sample of X.
+
+    Definiteness is only required for vectors that sum to zero.
 
     Returns
     -------
     bool
-        Whether it is seen to be positive semi-definite for vectors of any sum.
+        Whether the sample shows it to be positive semi-definite for all vectors.
     """
     if is_definite(kernel):
         return True
@@ -89,15 +93,15 @@ def check_kernel(kernel: Kernel, X: Any, *, n_threads: int = 1) -> bool:
     highest = max(float(centred[-1]), 0.0)
     if centred[0] < -ROUNDING["float64"] * highest:
         raise ValueError(
-            f"the kernel {kernel.name} is not positive semi-definite on these items: "
-            f"{abs(float(centred[0])) / max(highest, 1e-300):.2g} of its largest eigenvalue "
-            f"({highest:.3g}) is below zero, and the objective has no minimum. {ADVICE}"
+            f"the kernel {kernel.name} is not positive semi-definite on these items: it has a "
+            f"negative eigenvalue of {abs(float(centred[0])) / max(highest, 1e-300):.2g} times its "
+            f"largest ({highest:.3g}), so the objective has no minimum. {ADVICE}"
         )
     return bool(values[0] >= -ROUNDING["float64"] * max(float(values[-1]), 0.0))
 
 
 def smallest_eigenvalue(K: NDArray[Any], *, n_threads: int = 1) -> tuple[float, float]:
-    """Return the smallest and the largest eigenvalue, or bounds between them for a large matrix."""
+    """Return the smallest and largest eigenvalues; for a large matrix, estimates between them."""
     n = K.shape[0]
     if n <= DENSE:
         values = np.linalg.eigvalsh(K.astype(np.float64, copy=False))
@@ -108,11 +112,11 @@ def smallest_eigenvalue(K: NDArray[Any], *, n_threads: int = 1) -> tuple[float, 
     images = np.empty((LANCZOS_STEPS, n))
     vector: Any = rng.standard_normal(n)
     for step in range(LANCZOS_STEPS):
-        for _ in range(2):  # twice: the first pass leaves rounding errors of what it removed
+        for _ in range(2):  # the first orthogonalization leaves rounding errors
             known = basis[:step]
             vector = vector - np.einsum("k,kj->j", np.einsum("kj,j->k", known, vector), known)
         length = float(np.sqrt(dot(vector, vector)))
-        if length == 0.0:  # K maps what is left to nothing
+        if length == 0.0:  # the basis spans an invariant subspace
             basis, images = basis[:step], images[:step]
             break
         vector = vector / length

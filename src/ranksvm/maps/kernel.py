@@ -1,19 +1,20 @@
-"""Exact kernels: one coefficient an item, with the inner product of the kernel.
+"""Exact kernels: one coefficient per item, with the inner product of the kernel.
 
 For w = sum_i beta_i phi(x_i) the scores are K beta and <u, v> = u' K v, so that
 
     scores(beta) = K beta        pullback(g) = g        |beta|^2 = beta . K beta
 
-and the gradient of the risk is C g itself, without K in front of it: conjugate gradients in this
-inner product solve (I + C H K) d = -(beta + C g), for one product with K a step.
+and the gradient of the risk is C g itself, without a factor K: conjugate gradients in this inner
+product solve (I + C H K) d = -(beta + C g), with one product with K per step.
 
-Preconditioner.  Some landmarks L span a subspace of w.  With K[L, L] = R R' its orthonormal basis
-is V = E R'^-1, where E picks the landmarks.  The coordinates of u in it are V' K u = R^-1 (K u)[L],
-known with the scores of u; the items have the features F = K[:, L] R'^-1 in it, whose scatter is
-that of :mod:`ranksvm.objective`.  A correction c in the subspace changes coefficients by V c and
-scores by K[:, L] R'^-1 c: beyond the one product of the step, none is needed.  The landmarks are
-drawn so that F F' is near K (:mod:`ranksvm.maps.cholesky`), which landmarks drawn uniformly do
-worse where the eigenvalues of K fall slowly.
+Preconditioner.  A set of landmarks L spans a subspace of w.  With K[L, L] = R R', it has the
+orthonormal basis V = E R'^-1, where E selects the landmarks.  The coordinates of u in it are
+V' K u = R^-1 (K u)[L], which follow from the scores of u.  The items have the features
+F = K[:, L] R'^-1 in the subspace, and their scatter is that of :mod:`ranksvm.objective`.  A
+correction c in the subspace changes the coefficients by V c and the scores by K[:, L] R'^-1 c, so
+the preconditioner needs no product with K beyond the one of the CG step.  The landmarks are drawn
+so that F F' is close to K (:mod:`ranksvm.maps.cholesky`); if the eigenvalues of K decrease slowly,
+this works better than drawing them uniformly.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
+from ranksvm._points import Point
 from ranksvm._rounding import SLACK, roundings
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array, dot, dot_depth
@@ -33,7 +34,6 @@ from ranksvm.maps.gram import Gram
 from ranksvm.maps.gram_checks import ADVICE
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.maps.sample import SampledParts, WeightedItems
-from ranksvm.solvers.base import Point, Preconditioner
 
 __all__ = ["KernelMap", "preconditioner_rank"]
 
@@ -41,18 +41,19 @@ EPS = float(np.finfo(np.float64).eps)
 
 MOST_LANDMARKS = 500
 FEWEST_LANDMARKS = 32
-# At most this part of the items.
+# Maximum number of landmarks as a fraction of the items.
 SHARE_OF_ITEMS = 0.1
-# They are drawn from about so many items; the scatter looks at so many for each of them.
+# Approximate number of items from which landmarks are drawn, and of items in the scatter per
+# landmark.
 POOL = 8_192
 ITEMS_PER_LANDMARK = 8
-# Time of a step of the Cholesky decomposition and of a new kernel value, against that of a value in
-# a product.
+# Times of a step of the Cholesky decomposition and of a new kernel value, relative to that of a
+# value in a product.
 STEP_TIME, VALUE_TIME = 0.4, 5.0
 
 
 def preconditioner_rank(n_items: int, itemsize: int, memory: int) -> int:
-    """Return how many landmarks fit into so many bytes; 0 for none."""
+    """Return the number of landmarks that fit into ``memory`` bytes; 0 for no preconditioner."""
     fitting = max(0, memory) // (itemsize * max(1, n_items))
     rank = min(MOST_LANDMARKS, int(SHARE_OF_ITEMS * n_items), fitting)
     return rank if rank >= FEWEST_LANDMARKS else 0
@@ -64,13 +65,15 @@ class KernelMap:
     Parameters
     ----------
     gram : Gram
+        The kernel matrix K.
     rank : int
-        Landmarks of the preconditioner; 0 for none.  It is made when so many products have been
-        made that it would have cost no more.
+        Number of landmarks of the preconditioner; 0 for none.  The preconditioner is created once
+        the products so far have cost as much as it will.
     n_threads : int
+        Number of threads.
     """
 
-    euclidean = False
+    capabilities: frozenset[str] = frozenset()
 
     def __init__(self, gram: Gram, *, rank: int = 0, n_threads: int = 1) -> None:
         self.gram = gram
@@ -91,7 +94,7 @@ class KernelMap:
 
     @property
     def n_products(self) -> int:
-        """Products with K made so far."""
+        """Number of products with K so far."""
         return self._n_products
 
     def scores(self, w: Array) -> Array:
@@ -101,12 +104,21 @@ class KernelMap:
     def pullback(self, g: Array) -> Array:
         return g.copy()
 
+    def dual(self, v: Array, point: Callable[[Array], Point]) -> Point:
+        return point(v)
+
+    def scored(self, dual: Point, point: Callable[[Array], Point]) -> Point:
+        del point
+        return dual
+
+    def added(self, point: Point, dual: Point) -> Point:
+        return point.plus(1.0, dual)
+
     def inner(self, u: Array, v: Array, v_scores: Array) -> float:
         del v
         return dot(u, v_scores)
 
-    def norm2(self, v: Array, v_scores: Array | None) -> float:
-        assert v_scores is not None
+    def norm2(self, v: Array, v_scores: Array) -> float:
         square = dot(v, v_scores)
         if square >= 0.0 or not np.isfinite(square):
             return square
@@ -114,31 +126,31 @@ class KernelMap:
         if -square > self.gram.noise * length:
             raise ValueError(
                 "the kernel is not positive semi-definite on these items: there is a vector v "
-                f"with v'Kv = {square / length:.3g} |v|^2, or values so far apart that float64 "
-                f"cannot tell. {ADVICE} Scale the features."
+                f"with v'Kv = {square / length:.3g} |v|^2, or the kernel values differ too much "
+                f"in size for float64. {ADVICE} Scale the features."
             )
         return 0.0
 
     def reach(self, w: Array) -> float:
-        # |K_ij| is at most the product of the roots of the diagonal.
+        # |K_ij|^2 <= K_ii K_jj.
         return float(np.sqrt(self.gram.scale)) * self.size(w)
 
     @property
     def score_rounding(self) -> float:
-        return roundings(self.gram.n_items + 64)  # some for values that differ in their last bits
+        return roundings(self.gram.n_items + 64)  # 64 for values that differ in their last bits
 
     def size(self, v: Array) -> float:
         return SLACK * float(np.einsum("i,i->", self._roots, np.abs(v)))
 
     @cached_property
     def _roots(self) -> Array:
-        """By item: root of the largest value that it has with itself or another one."""
+        """Return for each item a number such that |K_ij| is at most the product of two of them."""
         if self.gram.definite:
             return np.sqrt(np.abs(self.gram.diagonal()))
         return np.full(self.gram.n_items, float(np.sqrt(self.gram.scale)))
 
     def norm2_error(self, v: Array, v_reach: float, v_error: float) -> float:
-        """Bound what sums in float64, and values rounded to less, each on its own, may do."""
+        """Bound the errors of sums in float64, and of values rounded to a lower precision."""
         kept = 2.0 * self.gram.precision * dot(v, v) if self.gram.precision > EPS else 0.0
         rounding = roundings(dot_depth(v.size))
         arithmetic = float(np.abs(v).sum()) * v_error + rounding * self.size(v) * self.size(v)
@@ -162,21 +174,21 @@ class KernelMap:
 
     @property
     def _price(self) -> float:
-        """What the preconditioner costs, in products with K held in memory.
+        """Cost of the preconditioner, in products with a K stored in memory.
 
-        It must not depend on how much of K is: the model would.
+        It must not depend on how much of K is actually stored, or the model would depend on it.
         """
         n, k = self.gram.n_items, self._rank
         made = STEP_TIME * min(n, POOL) * k * k + VALUE_TIME * n * k
         return made / (0.5 * n * n)
 
-    def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
+    def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Point], Point]:
         assert self._subspace is not None
         return self._subspace.lift(inverse)
 
 
 class _Subspace:
-    """The span of some landmarks, drawn at random but always the same ones."""
+    """The span of a set of landmarks, drawn at random with a fixed seed."""
 
     def __init__(self, gram: Gram, rank: int, n_threads: int) -> None:
         n_items = gram.n_items
@@ -196,13 +208,12 @@ class _Subspace:
         self.scatter = SampledParts(self._features, ITEMS_PER_LANDMARK * len(self._items))
 
     def _features(self, rows: NDArray[np.int64]) -> Array:
-        """Coordinates of some items."""
+        """Return the coordinates of items in the subspace."""
         some = self._columns[rows].astype(np.float64, copy=False)
-        found: Array = solve_triangular(self._root, some.T, lower=True, check_finite=False).T
-        return found
+        return self._solve(some.T).T
 
-    def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
-        def on_point(point: Point) -> Point:
+    def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Point], Point]:
+        def lifted(point: Point) -> Point:
             inside = self._solve(point.scores[self._items])
             change = self._solve(inverse(inside) - inside, trans="T")
             w = np.zeros_like(point.w)
@@ -212,10 +223,13 @@ class _Subspace:
             moved = Point(w, self._map.scores(change), error, reach)
             return point.plus(1.0, moved)
 
-        return Preconditioner(on_point=on_point)
+        return lifted
 
-    def _solve(self, vector: Array, trans: str = "N") -> Array:
+    def _solve(self, right: Array, trans: str = "N") -> Array:
+        # Imported here because the import is slow and not needed to read a model.
+        from scipy.linalg import solve_triangular
+
         solved: Array = solve_triangular(
-            self._root, vector, lower=True, trans=trans, check_finite=False
+            self._root, right, lower=True, trans=trans, check_finite=False
         )
         return solved

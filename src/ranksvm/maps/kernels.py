@@ -1,22 +1,23 @@
-"""Kernels: k(x, z) for many x and z at once, as a matrix or summed up against coefficients.
+"""Kernel functions: k(x, z) for many x and z, as a matrix or as a weighted sum over z.
 
     linear      <x, z>
     rbf         exp(-gamma |x - z|^2)
     laplacian   exp(-gamma |x - z|_1)
     poly        (gamma <x, z> + coef0)^degree
     sigmoid     tanh(gamma <x, z> + coef0)          not positive semi-definite for most parameters
-    cosine      scale cos(gamma <x, z> + shift_z)   no kernel: the random Fourier features of x
+    cosine      scale cos(gamma <x, z> + shift_z)   not a kernel: random Fourier features of x
     a callable  f(X, Z) of shape (n_X, n_Z)
 
-The native ones are computed in float64 whatever X is, in tiles that never leave the cache, from
-dense and sparse items in any combination.  The squared distance is |x|^2 + |z|^2 - 2 <x, z>; dense
-items are moved to a middle of Z first, so that an offset which all items share costs no digits.
+The native kernels are computed in float64 for any type of X, in tiles that stay in the cache, from
+dense and sparse items in any combination.  The squared distance is |x|^2 + |z|^2 - 2 <x, z>.  Dense
+items are centered at the median of Z first, so that a common offset does not cost precision.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from ranksvm import _core
 from ranksvm._checks import finite_number, shown
+from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Array, dot
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "KERNELS",
     "LINEAR",
     "Kernel",
+    "KernelFunction",
     "called",
     "centre_of",
     "check_gamma",
@@ -39,31 +42,35 @@ __all__ = [
     "kernel_matrix",
     "kernel_rows",
     "kernel_scores",
+    "kernels_with",
     "resolve_gamma",
     "row_blocks",
 ]
 
 DTYPES = ("float64", "float32")
-KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian")
-# Items that are made float64 at a time.
+# Items that are converted to float64 at a time.
 BLOCK_ROWS = 4_096
-# A wide sparse matrix has more columns than this; items that tell where the middle is.
+# Sparse matrices with at most this many columns are centered like dense ones; and the approximate
+# number of items from which the center is computed.
 FEW_COLUMNS = 4_096
 CENTRE_ROWS = 256
-# Values that a callable is asked for at a time, about.
+# Approximate number of values requested from a callable at a time.
 CALLED_VALUES = 1 << 22
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel with all its numbers.
+    """A kernel with its parameters.
 
     Attributes
     ----------
     function : str or callable
-        One of ``KERNELS``, "cosine", or ``f(X, Z)`` that returns an array of shape (n_X, n_Z).
+        One of ``KERNELS``, "cosine", or a function ``f(X, Z)`` that returns an array of shape
+        (n_X, n_Z).
     gamma, coef0, scale : float
+        Parameters; see the module docstring.
     degree : int
+        Degree of the polynomial kernel.
     """
 
     function: str | Callable[[Any, Any], Any]
@@ -74,27 +81,80 @@ class Kernel:
 
     @property
     def native(self) -> Any:
-        """The function as the native code takes it."""
+        """The kernel as an object of the native code."""
         return _core.KernelFunction(
             str(self.function), self.gamma, self.coef0, self.degree, self.scale
         )
 
     @property
+    def called(self) -> Callable[[Any, Any], Any] | None:
+        """The Python function ``f(X, Z)`` that computes the values; None for a native kernel."""
+        if callable(self.function):
+            return self.function
+        values = None if self.entry is None else self.entry.values
+        return None if values is None else partial(values, self)
+
+    @property
+    def entry(self) -> KernelFunction | None:
+        """Its entry in ``KERNELS``; None for "cosine" and for callables."""
+        return KERNELS.get(self.function) if isinstance(self.function, str) else None
+
+    @property
     def name(self) -> str:
-        """For messages."""
+        """Name of the kernel in messages."""
         if isinstance(self.function, str):
             return self.function
         return getattr(self.function, "__name__", type(self.function).__name__)
 
 
-# Products of two matrices, threaded: kernel_matrix(LINEAR, A, B) = A B'.
-LINEAR = Kernel("linear")
-# Kernels of the inner product alone.
-OF_PRODUCT: dict[Any, Callable[[Kernel, Array], Array]] = {
-    "linear": lambda kernel, product: product,
-    "poly": lambda kernel, product: (kernel.gamma * product + kernel.coef0) ** kernel.degree,
-    "sigmoid": lambda kernel, product: np.tanh(kernel.gamma * product + kernel.coef0),
+@dataclass(frozen=True)
+class KernelFunction:
+    """The properties of a named kernel.
+
+    Attributes
+    ----------
+    parameters : tuple of str
+        Its parameters: some of "gamma", "degree" and "coef0".
+    diagonal : callable, float or None
+        ``diagonal(kernel, squares)`` computes k(x, x) from the squared norms of items.  A number
+        means that k(x, x) is constant; None computes it with ``values``.
+    definite : callable
+        ``definite(kernel)`` returns whether it is known to be positive semi-definite.
+    values : callable or None
+        ``values(kernel, X, Z)`` returns the values, of shape (n_X, n_Z); None for a native kernel.
+    """
+
+    parameters: tuple[str, ...] = ()
+    diagonal: Callable[[Kernel, Array], Array] | float | None = None
+    definite: Callable[[Kernel], bool] = lambda kernel: False
+    values: Callable[[Kernel, Any, Any], Any] | None = None
+
+
+def _always(kernel: Kernel) -> bool:
+    return True
+
+
+KERNELS: dict[str, KernelFunction] = {
+    "rbf": KernelFunction(("gamma",), 1.0, _always),
+    "laplacian": KernelFunction(("gamma",), 1.0, _always),
+    "poly": KernelFunction(
+        ("gamma", "degree", "coef0"),
+        lambda kernel, squares: (kernel.gamma * squares + kernel.coef0) ** kernel.degree,
+        lambda kernel: kernel.coef0 >= 0.0,
+    ),
+    "sigmoid": KernelFunction(
+        ("gamma", "coef0"),
+        lambda kernel, squares: np.tanh(kernel.gamma * squares + kernel.coef0),
+    ),
+    "linear": KernelFunction((), lambda kernel, squares: squares, _always),
 }
+# For multithreaded matrix products: kernel_matrix(LINEAR, A, B) = A B'.
+LINEAR = Kernel("linear")
+
+
+def kernels_with(parameter: str) -> list[str]:
+    """Return the names of the kernels that have a parameter."""
+    return [name for name, one in KERNELS.items() if parameter in one.parameters]
 
 
 def check_gamma(gamma: Any) -> None:
@@ -103,8 +163,10 @@ def check_gamma(gamma: Any) -> None:
         return
     number = finite_number(gamma)
     if number is None or not number > 0.0:
-        raise ValueError(
-            f"gamma must be a positive finite number, 'scale' or 'auto'; got {shown(gamma)}"
+        raise ParameterError(
+            "{gamma} must be a positive finite number, 'scale' or 'auto'; got {value}",
+            gamma=Param("gamma"),
+            value=shown(gamma),
         )
 
 
@@ -114,8 +176,9 @@ def resolve_gamma(gamma: Any, X: Any, weight: Array | None = None) -> float:
     Parameters
     ----------
     gamma : float, "scale" or "auto"
-        "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
+        "scale" means 1 / (n_features * variance of X), "auto" means 1 / n_features.
     X : ndarray or CSR of shape (n_items, n_features)
+        Items.
     weight : ndarray of shape (n_items,) or None
         Weights of the items in the variance.
     """
@@ -129,16 +192,19 @@ def resolve_gamma(gamma: Any, X: Any, weight: Array | None = None) -> float:
         with np.errstate(divide="ignore"):
             scaled = float(1.0 / np.float64(X.shape[1] * variance))
         if not 0.0 < scaled < np.inf:
-            raise ValueError(
-                f"gamma='scale' does not work here: the variance of X is {variance:.3g}. Scale the "
-                "features, or give a number."
+            raise ParameterError(
+                "{scale} does not work here: the variance of X is {variance:.3g}. Scale the "
+                "features, or set {gamma} to a number.",
+                scale=Param("gamma", "scale"),
+                gamma=Param("gamma"),
+                variance=variance,
             )
         return scaled
     return float(gamma)
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether X is a SciPy sparse matrix or array."""
+    """Return whether X is a SciPy sparse matrix or array."""
     return hasattr(X, "tocsr")
 
 
@@ -151,25 +217,28 @@ def kernel_matrix(
     n_threads: int = 1,
     shift: Array | None = None,
 ) -> NDArray[Any]:
-    """All values k(x, z).
+    """Return the matrix of all values k(x, z).
 
     Parameters
     ----------
     kernel : Kernel
+        The kernel.
     X, Z : ndarray or CSR of shape (n_X, n_features) and (n_Z, n_features)
+        Items.
     dtype : float64 or float32
-        Of the result; values are computed in float64.
+        Type of the result; values are computed in float64.
     n_threads : int
+        Number of threads.
     shift : ndarray of shape (n_Z,) or None
-        For "cosine".
+        Phases, for "cosine".
 
     Returns
     -------
     ndarray of shape (n_X, n_Z)
-        The same bits for every number of threads.
+        Bitwise identical for any number of threads.
     """
     out = np.empty((X.shape[0], Z.shape[0]), dtype=dtype)
-    if callable(kernel.function):
+    if kernel.called is not None:
         for part in row_blocks(X.shape[0], max(1, CALLED_VALUES // max(1, Z.shape[0]))):
             out[part] = called(kernel, X[part], Z)
         return out
@@ -193,20 +262,21 @@ def kernel_scores(
     n_threads: int = 1,
     shift: Array | None = None,
 ) -> Array:
-    """Sum over z of coef_z k(x, z) for every x; at no time more than a few tiles of values.
+    """Return the sum over z of coef_z k(x, z) for every x, with only a few tiles in memory.
 
     Parameters
     ----------
     kernel, X, Z, n_threads, shift
-        As for :func:`kernel_matrix`.
+        See :func:`kernel_matrix`.
     coef : ndarray of shape (n_Z,)
+        Coefficients.
 
     Returns
     -------
     ndarray of shape (n_X,)
     """
     scores = np.zeros(X.shape[0])
-    if callable(kernel.function):
+    if kernel.called is not None:
         for part in row_blocks(X.shape[0], max(1, CALLED_VALUES // max(1, Z.shape[0]))):
             scores[part] = np.einsum("ij,j->i", called(kernel, X[part], Z), coef)
         return scores
@@ -221,13 +291,14 @@ def kernel_scores(
 
 
 def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
-    """k(x, x) for every x, shape (n_X,)."""
+    """Return k(x, x) for every x, shape (n_X,)."""
     n = X.shape[0]
-    if kernel.function in ("rbf", "laplacian"):
-        return np.full(n, kernel.scale)
-    if callable(kernel.function):
+    diagonal = None if kernel.entry is None else kernel.entry.diagonal
+    if diagonal is None:
         blocks = [called(kernel, X[part], X[part]).diagonal() for part in row_blocks(n, 64)]
         return np.concatenate(blocks) if blocks else np.empty(0)
+    if isinstance(diagonal, float):
+        return np.full(n, kernel.scale * diagonal)
     squares = np.empty(n)
     for part in row_blocks(n, BLOCK_ROWS):
         rows = X[part]
@@ -236,16 +307,16 @@ def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
             squares[part] = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
         else:
             squares[part] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-    return kernel.scale * OF_PRODUCT[kernel.function](kernel, squares)
+    return kernel.scale * diagonal(kernel, squares)
 
 
 def kernel_rows(
     X: Any, centre: Array | None = None, shift: Array | None = None
 ) -> _core.KernelRows:
-    """Items as the native code takes them: float64, dense or CSR, moved by ``-centre``."""
+    """Return items as an object of the native code: float64, dense or CSR, minus ``centre``."""
     if is_sparse(X):
         X = X.tocsr()
-        if not X.has_canonical_format:  # columns in disorder, or twice
+        if not X.has_canonical_format:  # unsorted or duplicate columns
             X = X.copy()
             X.sum_duplicates()
         wide = max(X.indices.dtype.itemsize, X.indptr.dtype.itemsize) > 4
@@ -262,8 +333,9 @@ def kernel_rows(
 
 
 def called(kernel: Kernel, X: Any, Z: Any) -> Array:
-    """Values of a callable kernel, checked."""
-    function: Any = kernel.function
+    """Return the values of a callable kernel, after checking them."""
+    function = kernel.called
+    assert function is not None
     values = np.asarray(function(X, Z))
     if values.dtype.kind not in "biuf":
         raise ValueError(
@@ -287,15 +359,15 @@ def called(kernel: Kernel, X: Any, Z: Any) -> Array:
 
 
 def row_blocks(n: int, size: int) -> Iterator[slice]:
-    """Cut n rows into blocks of at most ``size``."""
+    """Yield blocks of at most ``size`` of n rows."""
     for first in range(0, n, size):
         yield slice(first, min(first + size, n))
 
 
 def centre_of(kernel: Kernel, X: Any, Z: Any) -> Array | None:
-    """Return what to move dense items by before their distances are taken.
+    """Return the center that is subtracted from dense items before distances are computed.
 
-    A middle of some items, by column: unlike the mean it does not go after an item far away.
+    It is the median of a sample of items in each column, which is robust against outliers.
     """
     if kernel.function != "rbf" or is_sparse(Z) or not Z.shape[0] or not _dense_enough(X):
         return None
@@ -305,7 +377,7 @@ def centre_of(kernel: Kernel, X: Any, Z: Any) -> Array | None:
 
 
 def _dense_enough(X: Any) -> bool:
-    """Whether the items are dense, or so few columns wide that blocks of them can be."""
+    """Return whether X is dense, or has so few columns that blocks of it can be made dense."""
     return not is_sparse(X) or X.shape[1] <= FEW_COLUMNS
 
 
@@ -317,7 +389,7 @@ def _block_of(X: Any, part: slice, centre: Array | None) -> _core.KernelRows:
 
 
 def _variance(X: Any, weight: Array | None) -> float:
-    """Variance of all values of X, which is dense or CSR."""
+    """Return the variance of all values of X, which is dense or CSR."""
     if weight is None and not is_sparse(X):
         return float(X.var(dtype=np.float64))
     share = np.ones(X.shape[0]) if weight is None else weight

@@ -1,25 +1,25 @@
-"""Landmarks: the few items z_1..z_m through which the Nystrom method sees a kernel.
+"""Choose landmarks, the points z_1..z_m at which the Nystrom method evaluates a kernel.
 
-With W = k(Z, Z) the kernel matrix is replaced by k(X, Z) W^+ k(Z, X), which is exact at the
-landmarks and poor where none is near.  Three ways to choose them:
+With W = k(Z, Z), the kernel matrix is replaced by k(X, Z) W^+ k(Z, X), which is exact at the
+landmarks and poor far from them.  There are three ways to choose them:
 
     uniform     rows drawn without replacement
     kmeans      centroids of Lloyd's algorithm (Zhang, Tsang & Kwok 2008): the error of the
                 approximation is bounded by the squared distances to the nearest landmark
     leverage    rows drawn by their ridge leverage l_i = (K (K + lambda I)^-1)_ii, the weight of an
-                item in its own fit: items unlike most others come in (Musco & Musco 2017)
+                item in its own fit, which prefers unusual items (Musco & Musco 2017)
 
 K is never formed.  The leverages are estimated as in one level of the recursion of Musco & Musco,
 from a uniform pilot sample S of p of the n items, with mu = lambda p / n:
 
     l_i  ~  (k_ii - k_iS (K_SS + mu I)^-1 k_Si) / lambda
 
-where mu is the sum of all but the p / 8 largest eigenvalues of K_SS over p / 8: the ridge for an
-approximation of that rank.  Centroids and leverages look at a random part of large sets
-(``MOST_ROWS``), in blocks of rows: the time to choose does not grow with n from there on.
+where mu is the sum of all but the p / 8 largest eigenvalues of K_SS, divided by p / 8: the ridge
+for an approximation of that rank.  For large data sets, centroids and leverages are computed from a
+random sample (``MOST_ROWS``), in blocks of rows, so the time does not grow further with n.
 
-The choice depends on the seed, the items and the kernel alone: all long products are made by the
-native kernels, which give the same bits for every number of threads.
+The choice depends only on the seed, the items and the kernel: all long products are computed by the
+native kernels, which are bitwise identical for any number of threads.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._checks import check_choice, check_positive
+from ranksvm._messages import MessageWarning, Param
 from ranksvm._vectors import Array
 from ranksvm.maps.kernels import LINEAR, Kernel, is_sparse, kernel_diagonal, kernel_matrix
 
@@ -40,16 +41,17 @@ __all__ = ["LANDMARKS", "Seed", "as_generator", "choose_landmarks"]
 Rows = NDArray[np.int64]
 Seed = int | np.random.Generator | np.random.RandomState | None
 
-# Centroids and leverages are computed from at most this many items, or ten a landmark.
+# Centroids and leverages are computed from at most this many items, or ten per landmark if that is
+# more.
 MOST_ROWS = 20_000
 ROWS_PER_LANDMARK = 10
-# Lloyd's algorithm: steps at most, and the relative gain of a step that is worth another one.
+# Lloyd's algorithm: maximum number of steps, and the relative gain that justifies another step.
 LLOYD_STEPS = 6
 LLOYD_GAIN = 1e-3
-# Items in the pilot sample of the leverages at most.
+# Maximum number of items in the pilot sample for the leverages.
 MOST_PILOTS = 1_000
 PILOTS_PER_RANK = 8
-# Of an eigenvalue or a leverage, against the largest: what is smaller is rounding.
+# Eigenvalues and leverages below this fraction of the largest are rounding errors.
 NOISE = 1e-8
 # Bytes of kernel values held at a time.
 MEMORY = 1 << 24
@@ -70,19 +72,23 @@ def choose_landmarks(
     Parameters
     ----------
     X : ndarray or CSR of shape (n_items, n_features)
+        Items.
     kernel : Kernel
-        Plays a part in "leverage" alone.
+        The kernel; only used by "leverage".
     n_landmarks : int
-        If there are fewer items, all of them are taken, with a warning.
+        Number of landmarks.  If there are fewer items, all of them are used, with a warning.
     how : {"uniform", "kmeans", "leverage"}, default="uniform"
+        How to choose them; see the module docstring.
     seed : int, Generator, RandomState or None, default=None
+        Seed or random number generator.
     n_threads : int, default=1
+        Number of threads.
     memory : int
-        Bytes of kernel values held at a time; more of it is not faster from some megabytes on.
+        Bytes of kernel values held at a time; more than a few megabytes make it no faster.
 
     Returns
     -------
-    ndarray or CSR of shape (min(n_landmarks, n_items), n_features), as X is
+    ndarray or CSR of shape (min(n_landmarks, n_items), n_features), like X
         Rows of X in their order, or centroids in float64.  The centroids of sparse items are
         sparse: together they have no more entries than the items that they are the means of.
     """
@@ -91,9 +97,12 @@ def choose_landmarks(
     n_items = int(X.shape[0])
     if n_landmarks > n_items:
         warnings.warn(
-            f"n_components={n_landmarks} exceeds the {n_items} items; "
-            f"using n_components={n_items}.",
-            UserWarning,
+            MessageWarning(
+                "{asked} exceeds the {n_items} items; using {used}.",
+                asked=Param("n_components", n_landmarks),
+                n_items=n_items,
+                used=Param("n_components", n_items),
+            ),
             stacklevel=2,
         )
     rng = as_generator(seed)
@@ -101,7 +110,7 @@ def choose_landmarks(
 
 
 def as_generator(seed: Seed) -> np.random.Generator:
-    """Return NumPy's newer generator for any kind of seed; one that is given moves on."""
+    """Return a NumPy Generator for any kind of seed; a given generator is advanced."""
     if isinstance(seed, np.random.RandomState):
         return np.random.default_rng(seed.randint(0, 2**32, size=4, dtype=np.uint32))
     return np.random.default_rng(seed)
@@ -117,7 +126,7 @@ def _uniform(
 def _kmeans(
     X: Any, kernel: Kernel, n_landmarks: int, rng: np.random.Generator, n_threads: int, memory: int
 ) -> Any:
-    """Centroids of part of the items; those of dense ones are computed about their mean."""
+    """Return centroids of a sample of the items; dense items are centered meanwhile."""
     del kernel
     items = X[_part(X.shape[0], n_landmarks, rng)].astype(np.float64)
     middle = 0.0
@@ -144,7 +153,7 @@ def _kmeans(
 def _leverage(
     X: Any, kernel: Kernel, n_landmarks: int, rng: np.random.Generator, n_threads: int, memory: int
 ) -> Any:
-    """Rows drawn one after the other, each with a chance that is proportional to its leverage."""
+    """Draw rows one after the other, each with probability proportional to its leverage."""
     part = _part(X.shape[0], n_landmarks, rng)
     items = X if len(part) == X.shape[0] else X[part]
     pilots = items[_draw(len(part), min(n_landmarks, MOST_PILOTS), rng)]
@@ -166,10 +175,10 @@ def _draw(n: int, size: int, rng: np.random.Generator) -> Rows:
 
 
 def _draw_weighted(weight: Array, size: int, rng: np.random.Generator) -> Rows:
-    """Draw without replacement, one after the other, with chances in proportion to the weights.
+    """Draw one after the other without replacement, with probabilities proportional to weights.
 
-    An exponential time with rate w for each: the first to come are such a draw (Efraimidis &
-    Spirakis 2006).  Items without weight come last, in random order.
+    Each item gets an exponential time with rate w; the items with the smallest times are such a
+    draw (Efraimidis & Spirakis 2006).  Items of weight zero come last, in random order.
     """
     time = rng.standard_exponential(len(weight))
     some = weight > 0.0
@@ -181,7 +190,7 @@ def _draw_weighted(weight: Array, size: int, rng: np.random.Generator) -> Rows:
 
 
 def _part(n_items: int, n_landmarks: int, rng: np.random.Generator) -> Rows:
-    """Draw the items that centroids and leverages are computed from."""
+    """Draw the items from which centroids and leverages are computed."""
     size = min(n_items, max(MOST_ROWS, ROWS_PER_LANDMARK * n_landmarks))
     return np.arange(n_items) if size == n_items else _draw(n_items, size, rng)
 
@@ -195,7 +204,7 @@ def _blocks(n_items: int, n_columns: int, memory: int) -> Iterator[slice]:
 def _nearest(
     items: Any, squares: Array, centres: Any, n_threads: int, memory: int
 ) -> tuple[Rows, Array]:
-    """Return the nearest centre of every item (the first of equals) and its squared distance."""
+    """Return the nearest center of every item (the first if tied) and its squared distance."""
     n_items = items.shape[0]
     half = 0.5 * kernel_diagonal(LINEAR, centres)
     label = np.empty(n_items, dtype=np.int64)
@@ -214,11 +223,11 @@ def _spread_rows(
     rng: np.random.Generator,
     nearest: Callable[[Any], tuple[Rows, Array]],
 ) -> Rows:
-    """Draw rows to start from, far from each other.
+    """Draw initial rows that are far from each other.
 
-    As in k-means++ the chance of an item is its squared distance to the nearest row drawn so far,
-    but a round draws a quarter as many as there are: few rounds, and all distances together cost
-    one step of Lloyd's.
+    As in k-means++, the probability of an item is proportional to its squared distance from the
+    nearest row drawn so far.  But each round draws a quarter as many rows as there are, so there
+    are few rounds, and all distances together cost as much as one step of Lloyd's algorithm.
     """
     rows = new = rng.integers(items.shape[0], size=1)
     distance = np.full(items.shape[0], np.inf)
@@ -232,7 +241,7 @@ def _spread_rows(
 
 
 def _fill_empty(label: Rows, distance: Array, n_centres: int) -> Rows:
-    """Give every centre without items the item that is farthest from its own."""
+    """Assign to every empty center an item that is farthest from its own center."""
     empty = np.flatnonzero(np.bincount(label, minlength=n_centres) == 0)
     if len(empty):
         label = label.copy()
@@ -242,7 +251,7 @@ def _fill_empty(label: Rows, distance: Array, n_centres: int) -> Rows:
 
 
 def _means(items: Any, label: Rows, centres: Any) -> Any:
-    """Means of the items with the same label; a centre without items stays where it is."""
+    """Return the means of the items with the same label; a center without items is kept."""
     import scipy.sparse as sp
 
     n_items, n_centres = len(label), centres.shape[0]

@@ -1,10 +1,9 @@
-"""Scores X w and pullbacks X' g for a matrix of features, in whatever layout it comes.
+"""Scores X w and pullbacks X' g for a feature matrix of any layout.
 
-Every layout is read as it is: dense in C or Fortran order, CSR or CSC, float32 or float64.  A
-matrix stored by columns is the transpose of one stored by rows, so one pair of native products
-serves all.
-Sums are kept in float64.  The order of every sum depends on the shape of the matrix alone, so the
-result has the same bits for every number of threads.
+Every layout is used without conversion: dense in C or Fortran order, CSR or CSC, float32 or
+float64.  A matrix stored by columns is the transpose of one stored by rows, so one pair of native
+products handles all of them.  Sums are accumulated in float64.  The order of every sum depends only
+on the shape of the matrix, so results are bitwise identical for any number of threads.
 """
 
 from __future__ import annotations
@@ -14,27 +13,27 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
 from ranksvm import _core
+from ranksvm._points import Point
 from ranksvm._rounding import SLACK, roundings
 from ranksvm._sparse import check_structure
 from ranksvm._vectors import Array, dot, dot_depth, length
 from ranksvm.data.queries import QueryGroups
+from ranksvm.maps.kernels import is_sparse
 from ranksvm.maps.sample import WeightedItems, add, by_whole_groups
-from ranksvm.solvers.base import Preconditioner
 
 __all__ = ["MatrixMap", "ScoreMap"]
 
-# The scatter: a full matrix up to this many columns, from about this many items.
+# The scatter is a full matrix up to this many columns, computed from about this many items.
 MOST_COLUMNS = 256
 SCATTER_ITEMS = 8_192
-# Below it, and above its inverse, squares are not to be trusted.
+# The squares of norms below this, or above its inverse, may under- or overflow.
 _LEAST_NORM = 1e-140
 
 
 class ScoreMap(Protocol):
-    """A linear operator on a Hilbert space."""
+    """A linear map from a Hilbert space of weights to scores."""
 
     @property
     def shape(self) -> tuple[int, int]: ...
@@ -43,24 +42,42 @@ class ScoreMap(Protocol):
     @property
     def n_products(self) -> int: ...
     @property
-    def euclidean(self) -> bool:
-        """Whether the inner product is the plain one, which needs no scores."""
+    def capabilities(self) -> frozenset[str]:
+        """Contains "euclidean" if the inner product is Euclidean and therefore needs no scores."""
         ...
 
     def scores(self, w: Array) -> Array: ...
     def pullback(self, g: Array) -> Array: ...
-    def inner(self, u: Array, v: Array, v_scores: Array) -> float: ...
-    def norm2(self, v: Array, v_scores: Array | None) -> float:
-        """Squared norm; ``v_scores`` may be None if the space is euclidean."""
+    def dual(self, v: Array, point: Callable[[Array], Point]) -> Point:
+        """Return v with its dual, which represents it in inner products: itself, or its scores.
+
+        ``point`` computes the scores of vectors.
+        """
+        ...
+
+    def scored(self, dual: Point, point: Callable[[Array], Point]) -> Point:
+        """Return a vector that is given with its dual, with its scores."""
+        ...
+
+    def added(self, point: Point, dual: Point) -> Point:
+        """Return the sum of a point and a vector given with its dual; the sum has its dual."""
+        ...
+
+    def inner(self, u: Array, v: Array, v_scores: Array) -> float:
+        """Return the inner product; ``v_scores``, the scores of v or its dual, may be unused."""
+        ...
+
+    def norm2(self, v: Array, v_scores: Array) -> float:
+        """Return the squared norm of v; see ``inner``."""
         ...
 
     def reach(self, w: Array) -> float:
-        """Bound the scores of w, and the sums of absolute values that they are made from."""
+        """Bound the scores of w, and the sums of absolute values that they are computed from."""
         ...
 
     @property
     def score_rounding(self) -> float:
-        """How far a score of w may be off, against ``reach(w)``."""
+        """Bound on the error of a score of w, relative to ``reach(w)``."""
         ...
 
     def size(self, v: Array) -> float:
@@ -68,57 +85,60 @@ class ScoreMap(Protocol):
         ...
 
     def norm2_error(self, v: Array, v_reach: float, v_error: float) -> float:
-        """How far ``norm2`` may be off, for scores that are off by at most ``v_error``."""
+        """Bound the error of ``norm2``, for scores that are off by at most ``v_error``."""
         ...
 
     def pullback_error(self, size: float, error: float) -> float:
-        """How far ``pullback(g)`` may be off, in a unit that ``widened`` understands.
+        """Bound the error of ``pullback(g)``, in the unit that ``widened`` expects.
 
-        For a g whose absolute values add up to ``size`` at most, and those of its errors to
-        ``error``.
+        The absolute values of g sum to at most ``size``, and those of its errors to ``error``.
         """
         ...
 
     def widened(self, norm: float, v: Array, pullback_error: float) -> float:
-        """Bound the norm of every vector that is v but for an error of a pullback."""
+        """Bound the norm of every vector that differs from v by the error of a pullback."""
         ...
 
     def sharpen(self) -> bool:
-        """Take a second look at the items for sharper bounds; False if there are none."""
+        """Make another pass over the items to get sharper bounds; False if there are none."""
         ...
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
-        """Weighted scatter of the items inside their groups, in the space or a subspace.
+        """Return the weighted scatter of the items within their groups, in a space or subspace.
 
-        The sum over the parts, each with weights and groups of its own.  All calls must have the
-        same groups: only weights change.
+        It is the sum over the parts, each with its own weights and groups.  All calls must have the
+        same groups; only weights may change.
         """
         ...
 
-    def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
-        """Turn an inverse on the space of ``scatter`` into one on the whole space."""
+    def lift(self, inverse: Callable[[Array], Array]) -> Any:
+        """Extend an inverse on the space of ``scatter`` to the whole space.
+
+        The result acts on vectors or, unless the inner product is Euclidean, on points.
+        """
         ...
 
 
 class MatrixMap:
-    """``scores(w) = X w`` and ``pullback(g) = X' g`` with the plain inner product.
+    """``scores(w) = X w`` and ``pullback(g) = X' g`` with the Euclidean inner product.
 
     Parameters
     ----------
     X : ndarray or SciPy CSR/CSC of shape (n_items, n_features), float32 or float64
-        Used as it is when its layout allows; other layouts are converted once.
+        Features; used without a copy if the layout allows, otherwise converted once.
     n_threads : int
+        Number of threads.
     """
 
-    euclidean = True
+    capabilities = frozenset({"euclidean"})
 
     def __init__(self, X: Any, *, n_threads: int = 1) -> None:
         self._shape: tuple[int, int] = X.shape
         self._threads = n_threads
         self._n_products = 0
-        self._diagonals: dict[int, Array] = {}  # by part
-        self._tallest: Array | None = None  # by feature: its largest absolute value
-        if sp.issparse(X):
+        self._diagonals: dict[int, Array] = {}  # for each part
+        self._tallest: Array | None = None  # largest absolute value of each feature
+        if is_sparse(X):
             X = check_structure(X)  # the native code trusts the indices
             by_rows = X.format == "csr"
             if not by_rows and X.format != "csc":
@@ -150,7 +170,7 @@ class MatrixMap:
 
     @property
     def n_products(self) -> int:
-        """Products made so far, in either direction."""
+        """Number of products so far, in either direction."""
         return self._n_products
 
     def scores(self, w: Array) -> Array:
@@ -159,11 +179,22 @@ class MatrixMap:
     def pullback(self, g: Array) -> Array:
         return self._product(self._parts, g, transposed=self._by_rows)
 
+    def dual(self, v: Array, point: Callable[[Array], Point]) -> Point:
+        del point
+        return Point(v, v)
+
+    def scored(self, dual: Point, point: Callable[[Array], Point]) -> Point:
+        return point(dual.w)
+
+    def added(self, point: Point, dual: Point) -> Point:
+        total = point.w + dual.w
+        return Point(total, total)
+
     def inner(self, u: Array, v: Array, v_scores: Array) -> float:
         del v_scores
         return dot(u, v)
 
-    def norm2(self, v: Array, v_scores: Array | None) -> float:
+    def norm2(self, v: Array, v_scores: Array) -> float:
         del v_scores
         return dot(v, v)
 
@@ -195,7 +226,7 @@ class MatrixMap:
         return min(wide, length(np.abs(v) + SLACK * pullback_error * self._tallest))
 
     def sharpen(self) -> bool:
-        """Look at every feature by itself: a few may be far larger than the others."""
+        """Compute the largest value of each feature: a few may be far larger than the others."""
         if self._tallest is not None:
             return False
         if len(self._parts) == 1:
@@ -217,15 +248,15 @@ class MatrixMap:
 
     @cached_property
     def _longest_row(self) -> float:
-        """Largest norm of an item: for one pass over X."""
+        """Largest norm of an item, from one pass over X."""
         longest = self._row_norm(1.0)
-        if not _LEAST_NORM < longest < 1.0 / _LEAST_NORM:  # squares may have over- or underflown
+        if not _LEAST_NORM < longest < 1.0 / _LEAST_NORM:  # squares may have over- or underflowed
             scale = max(1e-290, float(np.max(np.abs(self._parts[0]), initial=0.0)))
             longest = scale * self._row_norm(1.0 / scale)
         return SLACK * longest
 
     def _row_norm(self, scale: float) -> float:
-        # As long as X has no more than 2^40 columns, rounding is covered by the slack.
+        # SLACK covers rounding if X has at most 2^40 columns.
         transposed = not self._by_rows
         if len(self._parts) == 1:
             squares = _core.dense_squares(self._parts[0], scale, transposed, self._threads)
@@ -238,7 +269,7 @@ class MatrixMap:
         return float(np.sqrt(np.max(squares, initial=0.0)))
 
     def _depth(self, *, transposed: bool) -> int:
-        """How often a term of a product is rounded at most."""
+        """Return the maximum number of roundings of a term of a product."""
         rows, cols = self._shape if self._by_rows else self._shape[::-1]
         dense = len(self._parts) == 1
         elements = self._parts[0].size
@@ -246,23 +277,23 @@ class MatrixMap:
 
     @cached_property
     def _fullest(self) -> int:
-        """Stored elements of a stored row, at most."""
+        """Maximum number of stored elements in a stored row."""
         if len(self._parts) == 1:
             return int(self._parts[0].shape[1])
         return int(np.max(np.diff(self._parts[2]), initial=0))
 
-    def lift(self, inverse: Callable[[Array], Array]) -> Preconditioner:
-        return Preconditioner(on_vector=inverse)
+    def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        return inverse
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
-        """Weighted scatter of the items inside their groups: a matrix, or roughly its diagonal.
+        """Return the weighted scatter of the items within their groups, or roughly its diagonal.
 
-        The sum over groups and their items of weight * (x - mean)(x - mean)', where mean is the
-        weighted mean of the group; and the sum of that over the parts.  It needs not be exact,
-        since it only scales: large dense data are sampled, which makes it cheap against a product
-        with X.  When X is sparse or has many columns it is the diagonal for the weights of the
-        first call (counted as two products a part, which is what it costs), scaled to the total
-        weight; None when there are few items for the columns.
+        It is the sum over groups and their items of weight * (x - mean)(x - mean)', where mean is
+        the weighted mean of the group, added up over the parts.  It need not be exact, since it is
+        only used for scaling.  Large dense data is sampled, which makes it cheap compared with a
+        product with X.  If X is sparse or has many columns, only the diagonal is computed, for the
+        weights of the first call (counted as two products per part, which is its cost), and scaled
+        to the total weight; or None if there are more than twice as many columns as items.
 
         Returns
         -------
@@ -319,7 +350,7 @@ class MatrixMap:
         diagonal = np.zeros(self.dim)
         query = 0
         n_queries = len(groups.offsets) - 1
-        while query < n_queries:  # whole queries, a few hundred items at a time
+        while query < n_queries:  # complete queries, about 256 items at a time
             first = groups.offsets[query]
             last = int(np.searchsorted(groups.offsets, first + 256, side="right"))
             last = min(max(last - 1, query + 1), n_queries)
@@ -344,7 +375,7 @@ class MatrixMap:
 
 
 def _within(X: Any, rows: Any, weight: Array, offsets: Any, middle: Array) -> Array:
-    """Weighted squares of some rows about the means of their groups, by column."""
+    """Return the weighted squared deviations of rows from their group means, for each column."""
     squares = np.zeros(X.shape[1])
     sums = np.zeros((len(offsets) - 1, X.shape[1]))
     group = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -361,14 +392,14 @@ def _within(X: Any, rows: Any, weight: Array, offsets: Any, middle: Array) -> Ar
 
 
 def _without_repetitions(X: Any) -> Any:
-    """Add up entries that stand twice: bounds of rounding errors count on one."""
+    """Add up duplicate entries, since the bounds on rounding errors assume that there are none."""
     if X.has_canonical_format:
         return X
     tidy = X.astype(np.float64)
     tidy.sum_duplicates()
-    return X if tidy.nnz == X.nnz else tidy  # out of order is fine
+    return X if tidy.nnz == X.nnz else tidy  # unsorted entries are fine
 
 
 def _as_float(values: Any) -> Any:
-    """float32 and float64 stay; anything else becomes float64."""
+    """Return float32 and float64 unchanged, and anything else as float64."""
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)

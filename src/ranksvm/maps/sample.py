@@ -1,4 +1,4 @@
-"""The scatter of some of the items: it only scales, so a sample of thousands will do."""
+"""The scatter of a sample of items: a few thousand suffice, since it is only used for scaling."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from ranksvm.data.queries import QueryGroups
 
 __all__ = ["SampledParts", "SampledScatter", "WeightedItems", "add", "by_whole_groups"]
 
-# A weight for each item, and the groups inside which they scatter.
+# A weight for each item, and the groups within which the scatter is computed.
 WeightedItems = tuple[Array, QueryGroups]
 
 
 def add(matrices: Iterable[Array]) -> Array:
-    """Sum of the scatters of some parts."""
+    """Return the sum of the scatters of several parts."""
     return reduce(np.add, matrices)
 
 
 def by_whole_groups(groups: QueryGroups, step: int) -> bool:
-    """Whether to sample every step-th group, with all its items, or every step-th item.
+    """Return whether to sample every step-th group completely, rather than every step-th item.
 
-    Items of small groups say nothing about their scatter one by one; but there must be many groups,
-    and none that holds most of the items.
+    Single items of small groups say nothing about the scatter within the groups.  But there must be
+    many groups, and none may hold a large part of the items.
     """
     many = groups.n_queries >= 64 * step
     return many and 4 * int(groups.sizes.max()) <= groups.n_items
 
 
 def sample_rows(groups: QueryGroups, most: int) -> NDArray[np.int64]:
-    """About ``most`` of the items, at least; those of whole groups if there are many groups."""
+    """Return a sample of at least about ``most`` items; whole groups if there are many groups."""
     step = max(1, groups.n_items // most)
     if by_whole_groups(groups, step):
         return np.flatnonzero(groups.index % step == 0)
@@ -42,16 +42,16 @@ def sample_rows(groups: QueryGroups, most: int) -> NDArray[np.int64]:
 
 
 class SampledScatter:
-    """Weighted scatter of sampled items inside their groups, scaled to all items.
+    """Weighted scatter of sampled items within their groups, scaled up to all items.
 
     Parameters
     ----------
     features : ndarray of float64, shape (n_rows, k)
-        Of the sampled items.
+        Features of the sampled items.
     rows : ndarray of int64, shape (n_rows,)
-        Which items they are.
+        Row numbers of the sampled items.
     groups : QueryGroups
-        Of all items.
+        Groups of all items.
     """
 
     def __init__(self, features: Array, rows: NDArray[np.int64], groups: QueryGroups) -> None:
@@ -61,7 +61,7 @@ class SampledScatter:
         self._groups = QueryGroups.from_qid(groups.index[rows], len(rows))
 
     def at(self, weight: Array, n_threads: int) -> Array:
-        """Scatter for weights of all items, shape (k, k)."""
+        """Return the scatter for the weights of all items, shape (k, k)."""
         flat: Array = _core.scatter(
             self._features,
             weight[self._rows],
@@ -77,14 +77,14 @@ class SampledScatter:
 
 
 class SampledParts:
-    """The sum of sampled scatters, one for each part; a part is sampled at its first call.
+    """The sum of the sampled scatters of several parts; each part is sampled at the first call.
 
     Parameters
     ----------
     features : callable
-        ``features(rows)`` are those of some items, float64 of shape (n_rows, k).
+        ``features(rows)`` returns the features of items, float64 of shape (n_rows, k).
     most : int
-        About so many items of each part.
+        Approximate number of items in the sample of each part.
     """
 
     def __init__(self, features: Callable[[NDArray[np.int64]], Array], most: int) -> None:
@@ -93,7 +93,7 @@ class SampledParts:
         self._samples: list[SampledScatter] = []
 
     def at(self, parts: Sequence[WeightedItems], n_threads: int) -> Array:
-        """Scatter of all parts, shape (k, k)."""
+        """Return the scatter of all parts, shape (k, k)."""
         for _, groups in parts[len(self._samples) :]:
             rows = sample_rows(groups, self._most)
             self._samples.append(SampledScatter(self._features(rows), rows, groups))

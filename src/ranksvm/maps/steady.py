@@ -1,4 +1,4 @@
-"""A map for a series of similar problems, such as a path over C."""
+"""A scatter that is reused in a series of similar problems, such as a path over C."""
 
 from __future__ import annotations
 
@@ -12,45 +12,24 @@ from ranksvm.maps.sample import WeightedItems
 
 __all__ = ["SteadyScatter"]
 
-# The scatter stays until this part of the weight has moved.
+# The scatter is reused until this fraction of the weight has moved to other items.
 MOVED = 0.1
 
 
 class SteadyScatter:
-    """A map whose preconditioner stays as long as its weights nearly do.
+    """The scatter of a map, recomputed only if its weights have changed noticeably.
 
-    The scatter only scales, and along a path the violated pairs change slowly; on dense data it
-    costs several products with X.
+    The scatter is only used for scaling, and the violated pairs change slowly along a path, while
+    on dense data a scatter costs several products with X.
     """
 
     def __init__(self, score_map: ScoreMap) -> None:
         self._map = score_map
-        self._shares: list[Array] | None = None  # of the total weight
+        self._shares: list[Array] | None = None  # shares of the total weight
         self._matrix: Array | None = None
-        self.shape = score_map.shape
-        self.dim = score_map.dim
-        self.scores = score_map.scores
-        self.pullback = score_map.pullback
-        self.inner = score_map.inner
-        self.norm2 = score_map.norm2
-        self.reach = score_map.reach
-        self.size = score_map.size
-        self.norm2_error = score_map.norm2_error
-        self.pullback_error = score_map.pullback_error
-        self.widened = score_map.widened
-        self.sharpen = score_map.sharpen
-        self.lift = score_map.lift
-        self.euclidean = score_map.euclidean
 
-    @property
-    def n_products(self) -> int:
-        return self._map.n_products
-
-    @property
-    def score_rounding(self) -> float:
-        return self._map.score_rounding
-
-    def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
+    def __call__(self, parts: Sequence[WeightedItems]) -> Array | None:
+        """Return the scatter; see ``ScoreMap.scatter``."""
         total = sum(float(weight.sum()) for weight, _ in parts)
         if not total > 0.0:
             return self._map.scatter(parts)
@@ -63,6 +42,6 @@ class SteadyScatter:
 
 
 def _moved(before: Sequence[Array], now: Sequence[Array]) -> float:
-    """Part of the weight that is with other items than before."""
+    """Return the fraction of the weight that has moved to other items."""
     pairs = zip(before, now, strict=True)
     return sum(0.5 * float(np.abs(new - old).sum()) for old, new in pairs)

@@ -1,10 +1,11 @@
-"""How good a ranking is.
+"""Ranking metrics.
 
-Every metric is a function ``f(y, scores, qid=None, *, ..., per_query=False)`` and has a name for
-:func:`evaluate`, :func:`compare` and :func:`ranking_scorer`; ``@k`` is a number of ranks.
+Every metric is a function ``f(y, scores, qid=None, *, ..., per_query=False)`` that returns the mean
+over queries, and has a name for :func:`evaluate`, :func:`compare` and :func:`ranking_scorer`, with
+``@k`` for the number of top ranks to look at.
 
 ============================  ======================================  =========================
-name                          function                                a query is left out when
+name                          function                                a query is left out if
 ============================  ======================================  =========================
 ``ndcg``, ``ndcg@k``          :func:`ndcg`                            no utility is positive
 ``mean_ndcg``                 :func:`mean_ndcg`                       no utility is positive
@@ -12,30 +13,30 @@ name                          function                                a query is
 ``p@k``                       :func:`precision_at`                    no item is relevant
 ``mrr``, ``mrr@k``            :func:`reciprocal_rank`                 no item is relevant
 ``err``, ``err@k``            :func:`expected_reciprocal_rank`        no utility is positive
-``pairwise_accuracy``         :func:`pairwise_accuracy`               no two utilities differ
-``kendall_tau``               :func:`kendall_tau`                     no two utilities differ
+``pairwise_accuracy``         :func:`pairwise_accuracy`               all utilities are equal
+``kendall_tau``               :func:`kendall_tau`                     all utilities are equal
 ``auc``                       :func:`auc`                             all are relevant, or none
 ``median_level_map[@k]``      :func:`median_level_average_precision`  (none relevant scores 0)
 ``reciprocal_true_rank[@k]``  :func:`reciprocal_true_rank`            (never)
 ============================  ======================================  =========================
 
-That is ``conventions="standard"``: gain 2^y - 1, discount 1 / log2(1 + rank), an item is relevant
-when y > 0, items with equal scores in the order of their rows, queries with fewer than k items
-judged on those they have (P@k still divides by k).  Which queries are left out depends on the
-utilities alone, never on the scores.
+These are the definitions of ``conventions="standard"``: the gain is 2^y - 1 and the discount
+1 / log2(1 + rank); an item is relevant if y > 0; items with equal scores are ranked in row order; a
+query with fewer than k items is scored on the items it has (P@k still divides by k).  Which queries
+are left out depends only on the utilities, never on the scores.
 
-Utilities and scores are finite, but for one score: -inf belongs to an item that was *not
-retrieved*, as a search engine shows a few documents of many.  Such an item counts in the ideal
-ranking, in the number of relevant items and of items, and for which queries are left out.  It has
-no rank: no gain, no precision, no reciprocal rank.  For ``pairwise_accuracy``, ``kendall_tau`` and
-``auc`` such items are below all others, and tied.
+Utilities and scores are finite, with one exception: a score of -inf marks an item that was *not
+retrieved*, such as a document that a search engine did not return.  It counts in the ideal ranking,
+in the numbers of items and of relevant items, and in deciding which queries are left out.  But it
+has no rank, and adds nothing to a metric.  For ``pairwise_accuracy``, ``kendall_tau`` and ``auc``
+such items are ranked below all others and tied with each other.
 
-``conventions="letor"`` gives the numbers of LETOR 4.0's evaluation scripts: discount 1 at ranks 1
-and 2 and 1 / log2(rank) after, NDCG@k of a query with fewer than k items is 0, and the queries that
-the first six rows of the table leave out score 0 and count.  The last five rows are no part of
-LETOR and stay as they are.
+``conventions="letor"`` reproduces LETOR 4.0's evaluation scripts: the discount is 1 at ranks 1 and
+2 and 1 / log2(rank) below, NDCG@k is 0 for a query with fewer than k items, and the first six
+metrics of the table score 0 instead of leaving a query out.  The other five are not part of LETOR
+and do not change.
 
-Everything is computed on one structure that sorts each ranking once, in O(n log n).
+All metrics of a ranking share one sort, in O(n log n).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from ranksvm.metrics.relevance import (
 )
 
 if TYPE_CHECKING:
-    from ranksvm.metrics.scorers import ranking_scorer, register_scorers
+    from ranksvm.metrics.scorers import ranking_scorer
 
 __all__ = [
     "DEFAULT_METRICS",
@@ -80,20 +81,16 @@ __all__ = [
     "ranking_scorer",
     "reciprocal_rank",
     "reciprocal_true_rank",
-    "register_scorers",
 ]
-
-# These need scikit-learn, which takes long to import.
-_LAZY = ("ranking_scorer", "register_scorers")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        from ranksvm.metrics import scorers
+    if name == "ranking_scorer":  # needs scikit-learn, which is slow to import
+        from ranksvm.metrics.scorers import ranking_scorer
 
-        return getattr(scorers, name)
+        return ranking_scorer
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), "ranking_scorer"})

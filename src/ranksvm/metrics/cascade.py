@@ -1,27 +1,26 @@
-"""A reader who looks at the items by rank and stops at one: reciprocal ranks.
+"""Metrics of the cascade model: reciprocal rank and expected reciprocal rank.
 
-The reader stops at an item with probability R and reads on otherwise.  The expected reciprocal of
+A reader goes down the ranking and stops at an item with probability R.  The expected reciprocal of
 the rank where the reader stops is
 
     sum over ranks r of  1/r * R_(r) * product over i < r of (1 - R_(i)).
 
-With R = 1 for relevant items (y > relevant_above) and 0 for others this is the reciprocal rank of
-the first relevant item; its mean is MRR.  With R = (2^y - 1) / 2^max_grade it is the expected
-reciprocal rank (Chapelle, Metzler, Zhang & Grinspan 2009).  The mean over all orders of tied items
-comes from the native core.  The reader never comes to items that were not retrieved.
+With R = 1 for relevant items (y > relevant_above) and R = 0 for the others this is the reciprocal
+rank of the first relevant item; its mean is MRR.  With R = (2^y - 1) / 2^max_grade it is the
+expected reciprocal rank (Chapelle, Metzler, Zhang & Grinspan 2009).  The native core computes the
+mean over all orders of tied items.  Items that were not retrieved are never reached.
 """
 
 from __future__ import annotations
-
-from typing import Literal, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ranksvm import _core
+from ranksvm._messages import Param, ParameterError, Row
 from ranksvm._vectors import Array
 from ranksvm.metrics.dcg import exp2_gain, need_gains
-from ranksvm.metrics.definition import Definition
+from ranksvm.metrics.definition import Definition, MeanOrArray
 from ranksvm.metrics.ranked import Ranked
 from ranksvm.metrics.rules import Conventions, Empty, Rules, Ties, rules_of
 
@@ -31,47 +30,6 @@ __all__ = [
     "expected_reciprocal_rank",
     "reciprocal_rank",
 ]
-
-
-class _CascadeOptions(TypedDict, total=False):
-    k: int | None
-    ties: Ties | None
-    empty: Empty | None
-    conventions: Conventions
-
-
-class ReciprocalRankOptions(_CascadeOptions, total=False):
-    """Keywords of :func:`reciprocal_rank`."""
-
-    relevant_above: float | None
-
-
-class ExpectedReciprocalRankOptions(_CascadeOptions, total=False):
-    """Keywords of :func:`expected_reciprocal_rank`."""
-
-    max_grade: float | None
-
-
-@overload
-def reciprocal_rank(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    per_query: Literal[False] = False,
-    **options: Unpack[ReciprocalRankOptions],
-) -> float: ...
-
-
-@overload
-def reciprocal_rank(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    per_query: Literal[True],
-    **options: Unpack[ReciprocalRankOptions],
-) -> Array: ...
 
 
 def reciprocal_rank(
@@ -85,34 +43,35 @@ def reciprocal_rank(
     empty: Empty | None = None,
     conventions: Conventions = "standard",
     per_query: bool = False,
-) -> float | Array:
-    """Reciprocal of the rank of the first relevant item, averaged over queries: MRR.
+) -> MeanOrArray:
+    """Mean reciprocal rank (MRR) of the first relevant item of each query.
 
     Parameters
     ----------
     y : array-like of shape (n_items,)
         Utilities; larger is better.
     scores : array-like of shape (n_items,)
-        Scores; larger is ranked higher, and -inf means that the item was not retrieved.
+        Scores; larger is ranked higher, -inf marks items that were not retrieved.
     qid : array-like of shape (n_items,) or None, default=None
-        Query of each item, in any row order; None means one global ranking.
+        Query id of each item, in any row order; None ranks all items together.
     k : int or None, default=None
-        0 when there is no relevant item among the first k; None for all.
+        Number of top ranks to look at: 0 if none of them is relevant.  None for all.
     relevant_above : float, default=0.0
-        An item is relevant when y > relevant_above.
+        An item is relevant if y > relevant_above.
     ties : {"row_order", "average"}, default="row_order"
-        Items with equal scores keep the order of their rows; or the mean over all their orders.
+        Rank items with equal scores in row order, or take the mean over all their orders.
     empty : {"skip", "zero", "one"}, default="skip"
-        What a query without a relevant item scores.
+        Value of a query without a relevant item; "skip" leaves it out of the mean.
     conventions : {"standard", "letor"}, default="standard"
-        "letor" means empty="zero".  A parameter that is given wins.
+        "letor" sets empty="zero".  Explicit parameters take precedence.
     per_query : bool, default=False
-        Return one value per query.
+        Return an array of values by query instead of their mean.
 
     Returns
     -------
     float, or ndarray of shape (n_queries,)
-        Between 0 and 1.  By query in order of first appearance, NaN for those left out.
+        Between 0 and 1.  Values by query are in order of first appearance; NaN for queries that
+        are left out of the mean.
 
     Examples
     --------
@@ -121,29 +80,7 @@ def reciprocal_rank(
     0.5
     """
     rules = rules_of(conventions, k=k, relevant_above=relevant_above, ties=ties, empty=empty)
-    return RECIPROCAL_RANK.judge(y, scores, qid, rules, per_query)
-
-
-@overload
-def expected_reciprocal_rank(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    per_query: Literal[False] = False,
-    **options: Unpack[ExpectedReciprocalRankOptions],
-) -> float: ...
-
-
-@overload
-def expected_reciprocal_rank(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    per_query: Literal[True],
-    **options: Unpack[ExpectedReciprocalRankOptions],
-) -> Array: ...
+    return RECIPROCAL_RANK.score(y, scores, qid, rules, per_query)
 
 
 def expected_reciprocal_rank(
@@ -157,8 +94,8 @@ def expected_reciprocal_rank(
     empty: Empty | None = None,
     conventions: Conventions = "standard",
     per_query: bool = False,
-) -> float | Array:
-    """ERR: the expected reciprocal rank of a reader who stops sooner at better items.
+) -> MeanOrArray:
+    """Mean over queries of the expected reciprocal rank (ERR).
 
     Parameters
     ----------
@@ -167,18 +104,18 @@ def expected_reciprocal_rank(
     scores, qid, per_query
         As in :func:`reciprocal_rank`.
     k : int or None, default=None
-        Number of ranks that count; None for all.
+        Number of top ranks to look at; None for all.
     max_grade : float or None, default=None
-        The highest grade there can be: an item of grade y stops the reader with probability
-        (2^y - 1) / 2^max_grade.  None takes the largest utility of all queries; give it to compare
-        figures of sets in which the highest grade may be missing.
+        Highest possible grade: the reader stops at an item of grade y with probability
+        (2^y - 1) / 2^max_grade.  None takes the largest utility in ``y``; set it to compare values
+        between data sets that may lack the highest grade.
     ties : {"row_order", "average"}, default="row_order"
-        Items with equal scores keep the order of their rows; or the mean over all their orders,
-        which takes O(t min(t, k)) for t items with equal scores.
+        Rank items with equal scores in row order, or take the mean over all their orders,
+        at a cost of O(t min(t, k)) for t items with equal scores.
     empty : {"skip", "zero", "one"}, default="skip"
-        What a query without any positive utility scores.
+        Value of a query without a positive utility.
     conventions : {"standard", "letor"}, default="standard"
-        "letor" means empty="zero".  A parameter that is given wins.
+        "letor" sets empty="zero".  Explicit parameters take precedence.
 
     Returns
     -------
@@ -192,7 +129,7 @@ def expected_reciprocal_rank(
     0.5
     """
     rules = rules_of(conventions, k=k, max_grade=max_grade, ties=ties, empty=empty)
-    return EXPECTED_RECIPROCAL_RANK.judge(y, scores, qid, rules, per_query)
+    return EXPECTED_RECIPROCAL_RANK.score(y, scores, qid, rules, per_query)
 
 
 def _reciprocal_rank_values(ranked: Ranked, rules: Rules) -> Array:
@@ -207,9 +144,13 @@ def _expected_reciprocal_rank_values(ranked: Ranked, rules: Rules) -> Array:
     highest = largest if rules.max_grade is None else rules.max_grade
     if largest > highest:
         row = int(np.argmax(truth.utility))
-        raise ValueError(
-            f"max_grade must be at least the largest utility; got {highest}, but y is {largest} "
-            f"in row {row}."
+        raise ParameterError(
+            "{max_grade} must be at least the largest utility; got {value}, but y is {largest} in "
+            "{row}.",
+            max_grade=Param("max_grade"),
+            value=highest,
+            largest=largest,
+            row=Row(row),
         )
     stop = exp2_gain(ranked.utility, highest)
     return _expected_reciprocal(ranked, rules, stop, truth.largest > 0.0)
@@ -218,7 +159,7 @@ def _expected_reciprocal_rank_values(ranked: Ranked, rules: Rules) -> Array:
 def _expected_reciprocal(
     ranked: Ranked, rules: Rules, stop: Array, defined: NDArray[np.bool_]
 ) -> Array:
-    """By query, from the probabilities to stop by position; NaN where not defined."""
+    """Return values by query from the stopping probabilities by position."""
     truth = ranked.truth
     n_items = stop.shape[0]
     ties = ranked.ties if rules.ties == "average" else np.arange(n_items + 1)

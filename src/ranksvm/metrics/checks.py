@@ -1,10 +1,10 @@
-"""Vectors from the outside: one-dimensional, real, finite, and in an exact order.
+"""Checks of utilities, scores and weights.
 
-Most metrics look at the order of y, all of them at nothing but the order of the scores
-(:mod:`ranksvm._values` keeps it); gains and relevance need the values of y.
+Metrics use scores, and many of them utilities, only for their order, which is kept exactly
+(:mod:`ranksvm._values`).
 
-A score of -inf belongs to an item that was not retrieved: it is below all others.  For the sort,
-which wants finite numbers, it becomes a number below them.
+A score of -inf marks an item that was not retrieved.  Sorting needs finite numbers, so these scores
+are replaced by a number below all others.
 """
 
 from __future__ import annotations
@@ -15,83 +15,59 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ranksvm._messages import ParameterError, Row
 from ranksvm._values import as_float, as_levels, exact_vector, finite_values
 from ranksvm._vectors import Array
 
-__all__ = [
-    "check_scores",
-    "check_vector",
-    "check_vectors",
-    "check_weight",
-    "split_scores",
-]
+__all__ = ["check_scores", "check_vector", "check_weight", "split_scores"]
 
 
-def check_vectors(y: ArrayLike, scores: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Check y and scores; both in a type that keeps their values."""
-    truth, scored = check_vector("y", y), check_scores("scores", scores)
-    if truth.shape != scored.shape:
-        raise ValueError(
-            f"y and scores must have one value per item each; got {truth.shape[0]} and "
-            f"{scored.shape[0]} values."
+def check_vector(name: str, values: ArrayLike) -> NDArray[Any]:
+    """Return a vector of finite numbers, in a type that keeps their values."""
+    array = _real_vector(name, values)
+    _refuse(~finite_values(array), array, f"{name} must be finite")
+    return array
+
+
+def check_scores(name: str, values: ArrayLike) -> NDArray[Any]:
+    """As :func:`check_vector`, but allow -inf."""
+    array = _real_vector(name, values)
+    if array.dtype.kind == "O" and not finite_values(array).all():
+        array = as_float(name, array)
+    if array.dtype.kind == "f":
+        allowed = array < np.inf  # false for NaN
+        _refuse(
+            ~allowed, array, f"{name} must be finite, or -inf for items that were not retrieved"
         )
-    if truth.shape[0] == 0:
-        raise ValueError("y and scores must hold at least one item; got none.")
-    return truth, scored
+    return array
 
 
 def check_weight(weight: ArrayLike, n_items: int) -> Array:
-    """Weights of the items as float64, each >= 0."""
+    """Return item weights >= 0 as float64."""
     weights = as_float("sample_weight", check_vector("sample_weight", weight))
     if weights.shape[0] != n_items:
         raise ValueError(
             f"sample_weight must have one weight per item; got {weights.shape[0]} weights for "
             f"{n_items} items."
         )
-    if (weights < 0.0).any():
-        row = int(np.argmax(weights < 0.0))
-        raise ValueError(f"sample_weight must be >= 0; got {weights[row]} in row {row}.")
+    _refuse(weights < 0.0, weights, "sample_weight must be >= 0")
     return weights
 
 
-def check_vector(name: str, values: ArrayLike) -> NDArray[Any]:
-    """One-dimensional and finite, in a type that keeps the values."""
-    array = _real_vector(name, values)
-    finite = finite_values(array)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise ValueError(f"{name} must be finite; got {array[row]} in row {row}.")
-    return array
-
-
-def check_scores(name: str, values: ArrayLike) -> NDArray[Any]:
-    """As :func:`check_vector`, but -inf is a score, too."""
-    array = _real_vector(name, values)
-    if array.dtype.kind == "O" and not finite_values(array).all():
-        array = as_float(name, array)
-    if array.dtype.kind == "f" and not (array < np.inf).all():  # NaN is not, either
-        row = int(np.argmin(array < np.inf))
-        raise ValueError(
-            f"{name} must be finite, or -inf for items that were not retrieved; got {array[row]} "
-            f"in row {row}."
-        )
-    return array
-
-
 def split_scores(scores: NDArray[Any]) -> tuple[Array, NDArray[np.bool_] | None]:
-    """Tell retrieved items from others.
+    """Separate the items that were not retrieved.
 
     Parameters
     ----------
     scores : ndarray of shape (n_items,)
-        Checked.
+        As returned by :func:`check_scores`.
 
     Returns
     -------
     levels : ndarray of shape (n_items,)
-        Finite numbers in the order of the scores, equal where these are equal.
+        Finite numbers in the order of the scores, equal where the scores are equal.
     unretrieved : ndarray of bool, shape (n_items,), or None
-        Which scores are -inf; None if no one is.
+        Which scores are -inf; None if none is.
     """
     levels = as_levels(scores)
     if scores.dtype.kind != "f" or scores.min() > -np.inf:
@@ -99,14 +75,22 @@ def split_scores(scores: NDArray[Any]) -> tuple[Array, NDArray[np.bool_] | None]
     unretrieved = np.isneginf(scores)
     lowest = float(levels.min(initial=0.0, where=~unretrieved))
     below = min(lowest - 1.0, math.nextafter(lowest, -math.inf))
-    if math.isinf(below):  # there is no number in between
+    if math.isinf(below):  # there is no finite number below the lowest score
         return np.unique(levels, return_inverse=True)[1].astype(np.float64), unretrieved
     return np.where(unretrieved, below, levels), unretrieved
 
 
 def _real_vector(name: str, values: ArrayLike) -> NDArray[Any]:
-    """One-dimensional, of real numbers."""
     array = exact_vector(name, values)
     if array.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional; got shape {array.shape}.")
     return array
+
+
+def _refuse(wrong: NDArray[np.bool_], array: NDArray[Any], rule: str) -> None:
+    """Raise if any value is wrong; the error shows the first one."""
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ParameterError(
+            "{rule}; got {value} in {row}.", rule=rule, value=array[row], row=Row(row)
+        )

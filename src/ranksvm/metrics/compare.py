@@ -1,8 +1,8 @@
-"""Whether one ranking is better than another.
+"""Comparison of rankings of the same items.
 
-Two rankings of the same items are compared by the differences of a metric, query by query: their
-mean with its confidence interval, wins and losses, and two tests, corrected for the number of
-comparisons (see ``significance``).
+Two rankings are compared by the differences of a metric, query by query: their mean with its
+confidence interval, wins and losses, and two tests, corrected for the number of comparisons (see
+``significance``).
 """
 
 from __future__ import annotations
@@ -10,47 +10,48 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import combinations
-from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ranksvm._text import printable
+from ranksvm._checks import check_choice, check_integer
+from ranksvm._text import format_table, printable
 from ranksvm._vectors import Array
 from ranksvm.metrics.evaluate import frame
-from ranksvm.metrics.ranked import Ranked
+from ranksvm.metrics.ranked import Truth
 from ranksvm.metrics.registry import Metric, parse_metrics
-from ranksvm.metrics.rules import CONVENTIONS, check_choice
+from ranksvm.metrics.rules import check_conventions
 from ranksvm.metrics.significance import holm, randomization_test, t_test
 
 __all__ = ["Comparison", "ComparisonRow", "compare"]
 
-# Smaller differences are rounding and count as none: the metrics are of the order of 1.
+# Smaller differences are rounding errors and count as zero; metrics are of the order of 1.
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """One ranking against a baseline, by one metric.
+    """Comparison of one ranking with a baseline by one metric.
 
     Attributes
     ----------
     metric, ranking, baseline : str
     mean, baseline_mean : float
-        Of the metric, over the queries that count.
+        Mean of the metric over the queries that count.
     difference : float
-        ``mean - baseline_mean``, as the mean of the differences by query.
+        ``mean - baseline_mean``, computed as the mean of the differences by query.
     low, high : float
-        95% confidence interval of the difference by the t distribution; NaN for a single query.
+        95% confidence interval of the difference, from the t distribution; NaN for a single query.
     wins, losses, ties : int
-        Queries in which the ranking is better than the baseline, worse, the same (to 1e-12).
+        Number of queries in which the ranking is better than the baseline, worse, or equal (up to
+        1e-12).
     t_test, randomization : float
-        p-values; that of the t-test is NaN for a single query.
+        p-values; NaN for the t-test of a single query.
     t_test_holm, randomization_holm : float
         The same, corrected for all rows of the comparison.
     note : str
-        What is special, if anything.
+        Remark on special cases.
     """
 
     metric: str
@@ -73,7 +74,7 @@ class ComparisonRow:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What :func:`compare` found; ``print`` shows a table.
+    """Result of :func:`compare`; ``print`` shows it as a table.
 
     Attributes
     ----------
@@ -81,7 +82,7 @@ class Comparison:
     ids : ndarray of shape (n_queries,)
         Query ids in order of first appearance.
     by_query : mapping of (metric, ranking) to ndarray of shape (n_queries,)
-        Values; NaN where a query is left out.
+        Values by query; NaN for queries that are left out of the mean.
     n_permutations : int
     """
 
@@ -91,23 +92,23 @@ class Comparison:
     n_permutations: int
 
     def differences(self, row: ComparisonRow) -> Array:
-        """Ranking minus baseline, by query; NaN where a query is left out."""
+        """Return ranking minus baseline by query; NaN for queries that are left out."""
         found = self.by_query
         return found[row.metric, row.ranking] - found[row.metric, row.baseline]
 
     @property
     def n_counted(self) -> dict[str, int]:
-        """By metric: the number of queries that count."""
+        """Number of queries that count, by metric."""
         return {row.metric: row.wins + row.losses + row.ties for row in self.rows}
 
     def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
-        """Make a data frame (or an Arrow table) with the fields of the rows as columns."""
+        """Convert to a data frame or an Arrow table; the columns are the fields of the rows."""
         names = [field.name for field in fields(ComparisonRow)]
         columns = {name: [getattr(row, name) for row in self.rows] for name in names}
         return frame(columns, backend, "to_dict")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON: the rows, and how they were found."""
+        """Convert to plain data that can be written as JSON."""
         return {
             "rows": [asdict(row) for row in self.rows],
             "n_queries": len(self.ids),
@@ -116,23 +117,17 @@ class Comparison:
         }
 
     def __str__(self) -> str:
-        cells = [_HEADER, *(_show(row) for row in self.rows)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [
-            "  ".join([*map(str.ljust, line[:3], widths), *map(str.rjust, line[3:], widths[3:])])
-            for line in cells
-        ]
-        lines.insert(1, "  ".join("-" * width for width in widths))
-        lines += ["", _LEGEND.format(queries=self._queries(), permutations=self.n_permutations)]
-        lines += [
+        table = format_table(_HEADER, [_cells(row) for row in self.rows], _RIGHT)
+        legend = _LEGEND.format(queries=self._queries(), permutations=self.n_permutations)
+        notes = [
             f"{row.metric}, {printable(row.ranking)} - {printable(row.baseline)}: {row.note}"
             for row in self.rows
             if row.note
         ]
-        return "\n".join(lines)
+        return "\n".join([table, "", legend, *notes])
 
     def _queries(self) -> str:
-        """How many there are, and by which metrics fewer of them count."""
+        """Describe how many queries there are, and how many of them count for each metric."""
         total = len(self.ids)
         by_count: dict[int, list[str]] = {}
         for metric, counted in self.n_counted.items():
@@ -147,6 +142,7 @@ _HEADER = (
     "metric", "ranking", "baseline", "mean", "base mean", "difference", "95% interval",
     "win/loss/tie", "t-test", "Holm", "random", "Holm",
 )  # fmt: skip
+_RIGHT = [name not in ("metric", "ranking", "baseline") for name in _HEADER]
 _LEGEND = (
     "{queries}.\ndifference: ranking minus baseline. t-test, random: p-values of the paired t-test "
     "and of the\nrandomization test (up to {permutations} permutations). Holm: the same, corrected "
@@ -154,7 +150,7 @@ _LEGEND = (
 )
 
 
-def _show(row: ComparisonRow) -> tuple[str, ...]:
+def _cells(row: ComparisonRow) -> tuple[str, ...]:
     return (
         row.metric,
         printable(row.ranking),
@@ -189,20 +185,20 @@ def compare(
     y : array-like of shape (n_items,)
         Utilities; larger is better.
     scores : mapping of str to array-like of shape (n_items,), or sequence of array-likes
-        At least two rankings; -inf means that the item was not retrieved.  Those of a sequence are
-        called "ranking 1", "ranking 2", ...
+        Scores of at least two rankings; -inf marks items that were not retrieved.  Rankings in a
+        sequence are called "ranking 1", "ranking 2", ...
     qid : array-like of shape (n_items,) or None, default=None
-        Query of each item, in any row order.  None means one global ranking: a single query, of
-        which no test can say much.
+        Query id of each item, in any row order.  None ranks all items together, as a single query,
+        about which the tests can say little.
     metrics : str or sequence of str, default="ndcg@10"
-        Metrics to compare by.
+        Names of metrics.
     baseline : str or None, default=None
-        The ranking that all others are compared with.  None compares all pairs, each with the
-        one named earlier as its baseline.
+        Ranking to compare all others with.  None compares all pairs, with the earlier one as the
+        baseline.
     n_permutations : int, default=10000
-        Choices of signs that the randomisation test draws where it cannot look at all.
+        Number of random choices of signs in the randomization test, if there are too many for all.
     random_state : int, default=0
-        Seed of these; every row gets the same.
+        Seed of the randomization test, the same for every row.
     conventions : {"standard", "letor"}, default="standard"
         As in :func:`ranksvm.metrics.evaluate`.
 
@@ -214,8 +210,8 @@ def compare(
     Raises
     ------
     ValueError
-        If there are fewer than two rankings, a metric is not defined for any query, or an argument
-        is not as described.
+        If there are fewer than two rankings, a metric is undefined for all queries, or an argument
+        is invalid.
 
     Examples
     --------
@@ -227,14 +223,15 @@ def compare(
     >>> row.ranking, row.baseline, round(row.difference, 4), row.wins, row.losses
     ('new', 'old', 0.1667, 2, 1)
     """
-    check_choice("conventions", conventions, CONVENTIONS)
+    check_conventions(conventions)
     parsed = parse_metrics(metrics)
     named = _named(scores)
     pairs = _pairs(list(named), baseline)
-    n_permutations = _check_integer("n_permutations", n_permutations, 1)
-    random_state = _check_integer("random_state", random_state, 0)
+    n_permutations = check_integer("n_permutations", n_permutations, 1)
+    random_state = check_integer("random_state", random_state, 0)
 
-    rankings = _rank_all(y, named, qid)
+    truth = Truth.of(y, qid)
+    rankings = {name: truth.ranked(values, f"scores of {name!r}") for name, values in named.items()}
     by_query = {
         (metric.name, name): metric.by_query(ranked, conventions)
         for metric in parsed
@@ -251,8 +248,7 @@ def compare(
         replace(row, t_test_holm=float(t), randomization_holm=float(r))
         for row, t, r in zip(rows, t_holm, r_holm, strict=True)
     )
-    ids = next(iter(rankings.values())).truth.groups.ids
-    return Comparison(corrected, ids, by_query, n_permutations)
+    return Comparison(corrected, truth.groups.ids, by_query, n_permutations)
 
 
 def _row(
@@ -262,7 +258,7 @@ def _row(
     n_permutations: int,
     seed: int,
 ) -> ComparisonRow:
-    """One comparison, p-values not yet corrected."""
+    """Compare the second ranking of a pair with the first; p-values are not yet corrected."""
     first, second = pair
     values, baseline = by_query[metric.name, second], by_query[metric.name, first]
     mean, baseline_mean = metric.mean(values), metric.mean(baseline)
@@ -299,36 +295,15 @@ def _named(scores: Mapping[str, ArrayLike] | Sequence[ArrayLike]) -> dict[str, A
         named = {f"ranking {i}": values for i, values in enumerate(scores, start=1)}
     if len(named) < 2:
         raise ValueError(
-            f"compare needs at least two rankings; got {len(named)}. Pass a dict from names to "
+            f"compare needs at least two rankings; got {len(named)}. Give a dict from names to "
             "scores, or a list of scores."
         )
     return named
 
 
 def _pairs(names: list[str], baseline: str | None) -> list[tuple[str, str]]:
-    """Pairs of a baseline and another ranking."""
+    """List the pairs of a baseline and another ranking."""
     if baseline is None:
         return list(combinations(names, 2))
     check_choice("baseline", baseline, names)
     return [(baseline, name) for name in names if name != baseline]
-
-
-def _check_integer(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name} must be an integer >= {least}; got {value!r}.")
-    return int(value)
-
-
-def _rank_all(
-    y: ArrayLike, named: Mapping[str, ArrayLike], qid: ArrayLike | None
-) -> dict[str, Ranked]:
-    """All rankings on one truth."""
-    (first, scores), *others = named.items()
-    try:
-        ranked = Ranked.of(y, scores, qid)
-    except ValueError as error:
-        raise ValueError(f"ranking {first!r}: {error}") from None
-    rankings = {first: ranked}
-    for name, values in others:
-        rankings[name] = ranked.other(values, f"scores of {name!r}")
-    return rankings

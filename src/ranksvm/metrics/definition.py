@@ -1,7 +1,7 @@
-"""A metric as a value: a score for every query, and what to do with those that have none.
+"""What a metric is: a value for every query, and their mean.
 
-A metric is not defined for some queries (NDCG for one without a relevant item, say).  Which ones
-these are depends on the utilities alone, never on the scores: all rankings of the same items are
+A metric is undefined for some queries, NDCG for one without a relevant item, for example.  Which
+ones depends only on the utilities, never on the scores, so that all rankings of the same items are
 averaged over the same queries.
 """
 
@@ -9,46 +9,50 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ranksvm._vectors import Array
-from ranksvm.metrics.ranked import Ranked
+from ranksvm.metrics.ranked import Ranked, Truth
 from ranksvm.metrics.rules import Empty, Rules
 
-__all__ = ["Cutoff", "Definition", "fill_empty"]
+__all__ = ["Cutoff", "Definition", "MeanOrArray", "fill_empty"]
 
 Cutoff = Literal["none", "optional", "required"]
+
+# What metric functions return: the mean, or an array if ``per_query=True``.  With ``Any`` in place
+# of the array, typed code can use the mean as a float; it gets the array by ``np.asarray``.
+MeanOrArray = float | Any
 
 _EMPTY = {"skip": np.nan, "zero": 0.0, "one": 1.0}
 
 
 def fill_empty(by_query: Array, empty: Empty) -> Array:
-    """Score the queries for which a metric is not defined (NaN)."""
+    """Replace NaN, the value of queries for which a metric is undefined."""
     return np.where(np.isnan(by_query), _EMPTY[empty], by_query)
 
 
 @dataclass(frozen=True)
 class Definition:
-    """What a metric is.
+    """Definition of a metric.
 
     Attributes
     ----------
     name : str
-        In error messages.
+        Name for error messages.
     values : callable
-        ``values(ranked, rules)``: one number per query, in the order in which the queries first
-        appear; NaN where the metric is not defined.
+        ``values(ranked, rules)`` returns one value per query, in order of first appearance; NaN
+        where the metric is undefined.
     needs : str
-        What a query needs for the metric to be defined, as in "none of the queries has ...".
+        What a query needs for the metric to be defined; completes "none of the queries has ...".
     cutoff : {"none", "optional", "required"}
         Whether the metric can be cut off at a rank k.
     preset : Rules or None
-        Rules of a metric that is defined by one source, and takes no other conventions.
+        Fixed rules, for metrics that do not depend on conventions.
     lowest : float
-        Smallest value there is; the largest is 1.
+        Smallest possible value; the largest is 1.
     """
 
     name: str
@@ -59,11 +63,11 @@ class Definition:
     lowest: float = 0.0
 
     def by_query(self, ranked: Ranked, rules: Rules) -> Array:
-        """One number per query; NaN for those that are left out of the mean."""
+        """Return one value per query; NaN for those left out of the mean."""
         return fill_empty(self.values(ranked, rules), rules.empty)
 
     def mean(self, by_query: Array, remedy: str) -> float:
-        """Average over the queries that count; with none, an error that ends in the remedy."""
+        """Average over the queries that count; if none does, raise an error ending in remedy."""
         counted = by_query[~np.isnan(by_query)]
         if counted.shape[0] == 0:
             raise ValueError(
@@ -72,16 +76,16 @@ class Definition:
             )
         return float(counted.mean())
 
-    def judge(
+    def score(
         self,
         y: ArrayLike,
         scores: ArrayLike,
         qid: ArrayLike | None,
         rules: Rules,
         per_query: bool,
-    ) -> float | Array:
-        """Score a ranking: on average, or by query."""
-        values = self.by_query(Ranked.of(y, scores, qid), rules)
+    ) -> MeanOrArray:
+        """Score a ranking: the mean over queries, or one value per query."""
+        values = self.by_query(Truth.of(y, qid).ranked(scores), rules)
         if per_query:
             return values
-        return self.mean(values, "Pass empty='zero' or empty='one' to score such queries.")
+        return self.mean(values, "Use empty='zero' or empty='one' to score such queries.")

@@ -1,39 +1,38 @@
-"""Several metrics of one ranking, sorted once: as means, or one row per query."""
+"""Several metrics of one ranking, which is sorted only once: means, or a table by query."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ranksvm._checks import check_choice
 from ranksvm._vectors import Array
-from ranksvm.metrics.ranked import Ranked
-from ranksvm.metrics.registry import Metric, parse_metrics
-from ranksvm.metrics.rules import CONVENTIONS, check_choice
+from ranksvm.metrics.ranked import Truth
+from ranksvm.metrics.registry import Metric, parse_metric, parse_metrics
+from ranksvm.metrics.rules import check_conventions
 
 __all__ = ["DEFAULT_METRICS", "QueryTable", "evaluate", "evaluate_queries", "frame"]
 
 DEFAULT_METRICS = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "pairwise_accuracy")
 
-_FRAMES = ("pandas", "polars", "pyarrow")
-
 
 @dataclass(frozen=True, eq=False)
 class QueryTable:
-    """One row per query.
+    """Metrics of a ranking by query.
 
     Attributes
     ----------
     ids : ndarray of shape (n_queries,)
         Query ids in order of first appearance.
     sizes : ndarray of int64, shape (n_queries,)
-        Items of each query.
+        Number of items of each query.
     columns : mapping of str to ndarray of shape (n_queries,)
-        Values by metric; NaN where a query is left out of the mean.
+        Values by name of the metric; NaN for queries that are left out of the mean.
     """
 
     ids: NDArray[Any]
@@ -43,20 +42,29 @@ class QueryTable:
     def __len__(self) -> int:
         return int(self.ids.shape[0])
 
+    def means(self) -> dict[str, float]:
+        """Average each metric over the queries that count.
+
+        Raises
+        ------
+        ValueError
+            If a metric is undefined for all queries.
+        """
+        return {name: parse_metric(name).mean(values) for name, values in self.columns.items()}
+
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield ``{"qid": id, metric: value, ...}`` for each query, in plain Python numbers."""
+        """Yield ``{"qid": id, metric: value, ...}`` for each query, as plain Python values."""
         columns = [column.tolist() for column in (self.ids, *self.columns.values())]
         for cells in zip(*columns, strict=True):
             yield dict(zip(("qid", *self.columns), cells, strict=True))
 
     def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
-        """Make a data frame, or an Arrow table.
+        """Convert to a data frame or an Arrow table.
 
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"}, default="pandas"
-            pandas gets the query ids as the index, the others as the first column; its name is
-            "qid".
+            The query ids are the index of a pandas frame, and else the first column, named "qid".
         """
         columns = {"qid": self.ids, **self.columns}
         return frame(columns, backend, "evaluate_queries", index="qid")
@@ -65,52 +73,28 @@ class QueryTable:
 def frame(
     columns: Mapping[str, Any], backend: str, instead: str, *, index: str | None = None
 ) -> Any:
-    """Columns as a frame of a library that may have to be installed first.
+    """Make a data frame with a library that may not be installed.
 
     Parameters
     ----------
     columns : mapping of str to ndarray or list
     backend : {"pandas", "polars", "pyarrow"}
     instead : str
-        What gives the same without the library.
+        Name of the function or method that returns the same data without the library.
     index : str or None
-        The column that pandas is to use as the index.
+        Column to use as the index of a pandas frame.
     """
-    check_choice("backend", backend, _FRAMES)
+    check_choice("backend", backend, ("pandas", "polars", "pyarrow"))
     try:
         library: Any = import_module(backend)
     except ImportError as error:
         raise ImportError(
             f"this frame needs {backend}, which cannot be imported ({error}): pip install "
-            f"{backend}, or use {instead}, which does without."
+            f"{backend}, or use {instead}, which works without it."
         ) from error
     make = library.table if backend == "pyarrow" else library.DataFrame
     made = make(dict(columns))
     return made.set_index(index) if backend == "pandas" and index is not None else made
-
-
-@overload
-def evaluate(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    metrics: str | Metric | Iterable[str | Metric] = ...,
-    *,
-    conventions: str = ...,
-    per_query: Literal[False] = False,
-) -> dict[str, float]: ...
-
-
-@overload
-def evaluate(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    metrics: str | Metric | Iterable[str | Metric] = ...,
-    *,
-    conventions: str = ...,
-    per_query: Literal[True],
-) -> Any: ...
 
 
 def evaluate(
@@ -129,31 +113,30 @@ def evaluate(
     y : array-like of shape (n_items,)
         Utilities; larger is better.  Metrics with gains (ndcg, mean_ndcg, err) need y >= 0.
     scores : array-like of shape (n_items,)
-        Scores; larger is ranked higher, and -inf means that the item was not retrieved.
+        Scores; larger is ranked higher, -inf marks items that were not retrieved.
     qid : array-like of shape (n_items,) or None, default=None
-        Query of each item, in any row order; None means one global ranking.
+        Query id of each item, in any row order; None ranks all items together.
     metrics : str or sequence of str, default=("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", \
 "pairwise_accuracy")
-        Names; :mod:`ranksvm.metrics` lists them.
+        Names of metrics; see :mod:`ranksvm.metrics`.
     conventions : {"standard", "letor"}, default="standard"
-        Whose definitions to follow where they differ; see :mod:`ranksvm.metrics`.
+        Definitions to use; see :mod:`ranksvm.metrics`.
     per_query : bool, default=False
-        Return a pandas DataFrame with one row per query, indexed by query id, in order of first
-        appearance; NaN where a query is left out of the mean.
+        Return ``evaluate_queries(...).to_frame()``: a pandas DataFrame with one row per query.
 
     Returns
     -------
     dict of str to float, or pandas.DataFrame
-        By name of the metric, in the order asked for.
+        Values by name of the metric, in the order requested.
 
     Raises
     ------
     ValueError
-        If a metric is unknown, or is defined for no query, or an argument is not as described.
+        If a metric is unknown or undefined for all queries, or an argument is invalid.
 
     See Also
     --------
-    evaluate_queries : The table by query, without pandas.
+    evaluate_queries : The values by query, without pandas.
 
     Examples
     --------
@@ -161,12 +144,8 @@ def evaluate(
     >>> evaluate([2, 0, 1, 0, 1], [5, 4, 3, 2, 1], ["a", "a", "a", "b", "b"], ["map", "p@1"])
     {'map': 0.6666666666666666, 'p@1': 0.5}
     """
-    if per_query:
-        table = evaluate_queries(y, scores, qid, metrics, conventions=conventions)
-        return table.to_frame("pandas")
-    parsed = _parsed(metrics, conventions)
-    ranked = Ranked.of(y, scores, qid)
-    return {metric.name: metric.mean(metric.by_query(ranked, conventions)) for metric in parsed}
+    table = evaluate_queries(y, scores, qid, metrics, conventions=conventions)
+    return table.to_frame("pandas") if per_query else table.means()
 
 
 def evaluate_queries(
@@ -188,14 +167,9 @@ def evaluate_queries(
     -------
     QueryTable
     """
-    parsed = _parsed(metrics, conventions)
-    ranked = Ranked.of(y, scores, qid)
+    check_conventions(conventions)
+    parsed = parse_metrics(metrics)
+    ranked = Truth.of(y, qid).ranked(scores)
     groups = ranked.truth.groups
     columns = {metric.name: metric.by_query(ranked, conventions) for metric in parsed}
     return QueryTable(groups.ids, groups.sizes, columns)
-
-
-def _parsed(metrics: str | Metric | Iterable[str | Metric], conventions: str) -> tuple[Metric, ...]:
-    """Names and conventions are looked at before any work is done."""
-    check_choice("conventions", conventions, CONVENTIONS)
-    return parse_metrics(metrics)

@@ -1,33 +1,35 @@
-"""Order against order: metrics that compare items by "better" and "worse" alone.
+"""Metrics of pairs of items: pairwise accuracy, AUC, Kendall's tau; and the true rank.
 
-Of the comparable pairs of a query (y_i > y_j) let ``right`` have s_i > s_j, ``wrong`` s_i < s_j
-and ``tied`` s_i = s_j.  All are exact integers.  Items that were not retrieved are below all others
-and tied with each other.
+Of the comparable pairs of a query (y_i > y_j), let ``right`` be the number with s_i > s_j,
+``wrong`` with s_i < s_j and ``tied`` with s_i = s_j, all exact integers.  Items that were not
+retrieved are ranked below all others and tied with each other.
 
     pairwise accuracy   (right + tied / 2) / (right + wrong + tied)
-    AUC                 the same, with "relevant" (y > relevant_above) in the place of y
+    AUC                 the same, with relevance (y > relevant_above) in place of y
     Kendall's tau-b     (right - wrong) / sqrt(pairs with different y * pairs with different s)
 
-The *true rank* of an item is 1 + the number of items of its query with a larger y.  Kuo, Lee & Lin
-(2014, supplement) print a mean reciprocal rank that, read with this "1 +" (without it the best
-items divide by zero), is the mean over all ranks of the reciprocal true rank of the item found
-there.  Over *all* ranks every item is met once, so that mean does not depend on the scores; over
-the first k it does.  ``reciprocal_true_rank`` has both.  Items that were not retrieved add 0.
+The *true rank* of an item is 1 + the number of items of its query with a larger y.  The mean
+reciprocal rank in Kuo, Lee & Lin (2014, supplement) is the mean over all ranks of the reciprocal
+true rank of the item at that rank; the printed formula lacks the "1 +" and divides by zero for the
+best items.  Over *all* ranks every item occurs once, so this mean does not depend on the scores;
+over the first k ranks it does.  ``reciprocal_true_rank`` computes both.  Items that were not
+retrieved add 0.
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict, Unpack, overload
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ranksvm._checks import check_choice
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.metrics.checks import check_weight
-from ranksvm.metrics.definition import Definition, fill_empty
-from ranksvm.metrics.ranked import PairCounts, Ranked
-from ranksvm.metrics.rules import Empty, Rules, Ties, check_choice, rules_of
+from ranksvm.metrics.definition import Definition, MeanOrArray, fill_empty
+from ranksvm.metrics.ranked import PairCounts, Ranked, Truth
+from ranksvm.metrics.rules import Empty, Rules, Ties, rules_of
 from ranksvm.pairs.accuracy import right_and_total
 from ranksvm.pairs.order import PairOrder
 
@@ -43,54 +45,6 @@ __all__ = [
 ]
 
 
-class KendallTauOptions(TypedDict, total=False):
-    """Keywords of :func:`kendall_tau`."""
-
-    empty: Empty
-
-
-class AucOptions(KendallTauOptions, total=False):
-    """Keywords of :func:`auc`."""
-
-    relevant_above: float
-
-
-class PairwiseAccuracyOptions(KendallTauOptions, total=False):
-    """Keywords of :func:`pairwise_accuracy`."""
-
-    sample_weight: ArrayLike | None
-    average: Literal["query", "pairs"]
-
-
-class ReciprocalTrueRankOptions(TypedDict, total=False):
-    """Keywords of :func:`reciprocal_true_rank`."""
-
-    k: int | None
-    ties: Ties
-
-
-@overload
-def pairwise_accuracy(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    per_query: Literal[False] = False,
-    **options: Unpack[PairwiseAccuracyOptions],
-) -> float: ...
-
-
-@overload
-def pairwise_accuracy(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    per_query: Literal[True],
-    **options: Unpack[PairwiseAccuracyOptions],
-) -> Array: ...
-
-
 def pairwise_accuracy(
     y: ArrayLike,
     scores: ArrayLike,
@@ -100,41 +54,41 @@ def pairwise_accuracy(
     average: Literal["query", "pairs"] = "query",
     empty: Empty = "skip",
     per_query: bool = False,
-) -> float | Array:
-    """Share of the comparable pairs that the scores put in the right order.
+) -> MeanOrArray:
+    """Mean over queries of the share of comparable pairs that the scores order correctly.
 
-    Two items are comparable when they belong to the same query and their utilities differ.
-    A pair with equal scores counts one half.
+    Two items are comparable if they belong to the same query and their utilities differ.  A pair
+    with equal scores counts as one half.
 
     Parameters
     ----------
     y : array-like of shape (n_items,)
-        Utilities; larger is better.  Integers of any size are told apart.
+        Utilities; larger is better.  Integers of any size keep their exact order.
     scores : array-like of shape (n_items,)
-        Scores; larger is ranked higher.  -inf means that the item was not retrieved: such items are
-        below all others, and tied.
+        Scores; larger is ranked higher.  -inf marks items that were not retrieved; they are ranked
+        below all others and tied with each other.
     qid : array-like of shape (n_items,) or None, default=None
-        Query of each item, in any row order; None means one global ranking.
+        Query id of each item, in any row order; None ranks all items together.
     sample_weight : array-like of shape (n_items,) or None, default=None
-        Weights >= 0; a pair weighs the product of the weights of its two items.
+        Item weights >= 0; the weight of a pair is the product of the weights of its items.
     average : {"query", "pairs"}, default="query"
-        "query" averages the accuracies of the queries, each counting the same; "pairs" takes all
-        pairs of all queries together, and ``empty`` plays no part.
+        "query" gives all queries the same weight; "pairs" pools the pairs of all queries and
+        ignores ``empty``.
     empty : {"skip", "zero", "one"}, default="skip"
-        What a query without a comparable pair scores.
+        Value of a query without a comparable pair; "skip" leaves it out of the mean.
     per_query : bool, default=False
-        Return one value per query, whatever ``average`` says.
+        Return an array of values by query, whatever ``average`` is.
 
     Returns
     -------
     float, or ndarray of shape (n_queries,)
-        Between 0 and 1; a random ranking scores 0.5.  By query in order of first appearance, NaN
-        for those left out.
+        Between 0 and 1; a random ranking scores 0.5.  Values by query are in order of first
+        appearance; NaN for queries that are left out of the mean.
 
     Raises
     ------
     ValueError
-        If there is no comparable pair at all, or an argument is not as described.
+        If there is no comparable pair, or an argument is invalid.
 
     Examples
     --------
@@ -144,7 +98,7 @@ def pairwise_accuracy(
     """
     check_choice("average", average, ("query", "pairs"))
     rules = rules_of(empty=empty)
-    ranked = Ranked.of(y, scores, qid)
+    ranked = Truth.of(y, qid).ranked(scores)
     if sample_weight is None:
         right, total = _right_and_total(ranked.pair_counts(ranked.truth.level))
     else:
@@ -159,30 +113,8 @@ def pairwise_accuracy(
         return fill_empty(shares, rules.empty)
     if average == "query":
         return PAIRWISE_ACCURACY.mean(fill_empty(shares, rules.empty), _NO_PAIR)
-    PAIRWISE_ACCURACY.mean(shares, _NO_PAIR)  # refuses a set without any pair
+    PAIRWISE_ACCURACY.mean(shares, _NO_PAIR)  # raises if there is no pair at all
     return float(right.sum() / total.sum())
-
-
-@overload
-def kendall_tau(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    per_query: Literal[False] = False,
-    **options: Unpack[KendallTauOptions],
-) -> float: ...
-
-
-@overload
-def kendall_tau(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    per_query: Literal[True],
-    **options: Unpack[KendallTauOptions],
-) -> Array: ...
 
 
 def kendall_tau(
@@ -192,21 +124,21 @@ def kendall_tau(
     *,
     empty: Empty = "skip",
     per_query: bool = False,
-) -> float | Array:
-    """Kendall's rank correlation tau-b of utilities and scores, averaged over queries.
+) -> MeanOrArray:
+    """Mean over queries of Kendall's tau-b between utilities and scores.
 
     Parameters
     ----------
     y, scores, qid, per_query
         As in :func:`pairwise_accuracy`.
     empty : {"skip", "zero", "one"}, default="skip"
-        What a query scores in which no two utilities differ.
+        Value of a query in which all utilities are equal.
 
     Returns
     -------
     float, or ndarray of shape (n_queries,)
-        Between -1 and 1.  0 where utilities differ but all scores are equal: such scores say
-        nothing about the order, and leaving the query out would reward them.
+        Between -1 and 1; 0 for a query with different utilities but equal scores, which must not
+        be rewarded by leaving the query out.
 
     Examples
     --------
@@ -214,29 +146,7 @@ def kendall_tau(
     >>> kendall_tau([2, 1, 0], [0.5, 0.7, 0.1])
     0.3333333333333333
     """
-    return KENDALL_TAU.judge(y, scores, qid, rules_of(empty=empty), per_query)
-
-
-@overload
-def auc(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    per_query: Literal[False] = False,
-    **options: Unpack[AucOptions],
-) -> float: ...
-
-
-@overload
-def auc(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    per_query: Literal[True],
-    **options: Unpack[AucOptions],
-) -> Array: ...
+    return KENDALL_TAU.score(y, scores, qid, rules_of(empty=empty), per_query)
 
 
 def auc(
@@ -247,17 +157,17 @@ def auc(
     relevant_above: float = 0.0,
     empty: Empty = "skip",
     per_query: bool = False,
-) -> float | Array:
-    """Area under the ROC curve of relevant against other items, averaged over queries.
+) -> MeanOrArray:
+    """Mean over queries of the area under the ROC curve (AUC) of the relevant items.
 
     Parameters
     ----------
     y, scores, qid, per_query
         As in :func:`pairwise_accuracy`.
     relevant_above : float, default=0.0
-        An item is relevant when y > relevant_above.
+        An item is relevant if y > relevant_above.
     empty : {"skip", "zero", "one"}, default="skip"
-        What a query scores whose items are all relevant, or all not.
+        Value of a query in which all items are relevant, or none is.
 
     Returns
     -------
@@ -271,29 +181,7 @@ def auc(
     0.75
     """
     rules = rules_of(relevant_above=relevant_above, empty=empty)
-    return AUC.judge(y, scores, qid, rules, per_query)
-
-
-@overload
-def reciprocal_true_rank(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    per_query: Literal[False] = False,
-    **options: Unpack[ReciprocalTrueRankOptions],
-) -> float: ...
-
-
-@overload
-def reciprocal_true_rank(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    per_query: Literal[True],
-    **options: Unpack[ReciprocalTrueRankOptions],
-) -> Array: ...
+    return AUC.score(y, scores, qid, rules, per_query)
 
 
 def reciprocal_true_rank(
@@ -304,23 +192,25 @@ def reciprocal_true_rank(
     k: int | None = 1,
     ties: Ties = "row_order",
     per_query: bool = False,
-) -> float | Array:
-    """Mean reciprocal of the true ranks of the first k items, averaged over queries.
+) -> MeanOrArray:
+    """Mean over queries of the mean reciprocal true rank of the first k items.
+
+    The true rank of an item is 1 + the number of items of its query with a larger utility.
 
     Parameters
     ----------
     y, scores, qid, per_query
         As in :func:`pairwise_accuracy`.
     k : int or None, default=1
-        Number of ranks that count, in a shorter query all that there are.  None for all: the
-        formula of Kuo, Lee & Lin as printed, the same for every ranking of all items.
+        Number of top ranks to look at, or all of them in a query with fewer items.  None for all:
+        the metric of Kuo, Lee & Lin (2014), which is the same for every ranking of all items.
     ties : {"row_order", "average"}, default="row_order"
-        Items with equal scores keep the order of their rows; or the mean over all their orders.
+        Rank items with equal scores in row order, or take the mean over all their orders.
 
     Returns
     -------
     float, or ndarray of shape (n_queries,)
-        Between 0 and 1; with k = 1 it is 1 when a best item comes first.
+        Between 0 and 1; with k = 1 it is 1 if a best item is ranked first.
 
     Examples
     --------
@@ -328,7 +218,7 @@ def reciprocal_true_rank(
     >>> reciprocal_true_rank([3, 5, 4], [0.9, 0.8, 0.1])  # the first item is the third best
     0.3333333333333333
     """
-    return RECIPROCAL_TRUE_RANK.judge(y, scores, qid, rules_of(k=k, ties=ties), per_query)
+    return RECIPROCAL_TRUE_RANK.score(y, scores, qid, rules_of(k=k, ties=ties), per_query)
 
 
 def _right_and_total(counts: PairCounts) -> tuple[Array, Array]:
@@ -370,8 +260,8 @@ def _true_rank_values(ranked: Ranked, rules: Rules) -> Array:
     return top.sums(ranked.found(reciprocal[top.positions], top.positions)) / top.taken
 
 
-_COMPARABLE = "a comparable pair (two items with different utilities, of positive weight)"
-_NO_PAIR = "Check that qid puts the items that are to be compared into the same query."
+_COMPARABLE = "a comparable pair (two items with different utilities and positive weights)"
+_NO_PAIR = "Check that items to be compared have the same query id."
 PAIRWISE_ACCURACY = Definition("pairwise_accuracy", _accuracy_values, _COMPARABLE, preset=Rules())
 KENDALL_TAU = Definition(
     "kendall_tau",

@@ -1,11 +1,11 @@
-"""Items laid out by rank: what all metrics are computed on.
+"""Items sorted by rank: what all metrics are computed from.
 
-A *position* counts items query by query, the best one of each query first.  ``Truth`` is what the
-utilities alone say, and is shared by all rankings of the same items; ``Ranked`` is one ranking of
-them.  Everything is sorted when it is first asked for, and once.
+A *position* numbers the items query by query, the best one of each query first.  ``Truth`` holds
+what follows from the utilities alone and is shared by all rankings of the same items; ``Ranked`` is
+one ranking of them.  Each order is computed once, when it is first needed.
 
-Items that were not retrieved stand after all others of their query.  They have a position there
-but no rank: what a metric finds at ranks is zero for them (``Ranked.found``).
+Items that were not retrieved come last in their query.  They have a position but no rank, so they
+contribute zero to a metric (``Ranked.found``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ranksvm._threads import resolve_n_jobs
 from ranksvm._values import as_float, as_levels
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
-from ranksvm.metrics.checks import check_scores, check_vectors, split_scores
+from ranksvm.metrics.checks import check_scores, check_vector, split_scores
 
 __all__ = ["PairCounts", "Ranked", "Top", "Truth"]
 
@@ -30,18 +30,18 @@ Index = NDArray[np.int64]
 
 
 class Top(NamedTuple):
-    """The first ranks of every query.
+    """The top ranks of every query.
 
     Attributes
     ----------
     positions : slice or ndarray of int64
-        Where they stand.
+        Their positions.
     ranks : ndarray of int64
         1, 2, ... in every query.
     starts : ndarray of int64, shape (n_queries,)
         Where each query begins in ``ranks``.
     taken : ndarray of int64, shape (n_queries,)
-        Ranks of each query.
+        Number of ranks of each query.
     """
 
     positions: slice | Index
@@ -50,12 +50,12 @@ class Top(NamedTuple):
     taken: Index
 
     def sums(self, values: Array) -> Array:
-        """By query."""
+        """Sum by query."""
         return np.asarray(np.add.reduceat(values, self.starts), dtype=np.float64)
 
 
 class PairCounts(NamedTuple):
-    """Comparable pairs of each query: in the right order, in the wrong one, with equal scores."""
+    """Comparable pairs of each query: ordered correctly, wrongly, or with equal scores."""
 
     right: Index
     wrong: Index
@@ -73,7 +73,7 @@ class Truth:
     Attributes
     ----------
     y : ndarray of shape (n_items,)
-        As given; checked.
+        Utilities in their own type.
     groups : QueryGroups
     n_threads : int
     """
@@ -82,9 +82,27 @@ class Truth:
     groups: QueryGroups
     n_threads: int = 1
 
+    @classmethod
+    def of(cls, y: ArrayLike, qid: ArrayLike | None) -> Truth:
+        """Check the arguments of a metric function."""
+        utilities = check_vector("y", y)
+        if utilities.shape[0] == 0:
+            raise ValueError("y and scores must hold at least one item; got none.")
+        return cls(utilities, QueryGroups.from_qid(qid, len(utilities)), resolve_n_jobs(None))
+
+    def ranked(self, scores: ArrayLike, name: str = "scores") -> Ranked:
+        """Rank the items by scores."""
+        checked = check_scores(name, scores)
+        if checked.shape != self.y.shape:
+            raise ValueError(
+                f"y and {name} must have one value per item each; got {self.y.shape[0]} and "
+                f"{checked.shape[0]} values."
+            )
+        return Ranked(self, *split_scores(checked))
+
     @cached_property
     def utility(self) -> Array:
-        """Utilities as numbers, by row."""
+        """Utilities as float64, by row."""
         return as_float("y", self.y)
 
     @cached_property
@@ -109,7 +127,7 @@ class Truth:
 
     @cached_property
     def true_rank(self) -> Index:
-        """By row: 1 + the items of the same query with a larger utility."""
+        """By row: 1 + the number of items of the same query with a larger utility."""
         starts = self.ties_of(self.level[self.order])
         first = np.repeat(self.all.ranks[starts[:-1]], np.diff(starts))
         ranks = np.empty_like(first)
@@ -124,7 +142,7 @@ class Truth:
         return Top(slice(None), ranks, offsets[:-1], sizes)
 
     def first(self, k: int | None) -> Top:
-        """Return the first k ranks, or all."""
+        """Return the top k ranks of every query; all of them if k is None."""
         if k is None:
             return self.all
         taken = np.minimum(self.groups.sizes, min(k, self.groups.n_items))
@@ -134,12 +152,12 @@ class Truth:
         return Top(positions, ranks, starts, taken)
 
     def rank(self, values: Array) -> Index:
-        """Rows by position, the largest value of each query first; equal ones in row order."""
+        """Return rows by position: largest value of each query first, ties in row order."""
         groups = self.groups
         return _core.rank_items(values, groups.rows, groups.offsets, self.n_threads)
 
     def ties_of(self, by_position: Array) -> Index:
-        """Where runs of equal neighbours begin inside the queries; the number of items at the end.
+        """Find where runs of equal values begin inside queries; ends with the number of items.
 
         Parameters
         ----------
@@ -155,11 +173,11 @@ class Truth:
         return np.flatnonzero(new)
 
     def running_sums(self, by_position: Array) -> Array:
-        """Cumulative sums inside the queries."""
+        """Return cumulative sums within each query."""
         return _core.running_sums(by_position, self.groups.offsets, self.n_threads)
 
     def query_counts(self, by_tie: Index, starts: Index) -> Index:
-        """Add up counts of the runs that begin at ``starts``, by query."""
+        """Sum counts of the runs that begin at ``starts``, by query."""
         first = np.searchsorted(starts, self.groups.offsets[:-1])
         return np.asarray(np.add.reduceat(by_tie, first), dtype=np.int64)
 
@@ -172,31 +190,14 @@ class Ranked:
     ----------
     truth : Truth
     scores : ndarray of shape (n_items,)
-        Finite and in the exact order of those given; by row.
+        By row: finite numbers in the exact order of the scores given.
     unretrieved : ndarray of bool, shape (n_items,), or None
-        Items whose score is -inf; by row.  None if there are none.
+        By row: whether the score is -inf.  None if none is.
     """
 
     truth: Truth
     scores: Array
     unretrieved: NDArray[np.bool_] | None = None
-
-    @classmethod
-    def of(cls, y: ArrayLike, scores: ArrayLike, qid: ArrayLike | None) -> Ranked:
-        """Check everything; see the functions of the package for what is accepted."""
-        truth, scored = check_vectors(y, scores)
-        groups = QueryGroups.from_qid(qid, truth.shape[0])
-        return cls(Truth(truth, groups, resolve_n_jobs(None)), *split_scores(scored))
-
-    def other(self, scores: ArrayLike, name: str) -> Ranked:
-        """Rank the same items by other scores."""
-        scored = check_scores(name, scores)
-        if scored.shape != self.scores.shape:
-            raise ValueError(
-                f"{name} must have one value per item; got {scored.shape[0]} values for "
-                f"{self.scores.shape[0]} items."
-            )
-        return Ranked(self.truth, *split_scores(scored))
 
     @cached_property
     def order(self) -> Index:
@@ -214,32 +215,32 @@ class Ranked:
         return self.truth.ties_of(self.scores[self.order])
 
     def found(self, by_position: Array, positions: slice | Index = slice(None)) -> Array:
-        """Set to zero what belongs to items that were not retrieved.
+        """Set the values of items that were not retrieved to zero.
 
         Parameters
         ----------
         by_position : ndarray of shape (n_positions,)
             Values at ``positions``.
         positions : slice or ndarray of int64
-            All, or those of a :class:`Top`.
+            All positions, or those of a :class:`Top`.
         """
         if self.unretrieved is None:
             return by_position
         return np.where(self.unretrieved[self.order[positions]], 0.0, by_position)
 
     def tie_mean(self, by_position: Array) -> Array:
-        """Replace every value by the mean over the items with the same score."""
+        """Replace every value by the mean over the items of the query with the same score."""
         sizes = np.diff(self.ties)
         sums = np.add.reduceat(by_position, self.ties[:-1])
         return np.repeat(sums / sizes, sizes)
 
     def pair_counts(self, level: Array) -> PairCounts:
-        """Count the pairs with different levels.
+        """Count the pairs of items with different levels.
 
         Parameters
         ----------
         level : ndarray of shape (n_items,)
-            By row; larger is better.
+            Level of each item, by row; larger is better.
         """
         truth = self.truth
         up = level[self.order]

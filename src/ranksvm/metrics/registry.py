@@ -1,7 +1,7 @@
 """Metrics by name: ``ndcg@10``, ``map``, ``p@5``.
 
-A name is that of a metric, with ``@k`` where it can be cut off at rank k; without it all ranks
-count.  A new metric takes one entry in ``METRICS``.
+``@k`` cuts a metric off at rank k; without it, all ranks count.  To add a metric, add an entry to
+``METRICS``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ranksvm.metrics.cascade import EXPECTED_RECIPROCAL_RANK, RECIPROCAL_RANK
 from ranksvm.metrics.dcg import MEAN_NDCG, NDCG
 from ranksvm.metrics.definition import Definition
 from ranksvm.metrics.order import AUC, KENDALL_TAU, PAIRWISE_ACCURACY, RECIPROCAL_TRUE_RANK
-from ranksvm.metrics.ranked import Ranked
+from ranksvm.metrics.ranked import Ranked, Truth
 from ranksvm.metrics.relevance import (
     AVERAGE_PRECISION,
     MEDIAN_LEVEL_AVERAGE_PRECISION,
     PRECISION,
 )
-from ranksvm.metrics.rules import CONVENTIONS, Rules, check_choice
+from ranksvm.metrics.rules import CONVENTIONS, Rules, check_conventions
 
 __all__ = ["METRICS", "Metric", "metric_names", "parse_metric", "parse_metrics"]
 
@@ -42,7 +42,7 @@ METRICS: Mapping[str, Definition] = {
     "reciprocal_true_rank": RECIPROCAL_TRUE_RANK,
 }
 
-_ROUNDING = 1e-9  # of a mean over queries
+_ROUNDING = 1e-9  # rounding error of a mean over queries
 _NAME = re.compile(r"(?P<base>[a-z_]+)(?:@(?P<k>0|[1-9][0-9]{0,17}))?")
 
 
@@ -53,9 +53,9 @@ class Metric:
     Attributes
     ----------
     base : str
-        Name in the registry.
+        Name without the cutoff.
     k : int or None
-        Number of ranks that count; None for all.
+        Number of top ranks to look at; None for all.
     """
 
     base: str
@@ -63,17 +63,17 @@ class Metric:
 
     @property
     def name(self) -> str:
-        """As it was parsed: ``ndcg@10``."""
+        """Name with the cutoff, such as ``ndcg@10``."""
         return self.base if self.k is None else f"{self.base}@{self.k}"
 
     @property
     def greater_is_better(self) -> bool:
-        """Whether a larger value is a better ranking: true of all metrics here."""
+        """Whether larger values are better; true for all metrics."""
         return True
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """What no value is below or above, but for rounding."""
+        """Smallest and largest possible value, with room for rounding errors."""
         return METRICS[self.base].lowest - _ROUNDING, 1.0 + _ROUNDING
 
     def __str__(self) -> str:
@@ -88,29 +88,30 @@ class Metric:
         conventions: str = "standard",
     ) -> float:
         """Score a ranking; see :func:`ranksvm.metrics.evaluate`."""
-        return self.mean(self.by_query(Ranked.of(y, scores, qid), conventions))
+        return self.mean(self.by_query(Truth.of(y, qid).ranked(scores), conventions))
 
     def by_query(self, ranked: Ranked, conventions: str) -> Array:
-        """One value per query; NaN for those that are left out of the mean."""
+        """Return one value per query; NaN for queries that are left out of the mean."""
         return METRICS[self.base].by_query(ranked, self._rules(conventions))
 
     def mean(self, by_query: Array) -> float:
         """Average over the queries that count."""
-        return METRICS[self.base].mean(by_query, f"Leave out {self.name!r}, or look at y and qid.")
+        remedy = f"Leave out {self.name!r}, or check labels and query ids."
+        return METRICS[self.base].mean(by_query, remedy)
 
     def _rules(self, conventions: str) -> Rules:
-        check_choice("conventions", conventions, CONVENTIONS)
+        check_conventions(conventions)
         preset = METRICS[self.base].preset
         return replace(CONVENTIONS[conventions] if preset is None else preset, k=self.k)
 
 
 def parse_metric(name: str | Metric) -> Metric:
-    """Read the name of a metric.
+    """Parse the name of a metric.
 
     Parameters
     ----------
     name : str or Metric
-        As in ``"ndcg@10"``; a Metric is returned as it is.
+        A name such as ``"ndcg@10"``; a Metric is returned unchanged.
 
     Returns
     -------
@@ -119,7 +120,7 @@ def parse_metric(name: str | Metric) -> Metric:
     Raises
     ------
     ValueError
-        If there is no such metric; the message lists those there are.
+        If there is no such metric; the message lists the valid names.
 
     Examples
     --------
@@ -130,7 +131,7 @@ def parse_metric(name: str | Metric) -> Metric:
     if isinstance(name, Metric):
         return name
     if not isinstance(name, str):
-        raise ValueError(f"a metric is named by a string such as 'ndcg@10'; got {name!r}.")
+        raise ValueError(f"the name of a metric must be a string such as 'ndcg@10'; got {name!r}.")
     match = _NAME.fullmatch(name)
     if match is None or match["base"] not in METRICS:
         raise ValueError(_unknown(name))
@@ -138,22 +139,22 @@ def parse_metric(name: str | Metric) -> Metric:
     cutoff = METRICS[base].cutoff
     if k is None:
         if cutoff == "required":
-            raise ValueError(f"{base} needs a cutoff: {base}@10, for example; got {name!r}.")
+            raise ValueError(f"{base} needs a cutoff, for example {base}@10; got {name!r}.")
         return Metric(base)
     if cutoff == "none":
-        raise ValueError(f"{base} looks at all ranks and has no cutoff; got {name!r}. Use {base}.")
+        raise ValueError(f"{base} uses all ranks and has no cutoff; got {name!r}. Use {base}.")
     if int(k) < 1:
         raise ValueError(f"the cutoff of a metric must be at least 1; got {name!r}.")
     return Metric(base, int(k))
 
 
 def parse_metrics(names: str | Metric | Iterable[str | Metric]) -> tuple[Metric, ...]:
-    """Read one name or several; none twice.
+    """Parse one name or several, and drop repeated ones.
 
     Raises
     ------
     ValueError
-        If there is no name at all, or one that :func:`parse_metric` refuses.
+        If there is no name, or an invalid one.
     """
     listed = [names] if isinstance(names, str | Metric) else list(names)
     metrics = tuple(dict.fromkeys(parse_metric(name) for name in listed))
@@ -163,7 +164,7 @@ def parse_metrics(names: str | Metric | Iterable[str | Metric]) -> tuple[Metric,
 
 
 def metric_names() -> list[str]:
-    """List the metrics as ``p@k``, ``ndcg[@k]`` (with or without cutoff) or ``auc``."""
+    """List the metrics: ``p@k`` needs a cutoff, ``ndcg[@k]`` may have one, ``auc`` has none."""
     form = {"none": "{}", "optional": "{}[@k]", "required": "{}@k"}
     return [form[definition.cutoff].format(name) for name, definition in METRICS.items()]
 

@@ -1,25 +1,24 @@
-"""Relevant or not: average precision and precision at k.
+"""Metrics of binary relevance: average precision and precision at k.
 
-An item is relevant when y > relevant_above.  With R relevant items in a query and h(r) of them
-among the first r ranks,
+An item is relevant if y > relevant_above.  For a query with R relevant items, h(r) of them among
+the first r ranks,
 
     P@k  = h(k) / k
     AP   = 1/R * sum over the ranks r of relevant items of h(r) / r         (its mean is MAP)
     AP@k = the same over ranks r <= k; still divided by R
 
-Items that were not retrieved have no rank and count in R alone.
+Items that were not retrieved have no rank; they only count in R.
 
-Mean over the orders of tied items (McSherry & Najork 2008): a tie of t items, of which v are
-relevant, after b relevant items has at its place j = 1, ..., t and rank r a relevant item with
-probability v / t, and given that, (j - 1) (v - 1) / (t - 1) relevant ones before it on average:
+Mean over the orders of tied items (McSherry & Najork 2008): take t tied items, v of them relevant,
+ranked below b relevant items.  The j-th of them, at rank r, is relevant with probability v / t, and
+if it is, (j - 1) (v - 1) / (t - 1) of the relevant ones precede it on average.  So rank r adds
 
-    its share of R * AP is   v / t * (b + 1 + (j - 1) (v - 1) / (t - 1)) / r.
+    v / t * (b + 1 + (j - 1) (v - 1) / (t - 1)) / r       to R * AP.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +26,7 @@ from numpy.typing import ArrayLike
 from ranksvm._values import as_float
 from ranksvm._vectors import Array
 from ranksvm.metrics.checks import check_vector
-from ranksvm.metrics.definition import Definition
+from ranksvm.metrics.definition import Definition, MeanOrArray
 from ranksvm.metrics.ranked import Ranked
 from ranksvm.metrics.rules import Conventions, Empty, Rules, Ties, rules_of
 
@@ -41,57 +40,6 @@ __all__ = [
 ]
 
 
-class MedianLevelOptions(TypedDict, total=False):
-    """Keywords of :func:`median_level_average_precision`."""
-
-    levels: ArrayLike | None
-    k: int | None
-    ties: Ties | None
-    empty: Empty
-
-
-class PrecisionOptions(TypedDict, total=False):
-    """Keywords of :func:`precision_at`."""
-
-    k: int
-    relevant_above: float | None
-    ties: Ties | None
-    empty: Empty | None
-    conventions: Conventions
-
-
-class AveragePrecisionOptions(TypedDict, total=False):
-    """Keywords of :func:`average_precision`."""
-
-    k: int | None
-    relevant_above: float | None
-    ties: Ties | None
-    empty: Empty | None
-    conventions: Conventions
-
-
-@overload
-def average_precision(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    per_query: Literal[False] = False,
-    **options: Unpack[AveragePrecisionOptions],
-) -> float: ...
-
-
-@overload
-def average_precision(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    per_query: Literal[True],
-    **options: Unpack[AveragePrecisionOptions],
-) -> Array: ...
-
-
 def average_precision(
     y: ArrayLike,
     scores: ArrayLike,
@@ -103,34 +51,35 @@ def average_precision(
     empty: Empty | None = None,
     conventions: Conventions = "standard",
     per_query: bool = False,
-) -> float | Array:
-    """Average precision, averaged over queries: MAP.
+) -> MeanOrArray:
+    """Mean average precision (MAP) over queries.
 
     Parameters
     ----------
     y : array-like of shape (n_items,)
         Utilities; larger is better.
     scores : array-like of shape (n_items,)
-        Scores; larger is ranked higher, and -inf means that the item was not retrieved.
+        Scores; larger is ranked higher, -inf marks items that were not retrieved.
     qid : array-like of shape (n_items,) or None, default=None
-        Query of each item, in any row order; None means one global ranking.
+        Query id of each item, in any row order; None ranks all items together.
     k : int or None, default=None
-        Number of ranks that count; None for all.
+        Number of top ranks to look at; None for all.
     relevant_above : float, default=0.0
-        An item is relevant when y > relevant_above.
+        An item is relevant if y > relevant_above.
     ties : {"row_order", "average"}, default="row_order"
-        Items with equal scores keep the order of their rows; or the mean over all their orders.
+        Rank items with equal scores in row order, or take the mean over all their orders.
     empty : {"skip", "zero", "one"}, default="skip"
-        What a query without a relevant item scores.
+        Value of a query without a relevant item; "skip" leaves it out of the mean.
     conventions : {"standard", "letor"}, default="standard"
-        "letor" means empty="zero".  A parameter that is given wins.
+        "letor" sets empty="zero".  Explicit parameters take precedence.
     per_query : bool, default=False
-        Return one value per query.
+        Return an array of values by query instead of their mean.
 
     Returns
     -------
     float, or ndarray of shape (n_queries,)
-        Between 0 and 1.  By query in order of first appearance, NaN for those left out.
+        Between 0 and 1.  Values by query are in order of first appearance; NaN for queries that
+        are left out of the mean.
 
     Examples
     --------
@@ -139,29 +88,7 @@ def average_precision(
     0.8333333333333333
     """
     rules = rules_of(conventions, k=k, relevant_above=relevant_above, ties=ties, empty=empty)
-    return AVERAGE_PRECISION.judge(y, scores, qid, rules, per_query)
-
-
-@overload
-def median_level_average_precision(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    per_query: Literal[False] = False,
-    **options: Unpack[MedianLevelOptions],
-) -> float: ...
-
-
-@overload
-def median_level_average_precision(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    per_query: Literal[True],
-    **options: Unpack[MedianLevelOptions],
-) -> Array: ...
+    return AVERAGE_PRECISION.score(y, scores, qid, rules, per_query)
 
 
 def median_level_average_precision(
@@ -174,20 +101,20 @@ def median_level_average_precision(
     ties: Ties | None = None,
     empty: Empty = "zero",
     per_query: bool = False,
-) -> float | Array:
-    """Average precision where items of at least the median level are relevant.
+) -> MeanOrArray:
+    """MAP with the items of at least the median level taken as relevant.
 
-    The MAP of Kuo, Lee & Lin (2014), which serves utilities of many levels.
+    The MAP of Kuo, Lee & Lin (2014), for utilities with many levels.
 
     Parameters
     ----------
     y, scores, qid, k, ties, per_query
         As in :func:`average_precision`.
     levels : array-like of shape (n,) or None, default=None
-        Utilities whose distinct values are the levels, for a ``y`` in which some are missing;
-        None takes ``y``.  The median of an even number of levels lies between the middle two.
+        Utilities whose distinct values are the levels, in case ``y`` lacks some of them; None for
+        ``y`` itself.  The median of an even number of levels is the mean of the middle two.
     empty : {"zero", "skip", "one"}, default="zero"
-        What a query without a relevant item scores.
+        Value of a query without a relevant item.
 
     Returns
     -------
@@ -202,34 +129,12 @@ def median_level_average_precision(
     """
     rules = rules_of(k=k, ties=ties, empty=empty)
     if levels is None:
-        return MEDIAN_LEVEL_AVERAGE_PRECISION.judge(y, scores, qid, rules, per_query)
+        return MEDIAN_LEVEL_AVERAGE_PRECISION.score(y, scores, qid, rules, per_query)
     known = as_float("levels", check_vector("levels", levels))
     if known.shape[0] == 0:
-        raise ValueError("levels must hold at least one utility; got none. Pass None to take y.")
+        raise ValueError("levels must hold at least one utility; got none. Use None to take y.")
     rules = replace(rules, relevant_above=_below_median(known))
-    return AVERAGE_PRECISION.judge(y, scores, qid, rules, per_query)
-
-
-@overload
-def precision_at(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    per_query: Literal[False] = False,
-    **options: Unpack[PrecisionOptions],
-) -> float: ...
-
-
-@overload
-def precision_at(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    per_query: Literal[True],
-    **options: Unpack[PrecisionOptions],
-) -> Array: ...
+    return AVERAGE_PRECISION.score(y, scores, qid, rules, per_query)
 
 
 def precision_at(
@@ -243,15 +148,15 @@ def precision_at(
     empty: Empty | None = None,
     conventions: Conventions = "standard",
     per_query: bool = False,
-) -> float | Array:
-    """Share of relevant items among the first k, averaged over queries.
+) -> MeanOrArray:
+    """Mean over queries of the share of relevant items among the first k.
 
     Parameters
     ----------
     y, scores, qid, relevant_above, ties, empty, conventions, per_query
         As in :func:`average_precision`.
     k : int, default=10
-        Number of ranks that count; the share is of k also where a query has fewer items.
+        Number of top ranks to look at; the divisor, even if a query has fewer items.
 
     Returns
     -------
@@ -265,9 +170,9 @@ def precision_at(
     0.5
     """
     if k is None:
-        raise ValueError("precision_at needs the number k of ranks that count; got None.")
+        raise ValueError("precision_at needs a number k of top ranks to look at; got None.")
     rules = rules_of(conventions, k=k, relevant_above=relevant_above, ties=ties, empty=empty)
-    return PRECISION.judge(y, scores, qid, rules, per_query)
+    return PRECISION.score(y, scores, qid, rules, per_query)
 
 
 def _average_precision_values(ranked: Ranked, rules: Rules) -> Array:
@@ -287,7 +192,7 @@ def _average_precision_values(ranked: Ranked, rules: Rules) -> Array:
 
 
 def _expected_hits(ranked: Ranked, relevant: Array, running: Array) -> Array:
-    """By position: probability that the item is relevant times the relevant ones up to it."""
+    """By position: probability of a relevant item, times the expected number of them so far."""
     starts = ranked.ties[:-1]
     sizes = np.diff(ranked.ties)
     hits = np.add.reduceat(relevant, starts)
@@ -305,9 +210,8 @@ def _median_level_values(ranked: Ranked, rules: Rules) -> Array:
 
 def _below_median(utility: Array) -> float:
     """Return the largest number below the median of the distinct values."""
-    distinct = np.unique(utility)
-    low, high = distinct[(distinct.shape[0] - 1) // 2], distinct[distinct.shape[0] // 2]
-    return float(np.nextafter(0.5 * low + 0.5 * high, -np.inf))
+    # np.median would overflow for the largest numbers.
+    return float(np.nextafter(np.quantile(np.unique(utility), 0.5), -np.inf))
 
 
 def _precision_values(ranked: Ranked, rules: Rules) -> Array:

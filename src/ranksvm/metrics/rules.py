@@ -1,30 +1,30 @@
-"""What the definition of a metric leaves open, by name.
+"""Options of the metrics, and the conventions that set their defaults.
 
-    k               ranks that count; None for all
-    gain            of an item with utility y: "exp2" is 2^y - 1, "linear" is y
-    discount        of rank r: "log2" is 1 / log2(1 + r); "letor" is 1 at ranks 1 and 2 and
-                    1 / log2(r) after
-    relevant_above  an item is relevant when y > relevant_above
-    ties            "row_order" ranks items with equal scores in the order of their rows; "average"
-                    takes the mean over all their orders, in closed form
-    empty           the score of a query for which the metric is not defined: "skip" leaves it
-                    out of the mean, "zero", "one"
-    short           NDCG@k of a query with fewer than k items: "as_is" judges those it has,
+    k               number of top ranks to look at; None for all
+    gain            gain of an item with utility y: "exp2" is 2^y - 1, "linear" is y
+    discount        discount of rank r: "log2" is 1 / log2(1 + r); "letor" is 1 at ranks 1 and 2 and
+                    1 / log2(r) below
+    relevant_above  an item is relevant if y > relevant_above
+    ties            rank of items with equal scores: "row_order" follows their rows, "average" takes
+                    the mean over all their orders, in closed form
+    empty           value of a query for which the metric is undefined: "skip" leaves it out of the
+                    mean, "zero" and "one" count it as 0 or 1
+    short           NDCG@k of a query with fewer than k items: "as_is" uses the items there are,
                     "zero" is 0
-    max_grade       the highest grade that ERR reckons with; None for the largest utility given
+    max_grade       highest possible grade, for ERR; None for the largest utility in the data
 
-Conventions are such choices made once.  LETOR 4.0's evaluation scripts differ from what is usual in
-the discount, in counting queries without a relevant item as 0, and in the 0 of short queries.
+The evaluation scripts of LETOR 4.0 use a discount of their own and score 0 for queries without a
+relevant item and, in NDCG@k, for queries with fewer than k items.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Integral
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from ranksvm._checks import finite_number, shown
+from ranksvm._checks import check_choice, check_integer, finite_number, shown
+from ranksvm._messages import Param, ParameterError
 
 __all__ = [
     "CONVENTIONS",
@@ -35,7 +35,7 @@ __all__ = [
     "Rules",
     "Short",
     "Ties",
-    "check_choice",
+    "check_conventions",
     "rules_of",
 ]
 
@@ -49,7 +49,7 @@ Conventions = Literal["standard", "letor"]
 
 @dataclass(frozen=True)
 class Rules:
-    """One choice for everything; see the module's text."""
+    """A value for every option; see the module docstring."""
 
     k: int | None = None
     gain: Gain = "exp2"
@@ -66,50 +66,44 @@ CONVENTIONS: Mapping[str, Rules] = {
     "letor": Rules(discount="letor", empty="zero", short="zero"),
 }
 
-_CHOICES: Mapping[str, tuple[str, ...]] = {
-    "gain": ("exp2", "linear"),
-    "discount": ("log2", "letor"),
-    "ties": ("row_order", "average"),
-    "empty": ("skip", "zero", "one"),
-    "short": ("as_is", "zero"),
+_CHOICES: Mapping[str, Any] = {
+    "gain": Gain,
+    "discount": Discount,
+    "ties": Ties,
+    "empty": Empty,
+    "short": Short,
 }
 
 
-def rules_of(conventions: str = "standard", **given: Any) -> Rules:
-    """Return the rules of the conventions, except for those given: what is not None wins.
+def check_conventions(conventions: str) -> None:
+    """Raise unless these conventions exist."""
+    check_choice("conventions", conventions, CONVENTIONS)
+
+
+def rules_of(conventions: str = "standard", **options: Any) -> Rules:
+    """Return the rules of the conventions, overridden by every option that is not None.
 
     Raises
     ------
     ValueError
-        If a choice is not among the valid ones.
+        If an option has an invalid value.
     """
-    check_choice("conventions", conventions, CONVENTIONS)
-    chosen = {name: value for name, value in given.items() if value is not None}
-    for name, value in chosen.items():
+    check_conventions(conventions)
+    given = {name: value for name, value in options.items() if value is not None}
+    for name, value in given.items():
         if name == "k":
-            chosen[name] = _check_cutoff(value)
+            given[name] = check_integer(name, value, 1, ", or None for all ranks")
         elif name in _CHOICES:
-            check_choice(name, value, _CHOICES[name])
+            check_choice(name, value, get_args(_CHOICES[name]))
         else:
-            chosen[name] = _check_number(name, value)
-    return replace(CONVENTIONS[conventions], **chosen)
+            given[name] = _number(name, value)
+    return replace(CONVENTIONS[conventions], **given)
 
 
-def check_choice(name: str, value: object, valid: Iterable[str]) -> None:
-    """Raise unless ``value`` is one of ``valid``; the error lists them."""
-    valid = list(valid)
-    if not isinstance(value, str) or value not in valid:
-        raise ValueError(f"{name} must be one of {valid}; got {value!r}.")
-
-
-def _check_cutoff(k: Any) -> int:
-    if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
-        raise ValueError(f"k must be an integer >= 1, or None for all ranks; got {shown(k)}.")
-    return int(k)
-
-
-def _check_number(name: str, value: Any) -> float:
+def _number(name: str, value: Any) -> float:
     number = finite_number(value)
     if number is None:
-        raise ValueError(f"{name} must be a finite number; got {shown(value)}.")
+        raise ParameterError(
+            "{name} must be a finite number; got {value}", name=Param(name), value=shown(value)
+        )
     return number

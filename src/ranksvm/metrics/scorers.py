@@ -1,21 +1,28 @@
-"""Metrics as scikit-learn's ``scoring=``, with the query ids routed.
+"""Metrics as scorers for scikit-learn's model selection.
 
     import sklearn
     from ranksvm.metrics import ranking_scorer
+    from ranksvm.model_selection import QueryKFold
 
     sklearn.set_config(enable_metadata_routing=True)
-    folds = GroupKFold().set_split_request(groups="qid")
-    search = GridSearchCV(model, grid, scoring=ranking_scorer("ndcg@10"), cv=folds)
+    search = GridSearchCV(model, grid, scoring=ranking_scorer("ndcg@10"), cv=QueryKFold())
     search.fit(X, y, qid=qid)
 
-The scorer itself asks for ``qid``: nothing else has to be set.  scikit-learn hands ids to scorers
-only when metadata routing is on.  A scorer that gets no ids cannot know whether there are none or
-whether they were lost on the way, and refuses to guess: one global ranking has to be asked for.
+Only scikit-learn's public interface is used.  A scorer is a callable ``scorer(estimator, X, y,
+qid=qid)`` that requests ``qid``; scikit-learn passes it on if metadata routing is enabled.  If a
+scorer gets no ids, it raises an error, because it cannot know whether there are none or whether
+they got lost on the way.
+
+Two things are impossible with the public interface:
+
+- Names: ``scoring="ndcg@10"`` does not work, because the names that ``scoring`` accepts are a
+  private list of scikit-learn.  Pass ``ranking_scorer("ndcg@10")``.
+- A dict of scorers together with ``sample_weight``, if metadata routing is disabled: scikit-learn
+  then calls a private method of its own scorers.  Pass ``ranking_scorer(["ndcg@10", "map"])``.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -23,37 +30,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import get_config
-from sklearn.metrics import _scorer
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
 from ranksvm.metrics.evaluate import evaluate
-from ranksvm.metrics.registry import METRICS, Metric, parse_metrics
-from ranksvm.metrics.rules import CONVENTIONS, check_choice
+from ranksvm.metrics.registry import Metric, parse_metrics
+from ranksvm.metrics.rules import check_conventions
 
-__all__ = ["RankingScorer", "ranking_scorer", "register_scorers"]
-
-# Cutoffs that are registered by name.
-CUTOFFS = (1, 3, 5, 10, 20)
+__all__ = ["RankingScorer", "ranking_scorer"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class RankingScorer:
-    """A scorer for ``scoring=``; build it with :func:`ranking_scorer`.
+    """A scorer for ``scoring=``; made by :func:`ranking_scorer`.
 
     Attributes
     ----------
     metrics : tuple of Metric
     several : bool
-        Whether to return a dict by name, not a number.
+        Whether to return a dict of values by name instead of a number.
     conventions : {"standard", "letor"}
     global_ranking : bool
-        Whether all items are ranked together when there are no query ids; else that is an error.
+        Whether to rank all items together if there are no query ids; otherwise that is an error.
+    qid_request : bool, str or None
+        Request for ``qid``; see :meth:`set_score_request`.
     """
 
     metrics: tuple[Metric, ...]
     several: bool = False
     conventions: str = "standard"
     global_ranking: bool = False
+    qid_request: bool | str | None = True
 
     def __call__(
         self, estimator: Any, X: Any, y: ArrayLike, qid: ArrayLike | None = None
@@ -63,13 +69,13 @@ class RankingScorer:
         Parameters
         ----------
         estimator : object with ``predict``
-            Fitted; a Pipeline or any other that passes ``predict`` on will do.  If some step of it
-            asks for ``qid`` in ``predict``, it is handed on.
+            Fitted estimator, which may be a Pipeline or another meta-estimator.  ``predict`` gets
+            ``qid`` if the estimator or a step of it requests it.
         X : {array-like, sparse matrix} of shape (n_items, n_features)
         y : array-like of shape (n_items,)
             Utilities.
         qid : array-like of shape (n_items,) or None, default=None
-            Query of each item.
+            Query id of each item.
 
         Returns
         -------
@@ -78,23 +84,24 @@ class RankingScorer:
         Raises
         ------
         ValueError
-            If there are no query ids and the scorer was not built with ``global_ranking=True``.
+            If there are no query ids and the scorer was not made with ``global_ranking=True``.
         """
-        routed = bool(get_config().get("enable_metadata_routing"))
+        routed = bool(get_config()["enable_metadata_routing"])
         if qid is None and not self.global_ranking:
             remedy = (
-                "Give qid to the fit or score of the search, or to cross_validate as "
+                "Pass qid to the fit or score of the search, or to cross_validate as "
                 "params={'qid': qid}"
                 if routed
-                else "With metadata routing off scikit-learn cannot pass it: call "
-                "sklearn.set_config(enable_metadata_routing=True) before the search and give qid "
+                else "scikit-learn cannot pass it on while metadata routing is disabled: call "
+                "sklearn.set_config(enable_metadata_routing=True) before the search and pass qid "
                 "to its fit"
             )
             raise ValueError(
-                f"{self!r} got no qid. {remedy}; or, if all items are one ranking, build the "
+                f"{self!r} got no qid. {remedy}; or, if all items belong to one ranking, make the "
                 "scorer with global_ranking=True."
             )
-        given = {"qid": qid} if qid is not None and routed and _predict_takes_qid(estimator) else {}
+        wanted = routed and get_routing_for_object(estimator).consumes("predict", ["qid"])
+        given = {"qid": qid} if wanted and qid is not None else {}
         scores = np.asarray(estimator.predict(X, **given))
         found = evaluate(y, scores, qid, self.metrics, conventions=self.conventions)
         return found if self.several else found[self.metrics[0].name]
@@ -108,15 +115,28 @@ class RankingScorer:
             parts.append("global_ranking=True")
         return f"ranking_scorer({', '.join(parts)})"
 
-    def get_metadata_routing(self) -> Any:
-        """Tell scikit-learn that the scorer wants ``qid``."""
-        request = MetadataRequest(owner="ranking_scorer")
-        request.score.add_request(param="qid", alias=True)
-        return request
+    def set_score_request(self, *, qid: bool | str | None) -> RankingScorer:
+        """Set which metadata the scorer gets as ``qid``.
 
-    def _accept_sample_weight(self) -> bool:
-        # scikit-learn asks this of every scorer among several when routing is off.
-        return False
+        Parameters
+        ----------
+        qid : bool, str or None
+            A name passes the metadata of that name, "groups" for example; True, the initial
+            setting, those named "qid".  False passes none, None makes it an error to pass any.
+
+        Returns
+        -------
+        RankingScorer
+            The scorer itself.
+        """
+        self.qid_request = qid
+        return self
+
+    def get_metadata_routing(self) -> Any:
+        """Return the metadata request of the scorer."""
+        request = MetadataRequest(owner=repr(self))
+        request.score.add_request(param="qid", alias=self.qid_request)
+        return request
 
 
 def ranking_scorer(
@@ -130,17 +150,17 @@ def ranking_scorer(
     Parameters
     ----------
     metric : str or sequence of str
-        Name of the metric, such as "ndcg@10".  Of several, all are computed from one prediction;
-        GridSearchCV then needs ``refit`` to be the name of one of them.
+        Name of the metric, such as "ndcg@10".  Several metrics are computed from one prediction;
+        ``refit`` of GridSearchCV must then name one of them.
     conventions : {"standard", "letor"}, default="standard"
         As in :func:`ranksvm.metrics.evaluate`.
     global_ranking : bool, default=False
-        Rank all items together when the scorer gets no query ids.  Without it, that is an error.
+        Rank all items together if the scorer gets no query ids, instead of raising an error.
 
     Returns
     -------
     RankingScorer
-        Called as ``scorer(estimator, X, y, qid=qid)``; greater is better.
+        Called as ``scorer(estimator, X, y, qid=qid)``; larger is better.
 
     Raises
     ------
@@ -153,76 +173,6 @@ def ranking_scorer(
     >>> ranking_scorer("ndcg@10")
     ranking_scorer('ndcg@10')
     """
-    check_choice("conventions", conventions, CONVENTIONS)
+    check_conventions(conventions)
     several = not isinstance(metric, str | Metric)
     return RankingScorer(parse_metrics(metric), several, conventions, global_ranking)
-
-
-def register_scorers() -> list[str]:
-    """Make ``scoring="ranksvm_ndcg@10"`` work in scikit-learn.
-
-    Registers every metric under its name after ``ranksvm_``: without a cutoff where that has a
-    meaning, and with the cutoffs 1, 3, 5, 10 and 20.  Nothing is registered before this is called;
-    calling it again changes nothing.
-
-    Returns
-    -------
-    list of str
-        The names.
-
-    Raises
-    ------
-    RuntimeError
-        If this version of scikit-learn keeps its scorers in another way.  Objects of
-        :func:`ranking_scorer` work regardless.
-
-    Examples
-    --------
-    >>> from ranksvm.metrics import register_scorers
-    >>> "ranksvm_ndcg@10" in register_scorers()
-    True
-    """
-    registry = getattr(_scorer, "_SCORERS", None)
-    if not isinstance(registry, dict):
-        raise RuntimeError(
-            "this version of scikit-learn keeps its scorers in a way that register_scorers does "
-            "not know. Pass scoring=ranking_scorer('ndcg@10') instead of a name."
-        )
-    builtin = frozenset(registry)
-    scorers = {f"ranksvm_{metric.name}": RankingScorer((metric,)) for metric in _registered()}
-    registry.update(scorers)
-    _allow(builtin, scorers)
-    return list(scorers)
-
-
-def _registered() -> Iterable[Metric]:
-    for name, definition in METRICS.items():
-        if definition.cutoff != "required":
-            yield Metric(name)
-        if definition.cutoff != "none":
-            yield from (Metric(name, k) for k in CUTOFFS)
-
-
-def _allow(builtin: frozenset[str], names: Iterable[str]) -> None:
-    """Widen the checks of ``scoring``.
-
-    Modules of scikit-learn copy the names of the scorers when they are imported, into the
-    constraints by which they check their parameters.  Those imported later copy ours, too.
-    """
-    modules = [module for name, module in sys.modules.items() if name.startswith("sklearn.")]
-    for module in modules:
-        for value in list(vars(module).values()):
-            for attribute in ("_parameter_constraints", "_skl_parameter_constraints"):
-                constraints = getattr(value, attribute, None)
-                if not isinstance(constraints, dict):
-                    continue
-                accepted = constraints.get("scoring")
-                for constraint in accepted if isinstance(accepted, list) else ():
-                    options = getattr(constraint, "options", None)
-                    if isinstance(options, set) and options & builtin:
-                        options.update(names)
-
-
-def _predict_takes_qid(estimator: Any) -> bool:
-    """Whether the estimator, or a step inside it, asks for qid in predict."""
-    return "qid" in get_routing_for_object(estimator).consumes("predict", ["qid"])

@@ -1,6 +1,6 @@
 """Folds of whole queries, paths over C, and the choice of C and gamma.
 
-Names are imported when they are first used: only ``LinearRankSVMCV`` and ``KernelRankSVMCV`` need
+``LinearRankSVMCV`` and ``KernelRankSVMCV`` are imported when they are first used: only they need
 scikit-learn.
 """
 
@@ -8,42 +8,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ranksvm.model_selection.grids import default_Cs, default_gammas
+from ranksvm.model_selection.path import fit_path
+
+# The function and its module have one name, which must always mean the function: so it is imported
+# here, and not when somebody asks for it.
+from ranksvm.model_selection.search import Search, search
+from ranksvm.model_selection.splitters import QueryKFold, letor_folds, query_train_test_split
+
 if TYPE_CHECKING:
-    from ranksvm.model_selection.grid import GridSearch, default_gammas, search_grid
     from ranksvm.model_selection.kernel_cv import KernelRankSVMCV
     from ranksvm.model_selection.linear_cv import LinearRankSVMCV
-    from ranksvm.model_selection.path import fit_path
-    from ranksvm.model_selection.search import PathSearch, default_Cs, search_path
-    from ranksvm.model_selection.splitters import QueryKFold, letor_folds, query_train_test_split
 
 _HOME = {
-    "GridSearch": "ranksvm.model_selection.grid",
     "KernelRankSVMCV": "ranksvm.model_selection.kernel_cv",
     "LinearRankSVMCV": "ranksvm.model_selection.linear_cv",
-    "PathSearch": "ranksvm.model_selection.search",
-    "QueryKFold": "ranksvm.model_selection.splitters",
-    "default_Cs": "ranksvm.model_selection.search",
-    "default_gammas": "ranksvm.model_selection.grid",
-    "fit_path": "ranksvm.model_selection.path",
-    "letor_folds": "ranksvm.model_selection.splitters",
-    "query_train_test_split": "ranksvm.model_selection.splitters",
-    "search_grid": "ranksvm.model_selection.grid",
-    "search_path": "ranksvm.model_selection.search",
 }
 
 __all__ = [
-    "GridSearch",
     "KernelRankSVMCV",
     "LinearRankSVMCV",
-    "PathSearch",
     "QueryKFold",
+    "Search",
     "default_Cs",
     "default_gammas",
     "fit_path",
     "letor_folds",
     "query_train_test_split",
-    "search_grid",
-    "search_path",
+    "search",
 ]
 
 

@@ -1,172 +1,105 @@
-"""Searches that go on where they were broken off.
+"""Checkpoints: finished parts of a search in a file, so that an interrupted search can continue.
 
-What is finished stands in a text file, one JSON object a line:
+A checkpoint is an SQLite database with two tables.  ``search`` identifies the search, part by part
+(long parts by their SHA-256).  ``cells`` has one row for each finished cell: all values of C on one
+training part.  Each row is written in its own transaction, so a process that is killed at any
+moment loses at most the cell it was working on.
 
-    {"file": "ranksvm grid search", "format": 2, "search": {"items": "5f3a...", ...}, ...}
-    {"gamma": 0.5, "split": 0, "scores": [0.71, ...], "objectives": [...], ..., "sha256": "09c1..."}
-    {"gamma": 0.5, "split": 1, ...}
+Only one process at a time can use a checkpoint.  The file is locked with flock while it is open,
+and the system releases the lock when the process ends for any reason.  SQLite's own locks are
+switched off: they are POSIX locks, which a process loses as soon as any other code in it opens and
+closes the same file, and which some network drives do not support.  On systems without flock there
+is no lock.
 
-The first line says which search it is, part by part (SHA-256 of what is long).  A further line is
-one gamma on one split with all C.  Every line is appended by one write and synced, so that at any
-moment all but the last are whole; a last line without its end was left by a process that was
-killed, and is dropped.
-
-Every line ends in a checksum, of the first line and of the rest of its own, so that a line that was
-changed, or comes from another file, is found; whole lines may be deleted.  The numbers must also be
-possible ones: a metric within its bounds, objectives, gaps and seconds not negative, a split that
-the search has.  Files of format 1, which had no checksums, are refused.
-
-One search at a time: the file is locked as long as it is open (where the system has locks), and the
-lock ends with the process, however it ends.  A file made for a search that failed before anything
-was finished is removed.
-
-Numbers are written with the digits that give the same bits back, what is not finite as a text.
+A file is opened as a database only if its header says that it is a checkpoint, because SQLite may
+write to a database even when it is only read.  The tables must be exactly those created here, and
+all content has checksums; the checksum of a cell also covers the identity of the search.  The
+numbers in a cell must be possible: the metric within its bounds, and objectives, gaps and seconds
+not negative.  Anything else is refused, and the file is left as it is.  Rows of ``cells`` may be
+deleted.  If a search fails before its first cell is finished, a newly created file is removed.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
-import itertools
 import json
 import math
 import os
-import reprlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any, BinaryIO, NoReturn, Self
+import sqlite3
+import stat
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
+from ranksvm._files import naming, try_lock
+from ranksvm._messages import Param, ParameterError
 from ranksvm._text import printable
 from ranksvm._vectors import Array
 from ranksvm._version import library_version
-from ranksvm.data.queries import QueryGroups
-from ranksvm.metrics.registry import parse_metric
-from ranksvm.model_selection.locked import LockedFile
-from ranksvm.model_selection.runs import SplitResult
-from ranksvm.model_selection.splits import Split, TrainingSet
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners import Settings
+from ranksvm.model_selection.cell import UNREADABLE, Cell
+from ranksvm.model_selection.splits import Split
 
-__all__ = ["Cell", "Checkpoint", "identity"]
+__all__ = ["Checkpoint", "identity"]
 
-FILE = "ranksvm grid search"
-FORMAT = 2
-CHECKSUM = "sha256"
-# Bytes of a line, at most: of the first one, and of others beside what they hold for every C.
-LONGEST_HEAD = 1 << 16
-LONGEST_REST = 4096
-LONGEST_OF_C = 4096
-BEGINNING = b'{"file": "ranksvm grid search"'
-# Of the settings: what the cells stand for themselves, and what changes no model.  A search that
-# ran out of memory may go on with another budget.
-NOT_PART = ("C", "gamma", "memory_budget")
-REALS = ("scores", "objectives", "gaps", "seconds")  # that a cell has for every C
-COUNTS = ("n_iter", "n_products")
-NOT_FINITE = ("nan", "inf", "-inf")
-HASHED_VALUES = 1 << 22  # at a time
-# What a text can raise that is no line of ours.
-UNREADABLE = (ValueError, KeyError, OverflowError, RecursionError)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One gamma on one split: metric, certificate and effort by C, and what is to be said."""
-
-    scores: tuple[float, ...]
-    objectives: tuple[float, ...]
-    gaps: tuple[float, ...]
-    seconds: tuple[float, ...]
-    n_iter: tuple[int, ...]
-    n_products: tuple[int, ...]
-    shortfalls: tuple[str, ...]
-
-    @classmethod
-    def of(cls, result: SplitResult) -> Cell:
-        """Take what is kept of a split."""
-        fits = result.fits
-        return cls(
-            scores=tuple(map(float, result.scores)),
-            objectives=tuple(fit.objective for fit in fits),
-            gaps=tuple(fit.gap for fit in fits),
-            seconds=tuple(result.seconds),
-            n_iter=tuple(fit.n_iter for fit in fits),
-            n_products=tuple(fit.n_products for fit in fits),
-            shortfalls=tuple(fit.shortfall for fit in fits if fit.shortfall is not None),
-        )
-
-    def entries(self) -> dict[str, Any]:
-        """Return the cell in terms of JSON."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
-
-    @classmethod
-    def from_entries(cls, entries: Mapping[str, Any], n_C: int, metric: str) -> Cell:
-        """Return the cell of a line; raise a ValueError or KeyError if it is none."""
-        shortfalls = entries["shortfalls"]
-        if not (isinstance(shortfalls, list) and all(isinstance(one, str) for one in shortfalls)):
-            raise ValueError
-        numbers: dict[str, Any] = {
-            **{name: tuple(map(_real, _listed(entries[name], n_C))) for name in REALS},
-            **{name: tuple(map(_count, _listed(entries[name], n_C))) for name in COUNTS},
-        }
-        low, high = parse_metric(metric).bounds
-        within = all(math.isnan(score) or low <= score <= high for score in numbers["scores"])
-        if not within or any(value < 0.0 for name in REALS[1:] for value in numbers[name]):
-            raise ValueError
-        return cls(**numbers, shortfalls=tuple(shortfalls))
-
-
-def _listed(values: Any, n: int) -> list[Any]:
-    if not isinstance(values, list) or len(values) != n:
-        raise ValueError
-    return values
-
-
-def _real(value: Any) -> float:
-    if type(value) not in (float, int) and value not in NOT_FINITE:
-        raise ValueError
-    return float(value)
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 2**63:
-        raise ValueError
-    return value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)  # which float() reads
-    return value
+APPLICATION = 0x52535643  # SQLite's application id of checkpoints: "RSVC"
+FORMAT = 3
+# The header of a database: magic string, file format versions, user version, application id.
+HEAD = struct.Struct(">16s 2x 2s 40x i 4x i")
+SQLITE, LAYOUT = b"SQLite format 3\0", b"\x01\x01"
+OLD_FORMATS = b'{"file": "ranksvm grid search"'  # formats 1 and 2 were JSON lines
+TABLES = (
+    "CREATE TABLE cells (candidate TEXT, split INTEGER, content TEXT NOT NULL, "
+    "sha256 TEXT NOT NULL, PRIMARY KEY (candidate, split)) WITHOUT ROWID",
+    "CREATE TABLE search (part TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+)
+SEED, CHECKSUM = "random state", "sha256"  # rows of ``search`` beside the identity
+# SQLite errors caused by the system.  All others mean that the file is damaged.
+SYSTEM_ERRORS = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_CANTOPEN: errno.EIO,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+}
+# Settings that do not identify a search: C belongs to the cells, and the memory budget does not
+# change a model.  A search that ran out of memory may continue with another budget.
+NOT_PART = ("C", "memory_budget")
+HASHED_VALUES = 1 << 22  # values hashed at a time
+START_OVER = "Delete the file to start over."
 
 
 class Checkpoint:
-    """The file of a search, which nobody else may use meanwhile.
+    """The checkpoint of a search, locked while it is open.
 
     Parameters
     ----------
     path : path-like
-        Of a regular file; read if it is there, and made if not.
+        A regular file.  It is read if it exists and created otherwise.
     search : mapping of str to str
-        See :func:`identity`.
+        The identity of the search; see :func:`identity`.
     n_C : int
-        Values in a cell.
-    n_splits : int
-        Cells of a gamma.
+        Number of C in each cell.
     random_state : int or None
-        What a new file is to keep.
+        Seed to store in a new file.
 
     Attributes
     ----------
     random_state : int or None
-        The one that the search began with.
+        Seed that the search started with.
 
     Raises
     ------
     ValueError
-        If the file belongs to another search, or is in use, or is none of ours, or is damaged.
+        If the file belongs to another search, is in use, is not a checkpoint, or is damaged.
     OSError
-        If it cannot be read or written.
+        If the file cannot be read or written.
     """
 
     def __init__(
@@ -174,28 +107,99 @@ class Checkpoint:
         path: str | os.PathLike[str],
         search: Mapping[str, str],
         n_C: int,
-        n_splits: int,
         random_state: int | None,
     ) -> None:
-        self._search, self._n_C, self._n_splits = search, n_C, n_splits
-        self._cells: dict[tuple[float, int], Cell] = {}
-        self.random_state = random_state
-        self._file = LockedFile(path)
-        self._path = self._file.path
+        self.random_state = None if random_state is None else int(random_state)
+        self._search, self._n_C = dict(search), n_C
+        self._cells: dict[tuple[str, int], Cell] = {}
         self._is_new = False
+        self._path = _checked_path(path)
+        self._file = os.path.realpath(self._path)
+        self._journal = f"{self._file}-journal"  # SQLite's rollback journal
+        self._base: sqlite3.Connection | None = None
+        self._descriptor = _open_locked(self._path)
         try:
-            with self._file.reader() as file:
-                kept = self._read(file)
-            self._is_new = not kept
-            self._file.truncate(kept)
-            if self._is_new:
-                head = {"file": FILE, "format": FORMAT, "search": dict(search)}
-                line = _line({**head, "random_state": random_state}, b"")
-                self._file.append(line)
-                self._head = line
+            self._is_new = not os.fstat(self._descriptor).st_size
+            if not self._is_new:
+                _check_head(self._path, os.pread(self._descriptor, HEAD.size, 0))
+            with self._errors():
+                self._base = _connect(self._file)
+                self._open(self._base)
         except BaseException:
             self._close(failed=True)
             raise
+
+    def _open(self, base: sqlite3.Connection) -> None:
+        found = base.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
+        # SQLite has now rolled back the transaction of a killed process, which may have been the
+        # one that created the tables.  It leaves a journal alone that was not yet complete.
+        with suppress(OSError):
+            os.unlink(self._journal)
+        self._is_new = not os.fstat(self._descriptor).st_size
+        if self._is_new:
+            self._create(base)
+            return
+        if found != [(table,) for table in TABLES]:
+            raise self._damaged("its tables are not as they were created")
+        (sound,) = base.execute("PRAGMA integrity_check(1)").fetchone()
+        if sound != "ok":
+            raise self._damaged(printable(sound.splitlines()[-1])[:200])
+        self._read_search(base)
+        self._read_cells(base)
+
+    def _create(self, base: sqlite3.Connection) -> None:
+        base.execute("BEGIN")
+        base.execute(f"PRAGMA application_id = {APPLICATION}")
+        base.execute(f"PRAGMA user_version = {FORMAT}")
+        for table in TABLES:
+            base.execute(table)
+        parts = {**self._search, SEED: json.dumps(self.random_state)}
+        parts[CHECKSUM] = _sha256(parts)
+        base.executemany("INSERT INTO search VALUES (?, ?)", parts.items())
+        base.execute("COMMIT")
+
+    def _read_search(self, base: sqlite3.Connection) -> None:
+        """Check that the file belongs to this search, and take its random state."""
+        there = dict(base.execute("SELECT part, value FROM search"))
+        try:
+            if there.pop(CHECKSUM) != _sha256(there):
+                raise ValueError
+            random_state = json.loads(there.pop(SEED))
+            if random_state is not None and (type(random_state) is not int or random_state < 0):
+                raise ValueError
+        except UNREADABLE:
+            raise self._damaged("the description of its search has been changed") from None
+        names = [*self._search, *(name for name in there if name not in self._search)]
+        other = [name for name in names if self._search.get(name) != there.get(name)]
+        if other:
+            raise ValueError(
+                f"{self._path} is from a different search (different "
+                f"{printable(', '.join(other))[:200]}). Delete it or choose another file."
+            )
+        self.random_state = random_state
+
+    def _read_cells(self, base: sqlite3.Connection) -> None:
+        """Load the finished cells."""
+        for row in base.execute("SELECT candidate, split, content, sha256 FROM cells"):
+            candidate, split, content, checksum = row
+            try:
+                if self._checksum(candidate, split, content) != checksum:
+                    raise ValueError
+                cell = Cell.from_text(content, self._n_C, self._search["metric"])
+            except UNREADABLE:
+                where = f"candidate {candidate!r}, split {split!r}"
+                raise self._damaged(
+                    f"the row of {printable(where)[:120]} has been changed",
+                    "Delete this row from the table cells to repeat its part, or the file to start "
+                    "over.",
+                ) from None
+            self._cells[candidate, split] = cell
+
+    def _checksum(self, candidate: str, split: int, content: str) -> str:
+        return _sha256([self._search, self.random_state, candidate, split, content])
+
+    def _damaged(self, why: str, remedy: str = START_OVER) -> ValueError:
+        return ValueError(f"{self._path} is damaged: {why}. {remedy}")
 
     def __enter__(self) -> Self:
         return self
@@ -204,176 +208,206 @@ class Checkpoint:
         self._close(failed=kind is not None and issubclass(kind, Exception))
 
     def _close(self, *, failed: bool) -> None:
-        self._file.close(remove=failed and self._is_new and not self._cells)
+        if self._base is not None:
+            self._base.close()
+        if failed and self._is_new and not self._cells:
+            for path in (self._file, self._journal):
+                with suppress(OSError):
+                    os.unlink(path)
+        os.close(self._descriptor)  # releases the lock
 
-    def get(self, gamma: float, split: int) -> Cell | None:
-        """Return a finished cell; None if it is still to do."""
-        return self._cells.get((gamma, split))
+    def get(self, candidate: str, split: int) -> Cell | None:
+        """Return a cell, or None if it is not finished."""
+        return self._cells.get((candidate, split))
 
-    def add(self, gamma: float, split: int, cell: Cell) -> None:
-        """Keep a finished cell."""
-        self._file.append(_line({"gamma": gamma, "split": split, **cell.entries()}, self._head))
-        self._cells[gamma, split] = cell
+    def add(self, candidate: str, split: int, cell: Cell) -> None:
+        """Store a finished cell."""
+        assert self._base is not None
+        content = cell.to_text()
+        row = (candidate, split, content, self._checksum(candidate, split, content))
+        with self._errors():
+            self._base.execute("INSERT INTO cells VALUES (?, ?, ?, ?)", row)
+        self._cells[candidate, split] = cell
 
-    def _read(self, file: BinaryIO) -> int:
-        """Take over what is finished; return where the next line belongs."""
-        head = file.readline(LONGEST_HEAD)
-        if not head.endswith(b"\n"):
-            # Of a first line that is half there, nothing has been done yet.
-            if not head or (head.startswith(BEGINNING) and len(head) < LONGEST_HEAD):
-                return 0
-            self._refuse_file()
-        self._check_head(head)
-        self._head, end = head, len(head)
-        longest = LONGEST_REST + LONGEST_OF_C * self._n_C
-        for number in itertools.count(2):
-            line = file.readline(longest)
-            if not line.endswith(b"\n") and len(line) < longest:
-                return end
-            try:
-                self._take(_entries(line, head))
-            except UNREADABLE:
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Convert errors of SQLite to errors that name the file."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            kind = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details
+            number = SYSTEM_ERRORS.get(kind)
+            if number is None:
+                raise self._damaged(printable(str(error))[:200]) from None
+            if kind != sqlite3.SQLITE_FULL:  # the reason is often that the journal cannot be opened
+                number = _error_of_opening(self._journal) or number
+            with naming(self._path):
+                raise OSError(number, os.strerror(number)) from error
+        except UnicodeDecodeError:  # an error message that quotes invalid text
+            raise self._damaged("it cannot be read") from None
+
+
+def _checked_path(path: Any) -> str:
+    """Return the path as text; raise if it cannot be a checkpoint."""
+    name = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(name, str):
+        raise TypeError(f"the checkpoint must be a path as text; got {name!r}")
+    if not name:
+        raise ValueError("the name of the checkpoint is empty: give a file")
+    directory = os.path.dirname(os.path.realpath(name))
+    try:
+        mode = os.stat(name).st_mode
+    except FileNotFoundError:
+        if not os.path.isdir(directory):
+            message = f"cannot write: there is no directory {directory!r}; create it first"
+            raise FileNotFoundError(errno.ENOENT, message, name) from None
+    else:
+        if stat.S_ISDIR(mode):
+            message = "cannot be a checkpoint: this is a directory"
+            raise IsADirectoryError(errno.EISDIR, message, name)
+        if not stat.S_ISREG(mode):
+            raise ValueError(
+                f"{name} cannot be a checkpoint: it is a device or a pipe, and keeps nothing. Give "
+                "the name of a file."
+            )
+    if not os.access(directory, os.W_OK):  # SQLite creates its journal there
+        message = (
+            f"cannot write: new files are not allowed in {directory!r}; choose another directory "
+            "or change its permissions"
+        )
+        raise PermissionError(errno.EACCES, message, name)
+    return name
+
+
+def _open_locked(path: str) -> int:
+    """Open and lock a file; create it if it does not exist."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            if try_lock(descriptor) is False:
                 raise ValueError(
-                    f"{self._path}, line {number}: damaged. Delete this line to redo its part, "
-                    "or the file to start over."
-                ) from None
-            end += len(line)
-        raise AssertionError  # the count never ends
+                    f"{path} is in use by another process, a search that keeps its results there. "
+                    "Wait until it has ended, or give another name."
+                )
+            # The process that held the lock before may have removed the file.
+            if os.path.exists(path) and os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
 
-    def _take(self, entries: Mapping[str, Any]) -> None:
-        """Keep the cell of a line; raise one of ``UNREADABLE`` if it cannot be one."""
-        if entries.keys() != {"gamma", "split", *(field.name for field in fields(Cell))}:
-            raise ValueError
-        gamma, split = _real(entries["gamma"]), _count(entries["split"])
-        if not (0.0 < gamma < math.inf and split < self._n_splits) or (gamma, split) in self._cells:
-            raise ValueError
-        cell = Cell.from_entries(entries, self._n_C, self._search["metric"])
-        self._cells[gamma, split] = cell
 
-    def _refuse_file(self) -> NoReturn:
+def _check_head(path: str, head: bytes) -> None:
+    """Raise unless this is the header of a checkpoint."""
+    if head.startswith(OLD_FORMATS):
+        raise _other_version(path, "1 or 2")
+    what, layout, version, application = HEAD.unpack(head.ljust(HEAD.size, b"\0"))
+    if what != SQLITE or application != APPLICATION:
         raise ValueError(
-            f"{self._path} already exists and is not a checkpoint; not overwritten. Choose another "
-            "file."
-        ) from None
+            f"{path} already exists and is not a checkpoint; not overwritten. Choose another file."
+        )
+    if version != FORMAT:
+        raise _other_version(path, version)
+    if layout != LAYOUT:
+        raise ValueError(f"{path} is damaged: its layout was changed. {START_OVER}")
 
-    def _check_head(self, line: bytes) -> None:
-        search = self._search
-        try:
-            head = json.loads(line)
-            fine = head["file"] == FILE
-        except (*UNREADABLE, TypeError):
-            fine = False
-        if not fine:
-            self._refuse_file()
-        if head.get("format") != FORMAT:
-            raise ValueError(
-                f"{self._path} is a checkpoint of another version of ranksvm (format "
-                f"{reprlib.repr(head.get('format', 1))}, expected {FORMAT}). Delete it or choose "
-                "another file."
-            )
-        try:
-            head = _entries(line, b"")
-            there, random_state = head["search"], head["random_state"]
-            if not isinstance(there, dict) or (
-                random_state is not None and _count(random_state) < 0
-            ):
-                raise ValueError
-        except UNREADABLE:
-            raise ValueError(
-                f"{self._path}, line 1: damaged. Delete the file to start over."
-            ) from None
-        names = [*search, *(name for name in there if name not in search)]
-        other = [name for name in names if search.get(name) != there.get(name)]
-        if other:
-            raise ValueError(
-                f"{self._path} is from a different search (different "
-                f"{printable(', '.join(other))[:200]}). Delete it or choose another file."
-            )
-        self.random_state = random_state
+
+def _other_version(path: str, version: Any) -> ValueError:
+    return ValueError(
+        f"{path} is a checkpoint of another version of ranksvm (format {version}, expected "
+        f"{FORMAT}). Delete it or choose another file."
+    )
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    """Open a database without SQLite's locks, and without automatic transactions."""
+    uri = f"{Path(path).as_uri()}?mode=rw&vfs=unix-none"
+    base = sqlite3.connect(uri, uri=True, isolation_level=None)
+    base.text_factory = lambda text: text.decode("utf-8", "replace")  # the checksums find it
+    base.execute("PRAGMA synchronous = EXTRA")  # a stored cell survives a power failure
+    return base
+
+
+def _error_of_opening(path: str) -> int | None:
+    """Return the errno of opening or creating a file; None if that works."""
+    exists = os.path.lexists(path)
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        return error.errno
+    if not exists:
+        os.unlink(path)
+    return None
+
+
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def identity(
-    items: TrainingSet, splits: Sequence[Split], Cs: Array, metric: str, conventions: str
+    data: RankingData,
+    settings: Settings,
+    splits: Sequence[Split],
+    Cs: Array,
+    metric: str,
+    conventions: str,
+    searched: Sequence[str],
 ) -> dict[str, str]:
-    """Return what a search is, part by part; equal texts mean that cells can be taken over.
+    """Return the identity of a search, part by part: cells are reused if all parts are equal.
 
-    The gammas are no part: a grid may grow.
+    The values of the parameters ``searched`` beside C are not included, so that a grid can grow.
 
     Raises
     ------
     ValueError
-        If the kernel is code, which cannot be compared.
+        If the kernel is a callable, which cannot be compared.
     """
-    settings = {
-        name: value for name, value in asdict(items.settings).items() if name not in NOT_PART
-    }
-    if any(callable(value) for value in settings.values()):
-        raise ValueError(
+    left_out = (*NOT_PART, *searched)
+    part = {name: value for name, value in asdict(settings).items() if name not in left_out}
+    if any(callable(value) for value in part.values()):
+        raise ParameterError(
             "a search with a callable kernel cannot be kept in a file and resumed: use a named or "
-            "a precomputed kernel, or no checkpoint"
+            "a precomputed kernel, or no {checkpoint}",
+            checkpoint=Param("checkpoint"),
         )
     return {
-        "items": _digest(items.X, items.truth, items.groups.index),
-        "weights": _digest(items.item_weight, items.query_weight),
-        "splits": _digest(*(part for split in splits for part in _parts(split))),
+        "items": _digest(data.X, data.truth, data.groups.index),
+        "weights": _digest(data.item_weight, data.query_weight),
+        "splits": _digest(*(array for split in splits for array in split.parts())),
         "Cs": _digest(Cs),
-        "settings": json.dumps(settings, sort_keys=True, default=_as_python),
+        "settings": json.dumps(part, sort_keys=True, default=_as_python),
         "metric": metric,
         "conventions": conventions,
         "version of ranksvm": library_version(),
     }
 
 
-def _parts(split: Split) -> list[Any]:
-    if split.held_out is None:
-        return [split.train, split.test]
-    X, labels, qid = split.held_out
-    return [X, labels, None if qid is None else QueryGroups.from_qid(qid, len(labels)).index]
-
-
 def _as_python(value: Any) -> Any:
-    """Return a number of NumPy as one of Python."""
+    """Convert a NumPy number to a Python number."""
     return value.item()
 
 
 def _digest(*arrays: Any) -> str:
     digest = hashlib.sha256()
     for array in arrays:
-        parts = (
-            [array] if not hasattr(array, "indptr") else [array.data, array.indices, array.indptr]
-        )
-        shape = None if array is None else array.shape
-        digest.update(repr(shape).encode())
-        for part in parts:
-            if part is not None:
-                _update(digest, np.asarray(part))
+        if array is None:
+            digest.update(b"None")
+            continue
+        layout = getattr(array, "format", "dense")
+        digest.update(repr((layout, array.shape)).encode())
+        dense = layout == "dense"
+        for part in [array] if dense else [array.data, array.indices, array.indptr]:
+            _update(digest, np.asarray(part))
     return digest.hexdigest()
 
 
 def _update(digest: Any, array: Any) -> None:
-    """Add type and values, in C order, without a copy of the whole."""
+    """Hash dtype and values, in C order, without copying the whole array."""
     digest.update(array.dtype.str.encode())
-    if array.dtype.kind == "O" or array.dtype == np.longdouble:  # their bytes are not their values
+    if array.dtype.kind == "O" or array.dtype == np.longdouble:  # equal values, different bytes
         digest.update(repr(array.tolist()).encode())
         return
     rows = max(1, HASHED_VALUES // max(1, math.prod(array.shape[1:])))
     for first in range(0, array.shape[0], rows):
         digest.update(array[first : first + rows].tobytes())
-
-
-def _line(entries: Mapping[str, Any], head: bytes) -> bytes:
-    """Return a line with its checksum, which is that of the first line of the file, too."""
-    text = json.dumps(entries, allow_nan=False).encode("ascii")
-    digest = hashlib.sha256(head + text).hexdigest()
-    return text[:-1] + f', "{CHECKSUM}": "{digest}"}}\n'.encode("ascii")
-
-
-def _entries(line: bytes, head: bytes) -> dict[str, Any]:
-    """Return what a line holds; raise one of ``UNREADABLE`` unless it is just as it was written."""
-    entries = json.loads(line)
-    if not isinstance(entries, dict):
-        raise ValueError
-    del entries[CHECKSUM]
-    if _line(entries, head) != line:
-        raise ValueError
-    return entries

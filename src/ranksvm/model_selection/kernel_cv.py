@@ -1,88 +1,86 @@
-"""Kernel RankSVM that chooses its C and gamma.
-
-Of the pairs with the best mean score over the splits it is the one with the smallest C, and of
-those the smallest gamma: the most regular, then the smoothest.  :mod:`ranksvm.model_selection.grid`
-does the work.
-"""
+"""Kernel RankSVM with a choice of C and gamma; see :mod:`ranksvm.model_selection.search`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.estimators.base import TrainingData
-from ranksvm.estimators.kernel import KernelRankSVM, as_rows
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.estimators.base import Ranker
+from ranksvm.estimators.kernel import KernelRankSVM
+from ranksvm.learners import KernelSettings
+from ranksvm.learners.kernel import check_refit_room
 from ranksvm.maps.gram_checks import check_gram
-from ranksvm.model_selection.grid import (
-    GridSearch,
-    check_refit_room,
-    default_gammas,
-    has_gamma,
-    search_grid,
-)
-from ranksvm.model_selection.search_cv import SearchCV, is_count, shared_params
-from ranksvm.training import KernelSettings
+from ranksvm.model_selection.search import Search
+from ranksvm.model_selection.search_cv import SearchCV
 
 __all__ = ["KernelRankSVMCV"]
 
 
 class KernelRankSVMCV(SearchCV):
-    """Ranking SVM with a kernel, C and gamma chosen by cross-validation or on a validation set.
+    """Kernel ranking SVM with C and gamma chosen by cross-validation or on a validation set.
+
+    Of the candidates with the best mean score, the one with the smallest C is chosen, and of those
+    the one with the smallest gamma.
 
     Parameters
     ----------
     Cs : int or sequence of float, default=10
-        Values of C to try, or how many: log-spaced around what is right for most sets, with
-        ``reduction="sum"`` scaled by the number of pairs.
+        Values of C to try, or their number: log-spaced around values that suit most data sets, and
+        divided by the number of pairs for ``reduction="sum"``.
     gammas : int or sequence of float, default=5
-        Values of gamma to try, or how many: powers of 4 around "scale".  A kernel without gamma
-        ("linear", "precomputed", a callable) has one row in the grid, whatever the number.
+        Values of gamma to try, or their number: powers of 4 around "scale".  Ignored by kernels
+        without gamma ("linear", "precomputed", callables), if it is a number.
     kernel, degree, coef0, approximation, n_components, landmarks, loss, reduction, solver, \
 counting, tol, max_iter, memory_budget, dtype
-        As for :class:`ranksvm.KernelRankSVM`.  Every fit is certified to ``tol``.
+        As in :class:`ranksvm.KernelRankSVM`.  Every fit is certified to ``tol``.
     cv : int, splitter or iterable of (train, test), default=5
-        Number of folds, each of whole queries (without queries, of items dealt out in the order
-        of their utilities); a splitter such as :class:`QueryKFold`, which is given qid as
-        ``groups``; or row numbers.
+        Number of folds; no query is split (without queries, items are distributed by their labels).
+        Or a splitter such as :class:`QueryKFold`, which gets the query ids as ``groups``, or pairs
+        of row numbers.
     metric : str, default="pairwise_accuracy"
-        What is to be as large as possible: any name that :func:`ranksvm.metrics.evaluate` knows,
-        for example "ndcg@10" or "map".
+        Metric to maximize: any name that :func:`ranksvm.metrics.evaluate` knows, for example
+        "ndcg@10" or "map".
     conventions : {"standard", "letor"}, default="standard"
-        Whose definition of the metric.
+        Definition of the metric to use.
     refit : bool, default=True
-        Fit on everything with the chosen pair.  Without, there is no model to predict with.
+        Whether to fit the model with the chosen values on all data.  Needed to predict.
     checkpoint : path-like or None, default=None
-        File to keep finished parts of the search in: a fit that was interrupted goes on from
-        there.  The file of another search is refused, and one that another process is using; it
-        stays when the fit is done.
+        File that keeps finished parts of the search, so that an interrupted fit continues from
+        there.  A file of another search, or one that another process is using, is refused.  The
+        file is kept when the fit is done.
     random_state : int, RandomState or None, default=None
-        For landmarks and random features, the same in all fits.
+        Seed for landmarks and random features, the same in all fits.
     n_jobs : int or None, default=None
-        Threads; None or -1 for all cores.  They work inside the fits, one fit at a time.
+        Number of threads; None or -1 uses all cores.  One fit runs at a time, with all threads.
     verbose : int, default=0
-        1 shows a progress bar on a terminal (with rich installed), or else logs every fit (logger
-        "ranksvm").
+        1 shows a progress bar on a terminal if rich is installed, and otherwise logs every fit
+        (logger "ranksvm").
 
     Attributes
     ----------
     C_, gamma_ : float
-        The chosen pair; ``gamma_`` only if the kernel has one.
+        The chosen values; ``gamma_`` exists only if the kernel has a gamma.
     best_index_, best_score_ : int, float
-        Its place in the table, and its mean score.
+        Index of the chosen candidate in ``cv_results_``, and its mean score.
     Cs_ : ndarray of shape (n_C,)
     gammas_ : ndarray of shape (n_gamma,)
-        The grid.
+        The grid; ``gammas_`` is [1.0] if the kernel has no gamma.
     cv_results_ : dict of str to ndarray of shape (n_gamma * n_C,)
-        ``param_gamma`` and ``param_C``, C fastest; the rest as for
+        ``param_gamma`` and ``param_C``, where C varies fastest; the rest as in
         :class:`ranksvm.LinearRankSVMCV`.
     n_splits_ : int
     best_estimator_ : KernelRankSVM
-        Fitted on everything, with the random state of the search; like the rest below only with
-        ``refit``.
+        Model fitted on all items with the random state of the search.  This attribute and those
+        below exist only with ``refit``.
     objective_, gap_ : float
-        Of ``best_estimator_``; ``objective_`` minus the optimum is at most ``gap_``.
+        Those of ``best_estimator_``: ``objective_`` minus the optimum is at most ``gap_``.
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -105,6 +103,8 @@ counting, tol, max_iter, memory_budget, dtype
     gamma_: float
     gammas_: Array
     best_estimator_: KernelRankSVM
+    _ranker = KernelRankSVM
+    _made = KernelSettings
 
     def __init__(
         self,
@@ -169,48 +169,21 @@ counting, tol, max_iter, memory_budget, dtype
         gamma = ", gamma=model.gamma_" if hasattr(self, "gamma_") else ""
         return f"KernelRankSVM(model.C_{kernel}{gamma})"
 
-    def _run(
-        self,
-        data: TrainingData,
-        settings: KernelSettings,
-        Cs: Any,
-        n_threads: int,
-        **options: Any,
-    ) -> GridSearch:
-        X = as_rows(data.X)
+    def _others(self) -> Mapping[str, Any]:
+        return {"gamma": self.gammas}
+
+    def _checked(self, data: RankingData, settings: KernelSettings) -> RankingData:
+        if hasattr(data.X, "tocsr"):
+            data = replace(data, X=data.X.tocsr())
         if settings.is_pairwise:
-            X = check_gram(X, n_threads=n_threads)
+            data = replace(data, X=check_gram(data.X, n_threads=resolve_n_jobs(self.n_jobs)))
         if self.refit:
-            check_refit_room(
-                data.utility, data.groups, settings, data.item_weight, data.query_weight
-            )
-        gammas = self.gammas
-        if is_count(gammas):
-            named = has_gamma(settings)
-            gammas = default_gammas(X, int(gammas), data.item_weight) if named else None
-        return search_grid(
-            X,
-            data.utility,
-            data.groups,
-            settings,
-            Cs,
-            gammas,
-            n_threads=n_threads,
-            checkpoint=self.checkpoint,
-            **options,
-        )
+            check_refit_room(data, settings)
+        return data
 
-    def _unfitted(self, search: GridSearch | None = None) -> KernelRankSVM:
-        chosen: dict[str, Any] = {}
-        if search is not None:
-            chosen = {"C": search.best_C, "random_state": search.random_state}
-            if search.has_gamma:
-                chosen["gamma"] = search.best_gamma
-        return KernelRankSVM(**{**shared_params(self, KernelRankSVM), **chosen})
-
-    def _keep(self, search: GridSearch, model: KernelRankSVM | None) -> None:
-        super()._keep(search, model)
-        self.gammas_ = search.gammas
+    def _keep_search(self, found: Search, model: Ranker | None) -> None:
+        super()._keep_search(found, model)
         self.__dict__.pop("gamma_", None)
-        if search.has_gamma:
-            self.gamma_ = search.best_gamma
+        self.gammas_ = found.grid.get("gamma", np.ones(1))
+        if "gamma" in found.best:
+            self.gamma_ = found.best["gamma"]

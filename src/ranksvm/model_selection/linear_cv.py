@@ -1,70 +1,73 @@
-"""Linear RankSVM that chooses its C.
-
-Of the C with the best mean score over the splits it is the smallest, which regularises most.
-:mod:`ranksvm.model_selection.search` does the work, along paths of warm starts.
-"""
+"""Linear RankSVM with a choice of C; see :mod:`ranksvm.model_selection.search`."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ranksvm._vectors import Array
-from ranksvm.estimators.base import TrainingData
 from ranksvm.estimators.linear import LinearRankSVM
-from ranksvm.model_selection.search import PathSearch, search_path
-from ranksvm.model_selection.search_cv import SearchCV, shared_params
-from ranksvm.training import LinearSettings
+from ranksvm.learners import LinearSettings
+from ranksvm.model_selection.search_cv import SearchCV
 
 __all__ = ["LinearRankSVMCV"]
 
 
 class LinearRankSVMCV(SearchCV):
-    """Linear ranking SVM with C chosen by cross-validation, or on a validation set.
+    """Linear ranking SVM with C chosen by cross-validation or on a validation set.
+
+    Of the values of C with the best mean score, the smallest one is chosen.
 
     Parameters
     ----------
     Cs : int or sequence of float, default=19
-        Values of C to try, or how many: log-spaced around what is right for most sets, with
-        ``reduction="sum"`` scaled by the number of pairs.
+        Values of C to try, or their number: log-spaced around values that suit most data sets, and
+        divided by the number of pairs for ``reduction="sum"``.
     loss, reduction, solver, counting, tol, max_iter
-        As for :class:`ranksvm.LinearRankSVM`.  Every fit is certified to ``tol``.
+        As in :class:`ranksvm.LinearRankSVM`.  Every fit is certified to ``tol``.
     cv : int, splitter or iterable of (train, test), default=5
-        Number of folds, each of whole queries (without queries, of items dealt out in the order
-        of their utilities); a splitter such as :class:`QueryKFold`, which is given qid as
-        ``groups``; or row numbers.
+        Number of folds; no query is split (without queries, items are distributed by their labels).
+        Or a splitter such as :class:`QueryKFold`, which gets the query ids as ``groups``, or pairs
+        of row numbers.
     metric : str, default="pairwise_accuracy"
-        What is to be as large as possible: any name that :func:`ranksvm.metrics.evaluate` knows,
-        for example "ndcg@10" or "map".  The default is defined for all utilities; gains are not
-        for negative ones.
+        Metric to maximize: any name that :func:`ranksvm.metrics.evaluate` knows, for example
+        "ndcg@10" or "map".  The default is defined for all labels; metrics with gains do not
+        allow negative ones.
     conventions : {"standard", "letor"}, default="standard"
-        Whose definition of the metric.
+        Definition of the metric to use.
     refit : bool, default=True
-        Fit on everything with the chosen C.  Without, there is no model to predict with.
+        Whether to fit the model with the chosen C on all data.  Needed to predict.
+    checkpoint : path-like or None, default=None
+        File that keeps finished parts of the search, as for :class:`ranksvm.KernelRankSVMCV`.  With
+        it, folds run one after the other.
     n_jobs : int or None, default=None
-        Threads; None or -1 for all cores.  Folds run side by side.  Nothing depends on it.
+        Number of threads; None or -1 uses all cores.  Folds run in parallel.  The result does not
+        depend on it.
     verbose : int, default=0
-        1 shows a progress bar on a terminal (with rich installed), or else logs every fit (logger
-        "ranksvm").
+        1 shows a progress bar on a terminal if rich is installed, and otherwise logs every fit
+        (logger "ranksvm").
 
     Attributes
     ----------
     C_ : float
         The chosen C.
     best_index_, best_score_ : int, float
-        Its place in the grid, and its mean score.
+        Index of the chosen C in the grid, and its mean score.
     Cs_ : ndarray of shape (n_C,)
         The grid.
     cv_results_ : dict of str to ndarray of shape (n_C,)
-        ``param_C``; ``split{k}_test_score`` and their ``mean_``, ``std_`` and ``rank_test_score``
-        (a split where the metric is not defined is NaN and does not count); ``mean_fit_time`` in
-        seconds; of every fit ``split{k}_objective``, ``split{k}_gap``,
-        ``split{k}_n_iter`` and ``split{k}_n_products``.  ``params`` is a list of dict.
+        ``param_C``; ``split{k}_test_score``; ``mean_test_score``, ``std_test_score`` and
+        ``rank_test_score`` over the splits on which the metric is defined (on the others it is
+        NaN); ``mean_fit_time`` and ``std_fit_time`` in seconds; ``split{k}_objective``,
+        ``split{k}_gap``, ``split{k}_n_iter`` and ``split{k}_n_products`` of every fit.  ``params``
+        is a list of dict.
     n_splits_ : int
     best_estimator_ : LinearRankSVM
-        Fitted on everything; like the rest below only with ``refit``.
+        Model fitted on all items.  This attribute and those below exist only with ``refit``.
     coef_ : ndarray of shape (n_features,)
     objective_, gap_ : float
-        Of ``best_estimator_``; ``objective_`` minus the optimum is at most ``gap_``.
+        Those of ``best_estimator_``: ``objective_`` minus the optimum is at most ``gap_``.
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -84,6 +87,8 @@ class LinearRankSVMCV(SearchCV):
 
     best_estimator_: LinearRankSVM
     coef_: Array
+    _ranker = LinearRankSVM
+    _made = LinearSettings
     _of_model: ClassVar[tuple[str, ...]] = ("coef_", *SearchCV._of_model)
 
     def __init__(
@@ -100,6 +105,7 @@ class LinearRankSVMCV(SearchCV):
         metric: str = "pairwise_accuracy",
         conventions: str = "standard",
         refit: bool = True,
+        checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -114,27 +120,12 @@ class LinearRankSVMCV(SearchCV):
         self.metric = metric
         self.conventions = conventions
         self.refit = refit
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    def _others(self) -> Mapping[str, Any]:
+        return {}
+
     def _by_hand(self) -> str:
         return "LinearRankSVM(model.C_)"
-
-    def _run(
-        self,
-        data: TrainingData,
-        settings: LinearSettings,
-        Cs: Any,
-        n_threads: int,
-        **options: Any,
-    ) -> PathSearch:
-        return search_path(
-            data.X, data.utility, data.groups, settings, Cs, n_threads=n_threads, **options
-        )
-
-    def _start(self, search: PathSearch) -> Array | None:
-        return None if search.mean_coef is None else search.mean_coef[search.best_index]
-
-    def _unfitted(self, search: PathSearch | None = None) -> LinearRankSVM:
-        chosen: dict[str, Any] = {} if search is None else {"C": search.best_C}
-        return LinearRankSVM(**{**shared_params(self, LinearRankSVM), **chosen})

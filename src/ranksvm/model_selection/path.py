@@ -1,23 +1,24 @@
-"""Solutions for many C, each from its neighbours.
+"""Solutions for many values of C, each computed from the previous ones.
 
-For the solution w(C) of
+Let w(C) be the minimiser of
 
-    F_C(w) = 1/2 |w|^2 + C R(w),        R the sum over the pairs,
+    F_C(w) = 1/2 |w|^2 + C R(w),        R the sum over the pairs.
 
-C is taken in ascending order, and every fit gets what the one before it knows (see
-:meth:`ranksvm.training.RankProblem.solve`) and a forecast of its solution: the polynomial in a
-function of C through the last solutions.  Which function is right changes along the path:
+C is processed in ascending order.  Every fit reuses what the previous one computed (see
+:meth:`ranksvm.learners.RankProblem.solve`) and starts from a forecast: a polynomial through the
+last solutions, in a function of C.  The best function changes along the path:
 
     C       near w(0) = 0, where all pairs are violated and w(C) is about - C R'(0)
     log C   in between
-    1 / C   when w(C) comes near its limit
+    1 / C   when w(C) approaches its limit
 
-A ``guide``, the path of a similar problem such as another fold of the same set, adds forecasts of
-the *difference* from it, which is small and changes slowly.  The kind of forecast that would have
-been best for the last C is used for the next.  Solutions carry their scores, so that a forecast
-costs no product with X, and the fit begins where F is lowest on the way to it.
+A ``guide`` is the path of a similar problem, such as another fold of the same data set.  It adds
+forecasts of the *difference* from it, which is small and changes slowly.  The kind of forecast that
+would have been best for the last C is used for the next one.  Solutions carry their scores, so a
+forecast needs no product with X.  The fit starts at the lowest point of F on the way to the
+forecast.
 
-However good or bad the forecast was, a fit ends with its own certificate.
+The quality of a forecast affects only the time of a fit: every fit has its own certificate.
 """
 
 from __future__ import annotations
@@ -30,48 +31,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._checks import check_positive
-from ranksvm.training import Fit, KernelProblem, LinearProblem, Point
+from ranksvm.learners import Fit, Point, RankProblem
+from ranksvm.model_selection.grids import check_grid
 
-__all__ = ["Guide", "check_Cs", "check_grid", "fit_path"]
+__all__ = ["Guide", "fit_path"]
 
-# Solution of a similar problem for the C at a place of the grid, with the scores of our items.
+# Returns the solution of a similar problem for Cs[k], with the scores of the items of this problem.
 Guide = Callable[[int], Point]
 
-# The variables of the polynomials; of those that start at C = 0, w = 0 is a solution too.
+# The variables of the polynomials.  In C itself, w(0) = 0 is another known solution.
 VARIABLES: dict[str, Callable[[float], float]] = {
     "C": lambda C: C,
     "log C": math.log,
     "1 / C": lambda C: 1.0 / C,
 }
 DEGREES = (1, 2)
-# Coefficients that forecasts are compared by, about.
+# Approximate number of coefficients used to compare forecasts.
 COMPARED = 1024
 
 
-def check_Cs(Cs: Any) -> NDArray[np.float64]:
-    """Raise unless ``Cs`` are positive, finite and different; return them as given."""
-    return check_grid("C", Cs)
-
-
-def check_grid(name: str, given: Any) -> NDArray[np.float64]:
-    """Raise unless the values of a parameter are positive, finite and different; return them."""
-    values = np.asarray(list(given) if isinstance(given, range | tuple) else given)
-    if values.ndim != 1 or values.size == 0:
-        raise ValueError(
-            f"{name}s must be a sequence of at least one positive number; got {given!r}"
-        )
-    for value in values.tolist():
-        check_positive(f"every {name} of {name}s", value)
-    distinct, counts = np.unique(values, return_counts=True)
-    if distinct.size < values.size:
-        twice = distinct[counts > 1][0]
-        raise ValueError(f"{name}s holds {twice:g} more than once; give every {name} one time")
-    return values.astype(np.float64)
-
-
 def fit_path(
-    problem: LinearProblem | KernelProblem,
+    problem: RankProblem,
     Cs: Sequence[float] | NDArray[np.float64],
     *,
     guide: Guide | None = None,
@@ -82,26 +62,26 @@ def fit_path(
 
     Parameters
     ----------
-    problem : LinearProblem or KernelProblem
-        Its own C plays no part.
+    problem : RankProblem
+        Its own C is ignored.
     Cs : sequence of float
-        Positive and different, in any order.
+        Positive, without duplicates, in any order.
     guide : callable or None, default=None
-        ``guide(k)`` is the solution of a similar problem for ``Cs[k]``, as a Point with the scores
-        of the items of this one.  The results do not depend on it beyond their tolerance.
+        ``guide(k)`` returns the solution of a similar problem for ``Cs[k]``, as a Point with the
+        scores of the items of this problem.  It changes the results by no more than the tolerance.
     callback : callable or None, default=None
         Called as ``callback(row, coef)`` after every iteration of every fit.  A true result stops
-        that fit; what it raises stops the path.
+        that fit; an exception stops the path.
     finished : callable or None, default=None
-        Called as ``finished(k, fit)`` when the fit for ``Cs[k]`` is done.
+        Called as ``finished(k, fit)`` after the fit for ``Cs[k]``.
 
     Returns
     -------
     list of Fit
-        In the order of Cs.  Each is certified at the tolerance of the problem, like a fit on its
-        own.
+        In the order of Cs.  Each fit is certified to the tolerance of the problem, like a separate
+        fit.
     """
-    grid = check_Cs(Cs)
+    grid = check_grid("C", Cs)
     fits: dict[int, Fit] = {}
     forecast = _Forecast(guide)
     last: Fit | None = None
@@ -111,26 +91,26 @@ def fit_path(
         fit = problem.solve(C, start=start, after=last, callback=callback)
         forecast.learn(fit.point)
         last = fit
-        fits[k] = replace(fit, evaluation=None)  # the violated pairs take more room than the rest
+        fits[k] = replace(fit, evaluation=None)  # it holds the violated pairs, which need memory
         if finished is not None:
             finished(k, fits[k])
     return [fits[k] for k in range(grid.size)]
 
 
 class _Known(NamedTuple):
-    """A solution of the path, and that of the guide beside it."""
+    """A solution of the path, and the solution of the guide for the same C."""
 
     C: float
     point: Point
     guide: Point | None
 
 
-# A forecast is a combination of points.
+# A forecast is a linear combination of points.
 _Combination = list[tuple[float, Point]]
 
 
 class _Forecast:
-    """Forecasts of the next solution; remembers how good each kind was last time."""
+    """Forecasts the next solution, and remembers the last error of each kind of forecast."""
 
     def __init__(self, guide: Guide | None) -> None:
         self._guide = guide
@@ -139,25 +119,25 @@ class _Forecast:
         self._next: tuple[float, Point | None, dict[str, _Combination]] | None = None
 
     def at(self, k: int, C: float) -> Point | None:
-        """Return the forecast for ``Cs[k]``, which is C; None when nothing is known."""
+        """Return the forecast for C, which is ``Cs[k]``; None if nothing is known yet."""
         guide = None if self._guide is None else self._guide(k)
         kinds = self._kinds(C, guide)
         self._next = C, guide, kinds
         if not kinds:
             return None
-        # With no experience, the first kind there is.
+        # Without any errors yet, this is the first kind.
         best = min(kinds, key=lambda kind: self._errors.get(kind, math.inf))
         return _combined(kinds[best])
 
     def learn(self, point: Point) -> None:
-        """Take in the solution that the last forecast was for."""
+        """Record the solution for which the last forecast was made."""
         assert self._next is not None
         C, guide, kinds = self._next
         self._errors = {kind: _distance(parts, point) for kind, parts in kinds.items()}
         self._known = [*self._known[-max(DEGREES) :], _Known(C, point, guide)]
 
     def _kinds(self, C: float, guide: Point | None) -> dict[str, _Combination]:
-        """Every kind of forecast that there are enough solutions for, the safest first."""
+        """Return all kinds of forecasts that have enough solutions, the safest first."""
         if not self._known:
             return {} if guide is None else {"guide": [(1.0, guide)]}
         kinds: dict[str, _Combination] = {}
@@ -166,17 +146,17 @@ class _Forecast:
         zero = self._known[-1].point.times(0.0)
         for variable, x in VARIABLES.items():
             known = self._known
-            if variable == "C" and len(known) <= max(DEGREES):  # all from the start of the path
+            if variable == "C" and len(known) <= max(DEGREES):  # at the start of the path
                 known = [_Known(0.0, zero, None if guide is None else zero), *known]
             for degree in DEGREES:
                 if len(known) <= degree:
                     continue
                 used = known[-degree - 1 :]
                 nodes = [x(one.C) for one in used]
-                if len(set(nodes)) < len(nodes):  # values of C that differ in their last bits
+                if len(set(nodes)) < len(nodes):  # the values of C differ only by rounding
                     continue
                 weights = _lagrange(nodes, x(C))
-                if not all(map(math.isfinite, weights)):  # of a C that is nearly zero
+                if not all(map(math.isfinite, weights)):  # a C is nearly zero
                     continue
                 kinds[f"{variable}, degree {degree}"] = [
                     (weight, one.point) for weight, one in zip(weights, used, strict=True)
@@ -192,7 +172,7 @@ class _Forecast:
 
 
 def _lagrange(nodes: Sequence[float], x: float) -> list[float]:
-    """Weights of the values at the nodes in the polynomial through them, at x."""
+    """Return the weights of the values at the nodes in the interpolating polynomial at x."""
     return [
         math.prod((x - other) / (node - other) for j, other in enumerate(nodes) if j != i)
         for i, node in enumerate(nodes)
@@ -213,7 +193,7 @@ def _combined(parts: _Combination) -> Point:
 
 
 def _distance(parts: _Combination, point: Point) -> float:
-    """Squared distance of the coefficients, or of about a thousand: enough to compare."""
+    """Return the squared distance of the coefficients, or of a sample of about a thousand."""
     some = slice(None, None, max(1, point.w.size // COMPARED))
     rest = -point.w[some]
     for weight, part in parts:

@@ -1,4 +1,4 @@
-"""Progress of a search on the screen: a bar on a terminal, lines of a log elsewhere."""
+"""Progress of a search: a progress bar on a terminal, log lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["shown"]
 
 @contextmanager
 def shown(verbose: int, progress: Progress | None) -> Iterator[Progress | None]:
-    """Lend something that shows progress as far as ``verbose`` asks, and passes it on."""
+    """Yield a callback that shows progress if ``verbose`` is set, and then calls ``progress``."""
     if not verbose:
         yield progress
         return
@@ -38,7 +38,7 @@ def shown(verbose: int, progress: Progress | None) -> Iterator[Progress | None]:
 
 
 def _bar() -> Any:
-    """Return rich's progress bar; None without rich or without a terminal to show it on."""
+    """Return a progress bar of rich; None if rich is not installed or there is no terminal."""
     try:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn

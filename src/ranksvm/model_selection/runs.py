@@ -1,8 +1,9 @@
-"""One split at a time, or several at once: fit the path, score what was held out.
+"""Fit the path of a split and score its held-out part; one split at a time, or several in parallel.
 
-A path that is done can guide the others (see :mod:`ranksvm.model_selection.path`) if coefficients
-mean the same on every training part: it is kept with the scores for *all* items of the set, which
-are known already, on one side from the fit and on the other from the metric.
+A finished path can guide the paths of other splits (see :mod:`ranksvm.model_selection.path`) if
+coefficients mean the same on every training part.  It is kept together with the scores of *all*
+items, which are known anyway: those of training items from the fit, those of held-out items from
+the metric.
 """
 
 from __future__ import annotations
@@ -18,25 +19,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ranksvm._messages import UserError
 from ranksvm._vectors import Array
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners import Fit, Point, Settings, make_problem
 from ranksvm.model_selection.path import Guide, fit_path
-from ranksvm.model_selection.splits import HeldOut, Split, TrainingSet, rows_of, take_metric
-from ranksvm.training import Fit, KernelProblem, LinearProblem, Point
+from ranksvm.model_selection.splits import Split, take_metric
 
 __all__ = ["SplitResult", "SplitTask", "naming", "run_in_parallel"]
 
 
-# Seconds between looks for an interrupt.  A signal need not wake a thread that waits: it may come
-# just before, and handlers of other libraries let the wait go on.
+# Seconds between checks for an interrupt.  A signal does not always wake a waiting thread: it may
+# arrive just before the wait, or another library's handler may resume it.
 _LOOK_UP = 0.1
 
 
 class SplitResult(NamedTuple):
-    """Of one split: fits and scores by C, seconds of each fit, and the path for others to follow.
+    """Results of one split, with one entry per C in each list.
 
-    Making the problem ready counts as part of the fit for the smallest C.
-    ``guide`` has by C the coefficients and their scores for all items of the set.  A score is NaN
-    where the metric is undefined, or the model scores some held-out item by no finite number.
+    ``scores`` is the metric on the held-out part; NaN if it is undefined there, or if the model
+    gives some held-out item a score that is not finite.  ``seconds`` of the smallest C include the
+    time to prepare the problem.  ``guide`` has the coefficients and the scores of all items of the
+    data set, for other splits to follow.
     """
 
     fits: list[Fit]
@@ -46,14 +50,15 @@ class SplitResult(NamedTuple):
 
 
 class _Stopped(Exception):
-    """Another split has failed, or the user has had enough."""
+    """Another split has failed, or the user has interrupted the search."""
 
 
 @dataclass(frozen=True, eq=False)
 class SplitTask:
-    """What is done with every split: a path over ``Cs``, scored by ``metric``."""
+    """What to do with each split: fit a path over ``Cs`` and compute ``metric``."""
 
-    items: TrainingSet
+    data: RankingData
+    settings: Settings
     Cs: Array
     metric: str
     conventions: str
@@ -68,9 +73,10 @@ class SplitTask:
         keep: bool = False,
         stop: threading.Event | None = None,
     ) -> SplitResult:
-        """Fit the path of a split and score it; ``keep`` what can guide other splits.
+        """Fit the path of a split and score its held-out part.
 
-        That takes settings whose coefficients mean the same on every set.
+        ``keep`` returns the path as a guide for other splits.  This requires settings whose
+        coefficients mean the same on every training part.
         """
         seconds = [0.0] * self.Cs.size
         clock = time.perf_counter()
@@ -87,43 +93,46 @@ class SplitTask:
 
         def following(k: int) -> Point:
             assert guide is not None
-            return problem.known_point(guide[k], split.train)
+            point: Point = problem.known_point(guide[k], split.train)
+            return point
 
         follow: Guide | None = None if guide is None else following
         with naming(f"{split.name}: "):
-            problem = self.items.problem(split.train, n_threads)
+            pairwise = self.settings.is_pairwise
+            part = split.training_part(self.data, pairwise=pairwise)
+            problem = make_problem(part, self.settings, n_threads=n_threads)
             fits = fit_path(problem, self.Cs, guide=follow, callback=look, finished=finished)
-            held_out = self.items.held_out_of(split)
+            held_out = split.held_out_part(self.data, pairwise=pairwise)
             found = problem.score(held_out.X, fits)
             kept = self._for_others(problem, split, fits, found) if keep else None
         scores = [np.nan if split.undefined else self._score(held_out, one) for one in found]
-        # The scores of the training items have served.
+        # The scores of the training items are not needed any more.
         short = [_without_scores(fit) for fit in fits]
         return SplitResult(short, scores, seconds, kept)
 
-    def _score(self, held_out: HeldOut, scores: Array) -> float:
-        """Take the metric; NaN if it would be one of numbers that are not finite."""
+    def _score(self, held_out: RankingData, scores: Array) -> float:
+        """Return the metric; NaN if a score is not finite."""
         if not np.isfinite(scores).all():
             return np.nan
-        return take_metric(held_out.utility, scores, held_out.qid, self.metric, self.conventions)
+        return take_metric(
+            held_out.truth, scores, held_out.query_numbers, self.metric, self.conventions
+        )
 
     def _for_others(
         self,
-        problem: LinearProblem | KernelProblem,
+        problem: Any,
         split: Split,
         fits: list[Fit],
         found: list[Array],
     ) -> list[Point] | None:
-        """Return solutions with the scores of all items; None if some of these are not finite."""
+        """Return the solutions with the scores of all items; None if a score is not finite."""
         assert split.test is not None
-        n_items = len(self.items.utility)
+        n_items = self.data.n_items
         left = np.ones(n_items, dtype=np.bool_)
         left[split.train] = left[split.test] = False
-        rest = np.flatnonzero(left)  # nothing, unless the folds leave items out
+        rest = np.flatnonzero(left)  # empty unless the folds leave items out
         left_out = (
-            problem.score(rows_of(self.items.X, rest), fits)
-            if rest.size
-            else [np.empty(0)] * len(fits)
+            problem.score(self.data.take(rest).X, fits) if rest.size else [np.empty(0)] * len(fits)
         )
         points = []
         for fit, scores, others in zip(fits, found, left_out, strict=True):
@@ -143,13 +152,13 @@ def run_in_parallel(
     guide: list[Point] | None,
     tell: Callable[[str], Any],
 ) -> list[SplitResult]:
-    """Run splits in threads: native code works outside Python's lock.
+    """Run splits in threads; native code releases Python's global lock.
 
-    The calling thread passes messages on and waits for trouble: an interrupt, or an error of a
-    split.  Then splits that have not begun never will, and the others end at their next iteration.
+    The calling thread reports messages and waits for an interrupt or an error in a split.  Then
+    splits that have not started are cancelled, and the others stop at their next iteration.
     """
     stop = threading.Event()
-    # What was done, or None when a split has ended.
+    # Messages, and None for each split that has ended.
     messages: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def ended(future: Future[SplitResult]) -> None:
@@ -186,9 +195,11 @@ def run_in_parallel(
 
 @contextmanager
 def naming(where: str) -> Iterator[None]:
-    """Errors of the library begin with ``where``; those of others stay what they are."""
+    """Put ``where`` in front of errors of the library; other errors are not changed."""
     try:
         yield
+    except UserError as error:
+        raise error.after(where) from error
     except (ValueError, OverflowError) as error:
         if type(error) not in (ValueError, OverflowError, np.linalg.LinAlgError):
             raise

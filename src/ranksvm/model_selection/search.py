@@ -1,168 +1,93 @@
-"""The choice of C: paths on folds, or against a validation set, scored by a metric.
+"""Hyperparameter search: fit every candidate on training parts, score it on held-out parts.
 
-Every split is a training part and a held-out part.  The path over all C is fitted on the first
-(:mod:`ranksvm.model_selection.path`), the metric taken on the second.  The first split is solved by
-itself, with all threads; its path then guides those of the others, which run in parallel.  Of
-models whose coefficients belong to items, kernel models, one path cannot guide another, and there
-is memory for one at a time: their splits run one after the other, each with all threads.  Neither
-the number of threads nor the order in which splits end changes a bit of the result.
+A *candidate* is one combination of parameter values.  The fits for different C follow a path, each
+one starting from the previous solutions (:mod:`ranksvm.model_selection.path`).  Each value of
+another parameter, such as gamma, has its own path.  The unit of work is therefore a *cell*: one
+path on one training part, for which the problem is prepared once.  Finished cells can be stored in
+a file (:mod:`ranksvm.model_selection.checkpoint`).
 
-The useful C.  Over the *mean* of the pairs C = 50 is a fair start on sets of very different kinds,
-and more often too small than too large: texts want far more.  So the default grid is log-spaced
-from 50 * 4^-3 to 50 * 4^6, in steps of 2 when it has 19 values, and the same for "query_mean".
-Over the *sum* of the pairs the same strengths are smaller by the weight N of all pairs of the set.
-`make bench ARGS="--only path"` prints the best C of several sets.
+For linear models, whose coefficients mean the same on every training part, the path of the first
+split guides the paths of the other splits, which run in parallel.  For kernel models a path cannot
+guide another one, and memory is needed for one problem at a time: their cells run one after the
+other, each with all threads.  So do cells that are stored in a file, because it does not contain
+the paths.  The results do not depend on the number of threads, on the order in which splits finish,
+or on interruptions, down to the last bit.
+
+Of the candidates with the best mean score over the splits, the one with the smallest C is chosen,
+and of those the one with the smallest other parameters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+import itertools
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._checks import check_choice, shown
+from ranksvm._messages import Message, Param
 from ranksvm._vectors import Array
-from ranksvm.data.queries import QueryGroups
-from ranksvm.model_selection.path import check_Cs
-from ranksvm.model_selection.runs import SplitResult, SplitTask, run_in_parallel
-from ranksvm.model_selection.splits import HeldOut, Split, TrainingSet, make_splits
-from ranksvm.training import REDUCTIONS, Fit, Settings
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners import Settings
+from ranksvm.learners.problem import shortfall
+from ranksvm.model_selection.cell import Cell
+from ranksvm.model_selection.grids import make_grid
+from ranksvm.model_selection.runs import SplitResult, SplitTask, naming, run_in_parallel
+from ranksvm.model_selection.splits import Split, make_splits
+from ranksvm.solvers.base import Status
 
-__all__ = [
-    "DIGITS",
-    "HeldOut",
-    "PathSearch",
-    "Progress",
-    "Search",
-    "Tally",
-    "best_places",
-    "check_choice_left",
-    "default_Cs",
-    "edge_of",
-    "search_path",
-    "unscored_texts",
-]
+if TYPE_CHECKING:
+    from ranksvm.model_selection.checkpoint import Checkpoint
 
-# Called with what is done, what there is to do, and a line about what was done last.
+__all__ = ["Progress", "Search", "search"]
+
+# Called as progress(done, total, message).
 Progress = Callable[[int, int, str], Any]
 
-_MIDDLE_C = 50.0
-_MOST_VALUES = 1_000_000  # of a grid
-_SMALLEST, _LARGEST = -3.0, 6.0  # powers of 4 away from it
-# Means that agree to so many digits count as equal.
+# Mean scores that agree to this many decimals count as equal.
 DIGITS = 12
 
 
-def check_count(name: str, n: int) -> None:
-    """Raise unless a grid can have so many values."""
-    if not 1 <= n <= _MOST_VALUES:
-        raise ValueError(
-            f"{name} must be a sequence, or how many values to try (at least 1); got {shown(n)}"
-        )
-
-
-def default_Cs(n: int, reduction: str, pair_weight: float) -> Array:
-    """Return a log-spaced grid of n values that means the same for every reduction.
-
-    Parameters
-    ----------
-    n : int
-        At least 1.
-    reduction : {"sum", "mean", "query_mean"}
-    pair_weight : float
-        Weight of all pairs, see :func:`ranksvm.training.total_pair_weight`.
-
-    Returns
-    -------
-    ndarray of shape (n,), ascending
-    """
-    check_choice("reduction", reduction, REDUCTIONS)
-    check_count("Cs", n)
-    powers = np.linspace(_SMALLEST, _LARGEST, n) if n > 1 else np.zeros(1)
-    Cs: Array = _MIDDLE_C * 4.0**powers
-    return Cs / pair_weight if reduction == "sum" else Cs
-
-
-class Search(Protocol):
-    """What every search can tell; candidates stand in one row, whatever the grid is."""
-
-    @property
-    def metric(self) -> str: ...
-    @property
-    def shortfalls(self) -> tuple[str, ...]: ...
-    @property
-    def undefined(self) -> tuple[str, ...]: ...
-    @property
-    def unscored(self) -> tuple[str, ...]: ...
-    @property
-    def edges(self) -> tuple[str, ...]: ...
-    @property
-    def Cs(self) -> Array: ...
-    @property
-    def best_C(self) -> float: ...
-    @property
-    def best_score(self) -> float: ...
-
-    @property
-    def params(self) -> dict[str, Array]:
-        """Parameters of the candidates by name, each of shape (n_candidates,)."""
-        ...
-
-    @property
-    def means(self) -> Array:
-        """Mean score of every candidate over the splits that count; NaN if it has none in one."""
-        ...
-
-    @property
-    def deviations(self) -> Array:
-        """Standard deviation over these splits, likewise."""
-        ...
-
-    @property
-    def best_index(self) -> int:
-        """Place of the best candidate."""
-        ...
-
-    def flat(self, name: str) -> Array:
-        """Values of an attribute by split and candidate, shape (n_splits, n_candidates)."""
-        ...
-
-    def facts(self) -> dict[str, Any]:
-        """Return how the choice was made, as the file of a model tells it."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
-class PathSearch:
-    """What every C is worth.
+class Search:
+    """Results of a search.
 
     Attributes
     ----------
-    Cs : ndarray of shape (n_C,)
-        As given.
+    grid : dict of str to ndarray
+        Values of each parameter; C is the last one.
+    settings : Settings
+        Other settings of the fits.  If an approximation had no random state, this is the one that
+        was drawn.
     metric, conventions : str
-    scores : ndarray of shape (n_splits, n_C)
-        The metric on the held-out parts; NaN for a split that has no query to take it on, and
-        where a model scores held-out items by numbers that are not finite.
+    scores : ndarray of shape (n_splits, n_candidates)
+        Metric on the held-out parts.  NaN if the metric is undefined on a held-out part, or if the
+        model gives held-out items scores that are not finite.
     counted : ndarray of bool, shape (n_splits,)
-        Whether a split has a query to take the metric on.
-    objectives, gaps, seconds : ndarray of shape (n_splits, n_C)
-        Of the fits on the training parts; the certified gap is that of each fit on its own.
-    n_iter, n_products : ndarray of int64, shape (n_splits, n_C)
-    mean_coef : ndarray of shape (n_C, n_features) or None
-        Mean over the splits, a good start for a fit on everything; None of kernel models.
-    shortfalls : tuple of str
-        What to say about fits that ended before their tolerance.
+        Whether the metric is defined on the held-out part of a split.
+    objectives, gaps, seconds : ndarray of shape (n_splits, n_candidates)
+        Objective, certified gap and time of each fit.  The time to prepare a problem is added to
+        the fit with the smallest C.
+    n_iter, n_products : ndarray of int64, shape (n_splits, n_candidates)
+    mean_coef : ndarray of shape (n_candidates, n_features) or None
+        Mean of the coefficients over the splits, a good start for a fit on all items.  None for
+        kernel models and with a checkpoint.
+    n_resumed : int
+        Number of cells that were loaded from a checkpoint.
+    shortfalls : tuple of Message
+        Warnings about fits that stopped before reaching their tolerance.
     undefined : tuple of str
-        What to say about splits that do not count.
+        Warnings about splits that do not count.
     unscored : tuple of str
-        What to say about fits whose scores are not finite.  Their C cannot be chosen.
+        Warnings about fits whose scores are not finite.  Such a candidate cannot be chosen.
     """
 
-    Cs: Array
+    grid: dict[str, Array]
+    settings: Settings
     metric: str
     conventions: str
     scores: Array
@@ -173,177 +98,188 @@ class PathSearch:
     n_iter: NDArray[np.int64]
     n_products: NDArray[np.int64]
     mean_coef: Array | None
-    shortfalls: tuple[str, ...]
+    n_resumed: int
+    shortfalls: tuple[Message, ...]
     undefined: tuple[str, ...]
     unscored: tuple[str, ...]
 
     @property
-    def mean_scores(self) -> Array:
-        """Mean over the splits that count, shape (n_C,); NaN for a C that cannot be chosen."""
+    def params(self) -> dict[str, Array]:
+        """Parameters of the candidates, each of shape (n_candidates,); C varies fastest."""
+        columns = np.meshgrid(*self.grid.values(), indexing="ij")
+        return {name: column.ravel() for name, column in zip(self.grid, columns, strict=True)}
+
+    @property
+    def means(self) -> Array:
+        """Mean scores over the splits that count; NaN for a candidate that cannot be chosen."""
         mean: Array = self.scores[self.counted].mean(axis=0)
         return mean
 
     @property
-    def means(self) -> Array:
-        """The mean scores."""
-        return self.mean_scores
-
-    @property
     def deviations(self) -> Array:
-        """Standard deviation of the scores over the splits that count, shape (n_C,)."""
+        """Standard deviations of the scores over the splits that count."""
         deviation: Array = self.scores[self.counted].std(axis=0)
         return deviation
 
     @property
     def best_index(self) -> int:
-        """Place of the best C: the highest mean score, and of equal ones the smallest C."""
-        best = best_places(self.means)
-        return int(best[np.argmin(self.Cs[best])])
+        """Index of the best candidate; ties go to the smallest C, then to smaller other values."""
+        rounded = np.round(self.means, DIGITS)
+        best = np.flatnonzero(rounded == np.nanmax(rounded)).tolist()
+        by_C_first = list(self.params.values())[::-1]
+        return int(min(best, key=lambda place: [values[place] for values in by_C_first]))
 
     @property
-    def best_C(self) -> float:
-        """The C with the best mean score."""
-        return float(self.Cs[self.best_index])
+    def best(self) -> dict[str, float]:
+        """Parameters of the best candidate."""
+        place = self.best_index
+        return {name: float(values[place]) for name, values in self.params.items()}
 
     @property
     def best_score(self) -> float:
         """The best mean score."""
-        return float(self.mean_scores[self.best_index])
+        return float(self.means[self.best_index])
 
     @property
-    def edges(self) -> tuple[str, ...]:
-        """A sentence when the best C is the smallest or the largest one."""
-        edge = edge_of("C", self.best_C, self.Cs)
-        return () if edge is None else (edge,)
+    def best_settings(self) -> Settings:
+        """Settings of the best candidate."""
+        return _with(self.settings, **self.best)
 
     @property
-    def params(self) -> dict[str, Array]:
-        """What was tried."""
-        return {"C": self.Cs}
+    def best_start(self) -> Array | None:
+        """Starting point for a fit of the best candidate on all items, if there is one."""
+        return None if self.mean_coef is None else self.mean_coef[self.best_index]
 
-    def flat(self, name: str) -> Array:
-        """Values of an attribute by split and candidate, shape (n_splits, n_C)."""
-        values: Array = getattr(self, name)
-        return values
+    @property
+    def edges(self) -> tuple[Message, ...]:
+        """A warning for each parameter whose best value is at the edge of its grid."""
+        told = (_edge_of(name, best, self.grid[name]) for name, best in self.best.items())
+        return tuple(sentence for sentence in told if sentence is not None)
 
     def facts(self) -> dict[str, Any]:
-        """Return how C was chosen, as the file of a model tells it."""
+        """Return a description of the search for the model file."""
         return {
             "metric": self.metric,
             "conventions": self.conventions,
-            "Cs": self.Cs.tolist(),
-            "mean_scores": self.mean_scores.tolist(),
+            **{f"{name}s": values.tolist() for name, values in self.grid.items()},
+            "mean_scores": self.means.reshape([v.size for v in self.grid.values()]).tolist(),
         }
 
 
-def best_places(means: Array) -> NDArray[np.int64]:
-    """Places of the highest of some means, equal up to rounding; ValueError if all are NaN."""
-    if np.isnan(means).all():
-        raise ValueError("no candidate has a score")
-    rounded = np.round(means, DIGITS)
-    return np.flatnonzero(rounded == np.nanmax(rounded))
-
-
-def unscored_texts(
-    scores: Array, Cs: Array, splits: Sequence[Split], where: str = ""
-) -> tuple[str, ...]:
-    """Return what to say about scores, of shape (n_splits, n_C), that should be there."""
-    return tuple(
-        f"{where}{split.name}, C = {C:.4g}: the scores of held-out items are not finite, and this "
-        "candidate cannot be chosen. Scale the features."
-        for split, row in zip(splits, scores, strict=True)
-        if split.undefined is None
-        for C in Cs[np.isnan(row)].tolist()
-    )
-
-
-def edge_of(name: str, best: float, grid: Array) -> str | None:
-    """Return a sentence when the best of a grid is its smallest or largest value; or None."""
-    if grid.size < 2 or best not in (grid.min(), grid.max()):
-        return None
-    smallest = best == grid.min()
-    return (
-        f"the best {name}, {best:g}, is the {'smallest' if smallest else 'largest'} of the grid, "
-        f"and a {'smaller' if smallest else 'larger'} one may be better. Give {name}s that reach "
-        "further."
-    )
-
-
-def search_path(
-    X: Any,
-    utility: Array,
-    groups: QueryGroups,
+def search(
+    data: RankingData,
     settings: Settings,
-    Cs: Sequence[float] | Array,
+    Cs: Any = None,
+    others: Mapping[str, Any] | None = None,
     *,
     folds: Iterable[tuple[Any, Any]] | None = None,
-    validation: HeldOut | None = None,
+    validation: RankingData | None = None,
     metric: str = "pairwise_accuracy",
     conventions: str = "standard",
-    item_weight: Array | None = None,
-    query_weight: Array | None = None,
-    labels: NDArray[Any] | None = None,
     n_threads: int = 1,
     progress: Progress | None = None,
-) -> PathSearch:
-    """Fit every C on every training part and take the metric on what was held out.
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Search:
+    """Fit every candidate on every training part, and compute the metric on the held-out part.
 
     Parameters
     ----------
-    X : ndarray, CSR or CSC of shape (n_items, n_features), float32 or float64, finite
-    utility : ndarray of float64, shape (n_items,), finite
-    groups : QueryGroups
-    settings : LinearSettings or KernelSettings
-        Its C plays no part.
-    Cs : sequence of float
-        Positive and different.
+    data : RankingData
+        Items with labels and without preferences.  Weights are used for the fits; the metric does
+        not use them.
+    settings : Settings
+        Settings of the fits.  Its C and the other searched parameters are ignored.
+    Cs : sequence of float, int or None, default=None
+        Values of C to try (positive, no duplicates), or their number in the default grid; None uses
+        the default number.
+    others : mapping of str to such values, or None, default=None
+        Values of other parameters, for example ``{"gamma": [0.1, 1.0]}``.
     folds : iterable of (train, test) or None
-        Row numbers; a query has to be on one side.  Each running split holds a copy of its rows.
-    validation : HeldOut or None
-        Instead of folds: train on everything, take the metric on these items.
+        Row numbers or masks.  A query must not be on both sides.  Each running split holds a copy
+        of its rows.
+    validation : RankingData or None
+        Use this set as the held-out part, instead of folds, and train on all of ``data``.
     metric, conventions : str
-        As for :func:`ranksvm.metrics.evaluate`.
-    item_weight : ndarray of shape (n_items,) or None
-        For the fits; the metric counts every item the same.
-    query_weight : ndarray of shape (n_queries,) or None
-        Likewise.
-    labels : ndarray of shape (n_items,) or None
-        What the metric looks at, if float64 does not hold the values; None: the utilities.
+        As in :func:`ranksvm.metrics.evaluate`.
     n_threads : int
-        In all: as many splits at a time, and what is left over inside them; all of them inside
-        the fits of kernel models.
+        Total number of threads.  Splits of linear models share them; every other fit uses all.
     progress : callable or None
-        Called as ``progress(done, total, message)`` after every fit, from the calling thread.
+        Called as ``progress(done, total, message)`` after each fit, from the calling thread.
+    checkpoint : path-like or None
+        File to store finished cells in.  If it exists, the search continues from it.  The file of a
+        different search, or one that is in use, is refused.
 
     Returns
     -------
-    PathSearch
+    Search
 
     Raises
     ------
     ValueError
-        If a split cannot be used; the message says which one.
+        If a grid, a split or the checkpoint cannot be used; the message says which.
     """
-    grid = check_Cs(Cs)
-    items = TrainingSet(X, utility, groups, settings, item_weight, query_weight, labels)
-    splits = make_splits(items, folds, validation, metric, conventions)
-    task = SplitTask(items, grid, metric, conventions)
-    tally = Tally(len(splits) * grid.size, progress)
-    first, *others = splits
-    together = settings.shares_coefficients
-    results = [task.run(first, n_threads, tally.add, keep=together and bool(others))]
-    guide = results[0].guide
-    workers = min(n_threads, len(others)) if together else 1
-    if workers > 1:
-        results += run_in_parallel(task, others, workers, n_threads // workers, guide, tally.add)
-    else:
-        results += [task.run(split, n_threads, tally.add, guide=guide) for split in others]
-    mean_coef = _mean_coef(results) if together else None
-    return _gather(results, splits, task, mean_coef)
+    if data.preferences is not None:
+        raise ValueError("a search cannot use preferences: folds would separate their items")
+    grid = make_grid(data, settings, Cs, others)
+    splits = make_splits(data, folds, validation, metric, conventions)
+    *beside, _ = grid
+    rows = [
+        dict(zip(beside, values, strict=True))
+        for values in itertools.product(*(grid[name].tolist() for name in beside))
+    ]
+    # One seed for all fits, also after a search is resumed.
+    seed = _random_state(settings)
+    tally = _Tally(len(rows) * len(splits) * grid["C"].size, progress)
+    cells: list[list[Cell]] = []
+    mean_coefs: list[Array] = []
+    n_resumed = 0
+    with ExitStack() as stack:
+        file: Checkpoint | None = None
+        if checkpoint is not None:
+            # Not every Python has SQLite.
+            from ranksvm.model_selection.checkpoint import Checkpoint, identity
+
+            which = identity(data, settings, splits, grid["C"], metric, conventions, beside)
+            file = stack.enter_context(Checkpoint(checkpoint, which, grid["C"].size, seed))
+            seed = file.random_state
+        if seed is not None:
+            settings = _with(settings, random_state=seed)
+        for row in rows:
+            task = SplitTask(data, _with(settings, **row), grid["C"], metric, conventions)
+            work = _Work(task, splits, row, n_threads, tally, file)
+            if settings.shares_coefficients and file is None:
+                found, mean_coef = work.guided()
+                mean_coefs.append(mean_coef)
+            else:
+                n_resumed += work.n_known
+                found = work.one_by_one()
+            cells.append(found)
+    return _gathered(
+        cells,
+        splits,
+        grid,
+        settings,
+        metric,
+        conventions,
+        mean_coef=np.concatenate(mean_coefs) if mean_coefs else None,
+        n_resumed=n_resumed,
+    )
 
 
-class Tally:
-    """Counts what is done and passes it on."""
+def _with(settings: Settings, **values: Any) -> Settings:
+    return replace(settings, **values)
+
+
+def _random_state(settings: Any) -> int | None:
+    """Return the seed of all fits; draw one if they need it and have none."""
+    seed: int | None = getattr(settings, "random_state", None)
+    if seed is None and getattr(settings, "approximation", None) is not None:
+        seed = int(np.random.default_rng().integers(2**31))
+    return seed
+
+
+class _Tally:
+    """Counts finished fits and reports them."""
 
     def __init__(self, total: int, progress: Progress | None) -> None:
         self._total = total
@@ -356,49 +292,164 @@ class Tally:
             self._progress(self._done, self._total, message)
 
 
-def _mean_coef(results: Sequence[SplitResult]) -> Array:
-    mean = np.zeros((len(results[0].fits), results[0].fits[0].coef.size))
-    for one in results:
-        for row, fit in zip(mean, one.fits, strict=True):
-            row += fit.coef / len(results)
-    return mean
+@dataclass(frozen=True)
+class _Work:
+    """The cells of one row of the grid: all parameters but C are fixed."""
+
+    task: SplitTask
+    splits: Sequence[Split]
+    row: Mapping[str, float]
+    n_threads: int
+    tally: _Tally
+    file: Checkpoint | None
+
+    @property
+    def where(self) -> str:
+        return "".join(f"{name} = {value:.4g}, " for name, value in self.row.items())
+
+    @property
+    def key(self) -> str:
+        """Name of this row in a checkpoint."""
+        return ", ".join(f"{name}={value!r}" for name, value in self.row.items())
+
+    @property
+    def n_known(self) -> int:
+        """Number of cells that are in the checkpoint."""
+        return sum(self._known(number) is not None for number in range(len(self.splits)))
+
+    def _known(self, number: int) -> Cell | None:
+        return None if self.file is None else self.file.get(self.key, number)
+
+    def tell(self, message: str) -> None:
+        self.tally.add(f"{self.where}{message}")
+
+    def one_by_one(self) -> list[Cell]:
+        """Process the splits one after the other, each with all threads."""
+        return [self._cell(number, split) for number, split in enumerate(self.splits)]
+
+    def _cell(self, number: int, split: Split) -> Cell:
+        done = self._known(number)
+        if done is not None:
+            for C in self.task.Cs.tolist():
+                self.tell(f"{split.name}, C = {C:.4g}: done before")
+            return done
+        with naming(self.where):
+            cell = _cell_of(self.task.run(split, self.n_threads, self.tell))
+        if self.file is not None:
+            self.file.add(self.key, number, cell)
+        return cell
+
+    def guided(self) -> tuple[list[Cell], Array]:
+        """Process the first split, then the others in parallel, guided by its path.
+
+        Returns the cells and the mean coefficients for every C.
+        """
+        task, n_threads = self.task, self.n_threads
+        first, *others = self.splits
+        results = [task.run(first, n_threads, self.tell, keep=bool(others))]
+        guide = results[0].guide
+        workers = min(n_threads, len(others))
+        if workers > 1:
+            results += run_in_parallel(
+                task, others, workers, n_threads // workers, guide, self.tell
+            )
+        else:
+            results += [task.run(split, n_threads, self.tell, guide=guide) for split in others]
+        mean = np.zeros((task.Cs.size, results[0].fits[0].coef.size))
+        for one in results:
+            for row, fit in zip(mean, one.fits, strict=True):
+                row += fit.coef / len(results)
+        return [_cell_of(result) for result in results], mean
 
 
-def _gather(
-    results: Sequence[SplitResult],
-    splits: Sequence[Split],
-    task: SplitTask,
-    mean_coef: Array | None,
-) -> PathSearch:
-    def table(quantity: Callable[[Fit], Any], dtype: Any = np.float64) -> Any:
-        return np.array([[quantity(fit) for fit in one.fits] for one in results], dtype=dtype)
-
-    shortfalls = [fit.shortfall for one in results for fit in one.fits]
-    scores = np.array([one.scores for one in results])
-    search = PathSearch(
-        Cs=task.Cs,
-        metric=task.metric,
-        conventions=task.conventions,
-        scores=scores,
-        counted=np.array([split.undefined is None for split in splits]),
-        objectives=table(lambda fit: fit.objective),
-        gaps=table(lambda fit: fit.gap),
-        seconds=np.array([one.seconds for one in results]),
-        n_iter=table(lambda fit: fit.n_iter, np.int64),
-        n_products=table(lambda fit: fit.n_products, np.int64),
-        mean_coef=mean_coef,
-        shortfalls=tuple(shortfall for shortfall in shortfalls if shortfall is not None),
-        undefined=tuple(split.undefined for split in splits if split.undefined is not None),
-        unscored=unscored_texts(scores, task.Cs, splits),
+def _cell_of(result: SplitResult) -> Cell:
+    fits = result.fits
+    return Cell(
+        scores=tuple(map(float, result.scores)),
+        objectives=tuple(fit.objective for fit in fits),
+        gaps=tuple(fit.gap for fit in fits),
+        seconds=tuple(result.seconds),
+        n_iter=tuple(fit.n_iter for fit in fits),
+        n_products=tuple(fit.n_products for fit in fits),
+        statuses=tuple(fit.status.name for fit in fits),
+        solver=fits[0].solver,
     )
-    check_choice_left(search)
-    return search
 
 
-def check_choice_left(search: Search) -> None:
-    """Raise when no candidate has a score in every split that counts."""
-    if np.isnan(search.means).all():
+def _gathered(
+    cells: Sequence[Sequence[Cell]],
+    splits: Sequence[Split],
+    grid: dict[str, Array],
+    settings: Settings,
+    metric: str,
+    conventions: str,
+    **rest: Any,
+) -> Search:
+    def table(name: str, dtype: Any = np.float64) -> Any:
+        by_row = np.array([[getattr(cell, name) for cell in row] for row in cells], dtype=dtype)
+        return by_row.transpose(1, 0, 2).reshape(len(splits), -1)
+
+    by_name = {name: table(name) for name in ("scores", "objectives", "gaps", "seconds")}
+    counts = {name: table(name, np.int64) for name in ("n_iter", "n_products")}
+    short = [
+        _shortfall(cell, k, settings.tol)
+        for row in cells
+        for cell in row
+        for k in range(len(cell.scores))
+    ]
+    made = Search(
+        grid=grid,
+        settings=settings,
+        metric=metric,
+        conventions=conventions,
+        counted=np.array([split.undefined is None for split in splits]),
+        **by_name,
+        **counts,
+        shortfalls=tuple(one for one in short if one is not None),
+        undefined=tuple(split.undefined for split in splits if split.undefined is not None),
+        unscored=(),
+        **rest,
+    )
+    made = replace(made, unscored=_unscored(made, splits))
+    if np.isnan(made.means).all():
         raise ValueError(
-            f"there is nothing to choose from: no candidate has finite scores in every split. "
-            f"{search.unscored[0]}"
+            "there is nothing to choose from: no candidate has finite scores in every split. "
+            f"{made.unscored[0]}"
         )
+    return made
+
+
+def _shortfall(cell: Cell, k: int, tol: float) -> Message | None:
+    status = Status[cell.statuses[k]]
+    return shortfall(cell.solver, status, cell.n_iter[k], cell.objectives[k], cell.gaps[k], tol)
+
+
+def _unscored(made: Search, splits: Sequence[Split]) -> tuple[str, ...]:
+    """Return warnings about scores that are NaN although the metric is defined."""
+    params = made.params
+    texts = []
+    for place, split in zip(*np.nonzero(np.isnan(made.scores.T)), strict=True):
+        if splits[split].undefined is None:
+            *others, C = (f"{name} = {values[place]:.4g}" for name, values in params.items())
+            where = ", ".join([*others, splits[split].name, C])
+            texts.append(
+                f"{where}: the scores of held-out items are not finite, and this candidate cannot "
+                "be chosen. Scale the features."
+            )
+    return tuple(texts)
+
+
+def _edge_of(name: str, best: float, values: Array) -> Message | None:
+    """Return a warning if the best value is the smallest or largest of its grid."""
+    if values.size < 2 or best not in (values.min(), values.max()):
+        return None
+    smallest = best == values.min()
+    return Message(
+        "the best {name}, {best:g}, is the {which} of the grid, and a {other} one may be better. "
+        "Extend {grid}.",
+        name=name,
+        best=best,
+        which="smallest" if smallest else "largest",
+        other="smaller" if smallest else "larger",
+        grid=Param(f"{name}s"),
+    )

@@ -1,20 +1,20 @@
-"""What rankers share that choose their parameters.
+"""Base class of the estimators that choose their parameters.
 
-For every candidate of a grid and every split into a training and a held-out part, F is minimised on
-the first and a ranking metric taken on the second; the candidate with the best mean is the choice,
-and a model is fitted with it on everything.
+Every candidate of a grid is fitted on the training part of every split, and a ranking metric is
+computed on the held-out part.  The candidate with the best mean is chosen, and a model is fitted
+with it on all items.
 """
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,20 +22,21 @@ from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.data.frames import split_frame
 from ranksvm.data.queries import QueryGroups
-from ranksvm.estimators.base import FEATURE_FACTS, BaseRanker, TrainingData
-from ranksvm.estimators.certified import CertifiedRanker
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.estimators.base import FEATURE_FACTS, Ranker, fitting
 from ranksvm.estimators.checks import check_both_have_ids, check_labels
 from ranksvm.estimators.foreign import refuse_unknown
+from ranksvm.learners import Settings, make_problem
 from ranksvm.model_selection.progress import shown
-from ranksvm.model_selection.search import HeldOut, Progress, Search, default_Cs
-from ranksvm.model_selection.splitters import QueryKFold, item_folds
-from ranksvm.training import Settings, total_pair_weight
+from ranksvm.model_selection.search import Progress, Search, search
+from ranksvm.model_selection.splitters import folds_of
+from ranksvm.models import Model
 
-__all__ = ["SearchCV", "is_count", "shared_params"]
+__all__ = ["SearchCV"]
 
 
-class SearchCV(BaseRanker):
-    """A ranker with parameters chosen by cross-validation, or on a validation set."""
+class SearchCV(Ranker):
+    """A ranker whose parameters are chosen by cross-validation or on a validation set."""
 
     C_: float
     Cs_: Array
@@ -44,39 +45,30 @@ class SearchCV(BaseRanker):
     best_estimator_: Any
     cv_results_: dict[str, Any]
     n_splits_: int
-    objective_: float
-    gap_: float
-    n_iter_: int
-    n_features_in_: int
-    feature_names_in_: NDArray[np.object_]
     Cs: Any
     cv: Any
     metric: str
     conventions: str
     refit: bool
-    verbose: int
-    # Attributes that are those of the refitted model.
+    checkpoint: Any
+    # The estimator to refit, its settings, and the attributes copied from it.
+    _ranker: ClassVar[type[Ranker]]
+    _made: ClassVar[type[Settings]]
     _of_model: ClassVar[tuple[str, ...]] = ("objective_", "gap_", "n_iter_")
     _selection: dict[str, Any]
 
     @abstractmethod
-    def _unfitted(self, search: Any = None) -> CertifiedRanker:
-        """Return the ranker with the choice of a search; before there is one, with any C."""
+    def _others(self) -> Mapping[str, Any]:
+        """Return the grids of the parameters other than C."""
 
     @abstractmethod
     def _by_hand(self) -> str:
-        """Tell how to make what refit=True would have made."""
+        """Return the code that makes the model that refit=True would have made."""
 
-    @abstractmethod
-    def _run(
-        self, data: TrainingData, settings: Any, Cs: Any, n_threads: int, **options: Any
-    ) -> Any:
-        """Search; ``options`` are folds or validation, metric, conventions, progress, weights."""
-
-    def _start(self, search: Any) -> Array | None:
-        """Coefficients for the fit on everything to begin with."""
-        del search
-        return None
+    def _checked(self, data: RankingData, settings: Any) -> RankingData:
+        """Return the data in the form that the fits need; raise if the refit would fail."""
+        del settings
+        return data
 
     def fit(
         self,
@@ -91,118 +83,102 @@ class SearchCV(BaseRanker):
         progress: Progress | None = None,
         **unknown: Any,
     ) -> Self:
-        """Choose the parameters, then learn with them.
+        """Choose the parameters, then fit a model with them.
 
         Parameters
         ----------
         X, y, qid, group, sample_weight, query_weight
-            As for :meth:`ranksvm.LinearRankSVM.fit`.  Weights are for the fits; the metric counts
-            held-out items and queries the same.
-        validation : tuple (X, y) or (X, y, qid), or None, default=None
-            Items to take the metric on, instead of folds; ``cv`` is then not used.  Where y or qid
-            of the training set are columns, they are here too, and a frame alone will do.
+            As in :meth:`ranksvm.LinearRankSVM.fit`.  Weights are used for the fits; the metric does
+            not use them.
+        validation : tuple (X, y) or (X, y, qid), frame or None, default=None
+            Validation set to compute the metric on, instead of folds; ``cv`` is ignored.  If y and
+            qid are names of columns, a frame with the same columns is enough.
         progress : callable or None, default=None
-            Called as ``progress(done, total, message)`` after every fit.
+            Called as ``progress(done, total, message)`` after each fit.
 
         Returns
         -------
         self
         """
         refuse_unknown(self, self.fit, unknown)
-        with self._fitting():
-            settings = self._unfitted()._settings()
-            data = self._check_training(X, y, qid, group, sample_weight, query_weight)
+        with fitting(self):
+            settings = self._unfitted()._settings(self._made)
+            data = self._training_data(X, y, qid, group, sample_weight, query_weight)
             held_out, folds = None, None
             if validation is not None:
                 held_out = self._check_validation(validation, y, qid if group is None else group)
             else:
-                folds = self._folds(data.X, data.utility, data.qid)
-            self._search(data, settings, folds, held_out, progress)
+                folds = folds_of(data, self.cv)
+            data = self._checked(data, settings)
+            threads = resolve_n_jobs(self.n_jobs)
+            with shown(self.verbose, progress) as tell:
+                found = search(
+                    data,
+                    settings,
+                    self.Cs,
+                    self._others(),
+                    folds=folds,
+                    validation=held_out,
+                    metric=self.metric,
+                    conventions=self.conventions,
+                    n_threads=threads,
+                    progress=tell,
+                    checkpoint=self.checkpoint,
+                )
+            model, short = None, list(found.shortfalls)
+            if self.refit:
+                model = self._unfitted(found)
+                noted = {k: v for k, v in self.__dict__.items() if k in FEATURE_FACTS}
+                model.__dict__.update(noted)
+                problem = make_problem(data, found.best_settings, n_threads=threads)
+                fit = problem.solve(start=found.best_start)
+                model._keep(problem.model(fit), fit.history)
+                short += [] if fit.shortfall is None else [fit.shortfall]
+            self._keep_search(found, model)
+            self._warn(found, short)
         return self
 
-    def _search(
-        self,
-        data: TrainingData,
-        settings: Settings,
-        folds: Any,
-        held_out: HeldOut | None,
-        progress: Progress | None,
-    ) -> None:
-        weights = {"item_weight": data.item_weight, "query_weight": data.query_weight}
-        Cs = self.Cs
-        if is_count(Cs):
-            weight = total_pair_weight(data.utility, data.groups, **weights)
-            Cs = default_Cs(int(Cs), settings.reduction, weight)
-        with shown(self.verbose, progress) as tell:
-            search = self._run(
-                data,
-                settings,
-                Cs,
-                resolve_n_jobs(self.n_jobs),
-                folds=folds,
-                validation=held_out,
-                metric=self.metric,
-                conventions=self.conventions,
-                progress=tell,
-                labels=data.labels,
-                **weights,
-            )
-        model, short = None, list(search.shortfalls)
-        if self.refit:
-            model = self._unfitted(search)
-            model.__dict__.update({k: v for k, v in self.__dict__.items() if k in FEATURE_FACTS})
-            problem = model._problem(data, model._settings())
-            fit = problem.solve(start=self._start(search))
-            model._keep(problem, fit, data.groups)
-            short += [] if fit.shortfall is None else [fit.shortfall]
-        self._keep(search, model)
-        self._warn(search, short)
+    def _unfitted(self, found: Search | None = None) -> Ranker:
+        """Return the estimator to refit, with the best parameters if there is a search."""
+        names = set(self._ranker._get_param_names()) - {"verbose"}
+        params = {k: v for k, v in self.get_params(deep=False).items() if k in names}
+        if found is not None:
+            params.update(found.best)
+            if "random_state" in names:
+                params["random_state"] = getattr(found.settings, "random_state", None)
+        return self._ranker(**params)
 
-    def _warn(self, search: Search, short: list[str]) -> None:
+    def _warn(self, search: Search, short: list[Any]) -> None:
         name = type(self).__name__
-        n_splits, n_candidates = search.flat("scores").shape
+        n_splits, n_candidates = search.scores.shape
         if short:
             n_fits = n_splits * n_candidates + bool(self.refit)
             warnings.warn(
                 f"{name}: {len(short)} of {n_fits} fits ended early, the first of them: {short[0]}",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
         if search.undefined:
             warnings.warn(
                 f"{name}: {len(search.undefined)} of {n_splits} splits do not count, the first of "
                 f"them: {search.undefined[0]}",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
         if search.unscored:
             warnings.warn(
                 f"{name}: {len(search.unscored)} of {n_splits * n_candidates} fits have no score, "
                 f"the first of them: {search.unscored[0]}",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
         for edge in search.edges:
-            warnings.warn(f"{name}: {edge}", UserWarning, stacklevel=4)
-
-    def predict(self, X: Any) -> Array:
-        """Score items with the refitted model; larger is ranked higher.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_items,)
-        """
-        scores: Array = self._model().predict(X)
-        return scores
+            warnings.warn(f"{name}: {edge}", UserWarning, stacklevel=3)
 
     def _n_queries(self) -> int:
-        return int(self._model()._n_queries())
+        return int(self._refitted()._n_queries())
 
-    def _model(self) -> Any:
+    def _refitted(self) -> Any:
         check_is_fitted(self)
         if not hasattr(self, "best_estimator_"):
             raise NotFittedError(
@@ -211,28 +187,10 @@ class SearchCV(BaseRanker):
             )
         return self.best_estimator_
 
-    def _folds(self, X: Any, utility: Array, qid: Any) -> Any:
-        """Return (train, test) pairs; without queries, every item is one of its own."""
-        cv = self.cv
-        if is_count(cv):
-            if qid is None:
-                return item_folds(utility, int(cv))
-            cv = QueryKFold(int(cv))
-        if hasattr(cv, "split") and not isinstance(cv, str):
-            if qid is None and isinstance(cv, QueryKFold):
-                qid = np.arange(len(utility))
-            return list(cv.split(X, utility, groups=qid))
-        if hasattr(cv, "__iter__") and not isinstance(cv, str):
-            return list(cv)
-        raise ValueError(
-            "cv must be a number of folds, a splitter, or an iterable of (train, test) row "
-            f"numbers; got {self.cv!r}"
-        )
-
-    def _check_validation(self, validation: Any, y: Any, qid: Any) -> HeldOut:
-        """Check the validation set like the training set, and take what is in its columns."""
+    def _check_validation(self, validation: Any, y: Any, qid: Any) -> RankingData:
+        """Return the validation set, checked in the same way as the training set."""
         parts = validation if isinstance(validation, tuple | list) else (validation,)
-        # A name of a column stands for both sets.
+        # A column name applies to both sets.
         parts = [*parts, *[v if isinstance(v, str) else None for v in (y, qid)][len(parts) - 1 :]]
         if len(parts) != 3 or parts[1] is None:
             raise ValueError(
@@ -242,18 +200,19 @@ class SearchCV(BaseRanker):
         X, values = split_frame(parts[0], y=parts[1], qid=parts[2])
         X = self._check_features(X, reset=False)
         check_both_have_ids("validation", values["qid"] is not None, qid is not None)
-        _, labels = check_labels(values["y"], X.shape[0])
+        utility, labels = check_labels(values["y"], X.shape[0])
         groups = QueryGroups.from_qid(values["qid"], X.shape[0], name="qid of validation")
-        return HeldOut(X, labels, None if values["qid"] is None else groups.index)
+        ids = None if values["qid"] is None else groups.index
+        return RankingData(X, utility, ids, labels=None if labels is utility else labels)
 
-    def _keep(self, search: Any, model: Any) -> None:
-        self.C_ = search.best_C
-        self.Cs_ = search.Cs
-        self.best_index_ = search.best_index
-        self.best_score_ = search.best_score
-        self.cv_results_ = results_table(search)
-        self.n_splits_ = len(search.flat("scores"))
-        self._selection = {**search.facts(), "splits": self.n_splits_}
+    def _keep_search(self, found: Search, model: Ranker | None) -> None:
+        self.C_ = found.best["C"]
+        self.Cs_ = found.grid["C"]
+        self.best_index_ = found.best_index
+        self.best_score_ = found.best_score
+        self.cv_results_ = results_table(found)
+        self.n_splits_ = len(found.scores)
+        self._selection = {**found.facts(), "splits": self.n_splits_}
         for name in ("best_estimator_", *self._of_model):
             self.__dict__.pop(name, None)
         if model is not None:
@@ -261,26 +220,26 @@ class SearchCV(BaseRanker):
             for name in self._of_model:
                 setattr(self, name, getattr(model, name))
 
-    def _record(self) -> Any:
-        record = self._model()._record()
-        return replace(record, facts={**record.facts, "selection": self._selection})
+    def _set_model(self, model: Any) -> None:
+        raise NotImplementedError  # the chosen model is loaded as its own estimator
+
+    def _get_model(self) -> Model:
+        model: Model = self._refitted()._get_model()
+        return replace(model, facts={**model.facts, "selection": self._selection})
 
 
-def is_count(value: Any) -> bool:
-    """Whether a parameter says how many rather than which."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def results_table(search: Search) -> dict[str, Any]:
-    """Return a search in the shape of scikit-learn's ``cv_results_``."""
-    scores, seconds = search.flat("scores"), search.flat("seconds")
-    mean = search.means
-    known = np.where(np.isnan(mean), -np.inf, mean)  # what cannot be chosen comes last
+def results_table(found: Search) -> dict[str, Any]:
+    """Return the results of a search in the format of scikit-learn's ``cv_results_``."""
+    mean = found.means
+    known = np.where(np.isnan(mean), -np.inf, mean)  # candidates that cannot be chosen come last
     quantities = {
-        "test_score": scores,
-        **{name: search.flat(of) for name, of in _QUANTITIES.items()},
+        "test_score": found.scores,
+        "objective": found.objectives,
+        "gap": found.gaps,
+        "n_iter": found.n_iter,
+        "n_products": found.n_products,
     }
-    params = search.params
+    params = found.params
     return {
         **{f"param_{name}": values for name, values in params.items()},
         "params": [
@@ -289,27 +248,12 @@ def results_table(search: Search) -> dict[str, Any]:
         ],
         **{
             f"split{k}_{name}": values[k]
-            for k in range(len(scores))
+            for k in range(len(found.scores))
             for name, values in quantities.items()
         },
         "mean_test_score": mean,
-        "std_test_score": search.deviations,
+        "std_test_score": found.deviations,
         "rank_test_score": 1 + (known[None, :] > known[:, None]).sum(axis=1),
-        "mean_fit_time": seconds.mean(axis=0),
-        "std_fit_time": seconds.std(axis=0),
+        "mean_fit_time": found.seconds.mean(axis=0),
+        "std_fit_time": found.seconds.std(axis=0),
     }
-
-
-_QUANTITIES = {
-    "objective": "objectives",
-    "gap": "gaps",
-    "n_iter": "n_iter",
-    "n_products": "n_products",
-}
-
-
-def shared_params(search: BaseRanker, ranker: type[BaseRanker]) -> dict[str, Any]:
-    """Parameters of a search that are parameters of its ranker too, but for verbosity."""
-    names = set(ranker._get_param_names()) - {"verbose"}
-    params = search.get_params(deep=False)
-    return {name: value for name, value in params.items() if name in names}

@@ -1,170 +1,108 @@
-"""Parts to train on and parts to take a metric on.
+"""Splits of a data set into a part to train on and a held-out part.
 
-A split is checked before any work: rows are there, no query is on both sides, and the metric can be
-taken on what is held out, which depends on the utilities alone.
+Splits are checked before any fit: the rows exist, no query is on both sides, and the metric is
+defined on the held-out part.  That depends on the labels alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._vectors import Array
-from ranksvm.data.queries import QueryGroups
+from ranksvm.data.ranking_data import RankingData
 from ranksvm.metrics import evaluate
 from ranksvm.model_selection.splitters import Rows
-from ranksvm.training import KernelProblem, LinearProblem, Settings, make_problem
 
-__all__ = ["HeldOut", "Split", "TrainingSet", "make_splits", "rows_of", "take_metric"]
-
-
-class HeldOut(NamedTuple):
-    """Items to take the metric on.
-
-    ``X`` of shape (n_items, n_features), ``utility`` of shape (n_items,), ``qid`` of shape
-    (n_items,) or None for one global ranking.
-    """
-
-    X: Any
-    utility: NDArray[Any]
-    qid: Any
+__all__ = ["Split", "make_splits", "take_metric"]
 
 
-class Split(NamedTuple):
-    """A training part and ``test`` rows of the same set, or else items that were ``held_out``.
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Rows to train on, and a held-out part: ``test`` rows of the same set, or another set.
 
-    ``undefined`` says why the metric cannot be taken on the held-out part, if it cannot.
+    ``undefined`` says why the metric is undefined on the held-out part; None if it is defined.
     """
 
     name: str
     train: Rows
-    test: Rows | None
-    held_out: HeldOut | None
+    test: Rows | None = None
+    held_out: RankingData | None = None
     undefined: str | None = None
 
+    def training_part(self, data: RankingData, *, pairwise: bool) -> RankingData:
+        """Return the items to train on.
 
-class TrainingSet(NamedTuple):
-    """All items, what is minimised over some of them, and their weights.
+        ``pairwise`` means that X is a kernel matrix, with one column per training item.
+        """
+        return data.take(self.train, columns=self.train if pairwise else None)
 
-    The metric looks at ``labels``; None: the utilities.
-    """
+    def held_out_part(self, data: RankingData, *, pairwise: bool) -> RankingData:
+        """Return the items to compute the metric on."""
+        if self.held_out is not None:
+            return self.held_out
+        assert self.test is not None
+        return data.take(self.test, columns=self.train if pairwise else None)
 
-    X: Any
-    utility: Array
-    groups: QueryGroups
-    settings: Settings
-    item_weight: Array | None = None
-    query_weight: Array | None = None
-    labels: NDArray[Any] | None = None
-
-    @property
-    def truth(self) -> NDArray[Any]:
-        """What the metric looks at."""
-        return self.utility if self.labels is None else self.labels
-
-    @property
-    def ids(self) -> Rows | None:
-        """Query number of every item; None when there is one global ranking."""
-        return None if self.groups.n_queries == 1 else self.groups.index
-
-    def problem(self, rows: Rows, n_threads: int) -> LinearProblem | KernelProblem:
-        """Make the problem of some items."""
-        if self._is_all(rows):
-            groups, query_weight = self.groups, self.query_weight
-        else:
-            groups = QueryGroups.from_qid(self.groups.index[rows], rows.size)
-            query_weight = None if self.query_weight is None else self.query_weight[groups.ids]
-        return make_problem(
-            self.features(rows, rows),
-            self.utility[rows],
-            groups,
-            self.settings,
-            item_weight=None if self.item_weight is None else self.item_weight[rows],
-            query_weight=query_weight,
-            n_threads=n_threads,
-        )
-
-    def held_out(self, rows: Rows, train: Rows) -> HeldOut:
-        """Items to take the metric on, for a model of others."""
-        ids = self.ids
-        return HeldOut(
-            self.features(rows, train), self.truth[rows], None if ids is None else ids[rows]
-        )
-
-    def held_out_of(self, split: Split) -> HeldOut:
-        """Items to take the metric on, of a split."""
-        if split.held_out is not None:
-            return split.held_out
-        assert split.test is not None
-        return self.held_out(split.test, split.train)
-
-    def features(self, rows: Rows, train: Rows) -> Any:
-        """X of some items, as a model of the items ``train`` takes it."""
-        if self.settings.is_pairwise and not self._is_all(train):
-            return self.X[np.ix_(rows, train)]
-        return self.X if self._is_all(rows) else rows_of(self.X, rows)
-
-    def _is_all(self, rows: Rows) -> bool:
-        return rows.size == len(self.utility) and bool((np.diff(rows) == 1).all())
+    def parts(self) -> list[Any]:
+        """Return the arrays that identify this split."""
+        if self.held_out is None:
+            return [self.train, self.test]
+        return [self.held_out.X, self.held_out.truth, self.held_out.query_numbers]
 
 
 def make_splits(
-    items: TrainingSet,
+    data: RankingData,
     folds: Iterable[tuple[Any, Any]] | None,
-    validation: HeldOut | None,
+    validation: RankingData | None,
     metric: str,
     conventions: str,
 ) -> list[Split]:
-    """Check folds, or make one split of a validation set; see where the metric is defined.
-
-    That depends on the utilities alone, so that it is known before any work.
+    """Return the splits of folds, or the one split with a validation set, after checking them.
 
     Raises
     ------
     ValueError
-        If a split cannot be used, or the metric can be taken on none of them.
+        If a split cannot be used, or the metric is undefined on all of them.
     """
     if (folds is None) == (validation is None):
         raise ValueError("give either folds or a validation set")
-    take_metric(items.truth, items.truth, items.ids, metric, conventions)
+    take_metric(data.truth, data.truth, data.query_numbers, metric, conventions)
     if validation is not None:
-        splits = [Split("validation set", np.arange(len(items.utility)), None, validation)]
+        splits = [Split("validation set", np.arange(data.n_items), held_out=validation)]
     else:
-        pairs = enumerate(folds or (), start=1)
-        splits = [fold_split(items, k, *pair) for k, pair in pairs]
+        splits = [_fold(data, k, *pair) for k, pair in enumerate(folds or (), start=1)]
     if not splits:
         raise ValueError("there is no fold: give at least one pair of (train, test)")
-    splits = [
-        split._replace(undefined=_why_not(items, split, metric, conventions)) for split in splits
-    ]
+    splits = [replace(one, undefined=_why_not(data, one, metric, conventions)) for one in splits]
     reasons = [split.undefined for split in splits if split.undefined is not None]
     if len(reasons) == len(splits):
         raise ValueError(f"there is no split to take {metric} on. {reasons[0]}")
     return splits
 
 
-def _why_not(items: TrainingSet, split: Split, metric: str, conventions: str) -> str | None:
-    """Say why the metric cannot be taken on the held-out part; None if it can."""
+def _why_not(data: RankingData, split: Split, metric: str, conventions: str) -> str | None:
+    """Return why the metric is undefined on the held-out part; None if it is defined."""
     if split.held_out is not None:
-        labels, qid = split.held_out.utility, split.held_out.qid
+        labels, query = split.held_out.truth, split.held_out.query_numbers
     else:
         assert split.test is not None
-        labels = items.truth[split.test]
-        qid = None if items.ids is None else items.ids[split.test]
+        labels, query = data.truth[split.test], data.query_numbers
+        query = None if query is None else query[split.test]
     try:
-        take_metric(labels, labels, qid, metric, conventions)
+        take_metric(labels, labels, query, metric, conventions)
     except ValueError as error:
         return f"{split.name}, held-out part: {error}"
     return None
 
 
-def fold_split(items: TrainingSet, number: int, train: Any, test: Any) -> Split:
-    """Check one (train, test) of row numbers or masks."""
+def _fold(data: RankingData, number: int, train: Any, test: Any) -> Split:
+    """Return the split of a pair (train, test) of row numbers or masks, after checking it."""
     name = f"fold {number}"
-    groups = items.groups
+    groups = data.groups
     train = _row_numbers(train, groups.n_items, name)
     test = _row_numbers(test, groups.n_items, name)
     if groups.n_queries == 1:
@@ -183,20 +121,20 @@ def fold_split(items: TrainingSet, number: int, train: Any, test: Any) -> Split:
                 "are to train on and some to score. Use QueryKFold, or another splitter that "
                 "keeps groups together."
             )
-    return Split(name, train, test, None)
+    return Split(name, train, test)
 
 
 def take_metric(
     labels: NDArray[Any], scores: NDArray[Any], qid: Any, metric: str, conventions: str
 ) -> float:
-    """Value of one metric by name."""
+    """Return the value of a metric."""
     chosen: Any = conventions
     (value,) = evaluate(labels, scores, qid, [metric], conventions=chosen).values()
     return value
 
 
 def _in_both(some: Rows, others: Rows, n: int) -> Rows:
-    """Numbers below n that are on both sides, ascending."""
+    """Return the numbers below n that are on both sides, ascending."""
     there = np.zeros((2, n), dtype=np.bool_)
     there[0, some] = there[1, others] = True
     return np.flatnonzero(there.all(axis=0))
@@ -217,8 +155,3 @@ def _row_numbers(part: Any, n_items: int, name: str) -> Rows:
             f"{int(rows.max())}"
         )
     return rows.astype(np.int64, copy=False)
-
-
-def rows_of(X: Any, rows: Rows) -> Any:
-    """Rows of a dense or sparse matrix."""
-    return X[rows] if hasattr(X, "tocsr") else np.take(X, rows, axis=0)

@@ -1,7 +1,7 @@
-"""Parts of a set of queries: folds, a held-out part, LETOR's rotations.
+"""Splits by query: folds, train and test parts, and the folds of LETOR.
 
-Items of one query are compared with each other only, so a query is the unit: it is in one part as a
-whole, whatever the order of its rows.  Parts are given as row numbers in ascending order.
+Only items of the same query are compared with each other, so a query is never divided, whatever the
+order of its rows.  Parts are arrays of row numbers in ascending order.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ranksvm._checks import check_positive
+from ranksvm._messages import Param, ParameterError
 from ranksvm._sparse import check_structure
 from ranksvm.data.queries import QueryGroups
+from ranksvm.data.ranking_data import RankingData
 
 __all__ = [
     "LetorFold",
     "QueryKFold",
+    "folds_of",
+    "is_count",
     "item_folds",
     "letor_folds",
     "query_train_test_split",
@@ -34,12 +38,12 @@ LETOR_PARTS = 5
 class QueryKFold:
     """K folds of whole queries with about the same number of items.
 
-    Without ``shuffle`` the largest query comes first and each goes to the fold with the fewest
-    items so far, which is as even as folds of whole queries get in practice.  With ``shuffle`` the
-    queries come in random order: sizes differ by about one query at most.
+    Queries are assigned one after the other to the fold with the fewest items: the largest query
+    first, or in random order with ``shuffle``.  The sizes of the folds differ by the size of the
+    largest query at most.
 
-    It is a splitter as scikit-learn knows them.  In ``GridSearchCV`` and ``cross_val_score`` the
-    query ids are the ``groups``; with metadata routing on, ``qid=`` reaches it by itself.
+    This is a splitter for scikit-learn.  In ``GridSearchCV`` and ``cross_val_score``, pass the
+    query ids as ``groups``; with metadata routing, ``qid=`` is passed on automatically.
 
     Parameters
     ----------
@@ -47,7 +51,7 @@ class QueryKFold:
         At least 2.
     shuffle : bool, default=False
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
-        Used with ``shuffle`` alone.
+        Used only with ``shuffle``.
 
     Examples
     --------
@@ -77,7 +81,7 @@ class QueryKFold:
     def get_n_splits(
         self, X: Any = None, y: Any = None, groups: Any = None, *, qid: Any = None
     ) -> int:
-        """Return the number of folds; the arguments play no part."""
+        """Return the number of folds; the arguments are ignored."""
         del X, y, groups, qid
         return self.n_splits
 
@@ -89,12 +93,12 @@ class QueryKFold:
         *,
         qid: ArrayLike | None = None,
     ) -> Iterator[tuple[Rows, Rows]]:
-        """Yield ``(train, test)`` row numbers, every query in one test part.
+        """Yield ``(train, test)`` row numbers; every query is in one test part.
 
         Parameters
         ----------
         X, y : optional
-            Only the number of rows of X is looked at.
+            Only the number of rows of X is used.
         groups, qid : array-like of shape (n_items,)
             Query of each item, under one of the two names.
         """
@@ -136,11 +140,11 @@ class QueryKFold:
         return fold[groups.index]
 
 
-def item_folds(utility: ArrayLike, n_splits: int) -> list[tuple[Rows, Rows]]:
-    """Folds of single items, for one global ranking.
+def item_folds(utility: Any, n_splits: int) -> list[tuple[Rows, Rows]]:
+    """Return folds of single items, for data without queries.
 
-    The items are dealt out in the order of their utilities, so that every fold has its share of
-    good and bad ones.
+    Items are dealt to the folds in the order of their labels, so that all folds have similar
+    labels.
 
     Parameters
     ----------
@@ -155,13 +159,46 @@ def item_folds(utility: ArrayLike, n_splits: int) -> list[tuple[Rows, Rows]]:
     check_positive("n_splits", n_splits, integer=True)
     order = np.argsort(np.asarray(utility), kind="stable")
     if not 2 <= n_splits <= order.size:
-        raise ValueError(
-            f"cannot make {n_splits} folds of n_samples={order.size} items; give at least 2 folds, "
-            "and no more than there are items"
+        raise ParameterError(
+            "cannot make {n_splits} folds of {n_samples} items; give at least 2 folds, and no more "
+            "than there are items",
+            n_splits=n_splits,
+            n_samples=Param("n_samples", order.size, option=str(order.size)),
         )
     fold = np.empty(order.size, dtype=np.int64)
     fold[order] = np.arange(order.size) % n_splits
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_splits)]
+
+
+def is_count(value: Any) -> bool:
+    """Whether a parameter is a number of values, and not a list of values."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def folds_of(data: RankingData, cv: Any) -> list[tuple[Rows, Rows]]:
+    """Return the folds of ``cv``; without queries, folds consist of single items.
+
+    Parameters
+    ----------
+    data : RankingData
+    cv : int, splitter or iterable of (train, test)
+    """
+    given = cv
+    if is_count(cv):
+        if data.qid is None:
+            return item_folds(data.y, int(cv))
+        cv = QueryKFold(int(cv))
+    if hasattr(cv, "split") and not isinstance(cv, str):
+        qid = data.qid
+        if qid is None and isinstance(cv, QueryKFold):
+            qid = np.arange(data.n_items)
+        return list(cv.split(data.X, data.y, groups=qid))
+    if hasattr(cv, "__iter__") and not isinstance(cv, str):
+        return list(cv)
+    raise ValueError(
+        "cv must be a number of folds, a splitter, or an iterable of (train, test) row numbers; "
+        f"got {given!r}"
+    )
 
 
 def query_train_test_split(
@@ -183,13 +220,14 @@ def query_train_test_split(
         Share of the queries (between 0 and 1, rounded up), or their number.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
     shuffle : bool, default=True
-        Draw the queries of the test part; else they are the last ones, by first appearance.
+        Draw the queries of the test part at random.  Otherwise they are the last ones, in order of
+        first appearance.
 
     Returns
     -------
     list
-        ``train, test`` of each array in turn, of the type that it was, rows in their order; then of
-        ``qid``, unless it is a column.
+        ``train, test`` of each array in turn, with the same type and the rows in the same order;
+        then of ``qid``, unless it is a column.
 
     Examples
     --------
@@ -250,12 +288,13 @@ def letor_folds(parts: ArrayLike | Sequence[ArrayLike]) -> Iterator[LetorFold]:
     Parameters
     ----------
     parts : array-like of shape (n_items,), or sequence of five arrays of row numbers
-        The part of every item (five different numbers, S1 the smallest), or the rows of each part.
+        The part of each item (five different numbers, the smallest for S1), or the rows of each
+        part.
 
     Yields
     ------
     LetorFold
-        ``train, validation, test``; training rows part by part as in the table.
+        ``train, validation, test``; the training rows are in the order of the table.
     """
     rows = _part_rows(parts)
     for k in range(LETOR_PARTS):
@@ -264,7 +303,7 @@ def letor_folds(parts: ArrayLike | Sequence[ArrayLike]) -> Iterator[LetorFold]:
 
 
 def take_rows(array: Any, rows: Rows) -> Any:
-    """Rows of an array, sparse matrix, frame, series or list, as the same type."""
+    """Return rows of an array, sparse matrix, frame, series or list, with the same type."""
     if array is None:
         return None
     if isinstance(array, np.ndarray):
@@ -303,14 +342,14 @@ def _n_rows(array: Any) -> int:
 
 
 def _generator(random_state: Any) -> Any:
-    """Return what draws permutations: a generator of NumPy as given, or a new one."""
+    """Return ``random_state`` if it is a generator of NumPy, and otherwise a new generator."""
     if hasattr(random_state, "permutation"):
         return random_state
     return np.random.default_rng(random_state)
 
 
 def _test_queries(test_size: Any, n_queries: int) -> int:
-    whole = isinstance(test_size, Integral) and not isinstance(test_size, bool)
+    whole = is_count(test_size)
     share = isinstance(test_size, Real) and not whole and not isinstance(test_size, bool)
     if whole and 0 < test_size < n_queries:
         return int(test_size)

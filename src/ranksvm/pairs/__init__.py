@@ -1,1 +1,1 @@
-"""Comparable pairs: what is compared (order), what it costs (oracle), how many are right."""
+"""Comparable pairs: which items are compared (order), the losses (oracle), and the accuracy."""

@@ -1,18 +1,19 @@
-"""Share of the comparable pairs that scores put in the right order; ties count half.
+"""Pairwise accuracy: the share of comparable pairs that are ordered correctly; ties count half.
 
-Replace the scores by their ranks r (equal scores share one).  A pair is swapped or tied when
-r_b - r_w < 1/2: exactly the violated pairs of margin 1/2.  With the ranks reversed the violated
-pairs are the right or tied ones, so
+Replace the scores by their ranks r (equal scores share a rank).  A pair is swapped or tied if
+r_b - r_w < 1/2, that is, if it is violated with margin 1/2.  With the ranks reversed, the violated
+pairs are the correct or tied ones, so
 
     right + tied / 2 = (N - violated(r) + violated(-r)) / 2.
 
-Listed pairs are looked at one by one.
+Listed pairs are compared one by one.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Array, dot
 from ranksvm.data.preferences import Preferences
 from ranksvm.data.queries import QueryGroups
@@ -22,21 +23,24 @@ __all__ = ["pairwise_accuracy", "preference_accuracy", "right_and_total"]
 
 
 def pairwise_accuracy(backend: PairBackend, groups: QueryGroups, scores: Array) -> float:
-    """Accuracy per query, averaged over the queries whose pairs have weight.
+    """Return the mean accuracy over the queries whose pairs have positive weight.
 
     Parameters
     ----------
     backend : PairBackend
-        Of the order to compare with; its query weights must be unset.
+        Backend of the true order; its query weights must be unset.
     groups : QueryGroups
-        Of the same order.
+        Queries of the same order.
     scores : ndarray of shape (n_items,)
+        Scores to evaluate.
     """
     right, total = right_and_total(backend, groups, scores)
     if not total.sum() > 0.0:
-        raise ValueError(
-            "no comparable pair: a pair needs two items of one query with different utilities "
-            f"and positive weights (n_samples={len(scores)}, queries={len(total)})"
+        raise ParameterError(
+            "no comparable pair: a pair needs two items of one query with different labels "
+            "and positive weights ({n_samples}, queries={n_queries})",
+            n_samples=Param("n_samples", len(scores), option=f"items={len(scores)}"),
+            n_queries=len(total),
         )
     there = total > 0.0
     return float(np.mean(right[there] / total[there]))
@@ -45,22 +49,25 @@ def pairwise_accuracy(backend: PairBackend, groups: QueryGroups, scores: Array) 
 def right_and_total(
     backend: PairBackend, groups: QueryGroups, scores: Array
 ) -> tuple[Array, Array]:
-    """By query: weight of the pairs in the right order, half of the tied ones with it, and of all.
+    """Return for each query the weight of the correctly ordered pairs and of all pairs.
 
     Parameters
     ----------
     backend, groups, scores
-        As in :func:`pairwise_accuracy`.
+        See :func:`pairwise_accuracy`.
 
     Returns
     -------
-    right, total : ndarray of shape (n_queries,)
+    right : ndarray of shape (n_queries,)
+        Weight of the correct pairs plus half of that of the tied pairs.
+    total : ndarray of shape (n_queries,)
+        Weight of all pairs.
     """
     total = backend.pair_weights
     if not np.isfinite(total.sum()):
         raise OverflowError(
-            "the pair weights are too large for float64: a pair weighs the sample_weight of both "
-            "items. Scale the weights down."
+            "the pair weights are too large for float64: the weight of a pair is the product of "
+            "the sample weights of its items. Scale sample_weight down."
         )
     ranks: Array = np.unique(scores, return_inverse=True)[1].astype(np.float64)
 
@@ -72,17 +79,18 @@ def right_and_total(
 
 
 def preference_accuracy(preferences: Preferences, scores: Array) -> float:
-    """Weighted share of listed pairs in the right order.
+    """Return the weighted share of listed pairs that are ordered correctly.
 
     Parameters
     ----------
     preferences : Preferences
-        Checked: they have weight.
+        Checked preferences; at least one weight is positive.
     scores : ndarray of shape (n_items,)
+        Scores to evaluate.
     """
     above, below = scores[preferences.better], scores[preferences.worse]
     right = 0.5 * ((above > below).astype(np.float64) + (above >= below))
     if preferences.weight is None:
         return float(right.mean())
-    weight = preferences.weight / preferences.weight.max()  # their sum does not overflow then
+    weight = preferences.weight / preferences.weight.max()  # so that the sum cannot overflow
     return float(dot(weight, right) / weight.sum())

@@ -1,23 +1,24 @@
 """Pairwise losses of a vector of scores: value, gradient, Hessian products, conjugate.
 
-For a pair of a better item b and a worse item w let xi = M - s_b + s_w, with M the margin.  The
-sums over the violated pairs (xi > 0) need four statistics per item (how many violated partners it
-has above and below, and the sums of a payload over them), and these only in three combinations:
+For a pair of a better item b and a worse item w let xi = M - s_b + s_w, with margin M.  The sums
+over the violated pairs (xi > 0) can be computed from four statistics per item: the number of its
+violated partners above and below, and the sums of a vector over them.  Only three combinations of
+these are needed:
 
     total          the weight of all violated pairs
     net_i          partners above minus partners below             (``imbalance``)
     (L v)_i        sum over the violated partners j of v_i - v_j   (``laplacian``)
 
-L is the Laplacian of the graph whose edges are the violated pairs.  With them
+L is the Laplacian of the graph whose edges are the violated pairs.  With these,
 
     sum xi   = M total + net.s                  gradient  net
     sum xi^2 = M^2 total + 2 M net.s + s.L s    gradient  2 (L s + M net)      Hessian  2 L
 
-Pair weights enter the statistics; the formulas do not know them.
+Pair weights are part of the statistics, so the formulas stay the same.
 
-Conjugates.  The gradient of a loss at s is a vector g of the form sum alpha_p (e_w - e_b) over
-pairs p, alpha >= 0, and such multipliers are feasible for the dual problem.  Scaled by theta they
-give -conjugate(theta g) >= theta A1 - theta^2 A2 for theta in [0, theta_max]:
+Conjugates.  The gradient of a loss at s has the form g = sum alpha_p (e_w - e_b) over pairs p with
+alpha >= 0.  These multipliers are feasible for the dual problem.  Scaled by theta, they satisfy
+-conjugate(theta g) >= theta A1 - theta^2 A2 for theta in [0, theta_max]:
 
     hinge           alpha = weight where violated    A1 = sum alpha          A2 = 0, theta_max = 1
     squared hinge   alpha = 2 weight xi              A1 = 2 sum weight xi    A2 = sum weight xi^2
@@ -26,18 +27,19 @@ The smoothed hinge replaces the corner by a parabola of width mu,
 
     h_mu(xi) = (max(0, xi)^2 - max(0, xi - mu)^2) / (2 mu),
 
-a difference of two squared hinges with margins 1 and 1 - mu: it needs nothing new.  Its
-multipliers weight * clip(xi / mu, 0, 1) are feasible for the hinge itself, so every evaluation of
-the smoothed loss certifies the true one.
+which is a difference of two squared hinges with margins 1 and 1 - mu and needs no new statistics.
+Its multipliers weight * clip(xi / mu, 0, 1) are feasible for the hinge itself, so every evaluation
+of the smoothed loss also certifies the hinge.
 
-Pairs of several kinds (those of utilities, and listed ones) have one loss each, and these add up:
-so do gradients and Hessians, and with them the multipliers; one theta then serves all.
+Pairs of different kinds (from labels, and listed) have one loss each.  The losses add up, and so do
+their gradients, Hessians and multipliers; one theta applies to all of them.
 
-Rounding.  Multipliers are feasible whatever scores they are taken at, and whichever pairs are held
-to be violated, as long as these are: s_b - s_w, rounded, is below M only if it is below M.  So what
-a certificate has to know is how far value, A1, A2 and gradient are from the exact ones of these
-scores and pairs (:class:`LossErrors`).  How far the scores are from X w matters for the value
-alone: no score being off by more than e, no slack xi is by more than 2e, and the value is at most
+Rounding.  The multipliers are feasible at any scores, and for any set of pairs taken as violated,
+as long as these pairs really are violated: s_b - s_w, rounded, is below M only if it is below M.  A
+certificate therefore only needs bounds on the differences between the computed value, A1, A2 and
+gradient and the exact ones for these scores and pairs (:class:`LossErrors`).  The error of the
+scores themselves, compared with X w, only matters for the value.  If no score is off by more than
+e, no slack xi is off by more than 2e, and the value is at most
 
     hinge           value + 2e * weight of all pairs
     squared hinge   value + 2e * A1 + 4e^2 * weight of all pairs
@@ -70,15 +72,15 @@ __all__ = [
     "SumLoss",
 ]
 
-# Diagonal of a Hessian in scores, and the groups of items that are compared.
+# Diagonal of the Hessian with respect to the scores, and the groups of items that are compared.
 Degrees = tuple[Array, QueryGroups]
 
 
 class LossErrors(NamedTuple):
-    """Bounds of the rounding errors of an evaluation; see the module's text.
+    """Bounds on the rounding errors of an evaluation; see the module docstring.
 
-    Of ``stated``, ``dual_linear`` and ``dual_quadratic``; and the sum over items of those of the
-    gradient.
+    They apply to ``stated``, ``dual_linear`` and ``dual_quadratic``; ``grad`` bounds the sum over
+    items of the errors of the gradient.
     """
 
     stated: float
@@ -94,21 +96,23 @@ class LossEval:
     Attributes
     ----------
     value : float
+        Value of the loss.
     grad : ndarray
-        In scores.
+        Gradient with respect to the scores.
     stated : float
-        Value of the loss that this one stands for (its own, unless it is smoothed).
+        Value of the original loss if this one is smoothed, else its own value.
     dual_linear, dual_quadratic, dual_scale : float
-        A1, A2 and theta_max of the module's text, for the stated loss.
+        A1, A2 and theta_max of the module docstring, for the original loss.
     hessp : callable or None
-        Product of the Hessian in scores with a vector.
+        Product of the Hessian with respect to the scores with a vector.
     degrees : callable or None
-        The diagonals of the Hessian in scores: one for each kind of pairs, with its groups.
+        The diagonals of the Hessian with respect to the scores: one for each kind of pairs, with
+        its groups.
     errors : LossErrors
-        What rounding may have done; it matters when the scores of a query spread over very many
-        margins, because sums of small slacks are then differences of large numbers.
+        Bounds on the rounding errors.  They matter if the scores of a query span very many margins,
+        because sums of small slacks are then differences of large numbers.
     steepness, bend, moved : float
-        See ``blurred``; ``moved`` is how far the scores were moved for the evaluation.
+        Used by ``blurred``; ``moved`` bounds the change of the scores by rounding to a grid.
     """
 
     value: float
@@ -125,16 +129,16 @@ class LossEval:
     degrees: Callable[[], Sequence[Degrees]] | None = None
 
     def blurred(self, error: float) -> float:
-        """How far the stated value may rise when scores are off by ``error``.
+        """Bound the increase of the stated value if scores are off by ``error``.
 
-        Differences of scores are rounded, too: a pair that is just violated may not be seen.
+        Differences of scores are rounded, too, so a pair that is barely violated may be missed.
         """
         off = error + self.moved + UNIT
         return off * (2.0 * self.steepness + 4.0 * off * self.bend)
 
 
 class PairLoss(Protocol):
-    """``at`` freezes order and active set; everything asked of the result reuses them."""
+    """A loss; ``at`` fixes the order and the violated pairs, which its result reuses."""
 
     capabilities: frozenset[str]
 
@@ -142,7 +146,7 @@ class PairLoss(Protocol):
 
 
 class Hinge:
-    """sum weight * max(0, 1 - s_b + s_w)."""
+    """Hinge loss: sum weight * max(0, 1 - s_b + s_w)."""
 
     capabilities = frozenset({"smoothing"})
 
@@ -163,7 +167,7 @@ class Hinge:
 
 
 class SquaredHinge:
-    """sum weight * max(0, 1 - s_b + s_w)^2."""
+    """Squared hinge loss: sum weight * max(0, 1 - s_b + s_w)^2."""
 
     capabilities = frozenset({"hessian"})
 
@@ -201,10 +205,10 @@ class SquaredHinge:
 
 
 class SmoothedHinge:
-    """The hinge with its corner rounded over a width ``mu`` in (0, 1).
+    """The hinge loss, with its corner smoothed over a width ``mu`` in (0, 1).
 
-    The gradient is a difference of nearly equal sums, divided by mu, so rounding errors matter.  On
-    a grid of scores there are none, if mu is a power of two.
+    The gradient is a difference of nearly equal sums, divided by mu, so rounding errors matter.  If
+    the scores are on a grid and mu is a power of two, there are no rounding errors.
     """
 
     capabilities = frozenset({"hessian"})
@@ -226,7 +230,7 @@ class SmoothedHinge:
         grad -= inner_grad
         grad *= 0.5 / mu
         off = snapshot.errors
-        # Multiples of a power of two that is no finer than the grid.
+        # Whether mu is a power of two and not finer than the grid.
         fits = math.frexp(mu)[0] == 0.5 and mu >= 2.0 * off.moved
         exact = fits and off.imbalance == 0.0 and off.product == 0.0
         if not exact:
@@ -241,24 +245,24 @@ class SmoothedHinge:
         def degrees() -> list[Degrees]:
             above, below = outer.counts()
             inner_above, inner_below = inner.counts()
-            # Weighted counts are rounded; their difference may come out just below zero.
+            # Weighted counts are rounded; their difference may be slightly negative.
             degree = np.maximum(0.0, above + below - inner_above - inner_below) / mu
             return [(degree, self._backend.groups)]
 
-        # Differences of nearly equal sums: rounding must not turn them negative.
+        # Differences of nearly equal sums: rounding must not make them negative.
         value = max(0.0, (value - inner_value) / (2.0 * mu))
-        zone = outer.total - inner.total  # pairs on the parabola, of which only these differ
+        zone = outer.total - inner.total  # weight of the pairs on the parabola
         multipliers = max(0.0, inner.total + (zone + dot(difference, snapshot.centred)) / mu)
-        # Both plans have these errors.
+        # These errors apply to both plans.
         adding = roundings(dot_depth(grad.size) + 8) * _moment(difference, snapshot.centred)
         errors = LossErrors(
             stated=_linear_error(off, hinge, grad.size),
             linear=(4.0 * off.total + 2.0 * off.tilt + adding) / mu + roundings(8) * multipliers,
             quadratic=0.0,
-            # Twice: once more for what `_balance` does.
+            # Doubled because of `_balance`.
             grad=0.0 if exact else 2.0 * _gradient_error(off, 2.0 * (hinge + outer.total)) / mu,
         )
-        # A rounded difference of scores lets a multiplier pass the weight of its pair by so much.
+        # Rounded differences of scores may let a multiplier exceed the weight of its pair.
         scale = 1.0 if exact else 1.0 - 8.0 * UNIT / mu
         return LossEval(
             value, grad, hinge, multipliers, 0.0, scale, errors,
@@ -267,12 +271,12 @@ class SmoothedHinge:
 
 
 class SumLoss:
-    """The sum of some losses.
+    """The sum of several losses.
 
     Parameters
     ----------
     parts : sequence of PairLoss
-        At least one; all of one kind, so that they have the same capabilities.
+        At least one loss; all of the same type, so that they have the same capabilities.
     """
 
     def __init__(self, parts: Sequence[PairLoss]) -> None:
@@ -329,10 +333,10 @@ def _sum(vectors: Iterable[Array]) -> Array:
 
 
 def _power_sums(plan: PairPlan, scores: Array, margin: float) -> tuple[float, float, Array]:
-    """Sum of xi, sum of xi^2 and the gradient of the latter."""
+    """Return the sum of xi, the sum of xi^2, and the gradient of the latter."""
     net = plan.imbalance
     product = plan.score_laplacian() if scores.any() else np.zeros_like(scores)
-    with np.errstate(over="ignore", invalid="ignore"):  # the objective refuses what overflows
+    with np.errstate(over="ignore", invalid="ignore"):  # the objective checks for overflow
         tilt = dot(net, scores)
         linear = margin * plan.total + tilt
         square = margin * margin * plan.total + 2.0 * margin * tilt + dot(scores, product)
@@ -344,19 +348,19 @@ def _power_sums(plan: PairPlan, scores: Array, margin: float) -> tuple[float, fl
 
 
 def _linear_error(off: PairErrors, value: float, n_items: int) -> float:
-    """Of a sum of slacks, total + net.c, that came out as ``value``."""
+    """Bound the error of a sum of slacks, total + net.c, computed as ``value``."""
     adding = roundings(dot_depth(n_items)) * off.linear
     return off.total + off.tilt + adding + roundings(2) * value
 
 
 def _square_error(off: PairErrors, value: float, n_items: int) -> float:
-    """Of a sum of squared slacks, total + 2 net.c + c.Lc, that came out as ``value``."""
+    """Bound the error of a sum of squared slacks, total + 2 net.c + c.Lc, computed as ``value``."""
     adding = roundings(dot_depth(n_items)) * (2.0 * off.linear + off.quadratic)
     return off.total + 2.0 * off.tilt + off.square + adding + roundings(4) * value
 
 
 def _gradient_error(off: PairErrors, size: float) -> float:
-    """Of 2 (L c + net), over all items; their values add up to twice ``size``."""
+    """Bound the summed errors of 2 (L c + net), whose absolute values sum to 2 ``size``."""
     return 2.0 * off.imbalance + 2.0 * off.product + roundings(8) * size
 
 
@@ -365,13 +369,13 @@ def _moment(net: Array, scores: Array) -> float:
 
 
 def _balance(grad: Array, groups: QueryGroups) -> None:
-    """Make a gradient sum to zero in every group, as it does but for rounding.
+    """Make a gradient sum to zero in every group, as it would without rounding.
 
-    After the division by mu its errors are large enough to matter when features have an offset,
-    with which X' multiplies that sum.
+    After the division by mu, its errors are large enough to matter if features have an offset,
+    because X' multiplies the sum by that offset.
     """
     sums = np.bincount(groups.index, grad, groups.n_queries)
-    # In proportion to the entries: those that are zero stay so.
+    # The correction is proportional to the entries, so that zeros stay zero.
     size = np.abs(grad)
     scale = np.bincount(groups.index, size, groups.n_queries)
     share = np.divide(sums, scale, out=np.zeros_like(sums), where=scale > 0.0)

@@ -1,12 +1,12 @@
-"""What is compared with what.
+"""Which items are compared with each other.
 
-Items i and j are a *comparable pair* when they belong to one query and their utilities differ; the
-one with the larger utility is the *better*.  A pair weighs ``query_weight * w_i * w_j``.
+Items i and j are a *comparable pair* if they belong to the same query and their labels differ; the
+one with the larger label is the *better* one.  A pair has the weight ``query_weight * w_i * w_j``.
 
-Pairs may also be listed one by one, each with its own weight
-(:class:`ranksvm.data.preferences.Preferences`).  A list is asked for by the same protocols: all its
-pairs count as one query, and in place of the queries, whose items are all compared with each other,
-stand the groups of items that its pairs connect.
+Pairs can also be listed explicitly, each with its own weight
+(:class:`ranksvm.data.preferences.Preferences`).  The same protocols serve such a list: all its
+pairs count as one query, and its groups are the sets of items that its pairs connect, instead of
+the queries.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ __all__ = ["PairBackend", "PairErrors", "PairOrder", "PairPlan", "PairSnapshot"]
 
 @dataclass(frozen=True)
 class PairOrder:
-    """Utilities, queries and item weights: everything that fixes the pairs.
+    """Labels, queries and item weights, which determine the pairs.
 
     Attributes
     ----------
     utility : ndarray of shape (n_items,)
+        Labels; larger is better.
     groups : QueryGroups
+        Queries.
     item_weight : ndarray of shape (n_items,) or None
+        Weights of the items; None means weight 1.
     """
 
     utility: Array
@@ -47,48 +50,48 @@ class PairPlan(Protocol):
 
     @property
     def imbalance(self) -> Array:
-        """By item: weight of its violated pairs with a better partner minus with a worse one."""
+        """Per item: weight of its violated pairs with better items minus those with worse ones."""
         ...
 
     def laplacian(self, x: Array) -> Array:
-        """By item i: sum over its violated pairs of weight * (x_i - x_partner)."""
+        """Return per item i the sum over its violated pairs of weight * (x_i - x_partner)."""
         ...
 
     def score_laplacian(self) -> Array:
-        """``laplacian(scores)``."""
+        """Return ``laplacian(scores)``."""
         ...
 
     def counts(self) -> tuple[Array, Array]:
-        """By item: weights of its violated pairs, partner better and partner worse."""
+        """Return per item the weight of its violated pairs with better and with worse items."""
         ...
 
     def sums(self, x: Array) -> tuple[Array, Array]:
-        """By item: weight * x_partner summed over its violated pairs, better and worse."""
+        """Return per item the sum of weight * x_partner over better and over worse partners."""
         ...
 
 
 class PairErrors(NamedTuple):
-    """How far the statistics of a plan may be off, at scores s with centred scores c.
+    """Bounds on the errors of the statistics of a plan, at scores s with centered scores c.
 
-    Measured by sums over the pairs that the plan holds to be violated, with exactly the scores s.
+    The exact values are the sums over the pairs that the plan considers violated, at exactly the
+    scores s.
 
     Attributes
     ----------
     total : float
-        Of the total weight.
+        Error of the total weight.
     imbalance : float
         Sum over items of the errors of the imbalances.
     tilt : float
-        Of imbalance . c, before the products are added up.
+        Error of imbalance . c, before the products are added up.
     product : float
         Sum over items of the errors of the Laplacian times c.
     square : float
-        Of c . (Laplacian times c), before the products are added up.
+        Error of c . (Laplacian times c), before the products are added up.
     linear, quadratic : float
-        Bounds of the absolute values that are added up for imbalance . c, and for the quadratic
-        form.
+        Bounds on the sums of absolute values in imbalance . c and in the quadratic form.
     moved : float
-        How far a grid has moved the scores.
+        Maximum change of a score by rounding to a grid.
     """
 
     total: float
@@ -102,42 +105,42 @@ class PairErrors(NamedTuple):
 
 
 class PairSnapshot(Protocol):
-    """Scores, sorted once for plans of any margin."""
+    """Scores, sorted once for plans with any margin."""
 
     @property
     def centred(self) -> Array:
-        """The scores, minus a constant of each group: the same losses, smaller rounding errors."""
+        """The scores minus a constant per group: the same losses with smaller rounding errors."""
         ...
 
     @property
     def errors(self) -> PairErrors:
-        """Bounds of the rounding errors of every plan at these scores."""
+        """Bounds on the rounding errors of every plan at these scores."""
         ...
 
     def plan(self, margin: float, *, products: bool) -> PairPlan: ...
 
 
 class PairBackend(Protocol):
-    """All that a device has to implement."""
+    """The interface that a device has to implement."""
 
     @property
     def groups(self) -> QueryGroups:
-        """Items that are compared: the queries, or what a list of pairs connects."""
+        """Groups of items that are compared: queries, or the components of a list of pairs."""
         ...
 
     @property
     def pairs(self) -> Sequence[int]:
-        """Comparable pairs of each query."""
+        """Number of comparable pairs of each query."""
         ...
 
     @property
     def pair_weights(self) -> Array:
-        """Of each query: sum of the weights of its pairs, without the query's own weight."""
+        """Total weight of the pairs of each query, without the query weight."""
         ...
 
     @property
     def weight(self) -> float:
-        """Sum of the weights of all pairs, queries' own weights included."""
+        """Total weight of all pairs, with the query weights."""
         ...
 
     def set_query_weight(self, weight: Array) -> None: ...
@@ -145,7 +148,7 @@ class PairBackend(Protocol):
     def at(self, scores: Array, *, on_grid: bool = False) -> PairSnapshot:
         """Sort the scores.
 
-        ``on_grid`` lets the backend move them a little, so that sums over pairs come out exactly;
-        ``PairErrors`` tells whether it did.
+        ``on_grid`` allows the backend to round them to a grid, so that sums over pairs are exact;
+        ``PairErrors.moved`` says by how much.
         """
         ...

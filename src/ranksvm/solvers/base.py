@@ -1,15 +1,14 @@
-"""What a solver sees and what it returns.
+"""The interface between solvers and objectives.
 
-A solver minimises
+A solver minimizes
 
     F(w) = 1/2 <w, w> + R(w),        R convex,
 
-and knows nothing about ranking, matrices or kernels.  Everything it may ask for is in the
-protocols below.
+and knows nothing about ranking, matrices or kernels.  It uses only the protocols below.
 
 A :class:`Point` is a vector together with its image under the linear map of the problem (the
 scores ``X w``).  Points form a linear space, so a solver that builds a step as a combination of
-directions gets the scores of the step for free: moving along it and searching along it costs no
+directions gets the scores of the step for free: taking the step or searching along it costs no
 further product with X.
 """
 
@@ -23,7 +22,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from ranksvm._rounding import roundings
+from ranksvm._points import Point
 from ranksvm._vectors import Array, dot
 
 __all__ = [
@@ -34,7 +33,6 @@ __all__ = [
     "Monitor",
     "Objective",
     "Point",
-    "Preconditioner",
     "Resuming",
     "Solver",
     "SolverResult",
@@ -47,64 +45,15 @@ __all__ = [
 ]
 
 
-# Part of an objective by which bounds may cross where nobody allows for rounding.
+# Relative amount by which the bounds may cross, for objectives that do not allow for rounding.
 _CROSSED = 1e-12
 
 
-class Point(NamedTuple):
-    """A vector and its scores; a linear space of its own.
-
-    ``error`` bounds how far a score is from that of exactly this vector: what rounding did to the
-    product with X, and to the updates of w and of the scores since then.  ``reach`` bounds the
-    scores, and the sums of absolute values that they are made from; it is what rounding errors of
-    updates are measured by.
-    """
-
-    w: Array
-    scores: Array
-    error: float = 0.0
-    reach: float = 0.0
-
-    def plus(self, step: float, other: Point) -> Point:
-        """Return ``self + step * other``."""
-        w = self.w + step * other.w
-        return Point(w, self.scores + step * other.scores, *self.plus_error(step, other))
-
-    def times(self, factor: float) -> Point:
-        """Return ``factor * self``."""
-        reach = abs(factor) * self.reach
-        error = abs(factor) * self.error + roundings(2) * reach
-        return Point(factor * self.w, factor * self.scores, error, reach)
-
-    def plus_error(self, step: float, other: Point) -> tuple[float, float]:
-        """Return error and reach of ``self + step * other``.
-
-        A product and a sum are rounded, in w and in the scores.
-        """
-        reach = self.reach + abs(step) * other.reach
-        return self.error + abs(step) * other.error + roundings(5) * reach, reach
-
-    def mixed_error(self, step: float, other: Point) -> float:
-        """Return the error of ``self + step * (other - self)``, a mean if ``step`` is below 1."""
-        reach = self.reach + 2.0 * abs(step) * (self.reach + other.reach)
-        return abs(1.0 - step) * self.error + abs(step) * other.error + roundings(8) * reach
-
-
-class Preconditioner(NamedTuple):
-    """An approximate inverse P of a Hessian, in one of two shapes.
-
-    ``on_vector(r)`` is P r, before its scores are known.  ``on_point(p)`` is P p with its scores,
-    for an inner product that needs the scores of r itself.
-    """
-
-    on_vector: Callable[[Array], Array] | None = None
-    on_point: Callable[[Point], Point] | None = None
-
-
 class Trial(NamedTuple):
-    """A point on a line: F there, and its slope along the line.
+    """A point on a line: the value of F and its slope along the line.
 
-    ``accept()`` evaluates fully at that point, for one product with X', reusing what is known.
+    ``accept()`` evaluates F fully at that point.  It reuses what is known and costs one product
+    with X'.
     """
 
     value: float
@@ -115,33 +64,36 @@ class Trial(NamedTuple):
 class Eval(Protocol):
     """The objective at one point; immutable.
 
+    F may be a smoothed approximation of the *stated* objective, the one that the user asked for.
+
     Attributes
     ----------
     point : Point
+        The point w and its scores.
     value : float
-        F(w), the function this objective minimises.
+        F(w), the function that is minimized.
     grad : ndarray
         Its gradient (a subgradient where F has a kink): ``w + risk_grad``.
     risk, risk_grad : float, ndarray
         R(w) and its (sub)gradient.
-    risk_point : Point or None
-        ``risk_grad`` with its scores, known where the inner product needs them (not
-        ``euclidean``).
+    slope, risk_slope : Point
+        ``grad`` and ``risk_grad``, each with its dual: the vector that represents it in inner
+        products.  This is the vector itself or, without the capability "euclidean", its scores.
     estimate : float
-        The *stated* objective at w, as computed.
+        The stated objective at w, as computed.
     primal : float
-        An upper bound of the *stated* objective at w, and so of its optimum: ``value`` and what
-        rounding may have hidden, unless F is a smoothed stand-in for the stated objective.
+        An upper bound on the stated objective at w, and therefore on its optimum.  Unless F is
+        smoothed, it is ``value`` plus a bound on the rounding errors.
     dual : float
-        A lower bound of the optimum of the stated objective.
+        A lower bound on the optimum of the stated objective.
     offset, slope_error, slope_loss : float
-        For every v, R(v) is at least ``offset + <a, v>``, where a is ``risk_grad`` but for
+        For every v, R(v) is at least ``offset + <a, v>``, where a equals ``risk_grad`` up to
         rounding: its norm is at most ``objective.norm_bound(risk_grad, slope_error) + slope_loss``,
         and likewise for means of several a.
     slope_size : float
         Bounds the norm of every vector whose entries are no larger than those of ``risk_grad``.
 
-    ``primal``, ``dual`` and ``offset`` hold whatever rounding does.
+    ``primal``, ``dual`` and ``offset`` are valid in spite of rounding errors.
     """
 
     @property
@@ -155,7 +107,9 @@ class Eval(Protocol):
     @property
     def risk_grad(self) -> Array: ...
     @property
-    def risk_point(self) -> Point | None: ...
+    def slope(self) -> Point: ...
+    @property
+    def risk_slope(self) -> Point: ...
     @property
     def estimate(self) -> float: ...
     @property
@@ -172,73 +126,76 @@ class Eval(Protocol):
     def slope_size(self) -> float: ...
 
     def hessp(self, direction: Point) -> Array:
-        """Hessian of F times ``direction.w``.  One product with X'."""
+        """Return the Hessian of F times ``direction.w``.  One product with X'."""
         ...
 
-    def preconditioner(self, *, diagonal: bool = False) -> Preconditioner | None:
-        """Approximate inverse of the Hessian of F, or None; capability "preconditioner"."""
+    def preconditioner(self, *, diagonal: bool = False) -> Any:
+        """Return an approximate inverse of the Hessian of F, or None; capability "preconditioner".
+
+        It is a function from vectors to vectors, whose scores then have to be computed, or,
+        without the capability "euclidean", from points to points.
+        """
         ...
 
     def line(self, direction: Point, target: Point | None = None) -> Callable[[float], Trial]:
-        """``t -> Trial`` at ``point + t * direction``.  No product with X.
+        """Return a function ``t -> Trial`` at ``point + t * direction``.  No product with X.
 
-        ``target`` is ``point + direction`` where that is what the direction was made from.
+        ``target`` is ``point + direction``, if the direction was computed as their difference.
         """
         ...
 
 
 class Objective(Protocol):
-    """A function to minimise.
+    """A function to minimize.
 
-    ``capabilities`` holds the names of the optional parts that this objective has:
+    ``capabilities`` holds the names of the optional features that this objective supports:
 
     ``"hessian"``
         ``Eval.hessp`` works.
     ``"smoothing"``
-        ``smoothed(mu)`` returns an objective with a Hessian that tends to this one as mu -> 0.
+        ``smoothed(mu)`` returns an objective that has a Hessian and tends to this one as mu -> 0.
     ``"preconditioner"``
         ``Eval.preconditioner()`` works.
+    ``"euclidean"``
+        <u, v> is the Euclidean inner product.  Otherwise it is u . scores(v), as with a kernel.
     """
 
     @property
     def capabilities(self) -> frozenset[str]: ...
-    @property
-    def euclidean(self) -> bool:
-        """Whether <u, v> is the plain one.  If not, it is u . scores(v), as with a kernel."""
-        ...
 
     @property
     def n_products(self) -> int:
-        """Products with X or X' made so far."""
+        """Number of products with X or X' so far."""
         ...
 
     def point(self, w: Array) -> Point:
-        """Attach the scores to ``w``.  One product with X (none for ``w = 0``)."""
+        """Return ``w`` with its scores.  One product with X (none for ``w = 0``)."""
         ...
 
     def at(self, point: Point) -> Eval:
-        """Evaluate.  One product with X'."""
+        """Evaluate the objective.  One product with X'."""
+        ...
+
+    def scored(self, dual: Point) -> Point:
+        """Return a vector that is given with its dual (see ``Eval.slope``), with its scores."""
         ...
 
     def inner(self, u: Array, v: Point) -> float:
-        """Inner product of the space of w."""
+        """Return the inner product in the space of w; ``v`` has its scores or its dual."""
         ...
 
     def norm_bound(self, v: Point, slope_error: float = 0.0) -> float:
-        """Bound the norm of v from above, and of what v may be but for errors of slopes."""
+        """Bound the norm of v, and of every vector that differs from v by ``slope_error``."""
         ...
 
 
 def gradient_norm2(objective: Objective, evaluation: Eval) -> float:
-    """Squared norm of the gradient in the inner product of the objective; no product with X."""
-    grad = evaluation.grad
-    if evaluation.risk_point is None:
-        return objective.inner(grad, Point(grad, evaluation.point.scores))
-    return objective.inner(grad, evaluation.point.plus(1.0, evaluation.risk_point))
+    """Return the squared norm of the gradient in the objective's inner product."""
+    return objective.inner(evaluation.grad, evaluation.slope)
 
 
 class Status(enum.Enum):
-    """How a solver ended; the value is the sentence shown to the user."""
+    """Why a solver stopped; the value is the text shown to the user."""
 
     CONVERGED = "the certified gap is within the tolerance"
     MAX_ITER = "the iteration limit was reached before the tolerance"
@@ -249,7 +206,10 @@ class Status(enum.Enum):
 
 
 class TraceRow(NamedTuple):
-    """One iteration of a solver, as kept in ``history_``."""
+    """One iteration of a solver, as kept in ``history_``.
+
+    ``valid`` is the score on a validation set, None without one.
+    """
 
     iteration: int
     objective: float
@@ -257,6 +217,7 @@ class TraceRow(NamedTuple):
     n_products: int
     inner_iterations: int
     seconds: float
+    valid: float | None = None
 
 
 Callback = Callable[["TraceRow", Array], Any]
@@ -264,12 +225,12 @@ Callback = Callable[["TraceRow", Array], Any]
 
 @dataclass(frozen=True)
 class SolverResult:
-    """Where the solver ended and how good that is.
+    """The result of a solver, with its certificate.
 
     The stated objective at ``point`` and its optimum both lie between ``objective - gap`` and
-    ``objective``.  ``evaluation`` is what is known at ``point``, where a :class:`Resuming` solver
-    could go on; None if it was not kept.  ``lowest`` is the lowest objective that was computed, and
-    where, if what rounding may have done is left aside; ``lower`` is where the gap ends below.
+    ``objective``.  ``evaluation`` is the evaluation at ``point``, from which a :class:`Resuming`
+    solver could continue; None if it was not kept.  ``lowest`` is the lowest objective that was
+    computed, without allowing for rounding, and its point.  ``lower`` is the best lower bound.
     """
 
     point: Point
@@ -284,7 +245,7 @@ class SolverResult:
     lower: float = -np.inf
 
     def followed_by(self, other: SolverResult) -> SolverResult:
-        """Return the result of a solve that ``other`` has gone on with."""
+        """Return the combined result of this solve and of ``other``, which continued it."""
         last = self.trace[-1]
         lower = max(self.lower, other.lower)
         lows = [low for low in (self.lowest, other.lowest) if low is not None]
@@ -310,7 +271,7 @@ class SolverResult:
 
 
 class Solver(Protocol):
-    """``requires`` names the capabilities an objective must have."""
+    """A solver; ``requires`` names the capabilities that an objective must have."""
 
     @property
     def name(self) -> str: ...
@@ -324,32 +285,32 @@ class Solver(Protocol):
 
 @runtime_checkable
 class Resuming(Protocol):
-    """A solver that starts as well from a point where the objective is evaluated already."""
+    """A solver that can also start from an existing evaluation of the objective."""
 
     def resume(
         self, objective: Objective, evaluation: Eval, *, callback: Callback | None = None
     ) -> SolverResult:
-        """Minimise ``objective`` from where ``evaluation``, one of its own, was made."""
+        """Minimize ``objective`` from the point of ``evaluation``, one of its own."""
         ...
 
 
 class Capable(Protocol):
-    """Something with ``capabilities``: an objective, or what one is made of."""
+    """Something with ``capabilities``: an objective, or a part of one."""
 
     @property
     def capabilities(self) -> frozenset[str]: ...
 
 
 def missing_capabilities(solver: Solver, objective: Capable) -> frozenset[str]:
-    """Names that ``solver`` needs and ``objective`` does not have."""
+    """Return the capabilities that ``solver`` needs and ``objective`` does not have."""
     return solver.requires - objective.capabilities
 
 
 class Monitor:
-    """The bookkeeping that all solvers share: best point, best bound, trace, callback, stop.
+    """Bookkeeping shared by all solvers: best point, best bound, trace, callback, stopping.
 
-    The optimality gap is the best objective seen minus the best lower bound seen; both only
-    improve, so the certificate of an early stop is as good as everything that was computed.
+    The optimality gap is the best objective minus the best lower bound seen so far.  Both only
+    improve, so the certificate after an early stop uses everything that was computed.
     """
 
     def __init__(self, objective: Objective, tol: float, callback: Callback | None) -> None:
@@ -370,7 +331,7 @@ class Monitor:
 
     @property
     def gap(self) -> float:
-        """Certified gap.  Bounds that cross by more than a few roundings prove nothing."""
+        """Certified gap; infinite if the bounds cross by more than rounding can explain."""
         gap = self.upper - self.lower
         return abs(gap) if gap >= -_CROSSED * abs(self.upper) else np.inf
 
@@ -379,7 +340,7 @@ class Monitor:
         return bool(np.isfinite(self.gap)) and self.gap <= self._tol * abs(self.upper)
 
     def offer(self, evaluation: Eval, lower: float) -> None:
-        """Take in what is known at a point, and a lower bound."""
+        """Update the best point and bounds with an evaluation and a lower bound."""
         point, upper, estimate = evaluation.point, evaluation.primal, evaluation.estimate
         if self.best is None or upper < self.upper:
             self.best, self.upper = point, upper
@@ -388,7 +349,7 @@ class Monitor:
         self.lower = max(self.lower, lower)
 
     def record(self, iteration: int, inner_iterations: int = 0) -> Status | None:
-        """Close an iteration; return a status when the solver has to stop here."""
+        """Record an iteration; return a status if the solver has to stop."""
         assert self.best is not None
         row = TraceRow(
             iteration,
@@ -405,10 +366,10 @@ class Monitor:
         return Status.STOPPED if stop else None
 
     def result(self, status: Status, n_iter: int, last: Eval | None = None) -> SolverResult:
-        """Close the solve; ``last`` is handed on if it was made at the best point."""
+        """Return the result; ``last`` is kept if it was made at the best point."""
         assert self.best is not None
         kept = last if last is not None and last.point is self.best else None
-        if status is Status.STALLED and self.converged:  # a last bound was good enough
+        if status is Status.STALLED and self.converged:  # a last bound closed the gap
             status = Status.CONVERGED
         return SolverResult(
             self.best,

@@ -1,11 +1,12 @@
-"""Bundle method: cutting planes for the risk, the regulariser exact, a line search.
+"""Bundle method: cutting planes for the risk, an exact regularizer, and a line search.
 
-It minimises F(w) = 1/2 <w, w> + R(w) for any convex R, smooth or not, from values and
+It minimizes F(w) = 1/2 <w, w> + R(w) for any convex R, smooth or not, from values and
 subgradients.  A subgradient a_k of R at w_k gives a cutting plane,
 
     R(w)  >=  c_k + <a_k, w>,        c_k = R(w_k) - <a_k, w_k>
 
-(an evaluation states it, and what rounding may have done to it), and the planes together a model
+(an evaluation provides it, together with a bound on its rounding error).  Together, the planes form
+a model
 
     F_t(w) = 1/2 <w, w> + max_k (c_k + <a_k, w>)  <=  F(w).
 
@@ -13,26 +14,26 @@ With weights b in the simplex, its minimum is the maximum of the dual
 
     D(b) = c'b - 1/2 <w_b, w_b>,     w_b = - sum_k b_k a_k,
 
-reached at w_b.  Every feasible b has D(b) <= min F, so the certificate does not depend on how
-exactly the small program was solved.
+attained at w_b.  Every feasible b has D(b) <= min F, so the certificate does not depend on how
+accurately this small quadratic program is solved.
 
-Plain BMRM (Teo et al. 2010; Algorithm 1 of Airola et al. 2011) evaluates F at the model's
-minimiser w_t, which jumps about while the model is poor.  The optimised cutting plane algorithm
-(Franc & Sonnenburg 2009) takes w_t as a direction only: it minimises F along the line from the
-best point through w_t.  The scores move linearly along it, so a trial costs no product with X.
-This module follows it, with differences that measurements on ranking problems suggested:
+Plain BMRM (Teo et al. 2010; Algorithm 1 of Airola et al. 2011) evaluates F at the minimizer w_t of
+the model, which jumps around while the model is poor.  The optimized cutting plane algorithm (Franc
+& Sonnenburg 2009) uses w_t only as a direction: it minimizes F along the line from the best point
+through w_t.  The scores change linearly along the line, so a trial costs no product with X.  This
+module follows that algorithm, with changes suggested by measurements on ranking problems:
 
-- The new plane is taken *at* the minimiser of the line and not, as in the original, a tenth of
-  the way further to w_t.  With many terms in the risk F is nearly smooth, and planes near the
-  best point describe it where it matters.  The same evaluation is where the next line starts, so
-  an iteration costs one product with X (the scores of w_t) and one with X' (the plane).  With the
-  inner product of a kernel the planes carry their scores, and w_t, a combination of them, comes
-  with its own: one product with K an iteration.
-- If the line ends in a kink, a plane on this side of it does not cut w_t off.  A second plane is
-  taken beyond, for one more product.  Where not even a lower point exists on the line, it is the
-  only one.
-- The line search starts from the step of the last one and stops when the tangents at the ends of
-  its bracket show that little is left to gain; two trials are typical.
+- The new plane is taken *at* the minimizer on the line and not, as in the original, a tenth of the
+  remaining way to w_t beyond it.  With many terms in the risk, F is nearly smooth, and planes near
+  the best point describe it where it matters.  The next line starts at the same evaluation, so an
+  iteration costs one product with X (the scores of w_t) and one with X' (the plane).  With the
+  inner product of a kernel, planes carry their scores, and w_t is a combination of planes, so an
+  iteration costs one product with K.
+- If the minimizer on the line is at a kink, a plane on the near side does not cut off w_t.  A
+  second plane is taken beyond the kink, for one more product.  If the line has no lower point at
+  all, this is the only new plane.
+- The line search starts with the step of the previous one, and stops when the tangents at the ends
+  of its bracket show that little can be gained; two trials are typical.
 """
 
 from __future__ import annotations
@@ -58,21 +59,22 @@ from ranksvm.solvers.planes import Plane, Planes, plane_at
 
 __all__ = ["Bundle"]
 
-# The model is minimised up to this part of the optimality gap.
+# The model is minimized up to this fraction of the optimality gap.
 _MODEL_TOL = 1e-3
 _MAX_TRIALS = 10
-# The line search stops when it has nine tenths of what can be gained on the line ...
+# The line search stops when it has nine tenths of the possible gain on the line ...
 _SLACK = 0.1
-# ... or when what is left is this part of the optimality gap.
+# ... or when the rest is this fraction of the optimality gap.
 _NEGLIGIBLE = 1e-4
-# Least part of a bracket that a trial cuts off.
+# Minimum fraction of a bracket that a trial cuts off.
 _MARGIN = 0.02
-# A minimiser of the line with more than this part of the first slope sits at a kink: where F is
-# smooth, the searches end with less.
+# A line search that ends with more than this fraction of the initial slope ends at a kink; where F
+# is smooth, the slope is smaller.
 _KINK = 0.1
-# Part of the way from there to w_t where the second plane is taken.
+# Where the second plane is taken, as a fraction of the way from there to w_t.
 _BEYOND = 0.1
-# Relative movement of a bound that counts as rounding, and how many iterations of it are a stall.
+# Relative change of a bound that counts as rounding, and the number of such iterations that are a
+# stall.
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 _STALL_AFTER = 10
 
@@ -81,23 +83,23 @@ _STALL_AFTER = 10
 class Bundle:
     """Cutting planes with a line search, for any convex risk.
 
-    The objective's ``value`` has to be the stated objective or below it everywhere (a smoothed
-    stand-in from below), as the planes certify a lower bound of the minimum of ``value``.
+    The objective's ``value`` must nowhere exceed the stated objective (it may be a smoothed
+    approximation from below), since the planes certify a lower bound on the minimum of ``value``.
 
     Parameters
     ----------
     tol : float
         Stop when the certified gap is at most ``tol * objective``.
     max_iter : int
-        Iterations at most.
+        Maximum number of iterations.
     line_search : bool
-        Without it, every plane is taken at the minimiser of the model (plain BMRM).
+        If False, every plane is taken at the minimizer of the model (plain BMRM).
     patience : int
-        A plane whose weight has been zero for this many iterations gives its place to a new one.
-        Memory is the number of features times the number of planes kept.
+        A plane whose weight has been zero for this many iterations is replaced by a new one.  The
+        memory needed is the number of features times the number of planes kept.
     risk_lower : float or None
-        A number below R everywhere, used as the first plane.  Zero holds for every nonnegative
-        loss.  It keeps the first steps short when R is steep.  None if no number is known.
+        A lower bound on R, used as the first plane; it keeps the first steps short if R is steep.
+        Zero is valid for every nonnegative loss.  None if no bound is known.
     """
 
     tol: float = 1e-3
@@ -121,11 +123,11 @@ class Bundle:
     def solve(
         self, objective: Objective, start: Point, *, callback: Callback | None = None
     ) -> SolverResult:
-        """Minimise from ``start``.
+        """Minimize from ``start``.
 
-        An iteration takes in new planes, solves the model and reports; the first one has the
-        plane at ``start``.  ``inner_iterations`` of a trace row counts the trials of the line
-        search that led to the planes.
+        An iteration adds new planes, minimizes the model and records the result; the first
+        iteration has the plane at ``start``.  ``inner_iterations`` of a trace row is the number of
+        trials of the line search that led to the planes.
         """
         monitor = Monitor(objective, self.tol, callback)
         return self._solve(objective, objective.at(start), monitor)
@@ -133,17 +135,18 @@ class Bundle:
     def resume(
         self, objective: Objective, evaluation: Eval, *, callback: Callback | None = None
     ) -> SolverResult:
-        """Minimise from where ``evaluation``, one of this objective, was made.
+        """Minimize from the point of ``evaluation``, one of this objective.
 
-        Planes of another strength of the risk would hold here, scaled like the risk.  They are
-        not asked for: near the new minimum they are far below the risk, and on paths over C they
-        saved products on some sets and cost more on others.
+        Planes of a problem with another C would be valid here, scaled like the risk.  They are not
+        reused: near the new minimum they are far below the risk, and on paths over C they saved
+        products on some data sets and cost more on others.
         """
         return self._solve(objective, evaluation, Monitor(objective, self.tol, callback))
 
     def _solve(self, objective: Objective, center: Eval, monitor: Monitor) -> SolverResult:
         origin = np.zeros_like(center.point.w)
-        model = Planes(origin.size, self.patience, euclidean=objective.euclidean)
+        own_duals = "euclidean" in objective.capabilities
+        model = Planes(origin.size, self.patience, own_duals=own_duals)
         if self.risk_lower is not None:
             model.add(Plane(Point(origin, origin), self.risk_lower))
         stall = _Stall()
@@ -155,8 +158,8 @@ class Bundle:
             for at in new:
                 model.add(plane_at(at), center=at is center)
                 monitor.offer(at, at.dual)
-            minimiser = model.minimise(_MODEL_TOL * min(monitor.gap, abs(monitor.upper)))
-            lower = minimiser.lower(objective)
+            minimizer = model.minimize(_MODEL_TOL * min(monitor.gap, abs(monitor.upper)))
+            lower = minimizer.lower(objective)
             monitor.offer(center, lower)
             status = monitor.record(iteration, trials)
             if status is None and stall.reached(monitor.upper, lower):
@@ -166,9 +169,7 @@ class Bundle:
             if status is not None:
                 return monitor.result(status, iteration, center)
 
-            target = minimiser.point
-            if objective.euclidean:
-                target = objective.point(target.w)
+            target = objective.scored(minimizer.point)
             if self.line_search:
                 center, new, step, trials = _step_towards(
                     objective, center, target, min(step, 1.0), _NEGLIGIBLE * monitor.gap
@@ -179,7 +180,7 @@ class Bundle:
 
 
 class _Stall:
-    """Tells when neither the best value nor the model has moved for several iterations."""
+    """Detects that neither the best value nor the model has improved for several iterations."""
 
     def __init__(self) -> None:
         self._upper = np.inf
@@ -200,7 +201,7 @@ class _Stall:
 
 
 class _Step(NamedTuple):
-    """What a line search leads to."""
+    """The result of a line search."""
 
     center: Eval
     new: list[Eval]
@@ -209,7 +210,7 @@ class _Step(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """A point of the line."""
+    """A point on the line."""
 
     step: float
     value: float
@@ -220,11 +221,11 @@ class _Sample(NamedTuple):
 def _step_towards(
     objective: Objective, center: Eval, target: Point, first: float, negligible: float
 ) -> _Step:
-    """Search the line from the center through the target; evaluate where planes are wanted."""
+    """Search the line from the center through the target; evaluate where planes are needed."""
     direction = target.plus(-1.0, center.point)
     slope = objective.inner(center.grad, direction)
     if not slope < 0.0:
-        # The center's plane makes F fall towards the target, unless rounding has the last word.
+        # The center's plane makes F decrease towards the target, except for rounding.
         return _Step(center, [objective.at(target)], 1.0, 0)
     line = _sampler(center.line(direction, target))
     origin = _Sample(0.0, center.value, slope, lambda: center)
@@ -255,19 +256,19 @@ def _sampler(line: Callable[[float], Trial]) -> Callable[[float], _Sample]:
 def _search_line(
     line: Callable[[float], _Sample], origin: _Sample, first: float, negligible: float
 ) -> tuple[_Sample, _Sample, int]:
-    """Minimise a convex function on ``t > 0`` roughly, from values and slopes.
+    """Approximately minimize a convex function on ``t > 0``, from values and slopes.
 
-    The tangents at the ends of a bracket of the minimum cross at a lower bound of it.  The
-    search ends when what this bound leaves to gain is a small part of what was gained, or
-    ``negligible``.
+    The tangents at the ends of a bracket of the minimum intersect at a lower bound on it.  The
+    search ends when the gain that this bound still allows is a small fraction of the gain so far,
+    or at most ``negligible``.
 
     Parameters
     ----------
     line : callable
         The function.
     origin : _Sample
-        The known point ``t = 0``.  Its slope is negative, but at a kink it may belong to another
-        subgradient than the one that rules in this direction.
+        The known point ``t = 0``.  Its slope is negative, but at a kink it may come from another
+        subgradient than the one that applies in this direction.
     first : float
         First step to try.
     negligible : float
@@ -278,9 +279,10 @@ def _search_line(
     best : _Sample
         The lowest point seen; ``origin`` itself if none is lower.
     beyond : _Sample
-        The nearest point seen beyond the minimum, where the function rises; the farthest one if
-        it falls everywhere.
+        The nearest point seen beyond the minimum, where the function increases; the farthest point
+        if it decreases everywhere.
     trials : int
+        Number of trials.
     """
     low = best = origin
     high: _Sample | None = None
@@ -308,21 +310,21 @@ def _search_line(
 
 
 def _extrapolate(previous: _Sample, low: _Sample) -> float:
-    """Step beyond ``low``, where F still falls: the zero of the secant of the slopes, bounded."""
+    """Return a step beyond ``low``, where F still decreases: the slopes' secant zero, bounded."""
     rise = low.slope - previous.slope
     ahead = -low.slope * (low.step - previous.step) / rise if rise > 0.0 else math.inf
     return low.step + min(max(ahead, 0.2 * low.step), 4.0 * low.step)
 
 
 def _crossing(low: _Sample, high: _Sample) -> float:
-    """Value where the tangents at both ends cross: the function is nowhere lower."""
+    """Return the value where the tangents at both ends intersect, a lower bound."""
     width = high.step - low.step
     ahead = (high.value - low.value - high.slope * width) / (low.slope - high.slope)
     return low.value + low.slope * min(max(ahead, 0.0), width)
 
 
 def _interpolate(low: _Sample, high: _Sample) -> float:
-    """Minimiser of the cubic with the values and slopes of both ends, kept away from them."""
+    """Return the minimizer of the cubic through both ends, at some distance from them."""
     width = high.step - low.step
     theta = 3.0 * (low.value - high.value) / width + low.slope + high.slope
     root = math.sqrt(max(0.0, theta * theta - low.slope * high.slope))

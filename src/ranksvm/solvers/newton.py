@@ -1,23 +1,24 @@
-"""Truncated Newton: conjugate gradients on H p = -g, then a step that makes sure of progress.
+"""Truncated Newton: conjugate gradients (CG) on H p = -g, then a globalized step.
 
 Every CG step costs one product with X (the image of the new residual) and one with X'.  The image
-of the Newton step is a combination of images that are known by then, so neither moving along it nor
+of the Newton step is a combination of images that are already known, so neither taking the step nor
 searching along it costs a product; the gradient at the new point costs one with X'.
 
 CG stops at |r| <= eta |g| in the norm of the preconditioner.  ``eta`` starts at ``forcing`` and
 follows the decrease of the gradient (Eisenstat & Walker 1996).  The certified gap is about half the
 squared norm of the gradient, so CG also stops when the residual is as small as the gap that is
-asked for: solving the last system further would be wasted.
+required: solving the last system more accurately would be wasted.
 
-With the inner product of a kernel a CG step costs one product with K, and so does the norm of the
-residual, which would be a product for nothing in the last step.  There CG stops when step j brought
-less than ``_LITTLE / j`` of what the quadratic model has gained in all (Nash & Sofer 1990).
+With the inner product of a kernel, a CG step costs one product with K.  So would the norm of the
+residual, which in the last step would be a wasted product.  Instead, CG stops when step j has
+gained less than ``_LITTLE / j`` of the total gain of the quadratic model (Nash & Sofer 1990).
 
-Two ways of making sure of progress:
+There are two globalization strategies:
 
 ``"line_search"``
-    The full step when it decreases F enough (Armijo) and half of the slope has gone, else a search
-    in score space for a point where this holds (F is convex along the line, its slope is known).
+    The full step if it decreases F enough (Armijo) and at least halves the slope; otherwise a
+    search in score space for a point with these properties (F is convex along the line, and its
+    slope is known).
 ``"trust_region"``
     Steihaug's CG inside a ball whose radius follows the ratio of actual to predicted decrease
     (Lin, Weng & Keerthi 2008).
@@ -25,34 +26,38 @@ Two ways of making sure of progress:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from ranksvm._checks import check_choice
 from ranksvm.solvers.base import (
+    Array,
     Callback,
     Eval,
     Monitor,
     Objective,
     Point,
-    Preconditioner,
     SolverResult,
     Status,
     Trial,
     dot,
 )
 
-__all__ = ["Newton", "Stepper", "search"]
+__all__ = ["Newton", "Stepper", "line_search"]
 
 GLOBALIZATIONS = ("line_search", "trust_region")
 PRECONDITIONERS = ("auto", "diagonal", "none")
 # Largest ``eta`` of a resumed solve.
 _FORCING_NEAR = 0.3
 _LITTLE = 0.3
-# So many steps that gain less than this part of F, and no better bound, are rounding errors.
+# Stop after this many steps that neither gain more than this fraction of F nor improve the bound:
+# only rounding errors are left.
 _PATIENCE = 20
 _STILL = 1e-9
-# Steps of a system that are many, for a good preconditioner.
+# More CG steps than this indicate a poor preconditioner.
 _MANY_STEPS = 25
 
 
@@ -65,15 +70,16 @@ class Newton:
     tol : float
         Stop when the certified gap is at most ``tol * objective``.
     max_iter : int
-        Newton steps at most.
+        Maximum number of Newton steps.
     globalization : {"line_search", "trust_region"}
+        How steps are limited; see the module docstring.
     preconditioner : {"auto", "diagonal", "none"}
-        ``"auto"`` uses what the objective thinks best, ``"diagonal"`` the diagonal of that, where
-        the objective has the capability "preconditioner".
+        Preconditioner, for objectives with the capability "preconditioner": ``"auto"`` uses the
+        objective's own, ``"diagonal"`` its diagonal.
     forcing : float
         Largest ``eta``.
     max_cg : int
-        CG steps per Newton step at most.
+        Maximum number of CG steps per Newton step.
     """
 
     tol: float = 1e-3
@@ -86,27 +92,27 @@ class Newton:
     name = "newton"
 
     def __post_init__(self) -> None:
-        _check_choice("globalization", self.globalization, GLOBALIZATIONS)
-        _check_choice("preconditioner", self.preconditioner, PRECONDITIONERS)
+        check_choice("globalization", self.globalization, GLOBALIZATIONS)
+        check_choice("preconditioner", self.preconditioner, PRECONDITIONERS)
 
     @property
     def requires(self) -> frozenset[str]:
-        """Second derivatives."""
+        """Required capabilities."""
         return frozenset({"hessian"})
 
     def solve(
         self, objective: Objective, start: Point, *, callback: Callback | None = None
     ) -> SolverResult:
-        """Minimise ``objective`` from ``start``."""
+        """Minimize ``objective`` from ``start``."""
         monitor = Monitor(objective, self.tol, callback)
         return self._solve(objective, objective.at(start), monitor)
 
     def resume(
         self, objective: Objective, evaluation: Eval, *, callback: Callback | None = None
     ) -> SolverResult:
-        """Minimise ``objective`` from where ``evaluation``, one of its own, was made.
+        """Minimize ``objective`` from the point of ``evaluation``, one of its own.
 
-        Such a start is near the solution, where solving the systems further saves steps.
+        Such a start is near the solution, where solving the systems more accurately saves steps.
         """
         near = replace(self, forcing=min(self.forcing, _FORCING_NEAR))
         return near._solve(objective, evaluation, Monitor(objective, self.tol, callback))
@@ -138,7 +144,7 @@ class Newton:
 
 
 class Stepper:
-    """Newton steps on one objective; keeps what they hand on to each other (the trust radius)."""
+    """Newton steps on one objective, with the state that they share, such as the trust radius."""
 
     def __init__(self, settings: Newton, objective: Objective) -> None:
         self._settings = settings
@@ -148,24 +154,24 @@ class Stepper:
         self._effort = _Effort()
 
     def step(self, evaluation: Eval, gap_goal: float) -> tuple[Eval, int] | None:
-        """One Newton step; None when rounding leaves nothing to gain."""
+        """Make one Newton step; return None if only rounding errors are left."""
         if self._settings.globalization == "trust_region":
             return self._trusted(evaluation, gap_goal)
         newton = self._conjugate_gradients(evaluation, gap_goal, np.inf)
-        trial = search(self._objective, evaluation, newton.step)
+        trial = line_search(self._objective, evaluation, newton.step)
         return None if trial is None else (trial.accept(), newton.steps)
 
-    def _preconditioner(self, evaluation: Eval) -> Preconditioner:
+    def _preconditioner(self, evaluation: Eval) -> Any:
         found = None
         wanted = self._settings.preconditioner
         able = wanted != "none" and "preconditioner" in self._objective.capabilities
         if able and self._effort.wants_it:
             found = evaluation.preconditioner(diagonal=wanted == "diagonal")
         self._effort.has_it = found is not None
-        return Preconditioner() if found is None else found
+        return found
 
     def _forcing(self, norm2: float) -> float:
-        """How far to reduce the residual of the Newton system, relative to the gradient."""
+        """Return how far to reduce the residual of the Newton system, relative to the gradient."""
         shrunk = np.sqrt(norm2 / self._last) if self._last is not None else np.inf
         self._last = norm2
         return float(max(min(self._settings.forcing, 0.9 * shrunk), 1e-8))
@@ -191,32 +197,24 @@ class Stepper:
         return None
 
     def _conjugate_gradients(self, evaluation: Eval, gap_goal: float, radius: float) -> _Step:
-        """Approximate minimiser of the quadratic model, inside a ball."""
+        """Return an approximate minimizer of the quadratic model inside a ball."""
         objective, settings = self._objective, self._settings
-        on_vector, on_point = self._preconditioner(evaluation)
+        kind = _Plain if "euclidean" in objective.capabilities else _InScores
+        system = kind(objective, evaluation, self._preconditioner(evaluation), gap_goal)
         residual = -evaluation.grad
-        descent = residual if on_vector is None else on_vector(residual)
         solution: Point | None = None
         direction: Point | None = None
         model = 0.0
         rho = 0.0
-        first = 0.0
         for step in range(1, self._effort.most(settings.max_cg) + 1):
-            if direction is None and evaluation.risk_point is not None and on_vector is None:
-                image = evaluation.point.plus(1.0, evaluation.risk_point).times(-1.0)
-            else:
-                image = objective.point(descent)
-            settled = not objective.euclidean and direction is not None
-            if settled and objective.inner(residual, image) <= gap_goal:
+            image = system.image(residual)
+            if image is None:
                 break
-            if on_point is not None:
-                image = on_point(image)
             rho_new = objective.inner(residual, image)
-            if not rho_new > 0.0:  # nothing left, or nothing that rounding can tell from it
+            if not rho_new > 0.0:  # the residual is zero up to rounding
                 break
             if direction is None:
-                first = rho_new
-                eta2 = self._forcing(first) ** 2
+                system.accuracy = self._forcing(rho_new) ** 2 * rho_new
                 direction = image
                 solution = image.times(0.0)
             else:
@@ -225,7 +223,7 @@ class Stepper:
             rho = rho_new
             product = evaluation.hessp(direction)
             curvature = objective.inner(product, direction)
-            if not curvature > 0.0:  # rounding; the Hessian is at least the identity
+            if not curvature > 0.0:  # due to rounding: the Hessian is at least the identity
                 return _Step(solution, step, model, False)
             length = rho / curvature
             if np.isfinite(radius):
@@ -237,11 +235,7 @@ class Stepper:
             gain = 0.5 * length * rho
             model += gain
             residual = residual - length * product
-            descent = residual if on_vector is None else on_vector(residual)
-            if not objective.euclidean:
-                if step * gain <= _LITTLE * model:
-                    break
-            elif dot(residual, residual) <= gap_goal or dot(residual, descent) <= eta2 * first:
+            if system.is_solved(residual, step * gain, model):
                 break
         self._effort.note(step)
         if solution is None:
@@ -249,12 +243,76 @@ class Stepper:
         return _Step(solution, step, model, False)
 
 
-class _Effort:
-    """Whether the preconditioner pays: steps of the last systems with it and without.
+class _Plain:
+    """The Newton system with the Euclidean inner product: norms of residuals are cheap."""
 
-    It rests on an estimate of the Hessian, which fails where few pairs are violated.  After many
-    steps with it a system is tried without, for at most twice as many; from then on whoever needed
-    fewer steps last is taken.
+    def __init__(
+        self,
+        objective: Objective,
+        evaluation: Eval,
+        preconditioner: Callable[[Array], Array] | None,
+        gap_goal: float,
+    ) -> None:
+        self._objective = objective
+        self._preconditioner = preconditioner
+        self._gap_goal = gap_goal
+        self._descent = self._preconditioned(-evaluation.grad)
+        self.accuracy = 0.0  # stop when r.Pr is this small
+
+    def image(self, residual: Array) -> Point | None:
+        """Return the preconditioned residual with its scores; None if the system is solved."""
+        del residual
+        return self._objective.point(self._descent)
+
+    def is_solved(self, residual: Array, last: float, gained: float) -> bool:
+        """Return whether to stop; ``last`` is the number of steps times the gain of the last."""
+        del last, gained
+        self._descent = self._preconditioned(residual)
+        return (
+            dot(residual, residual) <= self._gap_goal
+            or dot(residual, self._descent) <= self.accuracy
+        )
+
+    def _preconditioned(self, residual: Array) -> Array:
+        return residual if self._preconditioner is None else self._preconditioner(residual)
+
+
+class _InScores:
+    """The Newton system with an inner product that needs scores, as with a kernel."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        evaluation: Eval,
+        preconditioner: Callable[[Point], Point] | None,
+        gap_goal: float,
+    ) -> None:
+        self._objective = objective
+        self._preconditioner = preconditioner
+        self._gap_goal = gap_goal
+        self._first: Point | None = evaluation.slope
+        self.accuracy = 0.0
+
+    def image(self, residual: Array) -> Point | None:
+        if self._first is not None:  # the scores of the first residual are known
+            image, self._first = self._first.times(-1.0), None
+        else:
+            image = self._objective.point(residual)
+            if self._objective.inner(residual, image) <= self._gap_goal:
+                return None
+        return image if self._preconditioner is None else self._preconditioner(image)
+
+    def is_solved(self, residual: Array, last: float, gained: float) -> bool:
+        del residual
+        return last <= _LITTLE * gained
+
+
+class _Effort:
+    """Decides whether to use the preconditioner, from the CG steps of the last systems.
+
+    The preconditioner relies on an estimate of the Hessian, which is poor if few pairs are
+    violated.  After a system that needed many steps with it, the next one is tried without it, for
+    at most twice as many steps.  From then on, the choice that last needed fewer steps is used.
     """
 
     def __init__(self) -> None:
@@ -269,7 +327,7 @@ class _Effort:
         return without is not None and with_it <= without
 
     def most(self, limit: int) -> int:
-        """Return how many steps to allow."""
+        """Return the number of steps to allow."""
         is_trial = not self.has_it and True in self._steps and False not in self._steps
         return min(limit, 2 * self._steps[True]) if is_trial else limit
 
@@ -280,7 +338,7 @@ class _Effort:
 
 @dataclass(frozen=True)
 class _Step:
-    """A Newton step, the CG steps it took and the decrease the quadratic model promises."""
+    """A Newton step, its number of CG steps, and the decrease predicted by the quadratic model."""
 
     step: Point
     steps: int
@@ -288,7 +346,7 @@ class _Step:
     at_boundary: bool
 
 
-def search(
+def line_search(
     objective: Objective,
     evaluation: Eval,
     step: Point,
@@ -298,7 +356,8 @@ def search(
 ) -> Trial | None:
     """Try the full step; if it does not decrease F enough, find a point near the minimum.
 
-    None when no point along the step is better than where we are.  ``target`` as for ``Eval.line``.
+    Returns None if no point along the step is better than the start.  For ``target`` see
+    ``Eval.line``.
     """
     line = evaluation.line(step, target)
     slope = objective.inner(evaluation.grad, step)
@@ -326,10 +385,10 @@ def search(
         if width <= 1e-13 * high:
             break
         bend = high_slope - low_slope
-        if k % 2 == 0:  # where the tangents at both ends meet: exact for a kink
+        if k % 2 == 0:  # the intersection of the tangents at both ends: exact for a kink
             guess = low + (high_slope * width - (high_value - low_value)) / bend
             guard = 1e-3 * width
-        else:  # where the slope would be zero, were it linear
+        else:  # the zero of the slope, if it were linear
             guess = low - low_slope * width / bend
             guard = 0.1 * width
         t = float(np.clip(guess, low + guard, high - guard))
@@ -339,14 +398,9 @@ def search(
 def _length_to_boundary(
     objective: Objective, solution: Point, direction: Point, radius: float
 ) -> float:
-    """Positive t with |solution + t direction| = radius."""
+    """Return the positive t with |solution + t direction| = radius."""
     a = objective.inner(direction.w, direction)
     b = objective.inner(solution.w, direction)
     c = radius * radius - objective.inner(solution.w, solution)
     root = float(np.sqrt(max(0.0, b * b + a * max(0.0, c))))
     return (root - b) / a
-
-
-def _check_choice(name: str, value: str, valid: tuple[str, ...]) -> None:
-    if value not in valid:
-        raise ValueError(f"{name} must be one of {', '.join(valid)}; got {value!r}")

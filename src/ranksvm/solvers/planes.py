@@ -1,7 +1,7 @@
-"""Cutting planes: a model of a convex risk from below, and its minimum together with 1/2 <w, w>.
+"""Cutting planes: a lower model of a convex risk, and its minimum together with 1/2 <w, w>.
 
-See :mod:`ranksvm.solvers.bundle`.  Every number here that a lower bound rests on comes with what
-rounding may have done to it.
+See :mod:`ranksvm.solvers.bundle`.  Every number that a lower bound depends on comes with a bound on
+its rounding error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ranksvm._rounding import roundings
 from ranksvm.solvers.base import Array, Eval, Objective, Point
 from ranksvm.solvers.simplex_qp import solve_simplex_qp
 
-__all__ = ["Minimiser", "Plane", "Planes", "plane_at"]
+__all__ = ["Minimizer", "Plane", "Planes", "plane_at"]
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
@@ -23,7 +23,7 @@ FIRST_CAPACITY = 16
 
 
 class Plane(NamedTuple):
-    """R(v) >= offset + <slope, v> but for rounding; the other numbers are those of ``Eval``."""
+    """R(v) >= offset + <slope, v> up to rounding; the other numbers are those of ``Eval``."""
 
     slope: Point
     offset: float
@@ -33,13 +33,12 @@ class Plane(NamedTuple):
 
 
 def plane_at(at: Eval) -> Plane:
-    """Return the plane that an evaluation states."""
-    slope = Point(at.risk_grad, at.risk_grad) if at.risk_point is None else at.risk_point
-    return Plane(slope, at.offset, at.slope_error, at.slope_loss, at.slope_size)
+    """Return the cutting plane of an evaluation."""
+    return Plane(at.risk_slope, at.offset, at.slope_error, at.slope_loss, at.slope_size)
 
 
-class Minimiser(NamedTuple):
-    """Of the model: the point, with scores where these are known, and what its value comes from."""
+class Minimizer(NamedTuple):
+    """The minimizer of the model with its dual, and the numbers that bound its value."""
 
     point: Point
     offset: float
@@ -47,9 +46,10 @@ class Minimiser(NamedTuple):
     slope_loss: float
 
     def lower(self, objective: Objective) -> float:
-        """Bound the minimum of F from below.
+        """Return a lower bound on the minimum of F.
 
-        From the point and not from the Gram matrix, whose rounding errors would enter the bound.
+        It is computed from the point and not from the Gram matrix, whose rounding errors would
+        enter the bound.
         """
         norm = objective.norm_bound(self.point, self.slope_error) + self.slope_loss
         return self.offset - 0.5 * (1.0 + roundings(4)) * norm * norm
@@ -58,29 +58,29 @@ class Minimiser(NamedTuple):
 class Planes:
     """The cutting planes, stacked, with their Gram matrix and the last weights.
 
-    Beside every slope stands its ``dual``, what an inner product with it is taken against: the
-    slope itself, kept once, or with the inner product of a kernel its scores.
+    Every slope is stored with its dual, the vector that represents it in inner products: the slope
+    itself, which is stored only once, or its scores if the inner product is that of a kernel.
     """
 
-    def __init__(self, n_features: int, patience: int, *, euclidean: bool) -> None:
+    def __init__(self, n_features: int, patience: int, *, own_duals: bool) -> None:
         self._patience = patience
-        self._euclidean = euclidean
+        self._own_duals = own_duals
         self._n_planes = 0
         self._slopes = np.empty((FIRST_CAPACITY, n_features))
-        self._duals = self._slopes if euclidean else np.empty_like(self._slopes)
+        self._duals = self._slopes if own_duals else np.empty_like(self._slopes)
         self._gram = np.empty((FIRST_CAPACITY, FIRST_CAPACITY))
         self._offsets = np.empty(FIRST_CAPACITY)
-        # By plane: error, loss and size of the slope; error and reach of its scores.
+        # For each plane: error, loss and size of the slope; error and reach of its scores.
         self._errors = np.empty((FIRST_CAPACITY, 5))
         self._weights = np.zeros(FIRST_CAPACITY)
         self._idle = np.zeros(FIRST_CAPACITY, dtype=np.intp)  # iterations since last active
         self._center: int | None = None
 
     def add(self, plane: Plane, *, center: bool = False) -> None:
-        """Take in a plane.
+        """Add a plane.
 
-        The plane at the ``center`` stays until the center moves: it is what makes F fall from
-        the center towards the minimiser of the model.
+        The plane at the ``center`` is kept until the center moves: it makes F decrease from the
+        center towards the minimizer of the model.
         """
         place = self._free_place()
         kept = slice(0, self._n_planes)
@@ -95,8 +95,8 @@ class Planes:
         if center:
             self._center = place
 
-    def minimise(self, tol: float) -> Minimiser:
-        """Return the minimiser of the model up to ``tol``."""
+    def minimize(self, tol: float) -> Minimizer:
+        """Return the minimizer of the model up to ``tol``."""
         kept = slice(0, self._n_planes)
         solution = solve_simplex_qp(
             self._gram[kept, kept], self._offsets[kept], self._weights[kept], tol=tol
@@ -109,13 +109,13 @@ class Planes:
         if self._center is not None:
             self._idle[self._center] = 0
         w = dual = self._combined(self._slopes, weights, active)
-        if not self._euclidean:
+        if not self._own_duals:
             dual = self._combined(self._duals, weights, active)
-        # The weights add up to 1 but for rounding, and so do sums with them.
+        # The weights sum to 1 only up to rounding, which affects all sums with them.
         off = roundings(2 * active.size + 8) + abs(float(weights.sum()) - 1.0)
         offsets = self._offsets[kept]
         slope_error, loss, size, error, reach = _inner(self._errors[kept].T, weights).tolist()
-        return Minimiser(
+        return Minimizer(
             Point(w, dual, error + 2.0 * off * reach, (1.0 + off) * reach),
             float(weights @ offsets) - off * float(weights @ np.abs(offsets)),
             (1.0 + off) * slope_error,
@@ -128,7 +128,7 @@ class Planes:
         return combined
 
     def _free_place(self) -> int:
-        """Return the place of the plane longest inactive, or a new one at the end."""
+        """Return the place of the plane that was inactive longest, or a new place at the end."""
         if self._n_planes:
             oldest = int(self._idle[: self._n_planes].argmax())
             if self._idle[oldest] >= self._patience:
@@ -137,7 +137,7 @@ class Planes:
         if self._n_planes == capacity:
             shape = 2 * capacity, self._slopes.shape[1]
             self._slopes = _enlarged(self._slopes, shape)
-            self._duals = self._slopes if self._euclidean else _enlarged(self._duals, shape)
+            self._duals = self._slopes if self._own_duals else _enlarged(self._duals, shape)
             self._gram = _enlarged(self._gram, (2 * capacity, 2 * capacity))
             self._offsets = _enlarged(self._offsets, (2 * capacity,))
             self._errors = _enlarged(self._errors, (2 * capacity, 5))
@@ -148,7 +148,7 @@ class Planes:
 
 
 def _inner(u: Array, v: Array) -> Any:
-    """Inner products of one vector or of stacked ones with ``v``, whose dual is given."""
+    """Return inner products of one or several stacked vectors with a vector of dual ``v``."""
     return np.einsum("...j,j->...", u, v)  # no BLAS: see ranksvm._vectors
 
 

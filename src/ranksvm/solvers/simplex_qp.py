@@ -1,32 +1,31 @@
-"""The small quadratic program inside the bundle method.
+"""The small quadratic program of the bundle method.
 
-    minimise    q(b) = 1/2 b'G b - c'b      over the simplex  b >= 0, sum(b) = 1,
+    minimize    q(b) = 1/2 b'G b - c'b      over the simplex  b >= 0, sum(b) = 1,
 
-with G symmetric positive semidefinite, dense and small (one row per cutting plane).  With the
+where G is symmetric positive semidefinite, dense and small (one row per cutting plane).  With the
 gradient g = G b - c, the number
 
     excess(b) = b'g - min(g)  >=  q(b) - min q  >=  0
 
 certifies how far a feasible b is from the optimum; it is zero exactly at a solution.
 
-Method: primal active set.  On the support S of b, with a reference index r in S, the steps
-p that keep the sum are free in the other indices, and the minimiser is where
+The method is a primal active set method.  On the support S of b, with a reference index r in S, a
+step p that keeps the sum is free in the other indices, and the minimizer satisfies
 
     H p = -(g_i - g_r),   H_ij = G_ij - G_ir - G_rj + G_rr,   p_r = -sum(p).
 
-The method walks from b towards b + p.  If a weight reaches zero on the way, its index leaves S
-and p is computed anew; if not, b is optimal on S, and the index with the smallest gradient enters
-S.  Programs in a row differ by a cut or two, so that a start from the last weights needs a handful
-of such steps.
+The method moves from b towards b + p.  If a weight reaches zero on the way, its index leaves S
+and p is computed again; otherwise b is optimal on S, and the index with the smallest gradient
+enters S.  Consecutive programs differ by one or two cuts, so a start from the last weights needs
+only a few such steps.
 
-H is the Gram matrix of differences of cuts.  Cuts come close to each other near the optimum, so
-it is often singular to working precision, and a multiple of the rounding errors of H is added to
-its diagonal.  This acts as a proximal term around the *current* b: it does not move the solution,
-it makes p finite, though long, where there is no curvature, and such a step ends where a weight
-reaches zero, which is what has to happen there.  Should rounding spoil the direction all the
-same, a step is made for the pair of indices that violates optimality most, for which the
-minimiser is a formula; if that does not lower q either, it is as low as rounding lets it be.
-Every step begins and ends in the simplex.
+H is the Gram matrix of differences of cuts.  Cuts become similar near the optimum, so H is often
+singular to working precision, and a multiple of its rounding errors is added to its diagonal.  This
+acts as a proximal term around the *current* b: it does not change the solution, but keeps p finite,
+though long, where there is no curvature.  Such a step ends where a weight reaches zero, as it
+should.  If rounding still spoils the direction, a step is made for the pair of indices that
+violates optimality most, for which the minimizer has a closed form.  If that does not decrease q
+either, q is as low as rounding allows.  Every step starts and ends in the simplex.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dposv
 
 from ranksvm.solvers.base import Array
 
@@ -43,24 +41,24 @@ __all__ = ["SimplexSolution", "solve_simplex_qp"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
-# Added to the diagonal, in units of its rounding errors.  The second is tried if the first leaves
-# H indefinite.
+# Multiples of the rounding errors of the diagonal that are added to it.  The second is tried if the
+# first leaves H indefinite.
 _RIDGES = (8.0, 1e6)
 
 
 class SimplexSolution(NamedTuple):
-    """A point of the simplex and how good it is.
+    """A point of the simplex and a bound on its distance from the optimum.
 
     Attributes
     ----------
     weights : ndarray of shape (k,)
-        Nonnegative, with sum one up to rounding.
+        Nonnegative weights that sum to one up to rounding.
     value : float
         q at the weights.
     excess : float
         Bound on ``value - min q``.
     steps : int
-        Linear systems solved.
+        Number of linear systems solved.
     """
 
     weights: Array
@@ -77,21 +75,21 @@ def solve_simplex_qp(
     tol: float = 0.0,
     max_steps: int | None = None,
 ) -> SimplexSolution:
-    """Minimise ``1/2 b' gram b - linear' b`` over the simplex.
+    """Minimize ``1/2 b' gram b - linear' b`` over the simplex.
 
     Parameters
     ----------
     gram : ndarray of shape (k, k)
-        Symmetric, and positive semidefinite up to rounding.
+        Symmetric matrix, positive semidefinite up to rounding.
     linear : ndarray of shape (k,)
+        Linear term.
     start : ndarray of shape (k,), optional
-        Weights to start from, brought into the simplex if they are not in it.  Without them the
-        best vertex is used.
+        Initial weights, moved into the simplex if necessary.  By default the best vertex is used.
     tol : float, default=0
-        Stop when ``excess <= tol``.  Zero asks for what rounding allows.
+        Stop when ``excess <= tol``.  Zero means as accurate as rounding allows.
     max_steps : int, optional
-        Limit on the number of steps; ``20 + 10 k`` if not given.  At the limit the current
-        weights are returned: feasible, with their true ``excess``.
+        Maximum number of steps (default: ``20 + 10 k``).  At the limit the current weights are
+        returned, which are feasible, with their true ``excess``.
 
     Returns
     -------
@@ -126,15 +124,15 @@ def solve_simplex_qp(
             continue
         if weights[entering] == 0.0:
             support = np.append(support, entering)
-        # Otherwise what is left are the errors of the last linear systems; solving for the rest
-        # removes most of them.
+        # Otherwise only errors of the last linear systems are left, and solving again removes most
+        # of them.
         used, weights = _settle(gram, gradient, weights, support, entering, limit - steps)
         steps += used
     return SimplexSolution(weights, value, max(0.0, excess), steps)
 
 
 def _feasible(gram: Array, linear: Array, start: Array | None) -> Array:
-    """Return the start as a point of the simplex, or the best vertex."""
+    """Return the initial weights as a point of the simplex, or the best vertex."""
     if start is not None:
         weights = np.maximum(start, 0.0)
         total = float(weights.sum())
@@ -153,7 +151,7 @@ def _settle(
     entering: int,
     limit: int,
 ) -> tuple[int, Array]:
-    """Minimise over the support, dropping the indices whose weight reaches zero.
+    """Minimize over the support, dropping indices whose weight reaches zero.
 
     Returns the number of steps and the weights.
     """
@@ -184,15 +182,18 @@ def _settle(
 
 
 def _direction(block: Array, slopes: Array) -> Array | None:
-    """Step to the minimiser over the affine hull of the support; None if rounding spoils it."""
+    """Return the step to the minimizer on the support's affine hull; None if rounding spoils it."""
+    # Imported here because the import is slow and not needed to read a model.
+    from scipy.linalg.lapack import dposv
+
     diagonal = block.diagonal()
-    # The smallest as reference: subtracting it loses the least of the others.
+    # The smallest diagonal entry as reference loses the least precision in the differences.
     r = int(diagonal.argmin())
     row = block[r]
     hessian = block - row
     hessian -= (row - row[r])[:, None]
     right = slopes[r] - slopes
-    # The row of the reference is zero: replaced by a unit row, it is out of the way.
+    # The row of the reference is zero; a unit row takes it out of the system.
     hessian[r] = hessian[:, r] = 0.0
     errors = _EPS * (diagonal + row[r])
     errors[r] = 1.0
@@ -209,7 +210,7 @@ def _direction(block: Array, slopes: Array) -> Array | None:
 
 
 def _pair_step(gram: Array, gradient: Array, weights: Array, entering: int) -> Array:
-    """Move weight to ``entering`` from the index of the support with the largest gradient."""
+    """Move weight to ``entering`` from the index in the support with the largest gradient."""
     leaving = int(np.where(weights > 0.0, gradient, -np.inf).argmax())
     slope = float(gradient[leaving] - gradient[entering])
     curvature = float(

@@ -1,12 +1,12 @@
-"""Newton on a smoothed objective, with the smoothing taken back as far as the gap asks.
+"""Newton's method on a smoothed objective, with the smoothing reduced as far as the gap requires.
 
-For an objective with a kinked risk R and a family R_mu of smooth stand-ins, R_mu -> R as mu -> 0,
-whose evaluations certify the stated objective (see :class:`ranksvm.solvers.base.Eval`), the gap at
-the minimum of F_mu falls with the square of mu: only pairs within mu of the kink contribute, each
-about mu.  So a few reductions of mu suffice.  Each stage starts at the end of the one before, and
-is left as soon as its own part of the gap (distance from the minimum of F_mu) is small against the
-part that only a smaller mu can remove.  Widths are powers of two, which objectives may divide by
-without rounding.
+Let R be a non-smooth risk and R_mu a family of smooth approximations, R_mu -> R as mu -> 0, whose
+evaluations certify the stated objective (see :class:`ranksvm.solvers.base.Eval`).  The gap at the
+minimum of F_mu decreases with the square of mu: only pairs within mu of the kink contribute, each
+about mu.  A few reductions of mu therefore suffice.  Each stage starts where the previous one
+ended.  It stops as soon as its own part of the gap (the distance from the minimum of F_mu) is small
+compared with the part that only a smaller mu can remove.  Widths are powers of two, so that
+objectives can divide by them without rounding.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ __all__ = ["SmoothedNewton"]
 
 @dataclass(frozen=True)
 class SmoothedNewton:
-    """Continuation in the width of a smoothed kink.
+    """Newton's method with a decreasing smoothing width.
 
     Parameters
     ----------
     tol : float
         Stop when the certified gap is at most ``tol * objective``.
     max_iter : int
-        Newton steps at most, over all stages.
+        Maximum number of Newton steps, over all stages.
     mu : float
-        First width.
+        Initial width.
     shrink : float
-        Least reduction of the width from stage to stage.
+        From stage to stage the width is multiplied by at most this factor.
     newton : Newton
-        Settings of the steps.
+        Settings of the Newton steps.
     """
 
     tol: float = 1e-3
@@ -58,7 +58,7 @@ class SmoothedNewton:
     def solve(
         self, objective: Objective, start: Point, *, callback: Callback | None = None
     ) -> SolverResult:
-        """Minimise ``objective`` from ``start``."""
+        """Minimize ``objective`` from ``start``."""
         monitor = Monitor(objective, self.tol, callback)
         mu = self.mu
         point = start
@@ -77,7 +77,7 @@ class SmoothedNewton:
                 first = False
             before = monitor.gap
             while status is None:
-                # What the width leaves of the gap even at the minimum of F_mu, and the rest.
+                # The gap has a part due to the width, even at the minimum of F_mu, and a rest.
                 rest = 0.5 * gradient_norm2(smooth, evaluation)
                 width_part = max(0.0, evaluation.primal - evaluation.dual - rest)
                 goal = self.tol * abs(monitor.upper)
@@ -97,7 +97,7 @@ class SmoothedNewton:
             if status is None:
                 gap = evaluation.primal - evaluation.dual
                 goal = self.tol * abs(monitor.upper)
-                # The gap goes with mu^2.
+                # The gap is proportional to mu^2.
                 factor = (0.5 * goal / max(gap, 1e-300)) ** 0.5
                 mu *= min(self.shrink, max(0.1, factor))
                 idle = 0 if monitor.gap < 0.9 * before else idle + 1

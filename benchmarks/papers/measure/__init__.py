@@ -1,0 +1,1 @@
+"""What is measured for the papers: functions whose results are kept (see ``jobs.py``)."""

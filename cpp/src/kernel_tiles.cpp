@@ -1,0 +1,167 @@
+#include "kernel_tiles.hpp"
+
+namespace ranksvm {
+namespace {
+
+constexpr int64_t kWidestPanel = 64;
+
+// Whether step 1 wants |x - z|_1 instead of <x, z>.
+bool is_distance(const KernelFunction& f) { return f.kind == KernelKind::laplacian; }
+
+template <class T>
+constexpr bool kIsDense = std::is_same_v<std::decay_t<T>, DenseRows<double>>;
+
+void run_sparse(const TileLoops& tiles, bool distance, const SparseAgainstPanel<int32_t>& s) {
+  distance ? tiles.sparse_distances32(s) : tiles.sparse_dots32(s);
+}
+void run_sparse(const TileLoops& tiles, bool distance, const SparseAgainstPanel<int64_t>& s) {
+  distance ? tiles.sparse_distances64(s) : tiles.sparse_dots64(s);
+}
+
+// The lines of a panel of sparse rows that some of its rows need. Line 0 is zero.
+template <class I>
+class SlottedPanel {
+ public:
+  SlottedPanel(const SparseRows<double, I>& b, Range columns, int64_t width,
+               std::vector<int32_t>& slot)
+      : b_(b), columns_(columns), width_(width), slot_(slot) {}
+  ~SlottedPanel() {
+    for (auto e = b_.start[columns_.first]; e < b_.start[columns_.last]; ++e) {
+      slot_[b_.column[e]] = 0;
+    }
+  }
+  SlottedPanel(const SlottedPanel&) = delete;
+  SlottedPanel& operator=(const SlottedPanel&) = delete;
+
+  int64_t most_lines() const {
+    const auto nonzeros = static_cast<int64_t>(b_.start[columns_.last]) - b_.start[columns_.first];
+    return 1 + std::min(nonzeros, b_.cols);
+  }
+  void fill(double* panel) {
+    int32_t lines = 1;
+    std::fill_n(panel, width_, 0.0);
+    for (int64_t j = columns_.first; j < columns_.last; ++j) {
+      for (auto e = b_.start[j]; e < b_.start[j + 1]; ++e) {
+        int32_t& line = slot_[b_.column[e]];
+        if (line == 0) {
+          line = lines++;
+          std::fill_n(panel + line * width_, width_, 0.0);
+        }
+        panel[line * width_ + j - columns_.first] = b_.value[e];
+      }
+    }
+  }
+
+ private:
+  const SparseRows<double, I>& b_;
+  Range columns_;
+  int64_t width_;
+  std::vector<int32_t>& slot_;
+};
+
+}  // namespace
+
+void TileMaker::set_col_terms(Range rb) {
+  double* term = workspace().col_term;
+  std::fill_n(term, kTileCols, 0.0);
+  if (f_.kind == KernelKind::rbf) {
+    std::copy_n(b_.squares().data() + rb.first, rb.size(), term);
+  } else if (f_.kind == KernelKind::cosine && b_.shift() != nullptr) {
+    std::copy_n(b_.shift() + rb.first, rb.size(), term);
+  } else if (is_distance(f_) && a_.sparse()) {  // see sparse_distances
+    for (int64_t j = 0; j < rb.size(); ++j) term[j] = b_.l1_norm(rb.first + j);
+  }
+}
+
+void TileMaker::pack_panel(Range rb, Range features, double* panel) {
+  const int64_t width = tiles_.panel;
+  std::visit(
+      [&](const auto& b) {
+        if constexpr (kIsDense<decltype(b)>) {
+          const double* row[kWidestPanel];
+          for (int64_t i = 0; i < width; ++i) {  // beyond the end the last one again
+            row[i] = b.data + std::min(rb.first + i, rb.last - 1) * b.stride + features.first;
+          }
+          tiles_.pack(row, features.size(), panel);
+        } else {
+          std::fill_n(panel, features.size() * width, 0.0);
+          for (int64_t j = rb.first; j < std::min(rb.first + width, rb.last); ++j) {
+            const auto begin = b.column + b.start[j], end = b.column + b.start[j + 1];
+            for (auto c = std::lower_bound(begin, end, features.first);
+                 c < end && *c < features.last; ++c) {
+              panel[(*c - features.first) * width + j - rb.first] = b.value[c - b.column];
+            }
+          }
+        }
+      },
+      b_.data());
+}
+
+void TileMaker::pack_panels(Range rb, Range features) {
+  double* panel = room(workspace().panels, kTileCols * features.size());
+  for (; rb.first < rb.last; rb.first += tiles_.panel) {
+    pack_panel(rb, features, panel);
+    panel += tiles_.panel * features.size();
+  }
+}
+
+void TileMaker::add_features(Range chunk, Range rb, Range features, double* tile) {
+  const auto& a = std::get<DenseRows<double>>(a_.data());
+  const int64_t n_panels = (rb.size() + tiles_.panel - 1) / tiles_.panel;
+  const auto dots = is_distance(f_) ? tiles_.distances : tiles_.dots;
+  for (int64_t first = chunk.first; first < chunk.last; first += kBlockRows) {
+    const double* row[kBlockRows];
+    for (int64_t r = 0; r < kBlockRows; ++r) {  // beyond the end the last one again
+      row[r] = a.data + std::min(first + r, chunk.last - 1) * a.stride + features.first;
+    }
+    dots(row, features.size(), workspace().panels.data(), n_panels, features.first > 0,
+         tile + (first - chunk.first) * kTileCols);
+  }
+}
+
+void TileMaker::dense_chunk(Range chunk, Range rb, double* tile) {
+  for (int64_t first = 0; first < a_.cols(); first += kDepth) {
+    context_.check_interrupt();
+    const Range features{first, std::min(first + kDepth, a_.cols())};
+    pack_panels(rb, features);
+    add_features(chunk, rb, features, tile);
+  }
+}
+
+void TileMaker::sparse_chunk(Range chunk, Range rb, double* tile) {
+  std::visit(
+      [&](const auto& a) {
+        if constexpr (!kIsDense<decltype(a)>) sparse_panels(a, chunk, rb, tile);
+      },
+      a_.data());
+}
+
+template <class I>
+void TileMaker::sparse_panels(const SparseRows<double, I>& a, Range chunk, Range rb, double* tile) {
+  const int64_t width = tiles_.panel;
+  SparseAgainstPanel<I> s{
+      {a.start, a.column, a.value}, chunk.first, chunk.last, nullptr, nullptr, tile, kTileCols};
+  for (; rb.first < rb.last; rb.first += width, s.out += width) {
+    context_.check_interrupt();
+    std::visit(
+        [&](const auto& b) {
+          if constexpr (kIsDense<decltype(b)>) {
+            double* panel = room(workspace().panels, width * b.cols);
+            pack_panel(rb, {0, b.cols}, panel);
+            s.panel = panel;
+            run_sparse(tiles_, is_distance(f_), s);
+          } else {
+            SlottedPanel slotted(b, {rb.first, std::min(rb.first + width, rb.last)}, width,
+                                 workspace().slot);
+            double* panel = room(workspace().panels, width * slotted.most_lines());
+            slotted.fill(panel);
+            s.slot = workspace().slot.data();
+            s.panel = panel;
+            run_sparse(tiles_, is_distance(f_), s);
+          }
+        },
+        b_.data());
+  }
+}
+
+}  // namespace ranksvm

@@ -1,0 +1,87 @@
+// counting="auto": bit masks for queries of at most kMaskItems items, radix counting for larger
+// ones (the idea is told in radix.hpp). Everything that depends on the scores but not on the
+// payload (child numbers, ranks, targets, masks) is computed once, in radix_count.cpp, and kept, so
+// a product (radix_sum.cpp) only streams through it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ranksvm/plan.hpp"
+#include "ranksvm/simd.hpp"
+
+namespace ranksvm {
+
+class RadixPlan final : public OrderPlan {
+ public:
+  RadixPlan(const Sorted& sorted, double margin, const Context& context);
+
+  void laplacian(const double* x, double* out, const Context& context) const override {
+    product(x, out, true, context);
+  }
+  void score_laplacian(const double* centred, double* out, const Context& context) const override {
+    product(centred, out, false, context);
+  }
+  void sums(const double* x, double* above, double* below, const Context& context) const override;
+
+ private:
+  // A subtree small enough for one thread, with the part of the sums that all its items share.
+  struct Subtree {
+    uint32_t node, depth;
+    double offset;
+  };
+  class Count;
+  template <class Rec, class Load, class Emit>
+  class Sum;
+
+  bool is_leaf(uint32_t q) const {
+    return order_->nodes()[order_->queries()[q].root].kind == NodeKind::leaf;
+  }
+  // The plan of a query that is one leaf.
+  void count_leaf(uint32_t q, const Sorted& sorted, double margin);
+  // Sums of the partners' weights, by position.
+  void weigh(uint32_t q, const Context& context);
+  // The Laplacian times x, taken about the centre of each query.
+  void product(const double* x, double* out, bool centre, const Context& context) const;
+
+  // One pass of a payload through the plan of one query: load(row) is the payload of an item;
+  // emit(position, record) takes the finished sums over its partners.
+  template <class Rec, class Load, class Emit>
+  void pass(uint32_t q, Load load, Emit emit, const Context& context) const;
+  // Adds to the records of a leaf the sums over its violated pairs.
+  void add_leaf(const uint64_t* mask, unsigned n, SumRecord* records) const;
+  void add_leaf(const uint64_t* mask, unsigned n, SplitRecord* records) const;
+
+  // Per chunk and digit -> per chunk: running total, over the chunks before, of digits >= c.
+  template <class T>
+  static void running_starts(std::vector<T>& start) {
+    T total[kLanes] = {};
+    for (std::size_t c = 0; c < start.size() / kLanes; ++c) {
+      T* row = start.data() + c * kLanes;
+      T suffix{};
+      for (unsigned lane = kLanes; lane-- > 0;) {
+        suffix += row[lane];
+        row[lane] = total[lane];
+        total[lane] += suffix;
+      }
+    }
+  }
+
+  // Upper look-ups of an item come after its lower one. One thread goes through the chunks in
+  // order, which is enough; several need a round each.
+  template <class Round>
+  static void in_rounds(const Context& context, Round& round) {
+    if (context.threads() == 1) return round(Ranks::both);
+    round(Ranks::lower);
+    round(Ranks::upper);
+  }
+
+  const SimdLoops& loops_;
+  Buffer<uint8_t> digit_;              // the slots of Order::digits, but in score order
+  Buffer<uint32_t> hi_, lo_, target_;  // likewise
+  Buffer<uint64_t> mask_;              // by position
+  Buffer<uint32_t> root_row_;          // score order of a query -> row
+};
+
+}  // namespace ranksvm

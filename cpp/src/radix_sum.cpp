@@ -1,0 +1,239 @@
+// Radix counting: sums of a payload over the violated partners, by one pass through the plan.
+#include <algorithm>
+#include <type_traits>
+
+#include "radix_plan.hpp"
+
+namespace ranksvm {
+
+// The pass for a query with a tree.
+template <class Rec, class Load, class Emit>
+class RadixPlan::Sum {
+ public:
+  Sum(const RadixPlan& plan, uint32_t q, Load load, Emit emit, const Context& context)
+      : plan_(plan),
+        order_(*plan.order_),
+        query_(order_.queries()[q]),
+        load_(load),
+        emit_(emit),
+        context_(context) {}
+
+  void run() {
+    for (auto& buffer : records_) buffer = Buffer<Rec>(query_.size, order_.memory());
+    const uint32_t* root_row = plan_.root_row_.data() + query_.begin;
+    std::vector<Subtree> subtrees;
+    if (query_.size <= 2 * kChunk) {
+      for (uint32_t h = 0; h < query_.size; ++h) records_[0][h] = Rec{load_(root_row[h])};
+      subtrees.push_back({query_.root, 0, 0.0});
+    } else {
+      context_.parallel_for(
+          (query_.size + kChunk - 1) / kChunk, [&](std::size_t c, const Context&) {
+            const uint32_t end = std::min<uint32_t>(query_.size, (c + 1) * kChunk);
+            for (uint32_t h = c * kChunk; h < end; ++h) records_[0][h] = Rec{load_(root_row[h])};
+          });
+      split(query_.root, 0, 0.0, subtrees);
+    }
+    context_.parallel_for(subtrees.size(), [&](std::size_t i, const Context&) {
+      visit(subtrees[i].node, subtrees[i].depth, subtrees[i].offset);
+    });
+  }
+
+ private:
+  template <class T>
+  const T* slots(const Buffer<T>& buffer, uint32_t depth) const {
+    return buffer.data() + query_.digit_begin + static_cast<int64_t>(depth) * query_.size;
+  }
+
+  SumSweep<Rec> sweep(const Node& node, uint32_t depth, double* end) {
+    static constexpr double kZero[kLanes] = {};
+    SumSweep<Rec> s{};
+    s.n = s.last = node.end - node.begin;
+    s.start = kZero;
+    s.digit = slots(plan_.digit_, depth) + node.begin;
+    s.hi = slots(plan_.hi_, depth) + node.begin;
+    s.lo = slots(plan_.lo_, depth) + node.begin;
+    s.target = slots(plan_.target_, depth) + node.begin;
+    s.in = records_[depth % 2].data() + node.begin;
+    s.out = records_[(depth + 1) % 2].data();
+    s.end = end;
+    return s;
+  }
+
+  void call(const SumSweep<SumRecord>& s, Ranks ranks) { plan_.loops_.sum_sweep(s, ranks); }
+  void call(const SumSweep<SplitRecord>& s, Ranks ranks) { plan_.loops_.split_sweep(s, ranks); }
+
+  void split(uint32_t index, uint32_t depth, double offset, std::vector<Subtree>& subtrees) {
+    const Node& node = order_.nodes()[index];
+    const uint32_t n = node.end - node.begin;
+    if (node.kind != NodeKind::inner || n <= 2 * kChunk) {
+      subtrees.push_back({index, depth, offset});
+      return;
+    }
+    const SumSweep<Rec> whole = sweep(node, depth, nullptr);
+    const std::size_t chunks = (n + kChunk - 1) / kChunk;
+    std::vector<double> start(chunks * kLanes), ends(chunks * kLanes);
+    context_.parallel_for(chunks, [&](std::size_t c, const Context&) {
+      double seen[kLanes] = {};
+      const uint32_t end = std::min<uint32_t>(n, (c + 1) * kChunk);
+      for (uint32_t h = c * kChunk; h < end; ++h) seen[whole.digit[h]] += whole.in[h].value;
+      std::copy_n(seen, kLanes, start.data() + c * kLanes);
+    });
+    running_starts(start);
+    auto round = [&](Ranks ranks) {
+      context_.parallel_for(chunks, [&](std::size_t c, const Context&) {
+        SumSweep<Rec> s = whole;
+        s.first = c * kChunk;
+        s.last = std::min<uint32_t>(n, (c + 1) * kChunk);
+        s.start = start.data() + c * kLanes;
+        s.end = ends.data() + c * kLanes;
+        call(s, ranks);
+      });
+    };
+    in_rounds(context_, round);
+    const double* end = ends.data() + (chunks - 1) * kLanes;
+    for (unsigned c = 0; c < node.children; ++c) {
+      split(node.first_child + c, depth + 1, offset + (end[0] - end[c]), subtrees);
+    }
+  }
+
+  void visit(uint32_t index, uint32_t depth, double offset) {
+    const Node& node = order_.nodes()[index];
+    if (node.kind != NodeKind::inner) {
+      leaf(node, records_[depth % 2].data() + node.begin, offset);
+      return;
+    }
+    alignas(64) double end[kLanes];
+    call(sweep(node, depth, end), Ranks::both);
+    for (unsigned c = 0; c < node.children; ++c) {
+      visit(node.first_child + c, depth + 1, offset + (end[0] - end[c]));
+    }
+  }
+
+  void leaf(const Node& node, Rec* records, double offset) {
+    const unsigned n = node.end - node.begin;
+    for (unsigned i = 0; i < n; ++i) below(records[i]) += offset;
+    if (node.kind == NodeKind::leaf) {
+      plan_.add_leaf(plan_.mask_.data() + query_.mask_begin + node.begin, n, records);
+    }
+    for (unsigned i = 0; i < n; ++i) emit_(query_.begin + node.begin + i, records[i]);
+  }
+
+  static double& below(SumRecord& r) { return r.sum; }
+  static double& below(SplitRecord& r) { return r.below; }
+
+  const RadixPlan& plan_;
+  const Order& order_;
+  const Query& query_;
+  Load load_;
+  Emit emit_;
+  const Context& context_;
+  Buffer<Rec> records_[2];
+};
+
+void RadixPlan::add_leaf(const uint64_t* mask, unsigned n, SumRecord* records) const {
+  alignas(64) double value[kLeaf], sum[kLeaf];
+  value[0] = 0.0;
+  for (unsigned i = 0; i < n; ++i) value[i] = records[i].value;
+  loops_.leaf_sums(value, mask, n, sum);
+  for (unsigned i = 0; i < n; ++i) records[i].sum += sum[i];
+}
+
+void RadixPlan::add_leaf(const uint64_t* mask, unsigned n, SplitRecord* records) const {
+  alignas(64) double value[kMaskItems] = {}, sum[kMaskItems];
+  for (unsigned i = 0; i < n; ++i) value[i] = records[i].value;
+  // Of each item its better partners, to whom it is the worse one; then the others.
+  const unsigned words = mask_words(n);
+  uint64_t half[kMaskItems * mask_words(kMaskItems)] = {};
+  for (unsigned i = 0; i < n; ++i) {
+    for (unsigned w = 0; w < words; ++w) {
+      const unsigned later = i < 64 * w ? 0 : i - 64 * w + 1;  // first bit beyond i
+      half[i * words + w] = later > 63 ? 0 : mask[i * words + w] & (~uint64_t{0} << later);
+    }
+  }
+  loops_.leaf_sums(value, half, n, sum);
+  for (unsigned i = 0; i < n; ++i) records[i].below += sum[i];
+  for (unsigned k = 0; k < n * words; ++k) half[k] ^= mask[k];
+  loops_.leaf_sums(value, half, n, sum);
+  for (unsigned i = 0; i < n; ++i) records[i].above += sum[i];
+}
+
+template <class Rec, class Load, class Emit>
+void RadixPlan::pass(uint32_t q, Load load, Emit emit, const Context& context) const {
+  if (!is_leaf(q)) return Sum<Rec, Load, Emit>(*this, q, load, emit, context).run();
+  const Query& query = order_->queries()[q];
+  const uint32_t* row = order_->row() + query.begin;
+  const uint64_t* mask = mask_.data() + query.mask_begin;
+  if constexpr (std::is_same_v<Rec, SumRecord>) {
+    alignas(64) double value[kMaskItems], sum[kMaskItems];
+    value[0] = 0.0;  // the rest is written or not read
+    for (uint32_t i = 0; i < query.size; ++i) value[i] = load(row[i]);
+    loops_.leaf_sums(value, mask, query.size, sum);
+    for (uint32_t i = 0; i < query.size; ++i) emit(query.begin + i, SumRecord{value[i], sum[i]});
+  } else {
+    Rec records[kMaskItems];
+    for (uint32_t i = 0; i < query.size; ++i) records[i] = Rec{load(row[i])};
+    add_leaf(mask, query.size, records);
+    for (uint32_t i = 0; i < query.size; ++i) emit(query.begin + i, records[i]);
+  }
+}
+
+void RadixPlan::weigh(uint32_t q, const Context& context) {
+  const Order& order = *order_;
+  pass<SplitRecord>(
+      q, [&](uint32_t row) { return order.item_weight(row); },
+      [&](int64_t position, const SplitRecord& r) {
+        above_[position] = r.above;
+        below_[position] = r.below;
+      },
+      context);
+}
+
+void RadixPlan::product(const double* x, double* out, bool centre, const Context& context) const {
+  const Order& order = *order_;
+  const uint32_t* rows = order.row();
+  clear_idle(out);
+  for_each_query(context, [&](uint32_t q, const Context& inner) {
+    const double middle = centre ? order.centre(q, x) : 0.0;
+    const double weight = order.query_weight(q);
+    if (order.weighted()) {
+      pass<SumRecord>(
+          q, [&](uint32_t row) { return order.item_weight(row) * (x[row] - middle); },
+          [&](int64_t position, const SumRecord& r) {
+            const uint32_t row = rows[position];
+            out[row] = weight * ((above_[position] + below_[position]) * (x[row] - middle) -
+                                 order.item_weight(row) * r.sum);
+          },
+          inner);
+    } else {
+      pass<SumRecord>(
+          q, [&](uint32_t row) { return x[row] - middle; },
+          [&](int64_t position, const SumRecord& r) {
+            out[rows[position]] =
+                weight * ((above_[position] + below_[position]) * r.value - r.sum);
+          },
+          inner);
+    }
+  });
+}
+
+void RadixPlan::sums(const double* x, double* above, double* below, const Context& context) const {
+  const Order& order = *order_;
+  const uint32_t* rows = order.row();
+  clear_idle(above);
+  clear_idle(below);
+  for_each_query(context, [&](uint32_t q, const Context& inner) {
+    const double middle = order.centre(q, x);
+    const double weight = order.query_weight(q);
+    pass<SplitRecord>(
+        q, [&](uint32_t row) { return order.item_weight(row) * (x[row] - middle); },
+        [&](int64_t position, const SplitRecord& r) {
+          const uint32_t row = rows[position];
+          const double own = order.item_weight(row);
+          above[row] = weight * (own * r.above + middle * above_[position]);
+          below[row] = weight * (own * r.below + middle * below_[position]);
+        },
+        inner);
+  });
+}
+
+}  // namespace ranksvm

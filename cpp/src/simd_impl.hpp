@@ -1,0 +1,270 @@
+// Body of simd_base.cpp, simd_avx2.cpp and simd_avx512.cpp: the loops over the primitives that each
+// of them defines first (namespace simd: SumRow, CountRow, below_margin_bits, add_masked, and the
+// vectors of simd_vector_*.hpp).
+//
+// These files are compiled for different instruction sets, so nothing here may have external
+// linkage or instantiate anything shared with the rest of the library (no standard containers or
+// algorithms): the linker would keep one copy of it, perhaps the one that old machines cannot run.
+#include <cstdint>
+#include <limits>
+
+#include "ranksvm/simd.hpp"
+#include "simd_tiles_impl.hpp"
+
+namespace ranksvm {
+namespace {
+
+// First of n ascending ranks that is at least `from`.
+inline uint32_t first_at_least(const uint32_t* rank, uint32_t n, uint32_t from) {
+  uint32_t begin = 0;
+  while (from > 0 && n > 0) {
+    const uint32_t half = n / 2;
+    if (rank[begin + half] < from) {
+      begin += half + 1;
+      n -= half + 1;
+    } else {
+      n = half;
+    }
+  }
+  return begin;
+}
+
+inline uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+// Both sweeps go through the items window by window: fill the rows of the window, then make the two
+// look-ups for the items whose ranks fall into it. Ranks ascend, so each look-up is one pointer
+// that only moves forward. A look-up of rank r reads the row before item r, so the last row of a
+// window belongs to the next one, except at the end of the node.
+template <Ranks kRanks>
+void count_sweep(const CountSweep& s) {
+  constexpr bool kLower = (static_cast<int>(kRanks) & 1) != 0;
+  constexpr bool kUpper = (static_cast<int>(kRanks) & 2) != 0;
+  alignas(64) uint32_t table[(kWindow + 1) * kLanes];
+  uint32_t lower = first_at_least(s.lo, s.n, s.first);
+  uint32_t upper = first_at_least(s.hi, s.n, s.first);
+  simd::CountRow row(s.start);
+  for (uint32_t from = s.first;; from += kWindow) {
+    const uint32_t to = min_u32(from + kWindow, s.last);
+    const uint32_t limit = to == s.n ? s.n + 1 : to;
+    row.store(table);
+    for (uint32_t h = from; h < to; ++h) {
+      const uint8_t digit = s.digit[h];
+      if constexpr (kLower) {
+        const uint32_t* counts = table + (h - from) * kLanes + digit;
+        s.target[h] =
+            s.child_inner[digit] ? s.child_begin[digit] + counts[0] - counts[1] : s.position[h];
+      }
+      row.add(digit);
+      row.store(table + (h + 1 - from) * kLanes);
+    }
+    if constexpr (kLower) {
+      uint32_t p = lower;
+      for (; p < s.n && s.lo[p] < limit; ++p) {
+        const uint8_t digit = s.digit[p];
+        const uint32_t* counts = table + (s.lo[p] - from) * kLanes + digit;
+        s.child_lo[p] = counts[0] - counts[1];
+        s.count[p].below += s.child_begin[digit] - s.node - s.lo[p] + counts[0];
+      }
+      lower = p;
+    }
+    if constexpr (kUpper) {
+      uint32_t p = upper;
+      for (; p < s.n && s.hi[p] < limit; ++p) {
+        const uint8_t digit = s.digit[p];
+        const uint32_t* counts = table + (s.hi[p] - from) * kLanes + digit;
+        const uint32_t target = s.target[p];
+        const PairCount count{s.count[p].above + counts[1], s.count[p].below};
+        if (s.child_inner[digit]) {
+          s.position_to[target] = s.position[p];
+          s.hi_to[target] = counts[0] - counts[1];
+          s.lo_to[target] = s.child_lo[p];
+          s.count_to[target] = count;
+        } else {
+          s.count_final[target] = count;
+        }
+      }
+      upper = p;
+    }
+    if (to == s.last) break;
+  }
+}
+
+inline void take_lower(SumRecord& r, double below) { r.sum += below; }
+inline void take_lower(SplitRecord& r, double below) { r.below += below; }
+inline SumRecord moved(const SumRecord& r, double above) { return {r.value, r.sum + above}; }
+inline SplitRecord moved(const SplitRecord& r, double above) {
+  return {r.value, r.above + above, r.below};
+}
+
+template <Ranks kRanks, class Rec>
+void sum_sweep(const SumSweep<Rec>& s) {
+  constexpr bool kLower = (static_cast<int>(kRanks) & 1) != 0;
+  constexpr bool kUpper = (static_cast<int>(kRanks) & 2) != 0;
+  alignas(64) double table[(kWindow + 1) * kLanes];
+  uint32_t lower = first_at_least(s.lo, s.n, s.first);
+  uint32_t upper = first_at_least(s.hi, s.n, s.first);
+  simd::SumRow row(s.start);
+  for (uint32_t from = s.first;; from += kWindow) {
+    const uint32_t to = min_u32(from + kWindow, s.last);
+    const uint32_t limit = to == s.n ? s.n + 1 : to;
+    row.store(table);
+    for (uint32_t h = from; h < to; ++h) {
+      row.add(s.digit[h], s.in[h].value);
+      row.store(table + (h + 1 - from) * kLanes);
+    }
+    if constexpr (kLower) {
+      uint32_t p = lower;
+      for (; p < s.n && s.lo[p] < limit; ++p) {
+        const double* sums = table + (s.lo[p] - from) * kLanes;
+        take_lower(s.in[p], sums[s.digit[p]] - sums[0]);
+      }
+      lower = p;
+    }
+    if constexpr (kUpper) {
+      uint32_t p = upper;
+      for (; p < s.n && s.hi[p] < limit; ++p) {
+        const double* sums = table + (s.hi[p] - from) * kLanes;
+        s.out[s.target[p]] = moved(s.in[p], sums[s.digit[p] + 1]);
+      }
+      upper = p;
+    }
+    if (to == s.last) break;
+  }
+  row.store(s.end);
+}
+
+void run_count_sweep(const CountSweep& s, Ranks ranks) {
+  if (ranks == Ranks::lower) return count_sweep<Ranks::lower>(s);
+  if (ranks == Ranks::upper) return count_sweep<Ranks::upper>(s);
+  count_sweep<Ranks::both>(s);
+}
+
+template <class Rec>
+void run_sum_sweep(const SumSweep<Rec>& s, Ranks ranks) {
+  if (ranks == Ranks::lower) return sum_sweep<Ranks::lower>(s);
+  if (ranks == Ranks::upper) return sum_sweep<Ranks::upper>(s);
+  sum_sweep<Ranks::both>(s);
+}
+
+// Bits [from, 64) and [0, to) of a word; from and to may lie outside of it.
+inline uint64_t bits_from(int from) {
+  return from <= 0 ? ~uint64_t{0} : from >= 64 ? 0 : ~uint64_t{0} << from;
+}
+inline uint64_t bits_until(int to) { return ~bits_from(to); }
+
+void leaf_masks(const double* score, const uint32_t* level, unsigned n, double margin,
+                uint64_t* mask, PairCount* count) {
+  // Both signs of the scores, so that one comparison serves both sides: score[l] - s < margin where
+  // l is better, -score[l] - -s < margin where it is worse. NaN compares false: the padding is in
+  // no pair.
+  alignas(64) double plus[kMaskItems], minus[kMaskItems];
+  const unsigned words = mask_words(n), width = (n + 7) / 8 * 8;
+  for (unsigned i = 0; i < n; ++i) {
+    plus[i] = score[i];
+    minus[i] = -score[i];
+  }
+  for (unsigned i = n; i < width; ++i) {
+    plus[i] = minus[i] = std::numeric_limits<double>::quiet_NaN();
+  }
+  for (unsigned begin = 0; begin < n;) {
+    unsigned end = begin + 1;
+    while (end < n && level[end] == level[begin]) ++end;
+    for (unsigned w = 0; w < words; ++w) {
+      const int first = static_cast<int>(64 * w);
+      const unsigned last = min_u32(64, width - 64 * w);
+      // Blocks of eight lanes that hold better or worse items.
+      const uint64_t better = bits_from(static_cast<int>(end) - first);
+      const uint64_t worse = bits_until(static_cast<int>(begin) - first);
+      const unsigned up = min_u32(last, end <= 64 * w ? 0 : (end - 64 * w) / 8 * 8);
+      const unsigned down = begin <= 64 * w ? 0 : min_u32(last, (begin - 64 * w + 7) / 8 * 8);
+      for (unsigned i = begin; i < end; ++i) {
+        const uint64_t above =
+            better & simd::below_margin_bits(plus + 64 * w, up, last, plus[i], margin);
+        const uint64_t below =
+            worse & simd::below_margin_bits(minus + 64 * w, 0, down, minus[i], margin);
+        mask[i * words + w] = above | below;
+        count[i].above += static_cast<uint32_t>(__builtin_popcountll(above));
+        count[i].below += static_cast<uint32_t>(__builtin_popcountll(below));
+      }
+    }
+    begin = end;
+  }
+}
+
+void leaf_sums(const double* value, const uint64_t* mask, unsigned n, double* sum) {
+  const unsigned words = mask_words(n);
+  for (unsigned w = 0; w < words; ++w) {
+    simd::add_masked(value, mask + w, words, n, min_u32(64, n - 64 * w), sum + 64 * w);
+  }
+}
+
+void add_gram(const double* a, const double* b, unsigned rows, unsigned width, double* gram) {
+  for (unsigned i = 0; i < width; i += 4) {
+    for (unsigned j = i / 8 * 8; j < width; j += 8) {
+      double tile[4][8] = {};  // stays in registers over all rows
+      for (unsigned r = 0; r < rows; ++r) {
+        const double* left = a + r * width + i;
+        const double* right = b + r * width + j;
+        for (unsigned x = 0; x < 4; ++x) {
+          for (unsigned y = 0; y < 8; ++y) tile[x][y] += left[x] * right[y];
+        }
+      }
+      for (unsigned x = 0; x < 4; ++x) {
+        for (unsigned y = 0; y < 8; ++y) gram[(i + x) * width + j + y] += tile[x][y];
+      }
+    }
+  }
+}
+
+// Eight running sums hide the latency of the additions and map to vector registers.
+template <class T>
+void dot_rows(const T* a, int64_t rows, int64_t cols, int64_t stride, const double* x,
+              double* out) {
+  for (int64_t r = 0; r < rows; ++r, a += stride) {
+    double sum[8] = {};
+    int64_t c = 0;
+    for (; c + 8 <= cols; c += 8) {
+      for (int k = 0; k < 8; ++k) sum[k] += static_cast<double>(a[c + k]) * x[c + k];
+    }
+    double rest = 0.0;
+    for (; c < cols; ++c) rest += static_cast<double>(a[c]) * x[c];
+    out[r] =
+        ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7])) + rest;
+  }
+}
+
+// Four rows a time: a quarter of the traffic on `sum`.
+template <class T>
+void add_rows(const T* __restrict a, int64_t rows, int64_t cols, int64_t stride,
+              const double* __restrict g, double* __restrict sum) {
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) {
+    const T* row0 = a + r * stride;
+    const T *row1 = row0 + stride, *row2 = row1 + stride, *row3 = row2 + stride;
+    const double g0 = g[r], g1 = g[r + 1], g2 = g[r + 2], g3 = g[r + 3];
+    for (int64_t c = 0; c < cols; ++c) {
+      sum[c] += (g0 * static_cast<double>(row0[c]) + g1 * static_cast<double>(row1[c])) +
+                (g2 * static_cast<double>(row2[c]) + g3 * static_cast<double>(row3[c]));
+    }
+  }
+  for (; r < rows; ++r) {
+    const T* row = a + r * stride;
+    for (int64_t c = 0; c < cols; ++c) sum[c] += g[r] * static_cast<double>(row[c]);
+  }
+}
+
+constexpr SimdLoops kLoops = {RANKSVM_SIMD_NAME,
+                              run_count_sweep,
+                              run_sum_sweep<SumRecord>,
+                              run_sum_sweep<SplitRecord>,
+                              leaf_masks,
+                              leaf_sums,
+                              add_gram,
+                              dot_rows<double>,
+                              dot_rows<float>,
+                              add_rows<double>,
+                              add_rows<float>,
+                              kTileLoops};
+
+}  // namespace
+}  // namespace ranksvm

@@ -1,0 +1,146 @@
+"""Items with the columns of a model, or of another set; and their scores.
+
+The columns of the items are matched with those of the model, by name if both sides have names and
+by place if not.  Features that one side lacks are zero there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm._threads import resolve_n_jobs
+from ranksvm._vectors import Array
+from ranksvm.cli.inputs import check_features, read_data
+from ranksvm.cli.options import DataOptions
+from ranksvm.cli.output import counted, note
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.models import Model
+
+__all__ = ["aligned_columns", "read_held_out", "score_items"]
+
+# Columns of zeros are not stored when they make a matrix larger than this, in bytes, and so many
+# times as large as it was.
+_LARGE, _FACTOR = 64_000_000, 4
+
+
+def score_items(model: Model, data: RankingData, jobs: int | None) -> Array:
+    """Scores of items under a model."""
+    check_features(data)
+    X = aligned_columns(data, model.feature_names, model.n_features, "model", model.is_sparse)
+    scores = model.scores(X, n_threads=resolve_n_jobs(jobs))
+    wrong = ~np.isfinite(scores)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            f"the model gives {counted(int(wrong.sum()), 'item')} of {data.origin.name} a score "
+            f"that is not finite, the first of them item {row + 1} ({scores[row]}): its features "
+            "are too large. Scale them like those of the training set."
+        )
+    return scores
+
+
+def read_held_out(path: str, data: RankingData, options: DataOptions) -> RankingData:
+    """Read a validation file, and give it the columns of the training set."""
+    held_out = read_data([path], options, features=data.feature_names)
+    check_features(held_out)
+    sparse = hasattr(data.X, "indptr")
+    X = aligned_columns(held_out, data.feature_names, data.n_features, "training set", sparse)
+    return replace(held_out, X=X, feature_names=data.feature_names)
+
+
+def aligned_columns(
+    data: RankingData, names: Sequence[str] | None, n_features: int, whose: str, sparse: bool
+) -> Any:
+    """X of some items with the columns of a model or another set, in their order.
+
+    Parameters
+    ----------
+    data : RankingData
+    names : sequence of str or None
+        Of the columns wanted.
+    n_features : int
+        Their number.
+    whose : str
+        Whose columns they are, for messages.
+    sparse : bool
+        Whether theirs is a sparse matrix.  Then the result is one, too, as it is when zeros would
+        make it far larger than the items are.
+
+    Returns
+    -------
+    ndarray or csr_array of shape (n_items, n_features)
+        X itself if its columns are those wanted.
+    """
+    here, there = _matched(data, names, n_features, whose)
+    X = data.X
+    if X.shape[1] == n_features and np.array_equal(here, there):
+        return X
+    is_sparse = hasattr(X, "indptr")
+    size = X.shape[0] * n_features * 8
+    if not (is_sparse or sparse or size > max(_LARGE, _FACTOR * X.nbytes)):
+        aligned = np.zeros((X.shape[0], n_features))
+        aligned[:, there] = X[:, here]
+        return aligned
+    from scipy.sparse import csr_array
+
+    chosen = csr_array((np.ones(len(here)), (here, there)), shape=(X.shape[1], n_features))
+    aligned = (csr_array(X) @ chosen).tocsr()
+    aligned.sort_indices()
+    return aligned
+
+
+def _matched(
+    data: RankingData, names: Sequence[str] | None, n_features: int, whose: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Columns of the items that somebody else has too, and where they are there."""
+    mine, source = data.feature_names, data.origin.name
+    if mine is not None and names is None:
+        names = tuple(f"f{j + 1}" for j in range(n_features))  # as `ranksvm convert` calls them
+        if not set(mine) <= set(names):
+            strange = next(name for name in mine if name not in set(names))
+            raise ValueError(
+                f"the {whose} has {n_features} features without names, and {source} has "
+                f"named columns, {strange!r} for example. Columns f1 to f{n_features} would be "
+                "matched; `ranksvm convert` writes such tables."
+            )
+        if len(mine) < n_features:
+            note(f"{source} lacks {n_features - len(mine)} of {n_features} features: zero")
+        here = np.arange(len(mine))
+        return here, np.array([int(name[1:]) - 1 for name in mine], dtype=np.int64)
+    if names is not None and mine is not None:
+        columns = {name: j for j, name in enumerate(mine)}
+        missing = [name for name in names if name not in columns]
+        if missing:
+            raise ValueError(
+                f"{source} lacks {len(missing)} of the {n_features} features of the {whose}, "
+                f"among them {missing[0]!r}."
+            )
+        here = np.array([columns[name] for name in names], dtype=np.int64)
+        return here, np.arange(n_features)
+    if names is not None and data.n_features != n_features:
+        raise ValueError(
+            f"the {whose} has {n_features} features with names, {names[0]!r} for example, and "
+            f"{source} has {data.n_features} without. Use a table with these columns."
+        )
+    one_more = data.n_features == n_features + 1
+    if data.origin.zero_based and data.origin.base_guessed and one_more and not _uses_first(data.X):
+        raise ValueError(
+            f"{source} seems to count features from 1, and the {whose} counts from 0. Say "
+            "what holds for the data: --one-based or --zero-based."
+        )
+    if data.n_features > n_features:
+        note(
+            f"{source} has {data.n_features} features, the {whose} {n_features}: the others "
+            "weigh nothing"
+        )
+    both = np.arange(min(data.n_features, n_features))
+    return both, both
+
+
+def _uses_first(X: Any) -> bool:
+    return bool((X.indices == 0).any() if hasattr(X, "indptr") else X[:, 0].any())

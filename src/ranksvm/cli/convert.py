@@ -1,0 +1,96 @@
+"""The command convert: data or models in another format."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ranksvm.cli.inputs import labels_of, look_at, read_any_model, read_data
+from ranksvm.cli.options import (
+    COMPRESSED,
+    DataOptions,
+    Force,
+    Format,
+    Missing,
+    command,
+    data_options,
+    examples,
+    format_named,
+)
+from ranksvm.cli.output import UsageProblem, note
+from ranksvm.cli.write import (
+    DATA_FILES,
+    MODEL_FILE,
+    check_output,
+    is_stdout,
+    open_output,
+    save_model,
+)
+from ranksvm.data.ranking_data import RankingData
+
+__all__ = ["app"]
+
+
+@command(
+    epilog=examples(
+        "ranksvm convert train.csv train.txt.gz", "ranksvm convert model.dat model.safetensors"
+    ),
+    data=data_options,
+)
+def app(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="Data file or model.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TO", help="Output file; the suffix sets the format (.dat: SVM^rank's model)."
+        ),
+    ],
+    force: Force = False,
+    *,
+    data: DataOptions,
+) -> None:
+    """Convert between LETOR text and tables, or between model files."""
+    opened = look_at(source)
+    if opened.is_model:
+        check_output(target, [source], MODEL_FILE, force=force)
+        save_model(target, read_any_model(opened))
+        return
+    if Path(target).suffix.lower() == ".safetensors":
+        raise UsageProblem(f"{source} holds data, and {target} is a name for a model")
+    form = format_named(target)
+    if form is not Format.letor and Path(target).suffix.lower() in COMPRESSED:
+        raise UsageProblem(
+            f"{target}: tables are not written compressed; Parquet is smaller than CSV by itself"
+        )
+    check_output(target, [source], DATA_FILES[form], force=force)
+    items = read_data([source], data, comments=True, file=opened.file)
+    if form is Format.letor:
+        _to_letor(items, target, data)
+        return
+    if items.comments is not None and items.docids is None:
+        note("comments that name no document (docid = ...) have no place in a table")
+    from ranksvm.cli.tables import write_table
+
+    write_table(items, target, form)
+
+
+def _to_letor(data: RankingData, target: str, options: DataOptions) -> None:
+    from ranksvm.data.svmlight import save_letor
+
+    comments: Any = data.comments
+    documents = data.docids
+    if comments is None and documents is not None:
+        comments = [None if docid is None else f"docid = {docid}" for docid in documents]
+    with open_output(target) if is_stdout(target) else nullcontext(target) as place:
+        save_letor(
+            place,
+            data.X,
+            labels_of(data),
+            data.qid,
+            comments=comments,
+            zero_based=bool(options.zero_based),
+            missing="NULL" if options.missing is Missing.nan else "error",
+        )

@@ -1,0 +1,70 @@
+"""The command predict: scores of items under a model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from ranksvm._vectors import Array
+from ranksvm.cli.columns import score_items
+from ranksvm.cli.inputs import base_of, only_one_stdin, read_any_model, read_data, without_missing
+from ranksvm.cli.options import DataOptions, Force, command, data_options, examples
+from ranksvm.cli.output import UsageProblem
+from ranksvm.cli.write import SCORE_FILE, check_output, open_output
+from ranksvm.data.ranking_data import RankingData
+
+__all__ = ["app"]
+
+
+@command(
+    epilog=examples("ranksvm predict model.safetensors test.txt -o scores.txt"),
+    data=data_options,
+)
+def app(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Model file (ranksvm or SVM^rank).")
+    ],
+    files: Annotated[list[str], typer.Argument(metavar="DATA", help="Items to score.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="File to write the scores to.")
+    ] = "-",
+    force: Force = False,
+    trec_run: Annotated[
+        bool, typer.Option("--trec-run", help="Write a TREC run instead of one score per line.")
+    ] = False,
+    tag: Annotated[str, typer.Option(help="Name of the TREC run.")] = "ranksvm",
+    *,
+    data: DataOptions,
+) -> None:
+    """Score items: one number per line, in the order of the data, or a TREC run."""
+    only_one_stdin(model, *files)
+    check_output(output, [model, *files], SCORE_FILE, force=force)
+    data = without_missing(data)
+    if trec_run and (not tag or len(tag.split()) != 1):
+        raise UsageProblem(f"--tag {tag!r}: a tag is one word")
+    found = read_any_model(model)
+    items = read_data(
+        files,
+        data,
+        labels=False,
+        comments=trec_run,
+        features=found.feature_names,
+        zero_based=base_of(found),
+    )
+    scores = score_items(found, items, data.jobs)
+    with open_output(output) as file:
+        if trec_run:
+            _write_trec(file, items, scores, tag)
+        else:
+            file.write("".join(f"{score!r}\n" for score in scores.tolist()).encode())
+
+
+def _write_trec(file: Any, items: RankingData, scores: Array, tag: str) -> None:
+    from ranksvm.data.trec import write_run
+
+    names = items.docids or [None] * len(scores)
+    docids = [str(number) if name is None else name for number, name in enumerate(names, 1)]
+    qid = items.qid if items.qid is not None else np.zeros(len(scores), dtype=np.int64)
+    write_run(file, qid, docids, scores, tag=tag)

@@ -1,0 +1,351 @@
+"""Training problems of kernel models: exact, or with Nystrom or random Fourier features.
+
+An item that occurs in no pair would get the coefficient zero, and none of its kernel values is
+needed.  Such items are removed first: those whose query has a single label and those of weight
+zero, unless they occur in a given preference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm._checks import check_choice, check_positive, check_seed, finite_number, shown
+from ranksvm._memory import format_size, parse_memory
+from ranksvm._messages import Param, ParameterError
+from ranksvm._threads import one_blas_thread
+from ranksvm._vectors import Array
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners.kernel_model import KernelModel
+from ranksvm.learners.participants import comparable_items, participants
+from ranksvm.learners.problem import Fit, RankProblem, about_fit, check_room
+from ranksvm.learners.settings import Settings, parameter, parse_number
+from ranksvm.maps.expansion import Expansion, GivenExpansion
+from ranksvm.maps.feature_map import FeatureMap
+from ranksvm.maps.features import make_fourier, make_nystroem
+from ranksvm.maps.gram import GivenGram, TiledGram, least_memory
+from ranksvm.maps.gram_checks import check_kernel
+from ranksvm.maps.kernel import KernelMap, preconditioner_rank
+from ranksvm.maps.kernels import (
+    DTYPES,
+    KERNELS,
+    Kernel,
+    check_gamma,
+    is_sparse,
+    kernels_with,
+    resolve_gamma,
+)
+from ranksvm.maps.landmarks import LANDMARKS
+from ranksvm.maps.matrix import ScoreMap
+
+__all__ = [
+    "KernelProblem",
+    "KernelSettings",
+    "approximations",
+    "check_refit_room",
+]
+
+FOURIER_KERNELS = ("rbf", "laplacian")
+MAX_DEGREE = 100
+
+
+def parse_gamma(text: str) -> float | str:
+    """Parse "scale", "auto" or a number such as 0.1 or 2^-5."""
+    if text in ("scale", "auto"):
+        return text
+    try:
+        return parse_number(text)
+    except (ValueError, OverflowError):
+        raise ParameterError(
+            "{gamma} must be a positive number such as 0.1 or 2^-5, scale or auto; got {value}",
+            gamma=Param("gamma"),
+            value=shown(text),
+        ) from None
+
+
+@dataclass(frozen=True)
+class KernelSettings(Settings):
+    """The parameters of ``KernelRankSVM`` that determine the model, and the memory budget."""
+
+    kernel: str | Callable[[Any, Any], Any] = parameter(
+        "rbf", "Train a kernel model with this kernel.", choices=lambda: KERNELS
+    )
+    gamma: float | str = parameter(
+        "scale",
+        "Kernel width: a number such as 0.1 or 2^-5, scale = 1 / (features * variance of X), or "
+        "auto = 1 / features.",
+        only=("kernel", lambda: kernels_with("gamma")),
+        parse=parse_gamma,
+    )
+    degree: int = parameter(
+        3, "Degree of the polynomial kernel.", only=("kernel", lambda: kernels_with("degree"))
+    )
+    coef0: float = parameter(
+        1.0,
+        "Constant term of the polynomial and sigmoid kernels.",
+        only=("kernel", lambda: kernels_with("coef0")),
+    )
+    approximation: str | None = parameter(
+        None,
+        "Approximate the kernel by Nystrom or random Fourier features; exact without it.",
+        choices=lambda: approximations(),
+    )
+    n_components: int = parameter(
+        500,
+        "Number of Nystrom landmarks or random features.",
+        flag="components",
+        only=("approximation", lambda: approximations()),
+    )
+    landmarks: str = parameter(
+        "uniform",
+        "How Nystrom landmarks are chosen.",
+        choices=lambda: LANDMARKS,
+        only=("approximation", lambda: ("nystroem",)),
+    )
+    memory_budget: int | str = parameter(
+        "4GB", "Memory budget for kernel values or features.", flag="memory"
+    )
+    dtype: str = parameter(
+        "float64", "Precision of kernel values or features.", choices=lambda: DTYPES
+    )
+    random_state: int | None = parameter(
+        None,
+        "Random seed.",
+        flag="seed",
+        only=("approximation", lambda: approximations()),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not callable(self.kernel):
+            check_choice("kernel", self.kernel, (*KERNELS, "precomputed"))
+        check_gamma(self.gamma)
+        if isinstance(self.degree, Integral) and self.degree > MAX_DEGREE:
+            raise ParameterError(
+                "{degree} must be at most {most}; got {value}",
+                degree=Param("degree"),
+                most=MAX_DEGREE,
+                value=shown(self.degree),
+            )
+        check_positive("degree", self.degree, integer=True)
+        check_seed("random_state", self.random_state)
+        check_positive("n_components", self.n_components, integer=True)
+        if finite_number(self.coef0) is None:
+            raise ParameterError(
+                "{coef0} must be a finite number; got {value}",
+                coef0=Param("coef0"),
+                value=shown(self.coef0),
+            )
+        if self.approximation is not None:
+            check_choice("approximation", self.approximation, approximations())
+        check_choice("landmarks", self.landmarks, LANDMARKS)
+        check_choice("dtype", self.dtype, DTYPES)
+        parse_memory("memory_budget", self.memory_budget)
+        if self.approximation is not None and self.kernel == "precomputed":
+            raise ParameterError(
+                "a precomputed kernel cannot be approximated: use {none}",
+                none=Param("approximation", None),
+            )
+        if self.approximation == "fourier" and self.kernel not in FOURIER_KERNELS:
+            raise ParameterError(
+                "random Fourier features exist for {kernels}; got {kernel}. Use {nystroem}.",
+                kernels=" and ".join(FOURIER_KERNELS),
+                kernel=Param("kernel", self.kernel),
+                nystroem=Param("approximation", "nystroem"),
+            )
+
+    @property
+    def is_pairwise(self) -> bool:
+        return self.kernel == "precomputed"
+
+    @property
+    def memory(self) -> int:
+        """The memory budget in bytes."""
+        return parse_memory("memory_budget", self.memory_budget)
+
+
+class KernelProblem(RankProblem):
+    """The training problem of a kernel model.
+
+    The unknowns are the coefficients of the items or, with an approximation, of the features.
+
+    Parameters
+    ----------
+    data : RankingData
+        X dense or sparse, float32 or float64, finite; the kernel matrix, of shape
+        (n_items, n_items), when the kernel is "precomputed": symmetric and positive semi-definite
+        (see :func:`ranksvm.maps.gram_checks.check_gram`).
+    settings : KernelSettings
+        Parameters.
+    n_threads : int
+        Number of threads.
+
+    Attributes
+    ----------
+    items : ndarray of int64
+        The items that occur in a pair.
+    """
+
+    def __init__(self, data: RankingData, settings: KernelSettings, *, n_threads: int = 1) -> None:
+        if is_sparse(data.X):
+            data = replace(data, X=data.X.tocsr())
+        if not settings.is_pairwise:
+            check_room(data.n_features)
+        self._given = data
+        self.items = participants(data)
+        self._space = _make_space(data, self.items, settings, n_threads)
+        # The score map has the features; the base class needs only labels, weights and preferences.
+        compared = replace(data, X=np.empty((data.n_items, 0)), feature_names=None)
+        super().__init__(
+            self._space.score_map, compared.take(self.items), settings, n_threads=n_threads
+        )
+
+    def solve(self, C: float | None = None, **options: Any) -> Fit:
+        """Minimize F; as for :class:`ranksvm.learners.problem.RankProblem`."""
+        with one_blas_thread():
+            return super().solve(C, **options)
+
+    def model(self, fit: Fit) -> KernelModel:
+        """Return the model of a fit; an exact model has only items with nonzero coefficients."""
+        kernel = self._space.kernel
+        expansion = replace(self._space.expansion, coef=self._point_coef(fit))
+        support = None
+        if self._space.to_points is None:
+            expansion = expansion.without_zeros()
+            support = self.items[np.flatnonzero(fit.coef)]
+        about = about_fit(fit, self._given, self.settings)
+        about["facts"]["gamma"] = None if kernel is None else kernel.gamma
+        return KernelModel(expansion=expansion, support=support, **about)
+
+    def score(self, X: Any, fits: Sequence[Fit]) -> list[Array]:
+        """Return the scores of items for each of several fits of this problem."""
+        coefs = [self._point_coef(fit) for fit in fits]
+        return self._space.expansion.scores_for(X, coefs, n_threads=self.n_threads)
+
+    def _point_coef(self, fit: Fit) -> Array:
+        to_points = self._space.to_points
+        return fit.coef if to_points is None else to_points(fit.coef)
+
+
+class _Space(NamedTuple):
+    """The space of the coefficients.
+
+    ``kernel`` is None if it is precomputed.  ``expansion`` has the points of the model, without
+    coefficients.  ``to_points`` converts the coefficients of a fit to those of the points; None if
+    they are the same, because the model is exact.
+    """
+
+    score_map: ScoreMap
+    expansion: Expansion | GivenExpansion
+    kernel: Kernel | None
+    to_points: Callable[[Array], Array] | None
+
+
+def _make_space(
+    data: RankingData, items: NDArray[np.int64], settings: KernelSettings, n_threads: int
+) -> _Space:
+    X = data.X
+    if settings.kernel == "precomputed":
+        return _given_space(X, items, settings, n_threads)
+    kernel = Kernel(
+        settings.kernel,
+        gamma=resolve_gamma(settings.gamma, X, data.item_weight),
+        coef0=float(settings.coef0),
+        degree=int(settings.degree),
+    )
+    if items.size < settings.n_components <= X.shape[0]:  # only items in pairs become landmarks
+        settings = replace(settings, n_components=items.size)
+    if items.size < X.shape[0]:
+        X = X[items]
+    return SPACES[settings.approximation](X, kernel, settings, n_threads)
+
+
+def _given_space(
+    K: Any, items: NDArray[np.int64], settings: KernelSettings, n_threads: int
+) -> _Space:
+    gram = GivenGram(K, items, n_threads=n_threads)
+    rank = preconditioner_rank(gram.n_items, K.dtype.itemsize, settings.memory)
+    score_map = KernelMap(gram, rank=rank, n_threads=n_threads)
+    return _Space(score_map, GivenExpansion(items, np.empty(0), K.shape[0]), None, None)
+
+
+def _exact_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: int) -> _Space:
+    itemsize = np.dtype(settings.dtype).itemsize
+    memory = settings.memory
+    rank = 0
+    if check_kernel(kernel, X, n_threads=n_threads):
+        free = memory - least_memory(X, kernel, n_threads)
+        rank = preconditioner_rank(X.shape[0], itemsize, free)
+        memory -= rank * X.shape[0] * itemsize
+    gram = TiledGram(X, kernel, dtype=settings.dtype, memory=memory, n_threads=n_threads)
+    score_map = KernelMap(gram, rank=rank, n_threads=n_threads)
+    return _Space(score_map, Expansion(kernel, X, np.empty(0)), kernel, None)
+
+
+def _nystroem_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: int) -> _Space:
+    check_feature_room(X.shape[0], settings)
+    basis = make_nystroem(
+        X,
+        kernel,
+        settings.n_components,
+        settings.landmarks,
+        seed=settings.random_state,
+        dtype=settings.dtype,
+        n_threads=n_threads,
+    )
+    values = basis.raw(X, dtype=settings.dtype, n_threads=n_threads)
+    score_map = FeatureMap(values, basis.fold, n_threads=n_threads)
+    return _Space(score_map, Expansion(kernel, basis.landmarks, np.empty(0)), kernel, basis.coef_of)
+
+
+def _fourier_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: int) -> _Space:
+    check_feature_room(X.shape[0], settings)
+    basis = make_fourier(kernel, X.shape[1], settings.n_components, seed=settings.random_state)
+    values = basis.raw(X, dtype=settings.dtype, n_threads=n_threads)
+    expansion = Expansion(basis.kernel, basis.frequencies, np.empty(0), basis.shifts)
+    return _Space(FeatureMap(values, n_threads=n_threads), expansion, kernel, np.copy)
+
+
+SPACES: dict[str | None, Callable[[Any, Kernel, KernelSettings, int], _Space]] = {
+    None: _exact_space,
+    "nystroem": _nystroem_space,
+    "fourier": _fourier_space,
+}
+
+
+def approximations() -> list[str]:
+    """Return the names of the approximations."""
+    return [name for name in SPACES if name is not None]
+
+
+def check_feature_room(n_items: int, settings: KernelSettings) -> None:
+    """Raise if the array of features exceeds the memory budget."""
+    n_components, landmarks = settings.n_components, 0
+    if settings.approximation == "nystroem":
+        n_components = min(n_components, n_items)
+        landmarks = 4 * 8 * n_components**2  # the kernel matrix of the landmarks, and its factors
+    needed = n_items * n_components * np.dtype(settings.dtype).itemsize + landmarks
+    if needed > settings.memory:
+        raise ParameterError(
+            "{n_components} features of {n_items:,} items take {needed} in {dtype}, more than "
+            "{budget}: use fewer {components}, {float32}, or a larger {larger}",
+            budget=Param("memory_budget", settings.memory_budget),
+            n_components=n_components,
+            n_items=n_items,
+            needed=format_size(needed),
+            dtype=settings.dtype,
+            components=Param("n_components"),
+            float32=Param("dtype", "float32"),
+            larger=Param("memory_budget"),
+        )
+
+
+def check_refit_room(data: RankingData, settings: KernelSettings) -> None:
+    """Raise if the features of all items exceed the memory budget, even if those of folds fit."""
+    if settings.approximation is not None:
+        check_feature_room(comparable_items(data).size, settings)

@@ -1,0 +1,198 @@
+"""Kernel models: scores are sums over points, s(x) = sum_j coef_j k(x, z_j).
+
+Formats of the arrays in a model file:
+
+    kernel             exact: points (n_support, n_features), coef, support
+    kernel_sparse      the same with the points as CSR: data, indices, indptr
+    nystroem           points (n_components, n_features), coef
+    nystroem_sparse    the same with the points as CSR
+    fourier            points: the frequencies; shift; coef
+    precomputed        coef, support
+
+In CSR, the column indices of each row ascend; so does support.  The parameters of the kernel and
+the number of features are stored as facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm._text import counted
+from ranksvm._vectors import Array
+from ranksvm.maps.expansion import Expansion, GivenExpansion
+from ranksvm.maps.kernels import KERNELS, Kernel, is_sparse
+from ranksvm.models.explain import Explanation, explain_kernel
+from ranksvm.models.model import (
+    FEATURES,
+    ArraySpec,
+    Format,
+    Model,
+    check_csr,
+    check_support,
+)
+
+__all__ = ["KernelModel"]
+
+POINTS, VALUES = "points", "values"
+FLOAT, INTEGER = np.dtype(np.float64), np.dtype(np.int64)
+COEF = {"coef": ArraySpec(FLOAT, (POINTS,))}
+SUPPORT = {"support": ArraySpec(INTEGER, (POINTS,))}
+SHIFT = {"shift": ArraySpec(FLOAT, (POINTS,))}
+DENSE = {"points": ArraySpec(FLOAT, (POINTS, FEATURES))}
+SPARSE = {
+    "data": ArraySpec(FLOAT, (VALUES,)),
+    "indices": ArraySpec(INTEGER, (VALUES,)),
+    "indptr": ArraySpec(INTEGER, ("row bounds",)),
+}
+COSINE = ("cosine",)
+
+
+def _check_dense_support(arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
+    del n_features
+    check_support(arrays)
+
+
+def _check_sparse_support(arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
+    check_csr(arrays, n_features)
+    check_support(arrays)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KernelModel(Model):
+    """A kernel model: scores are weighted sums of kernel values.
+
+    Attributes
+    ----------
+    expansion : Expansion or GivenExpansion
+        Points and their coefficients.
+    support : ndarray of int64, shape (n_points,), or None
+        Row numbers of the points in the training set; None for landmarks and random features.
+    """
+
+    expansion: Expansion | GivenExpansion
+    support: NDArray[np.int64] | None
+
+    FORMATS: ClassVar[Mapping[str, Format]] = {
+        "kernel": Format({**COEF, **SUPPORT, **DENSE}, _check_dense_support, KERNELS),
+        "kernel_sparse": Format({**COEF, **SUPPORT, **SPARSE}, _check_sparse_support, KERNELS),
+        "nystroem": Format({**COEF, **DENSE}, None, KERNELS),
+        "nystroem_sparse": Format({**COEF, **SPARSE}, check_csr, KERNELS),
+        "fourier": Format({**COEF, **SHIFT, **DENSE}, None, COSINE),
+        "precomputed": Format({**COEF, **SUPPORT}, check_support),
+    }
+
+    @property
+    def kind(self) -> str:
+        if isinstance(self.expansion, GivenExpansion):
+            return "precomputed"
+        if self.expansion.shift is not None:
+            return "fourier"
+        kind = "nystroem" if self.support is None else "kernel"
+        return f"{kind}_sparse" if self.is_sparse else kind
+
+    @property
+    def n_features(self) -> int:
+        return self.expansion.n_features
+
+    @property
+    def coef(self) -> Array:
+        """Coefficients of the points."""
+        return self.expansion.coef
+
+    @property
+    def is_sparse(self) -> bool:
+        return isinstance(self.expansion, Expansion) and is_sparse(self.expansion.points)
+
+    def scores(self, X: Any, *, n_threads: int = 1) -> Array:
+        return self.expansion.scores(_by_rows(X), n_threads=n_threads)
+
+    def explain(
+        self, X: Any, i: int, j: int, *, items: tuple[str, str] | None = None, first: int = 0
+    ) -> Explanation:
+        X = _by_rows(X)
+        return explain_kernel(self.expansion, self.support, X, i, j, items=items, first=first)
+
+    def describe(self) -> dict[str, Any]:
+        kernel = self.params.get("kernel")
+        what = "components" if self.support is None else "support_items"
+        return {
+            "kernel": kernel,
+            "gamma": None if kernel == "linear" else self.facts.get("gamma"),
+            "approximation": self.params.get("approximation"),
+            what: int(self.coef.size),
+        }
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        arrays: dict[str, NDArray[Any]] = {"coef": self.coef}
+        if self.support is not None:
+            arrays["support"] = self.support
+        if isinstance(self.expansion, GivenExpansion):
+            return arrays
+        if callable(self.expansion.kernel.function):
+            raise ValueError(
+                "a model with a callable kernel cannot be saved: a model file contains no code. "
+                "Use a named kernel, or kernel='precomputed' with kernel values you compute."
+            )
+        points = self.expansion.points
+        if self.expansion.shift is not None:
+            arrays["shift"] = self.expansion.shift
+        if is_sparse(points):
+            arrays["data"] = np.asarray(points.data, dtype=np.float64)
+            arrays["indices"] = np.asarray(points.indices, dtype=np.int64)
+            arrays["indptr"] = np.asarray(points.indptr, dtype=np.int64)
+        else:
+            arrays["points"] = np.ascontiguousarray(points, dtype=np.float64)
+        return arrays
+
+    def __post_init__(self) -> None:
+        """Record the kernel and the number of features as facts, which is how files store them."""
+        facts = {**self.facts, "n_features": self.n_features}
+        if isinstance(self.expansion, Expansion):
+            kernel = self.expansion.kernel
+            facts["kernel"] = {one.name: getattr(kernel, one.name) for one in fields(kernel)}
+        object.__setattr__(self, "facts", facts)
+
+    @classmethod
+    def from_arrays(cls, kind: str, arrays: Mapping[str, NDArray[Any]], **about: Any) -> Self:
+        coef, support, facts = arrays["coef"], arrays.get("support"), about["facts"]
+        expansion: Expansion | GivenExpansion
+        if kind == "precomputed":
+            assert support is not None
+            expansion = GivenExpansion(support, coef, facts["n_features"])
+            return cls(expansion=expansion, support=support, **about)
+        points: Any = arrays.get("points")
+        if points is None:
+            from scipy.sparse import csr_matrix
+
+            parts = arrays["data"], arrays["indices"], arrays["indptr"]
+            points = csr_matrix(parts, shape=(coef.size, facts["n_features"]))
+        kernel = Kernel(**facts["kernel"])
+        expansion = Expansion(kernel, points, coef, arrays.get("shift"))
+        return cls(expansion=expansion, support=support, **about)
+
+
+def _by_rows(X: Any) -> Any:
+    """Convert a sparse matrix to CSR, which kernels need."""
+    return X.tocsr() if is_sparse(X) else X
+
+
+COMPONENTS = {"nystroem": "Nystrom landmarks", "fourier": "random Fourier features"}
+
+
+def words(report: Mapping[str, Any]) -> str:
+    """Return a line of text about a kernel model that was just trained."""
+    settings = report["settings"]
+    parts = [f"{settings['kernel']} kernel"]
+    if report["gamma"] is not None:
+        parts.append(f"gamma = {report['gamma']:.6g}")
+    if "support_items" in report:
+        parts.append(counted(report["support_items"], "support item"))
+    else:
+        name = settings["approximation"]
+        parts.append(f"{report['components']:,} {COMPONENTS.get(name, name)}")
+    return ", ".join([*parts, counted(report["products"], "product")])

@@ -1,0 +1,126 @@
+"""Linear models: one weight per feature.
+
+F(w) = 1/2 |w|^2 + C * sum over comparable pairs of  weight * loss(1 - w.x_better + w.x_worse)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm._vectors import Array
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners.participants import participants
+from ranksvm.learners.problem import Fit, RankProblem, about_fit, check_room
+from ranksvm.learners.settings import Settings
+from ranksvm.maps.kernels import is_sparse
+from ranksvm.maps.matrix import MatrixMap
+from ranksvm.models.explain import Explanation, explain_linear
+from ranksvm.models.model import FEATURES, ArraySpec, Format, Model
+
+__all__ = ["LinearModel", "LinearProblem", "LinearSettings"]
+
+# If at most this fraction of the rows of X occurs in pairs, the problem uses a copy of these rows.
+COPY_BELOW = 0.5
+
+COEF = ArraySpec(np.dtype(np.float64), (FEATURES,))
+
+
+@dataclass(frozen=True)
+class LinearSettings(Settings):
+    """The parameters of ``LinearRankSVM`` that determine the model."""
+
+    @property
+    def shares_coefficients(self) -> bool:
+        return True
+
+
+class LinearProblem(RankProblem):
+    """The training problem of a linear model.
+
+    If most items occur in no pair, only the others are used: products with X are then products with
+    these rows, and points have scores for these items only.
+
+    Parameters
+    ----------
+    data : RankingData
+        X dense, CSR or CSC, float32 or float64, finite.
+    settings : Settings
+        Parameters.
+    n_threads : int
+        Number of threads.
+    """
+
+    def __init__(self, data: RankingData, settings: Settings, *, n_threads: int = 1) -> None:
+        check_room(data.n_features)
+        self._given = data
+        if data.preferences is not None:
+            items = participants(data)
+            if items.size <= COPY_BELOW * data.n_items:
+                if is_sparse(data.X):  # a few rows with many columns are faster in CSR
+                    data = replace(data, X=data.X.tocsr())
+                data = data.take(items)
+        super().__init__(
+            MatrixMap(data.X, n_threads=n_threads), data, settings, n_threads=n_threads
+        )
+
+    def score(self, X: Any, fits: Sequence[Fit]) -> list[Array]:
+        """Return the scores of items for each of several fits of this problem."""
+        score_map = MatrixMap(X, n_threads=self.n_threads)
+        return [score_map.scores(fit.coef) for fit in fits]
+
+    def model(self, fit: Fit) -> LinearModel:
+        """Return the model of a fit."""
+        return LinearModel(coef=fit.coef, **about_fit(fit, self._given, self.settings))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinearModel(Model):
+    """A linear model: scores are weighted sums of features.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_features,)
+        Weights of the features.
+    """
+
+    coef: Array
+
+    FORMATS: ClassVar[Mapping[str, Format]] = {"linear": Format({"coef": COEF})}
+
+    @property
+    def kind(self) -> str:
+        return "linear"
+
+    @property
+    def n_features(self) -> int:
+        return len(self.coef)
+
+    @property
+    def weights(self) -> Array:
+        return self.coef
+
+    def scores(self, X: Any, *, n_threads: int = 1) -> Array:
+        return MatrixMap(X, n_threads=n_threads).scores(self.coef)
+
+    def explain(
+        self, X: Any, i: int, j: int, *, items: tuple[str, str] | None = None, first: int = 0
+    ) -> Explanation:
+        return explain_linear(
+            self.coef, X, i, j, names=self.feature_names, items=items, first=first
+        )
+
+    def describe(self) -> dict[str, Any]:
+        return {"features_used": int(np.count_nonzero(self.coef))}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {"coef": self.coef}
+
+    @classmethod
+    def from_arrays(cls, kind: str, arrays: Mapping[str, NDArray[Any]], **about: Any) -> Self:
+        parts: dict[str, Any] = {**arrays, **about}
+        return cls(**parts)

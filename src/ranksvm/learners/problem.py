@@ -1,0 +1,335 @@
+"""A prepared ranking problem, and its solution with a certificate.
+
+Reuse from one C to the next.  The sum over pairs at a point (its value, its gradient, the violated
+pairs behind its Hessian) does not depend on C: if a fit is passed to the next one as ``after``, the
+new F is known at the old solution without any work.  From there, a forecast ``start`` gives a
+search direction; if its scores are known, the line search takes no product with X.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm._memory import check_memory
+from ranksvm._messages import Message, Param
+from ranksvm._vectors import Array
+from ranksvm._version import library_version
+from ranksvm.backends.native import NativeBackend
+from ranksvm.backends.pair_list import PairListBackend
+from ranksvm.data.preferences import positive_pairs
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners.participants import count_pairs
+from ranksvm.learners.settings import Settings
+from ranksvm.learners.weights import no_pairs, reduce_weights
+from ranksvm.maps.matrix import ScoreMap
+from ranksvm.maps.steady import SteadyScatter
+from ranksvm.objective import RankEval, RankObjective, too_large
+from ranksvm.pairs.oracle import LOSSES, PairLoss, SumLoss
+from ranksvm.pairs.order import PairBackend, PairOrder
+from ranksvm.solvers.base import Callback, Point, Resuming, SolverResult, Status, TraceRow
+from ranksvm.solvers.newton import line_search
+
+__all__ = ["Fit", "RankProblem", "about_fit", "check_room", "shortfall"]
+
+BYTES_PER_FEATURE = 56  # seven vectors: coefficients, gradients, directions
+# Scores that were updated instead of computed are computed again when their errors matter: before a
+# fit, if the errors in F exceed this fraction of the tolerance; after a stall, if this reduces the
+# errors to less than this fraction.
+STALE = 0.1
+MAX_REFRESHES = 3  # after a stall
+# A forecast is not used as a search direction if its distance from the last solution, relative to
+# the norm of the latter, is below this.
+NEAR = 1e-4
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A solution and its certificate.
+
+    F(coef) and the optimum both lie between ``objective - gap`` and ``objective``; ``lower`` is
+    that lower bound without the rounding of the difference.
+
+    ``point`` has the coefficients and their scores, from which another fit can start;
+    ``evaluation`` has the value and derivatives there, for a fit ``after`` this one.
+    """
+
+    point: Point
+    objective: float
+    gap: float
+    n_iter: int
+    n_products: int
+    n_pairs: int
+    status: Status
+    history: tuple[TraceRow, ...]
+    solver: str
+    tol: float
+    evaluation: RankEval | None = field(default=None, repr=False, compare=False)
+    lower: float = -math.inf
+
+    @property
+    def coef(self) -> Array:
+        """The coefficients, one per column of the score map."""
+        return self.point.w
+
+    def report(self) -> dict[str, Any]:
+        """Return what a JSON report contains about this kind of fit beyond its certificate."""
+        return {}
+
+    @property
+    def shortfall(self) -> Message | None:
+        """A message with a remedy if the fit ended before it reached ``tol``; otherwise None."""
+        return shortfall(self.solver, self.status, self.n_iter, self.objective, self.gap, self.tol)
+
+
+def shortfall(
+    solver: str, status: Status, n_iter: int, objective: float, gap: float, tol: float
+) -> Message | None:
+    """Return a message with a remedy if a fit ended before it reached ``tol``; otherwise None."""
+    if status not in (Status.MAX_ITER, Status.STALLED):
+        return None
+    # "C" is not a Param, because `ranksvm tune` has no option --C.
+    remedy = (
+        "raise {max_iter}, scale the features, or lower C"
+        if status is Status.MAX_ITER
+        else "scale the features, lower C, or raise {tol}"
+    )
+    return Message(
+        "solver {solver!r} stopped after {n_iter} iterations with a relative gap of {gap:.2e}, "
+        "which exceeds {asked} ({why}); {remedy}.",
+        solver=solver,
+        n_iter=n_iter,
+        gap=gap / max(abs(objective), np.finfo(float).tiny),
+        asked=Param("tol", tol),
+        why=status.value,
+        remedy=Message(remedy, max_iter=Param("max_iter"), tol=Param("tol")),
+    )
+
+
+class RankProblem:
+    """A training set, prepared once and solved for any C.
+
+    Parameters
+    ----------
+    score_map : ScoreMap
+        Maps coefficients to the scores of the items.
+    data : RankingData
+        Preferences are used in addition to the pairs that follow from the labels, or alone if there
+        are no labels.  The reductions "sum" and "mean" treat both kinds of pairs alike; for
+        "query_mean", all preferences together are one more query.
+    settings : Settings
+        Parameters.
+    n_threads : int
+        Number of threads.
+    """
+
+    def __init__(
+        self,
+        score_map: ScoreMap,
+        data: RankingData,
+        settings: Settings,
+        *,
+        n_threads: int = 1,
+    ) -> None:
+        self.data = data
+        self.settings = settings
+        self.n_threads = n_threads
+        backends: list[PairBackend] = []
+        if data.y is not None:
+            order = PairOrder(data.y, data.groups, data.item_weight)
+            backends.append(NativeBackend(order, counting=settings.counting, n_threads=n_threads))
+        if data.preferences is not None:
+            backends.append(PairListBackend(data.preferences, data.n_items, n_threads=n_threads))
+        if not backends:
+            raise no_pairs(data)
+        reduced = reduce_weights(backends, settings.reduction, data.query_weight, data.n_items)
+        self._factor, self._weight_rounding = reduced
+        losses = [LOSSES[settings.loss](backend) for backend in backends]
+        self._loss: PairLoss = losses[0] if len(losses) == 1 else SumLoss(losses)
+        self._map = score_map
+        self._steady_scatter = SteadyScatter(score_map)
+        self.n_pairs = count_pairs(data, backends)
+        self.solver = settings.make_solver()
+
+    @property
+    def solver_name(self) -> str:
+        """Name of the solver."""
+        return self.solver.name
+
+    @property
+    def n_coefficients(self) -> int:
+        """Number of unknowns."""
+        return self._map.dim
+
+    def objective(self, C: float, *, steady: bool = False) -> RankObjective:
+        """Return F for this C; ``steady`` keeps the preconditioner from one C to the next."""
+        return RankObjective(
+            self._map,
+            self._loss,
+            C * self._factor,
+            self._weight_rounding,
+            scatter=self._steady_scatter if steady else None,
+        )
+
+    def known_point(self, point: Point, items: NDArray[np.int64]) -> Point:
+        """Restrict a point of a larger data set to this one, whose items are its rows ``items``."""
+        return self.objective(self.settings.C).known(point.w, point.scores[items], point.error)
+
+    def solve(
+        self,
+        C: float | None = None,
+        *,
+        start: Array | Point | None = None,
+        after: Fit | None = None,
+        callback: Callback | None = None,
+    ) -> Fit:
+        """Minimize F.
+
+        Parameters
+        ----------
+        C : float or None
+            Weight of the loss; None for that of the settings.
+        start : ndarray of shape (n_coefficients,), Point or None
+            Starting point: coefficients, or a point whose scores are known.  None: the solution of
+            ``after``, or zero.
+        after : Fit or None
+            A fit of this problem for another C, whose evaluation is reused.  The certificate does
+            not depend on it.
+        callback : callable or None
+            Called as ``callback(row, coef)`` after every iteration.  A true return value stops the
+            fit.
+
+        Returns
+        -------
+        Fit
+        """
+        before = self._map.n_products
+        C = self.settings.C if C is None else C
+        known = None if after is None else after.evaluation
+        if known is not None and not known.can_rescale(C * self._factor):
+            known = None
+        objective = self.objective(C, steady=known is not None)
+        if after is not None and start is None:
+            start = after.point
+        if start is None:
+            start = np.zeros(self._map.dim)
+        point = start if isinstance(start, Point) else objective.point(start)
+        if known is not None and isinstance(self.solver, Resuming):
+            evaluation = known.rescaled(objective)
+            if self._is_stale(evaluation, evaluation.point):
+                evaluation = objective.at(objective.point(evaluation.point.w))
+            if self._is_stale(evaluation, point):  # a forecast multiplies errors of known scores
+                point = objective.point(point.w)
+            evaluation = _line_search_towards(evaluation, point)
+            result = self.solver.resume(objective, evaluation, callback=callback)
+        else:
+            result = self.solver.solve(objective, point, callback=callback)
+        result = self._refreshed(objective, result, callback)
+        status, gap = result.status, math.nextafter(result.gap, math.inf)
+        if status is Status.STALLED and gap <= self.settings.tol * result.objective:
+            status = Status.CONVERGED
+        if not np.isfinite(result.objective):
+            raise too_large(result.point)
+        last: Any = result.evaluation
+        return Fit(
+            point=result.point,
+            objective=result.objective,
+            gap=gap,
+            n_iter=result.n_iter,
+            n_products=self._map.n_products - before,
+            n_pairs=self.n_pairs,
+            status=status,
+            history=tuple(result.trace),
+            solver=self.solver.name,
+            tol=self.settings.tol,
+            evaluation=last,
+            lower=result.lower,
+        )
+
+    def _is_stale(self, evaluation: RankEval, point: Point) -> bool:
+        """Whether rounding errors in the scores of a point would make F too inaccurate."""
+        return evaluation.blurred(point.error) > STALE * self.settings.tol * evaluation.value
+
+    def _refreshed(
+        self, objective: RankObjective, result: SolverResult, callback: Callback | None
+    ) -> SolverResult:
+        """Continue a stalled fit from newly computed scores, if rounding errors caused the stall.
+
+        Solvers update scores by vector operations, and a point knows a bound on the errors of these
+        updates.  After a start far from the solution, they can exceed the tolerance.  The bounds on
+        rounding errors are tightened as well, where possible.
+        """
+        for _ in range(MAX_REFRESHES):
+            if result.status is not Status.STALLED:
+                break
+            lowest = result.point if result.lowest is None else result.lowest[1]
+            is_sharper = self._map.sharpen()
+            fresh = objective.point(lowest.w)
+            if fresh.error > STALE * lowest.error and not is_sharper:
+                break
+            result = result.followed_by(self.solver.solve(objective, fresh, callback=callback))
+        if result.status is not Status.STALLED or result.lowest is None:
+            return result
+        # Because of rounding, the point with the lowest upper bound is not always the one with the
+        # lowest F.
+        end = objective.at(objective.point(result.lowest[1].w))
+        if not end.estimate < result.objective:
+            return result
+        lower = max(result.lower, end.dual)
+        return replace(
+            result,
+            point=end.point,
+            objective=end.primal,
+            gap=end.primal - lower,
+            lower=lower,
+            evaluation=end,
+        )
+
+
+def _line_search_towards(evaluation: RankEval, point: Point) -> RankEval:
+    """Return the evaluation at a lower point found by a line search towards ``point``.
+
+    Returns ``evaluation`` if there is none, or if ``point`` is so near that the scores of the
+    difference are mostly rounding errors, which a long step would magnify.
+    """
+    direction = point.plus(-1.0, evaluation.point)
+    if evaluation.objective.inner(direction.w, direction) <= NEAR**2 * evaluation.norm2:
+        return evaluation
+    trial = line_search(evaluation.objective, evaluation, direction, target=point)
+    lower: Any = evaluation if trial is None else trial.accept()
+    found: RankEval = lower
+    return found
+
+
+def check_room(n_features: int) -> None:
+    """Raise if vectors of this many features do not fit into memory (a file with a huge index)."""
+    needed = BYTES_PER_FEATURE * n_features
+    check_memory(needed, f"vectors of {n_features:,} features", "Number the features without gaps.")
+
+
+def about_fit(fit: Fit, data: RankingData, settings: Settings) -> dict[str, Any]:
+    """Return the parameters, facts and feature names of the model of a fit."""
+    facts = {
+        "objective": fit.objective,
+        "gap": fit.gap,
+        "status": fit.status.name.lower(),
+        "solver": fit.solver,
+        "n_iter": fit.n_iter,
+        "n_products": fit.n_products,
+        "n_pairs": fit.n_pairs,
+        "n_items": data.n_items,
+        "n_queries": data.groups.n_queries,
+        "ranksvm": library_version(),
+        **data.origin.facts(),
+    }
+    if data.preferences is not None:
+        facts["explicit_pairs"] = len(positive_pairs(data.preferences).better)
+    return {
+        "params": {one.name: getattr(settings, one.name) for one in fields(settings)},
+        "facts": facts,
+        "feature_names": data.feature_names,
+    }

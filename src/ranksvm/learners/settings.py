@@ -1,0 +1,187 @@
+"""The parameters of a fit.
+
+A parameter is a dataclass field created by :func:`parameter`, with its default, its meaning and
+where it applies.  The fields define the parameters of the estimators and the options of the command
+line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+from ranksvm._checks import check_choice, check_positive
+from ranksvm._messages import Message, Param, ParameterError
+from ranksvm.backends.native import COUNTINGS
+from ranksvm.pairs.oracle import LOSSES
+from ranksvm.solvers.base import Solver, missing_capabilities
+from ranksvm.solvers.bundle import Bundle
+from ranksvm.solvers.newton import Newton
+from ranksvm.solvers.smoothing import SmoothedNewton
+
+__all__ = [
+    "REDUCTIONS",
+    "SOLVERS",
+    "Option",
+    "Settings",
+    "option_of",
+    "parameter",
+    "parse_number",
+    "redefault",
+    "settings_of",
+    "solvers_for",
+]
+
+# Fastest first: "auto" uses the first solver that supports the loss.  Hessian products of the
+# squared hinge are cheaper than the evaluations of the bundle method; for the hinge, the bundle
+# method also needs the fewest products with X.
+SOLVERS: dict[str, Callable[..., Solver]] = {
+    "newton": Newton,
+    "bundle": Bundle,
+    "smoothed_newton": SmoothedNewton,
+}
+# What solvers need, for messages.
+CAPABILITIES = {
+    "hessian": "a loss with second derivatives",
+    "smoothing": "a loss with a kink to smooth",
+}
+REDUCTIONS = {
+    "mean": "mean over pairs",
+    "sum": "sum over pairs",
+    "query_mean": "mean over the pairs of each query, then over queries",
+}
+
+
+class Option(NamedTuple):
+    """What the command line needs to know about a parameter.
+
+    Attributes
+    ----------
+    help : str
+        Help text.
+    flag : str or None
+        Name of the option; None for the name of the parameter.
+    choices : callable or None
+        Returns the allowed values.
+    only : tuple (name, values) or None
+        The parameter applies only if the parameter ``name`` has one of the values that ``values()``
+        returns.
+    parse : callable or None
+        Converts a string to a value, or raises a ParameterError.  None: the type of the default.
+    """
+
+    help: str
+    flag: str | None = None
+    choices: Callable[[], Iterable[str]] | None = None
+    only: tuple[str, Callable[[], Sequence[Any]]] | None = None
+    parse: Callable[[str], Any] | None = None
+
+
+def parameter(default: Any, help: str = "", **about: Any) -> Any:
+    """Return a dataclass field for a parameter.
+
+    Parameters
+    ----------
+    default : object
+        Default value.
+    help : str
+        Help text.  Without one, the command line has no option for this parameter.
+    **about
+        The other attributes of :class:`Option`.
+    """
+    return field(default=default, metadata={"option": Option(help, **about)} if help else {})
+
+
+def redefault(settings: type[Settings], name: str, default: Any) -> Any:
+    """Return a field like that of ``settings``, with another default."""
+    return field(default=default, metadata=settings.__dataclass_fields__[name].metadata)
+
+
+def option_of(settings: type[Settings], name: str) -> Option | None:
+    """Return the command-line option of a parameter; None if it has none."""
+    found: Option | None = settings.__dataclass_fields__[name].metadata.get("option")
+    return found
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parameters that all rankers have: the objective and how it is minimized.
+
+    An invalid value raises a ParameterError.
+    """
+
+    C: float = parameter(
+        50.0, "Weight of the loss; a larger C fits the training data more closely."
+    )
+    loss: str = parameter("squared_hinge", "Pairwise loss.", choices=lambda: LOSSES)
+    reduction: str = parameter(
+        "mean", "How the losses of all pairs are combined.", choices=lambda: REDUCTIONS
+    )
+    solver: str = parameter("auto", "Optimization algorithm.", choices=lambda: ("auto", *SOLVERS))
+    counting: str = "auto"
+    tol: float = parameter(1e-4, "Stop once the certified relative gap is this small.")
+    max_iter: int = parameter(1000, "Maximum number of iterations.")
+
+    def __post_init__(self) -> None:
+        check_positive("C", self.C)
+        check_positive("tol", self.tol)
+        check_positive("max_iter", self.max_iter, integer=True)
+        check_choice("loss", self.loss, LOSSES)
+        check_choice("reduction", self.reduction, REDUCTIONS)
+        check_choice("counting", self.counting, COUNTINGS)
+        check_choice("solver", self.solver, ("auto", *SOLVERS))
+        lacking = missing_capabilities(self.make_solver(), LOSSES[self.loss])
+        if lacking:
+            raise self._unsuitable(min(lacking))
+
+    def _unsuitable(self, capability: str) -> ParameterError:
+        others = [name for name in LOSSES if self.solver in solvers_for(name)]
+        return ParameterError(
+            "{solver} does not work with {loss}: it needs {needs}. Use {solvers}{or_losses}.",
+            solver=Param("solver", self.solver),
+            loss=Param("loss", self.loss),
+            needs=CAPABILITIES.get(capability, capability),
+            solvers=Param("solver", *solvers_for(self.loss)),
+            or_losses=Message(", or {losses}", losses=Param("loss", *others)) if others else "",
+        )
+
+    @property
+    def shares_coefficients(self) -> bool:
+        """Whether coefficients have the same meaning on every data set, as feature weights do."""
+        return False
+
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether X is a kernel matrix, with one column per training item."""
+        return False
+
+    def make_solver(self) -> Solver:
+        """Return the solver; "auto" is the fastest one that supports the loss."""
+        name = solvers_for(self.loss)[0] if self.solver == "auto" else self.solver
+        return SOLVERS[name](tol=self.tol, max_iter=self.max_iter)
+
+
+def solvers_for(loss: str) -> list[str]:
+    """Return the names of the solvers that support a loss, fastest first."""
+    found = [
+        name for name, make in SOLVERS.items() if not missing_capabilities(make(), LOSSES[loss])
+    ]
+    if not found:
+        raise ValueError(f"no solver works with the loss {loss!r}")
+    return found
+
+
+def settings_of(settings: type[Settings], values: Any) -> dict[str, Any]:
+    """Return the attributes of an object that are parameters in ``settings``."""
+    names = [one.name for one in fields(settings)]
+    return {name: getattr(values, name) for name in names if hasattr(values, name)}
+
+
+def parse_number(text: str) -> float:
+    """Parse ``0.03125`` or ``2^-5``; raises a ValueError or OverflowError if it is neither."""
+    base, power, exponent = text.partition("^")
+    if power and not float(base) > 0.0:
+        raise ValueError
+    return math.pow(float(base), float(exponent)) if power else float(base)

@@ -1,0 +1,165 @@
+"""Weights of pairs, from the weights of items and queries and the reduction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ranksvm._checks import SMALLEST_PAIR_WEIGHT, as_weights, check_weights
+from ranksvm._messages import Param, ParameterError
+from ranksvm._rounding import roundings
+from ranksvm._vectors import Array, dot
+from ranksvm.backends.native import NativeBackend
+from ranksvm.data.queries import QueryGroups
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.pairs.order import PairBackend, PairOrder
+
+__all__ = [
+    "check_query_weight",
+    "effective_query_weight",
+    "no_pairs",
+    "reduce_weights",
+    "total_pair_weight",
+]
+
+
+def reduce_weights(
+    backends: Sequence[PairBackend], reduction: str, query_weight: Array | None, n_items: int
+) -> tuple[float, float]:
+    """Set the query weights of the backends.
+
+    Parameters
+    ----------
+    backends : sequence of PairBackend
+        Backends of the labels, of the preferences, or of both in this order; preferences are one
+        query of weight 1.
+    reduction : str
+        Key of ``REDUCTIONS``.
+    query_weight : ndarray of shape (n_queries,) or None
+        Weights of the queries of the first backend.
+    n_items : int
+        Number of items.
+
+    Returns
+    -------
+    factor : float
+        C is multiplied by this.
+    rounding : float
+        Bound on the relative rounding error of the factor and the weights.
+    """
+    masses = [backend.pair_weights for backend in backends]
+    mass = np.concatenate(masses)
+    weight = None
+    if query_weight is not None:
+        weight = np.concatenate([query_weight, np.ones(len(mass) - len(query_weight))])
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = dot(np.ones(len(mass)) if weight is None else weight, mass)
+    if not np.isfinite(total):
+        raise OverflowError(
+            "the pair weights are too large for float64: the weight of a pair is its query_weight "
+            "times the sample_weight of both items, or the weight given in a list of pairs. Scale "
+            "the weights down."
+        )
+    if not total > SMALLEST_PAIR_WEIGHT:
+        raise _no_pairs(sum(sum(backend.pairs) for backend in backends), n_items, len(mass))
+    scaled = effective_query_weight(mass, reduction, weight)
+    if scaled is not None:
+        ends = np.cumsum([len(part) for part in masses])[:-1]
+        for backend, part in zip(backends, np.split(scaled, ends), strict=True):
+            backend.set_query_weight(part)
+    if reduction == "sum":
+        return 1.0, 0.0
+    factor = 1.0 / total if reduction == "mean" else 1.0
+    pairs = [count for backend in backends for count in backend.pairs]
+    plain = scaled is None and total < 2.0**53 and np.array_equal(mass, pairs)
+    return factor, roundings(4 if plain else 2 * n_items + len(mass) + 16)
+
+
+def effective_query_weight(mass: Array, reduction: str, query_weight: Array | None) -> Array | None:
+    """Return the factors of the queries in the sum over pairs; None if all are 1.
+
+    Parameters
+    ----------
+    mass : ndarray of shape (n_queries,)
+        Total weight of the pairs of each query.
+    reduction : str
+        Key of ``REDUCTIONS``.
+    query_weight : ndarray of shape (n_queries,) or None
+        Weights of the queries.
+    """
+    if reduction != "query_mean":
+        return query_weight
+    weight = np.ones(len(mass)) if query_weight is None else query_weight
+    has_pairs = mass > 0.0
+    scaled = np.zeros(len(mass))
+    scaled[has_pairs] = weight[has_pairs] / mass[has_pairs] / weight[has_pairs].sum()
+    return scaled
+
+
+def no_pairs(data: RankingData) -> ValueError:
+    """Return the error for a data set without a pair of positive weight."""
+    if data.y is None:
+        return ValueError(
+            "no pair to learn from: there are neither labels nor preferences of positive weight. "
+            "Pass at least one of them."
+        )
+    backend = NativeBackend(PairOrder(data.y, data.groups, data.item_weight))
+    return _no_pairs(sum(backend.pairs), data.n_items, data.groups.n_queries)
+
+
+def _no_pairs(n_pairs: int, n_items: int, n_queries: int) -> ValueError:
+    why = (
+        "every query has only one distinct value in {y}"
+        if n_pairs == 0
+        else "all {n_pairs} comparable pairs have weight zero, or a weight so small that float64 "
+        "rounds it to zero (the weight of a pair is the sample_weight of both items times the "
+        "query_weight; scale the weights up)"
+    )
+    return ParameterError(
+        f"no comparable pair to learn from ({{n_samples}}, queries={{n_queries}}): {why}. "
+        "A pair needs two items of one query with different labels and positive weights; "
+        "check {qid} and {y}.",
+        y=Param("y", option="the labels"),
+        qid=Param("qid", option="the query ids"),
+        n_pairs=n_pairs,
+        n_samples=Param("n_samples", n_items, option=f"items={n_items}"),
+        n_queries=n_queries,
+    )
+
+
+def total_pair_weight(data: RankingData) -> float:
+    """Return the total weight N of all comparable pairs.
+
+    C with ``reduction="sum"`` equals C with ``reduction="mean"`` divided by N.
+    """
+    if data.y is None:
+        raise no_pairs(data)
+    mass = NativeBackend(PairOrder(data.y, data.groups, data.item_weight)).pair_weights
+    return float(mass.sum()) if data.query_weight is None else dot(data.query_weight, mass)
+
+
+def check_query_weight(weight: Any, groups: QueryGroups) -> Array | None:
+    """Return one weight per query, from a sequence in order of first appearance or a mapping."""
+    if weight is None:
+        return None
+    n_queries = len(groups.ids)
+    if hasattr(weight, "to_dict"):  # a pandas Series goes by its index
+        weight = weight.to_dict()
+    if isinstance(weight, Mapping):
+        missing = [q for q in groups.ids.tolist() if q not in weight]
+        if missing:
+            raise ValueError(
+                f"query_weight has no entry for {len(missing)} of {n_queries} queries, for example "
+                f"{missing[0]!r}"
+            )
+        weight = [weight[q] for q in groups.ids.tolist()]
+    weights = as_weights("query_weight", weight)
+    if len(weights) != n_queries:
+        raise ValueError(
+            f"query_weight has {len(weights)} values for {n_queries} queries; pass one weight per "
+            "query, in the order in which the queries first appear in qid, or a dict by query id"
+        )
+    check_weights("query_weight", weights, "query")
+    return weights

@@ -1,0 +1,313 @@
+"""The interface of models: scores, explanations, a description, and the arrays in a file.
+
+A :class:`Model` does not depend on scikit-learn, files or commands; estimators, model files,
+commands and exports use models only through this class.  The subclasses are in
+:mod:`ranksvm.learners`, next to their settings and problems.
+
+The *format* of a model file says which arrays it contains, their types, and the names of their
+axes.  Axes with the same name have the same length.  In formats without a feature axis, the fact
+"n_features" gives the number of features; :mod:`ranksvm.models.facts` checks the other facts.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm._vectors import Array
+from ranksvm.models.explain import Explanation
+from ranksvm.models.facts import check_facts
+
+__all__ = [
+    "ArraySpec",
+    "Format",
+    "Model",
+    "ModelFileError",
+    "check_csr",
+    "check_model",
+    "check_support",
+    "listed",
+]
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class ModelFileError(ValueError):
+    """A file cannot be read as a model; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Model(ABC):
+    """A trained model, which computes the scores of items.
+
+    Attributes
+    ----------
+    params : mapping
+        Parameters of the fit, by name.
+    facts : mapping
+        Facts about the training: objective, gap, number of pairs, ...
+    feature_names : tuple of str or None
+        One name per feature.
+
+    Notes
+    -----
+    Values in ``params`` and ``facts`` are None, booleans, integers, floats, strings, and lists and
+    mappings (with string keys) of these.  NumPy scalars are saved as numbers, and tuples as lists.
+    """
+
+    params: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    feature_names: tuple[str, ...] | None = None
+
+    # The formats in which its arrays can be saved, by name.
+    FORMATS: ClassVar[Mapping[str, Format]]
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """Name of its format, a key of ``FORMATS``."""
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """Number of features."""
+
+    @property
+    def weights(self) -> Array | None:
+        """Weights of the features, if scores are weighted sums of features; otherwise None."""
+        return None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether it scores sparse X faster than dense X."""
+        return False
+
+    @abstractmethod
+    def scores(self, X: Any, *, n_threads: int = 1) -> Array:
+        """Score items.
+
+        Parameters
+        ----------
+        X : ndarray or sparse matrix of shape (n_items, n_features), finite
+        n_threads : int
+
+        Returns
+        -------
+        ndarray of shape (n_items,)
+        """
+
+    @abstractmethod
+    def explain(
+        self, X: Any, i: int, j: int, *, items: tuple[str, str] | None = None, first: int = 0
+    ) -> Explanation:
+        """Explain why item i is ranked above or below item j.
+
+        Parameters
+        ----------
+        X : ndarray or sparse matrix of shape (n_items, n_features), finite
+            Features.
+        i, j : int
+            Rows of X, from 0.
+        items : tuple of two str, or None
+            Names of i and j; None for their row numbers.
+        first : int
+            Number of the first row or feature in generated names: 0 or 1.
+
+        Returns
+        -------
+        Explanation
+        """
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return a summary for display, by name; values may be lists and mappings."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays to save, as specified by ``FORMATS[self.kind]``."""
+
+    @classmethod
+    @abstractmethod
+    def from_arrays(cls, kind: str, arrays: Arrays, **about: Any) -> Self:
+        """Return the model for the contents of a file.
+
+        Parameters
+        ----------
+        kind : str
+            A key of ``FORMATS``.
+        arrays : mapping of str to ndarray
+            The arrays, already checked by :func:`check_model`.
+        **about
+            ``params``, ``facts`` and ``feature_names``.
+        """
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """Type of an array and names of its axes; all values must be finite."""
+
+    dtype: np.dtype[Any]
+    axes: tuple[str, ...]
+
+
+MOST_FEATURES = 2**31 - 1
+FEATURES = "features"  # name of the feature axis
+
+
+@dataclass(frozen=True)
+class Format:
+    """The arrays of a model in a file.
+
+    ``check`` is a further check of the arrays, given the number of features.  ``functions`` are the
+    kernel functions that the kind of model supports.
+    """
+
+    arrays: Mapping[str, ArraySpec]
+    check: Callable[[Arrays, int], None] | None = None
+    functions: Collection[str] = ()
+
+    def n_features(self, arrays: Arrays, facts: Mapping[str, Any]) -> int:
+        """Return the length of the feature axis or, without one, the fact "n_features"."""
+        stated = facts.get("n_features")
+        for name, spec in self.arrays.items():
+            if FEATURES in spec.axes:
+                found = int(arrays[name].shape[spec.axes.index(FEATURES)])
+                if stated is not None and stated != found:
+                    raise ValueError(
+                        f"n_features in the facts is {reprlib.repr(stated)}, but array {name!r} "
+                        f"has {found}"
+                    )
+                return found
+        if type(stated) is not int or not 0 <= stated <= MOST_FEATURES:
+            raise ValueError(
+                f"n_features in the facts must be an integer from 0 to {MOST_FEATURES}; got "
+                f"{reprlib.repr(stated)}"
+            )
+        return stated
+
+
+def check_csr(arrays: Arrays, n_features: int) -> None:
+    """Raise unless indices and indptr describe a valid CSR matrix."""
+    indices, indptr = arrays["indices"], arrays["indptr"]
+    n_points, n_values = arrays["coef"].size, indices.size
+    if indptr.size != n_points + 1:
+        raise ValueError(f"array 'indptr' must have {n_points + 1} values; got {indptr.size}")
+    if indptr[0] != 0 or indptr[-1] != n_values or (indptr[1:] < indptr[:-1]).any():
+        raise ValueError(f"array 'indptr' must ascend from 0 to {n_values}, the number of values")
+    if n_values and not (indices.min() >= 0 and indices.max() < n_features):
+        raise ValueError(
+            f"array 'indices' must be from 0 to {n_features - 1}; got {int(indices.min())} to "
+            f"{int(indices.max())}"
+        )
+    ascends = indices[1:] > indices[:-1]
+    ascends[indptr[(indptr > 0) & (indptr < n_values)] - 1] = True  # from one row to the next
+    if not ascends.all():
+        raise ValueError(
+            f"array 'indices' must ascend in every row; it does not after index "
+            f"{int(np.argmin(ascends))}"
+        )
+
+
+def check_support(arrays: Arrays, n_items: int | None = None) -> None:
+    """Raise unless the row numbers of the training set are valid and ascend."""
+    support = arrays["support"]
+    if not support.size:
+        return
+    low, high = int(support.min()), int(support.max())
+    if low < 0 or (n_items is not None and high >= n_items):
+        most = "" if n_items is None else f" and at most {n_items - 1}"
+        raise ValueError(
+            f"array 'support' must contain row numbers of at least 0{most}; got {low} to {high}"
+        )
+    ascends = support[1:] > support[:-1]
+    if not ascends.all():
+        raise ValueError(
+            f"array 'support' must ascend; it does not after index {int(np.argmin(ascends))}"
+        )
+
+
+def check_model(
+    kind: str,
+    formats: Mapping[str, Format],
+    arrays: Arrays,
+    feature_names: Any,
+    facts: Mapping[str, Any],
+) -> None:
+    """Check that arrays, names and facts form a valid model.
+
+    Parameters
+    ----------
+    kind : str
+        Name of the format.
+    formats : mapping of str to Format
+        Formats of the model class, by name.
+    arrays : mapping of str to ndarray
+        Arrays, in any byte order.
+    feature_names : list of str or None
+        Names of the features.
+    facts : mapping
+        Facts about the training.
+
+    Raises
+    ------
+    ValueError
+        If they do not.
+    """
+    if kind not in formats:
+        raise ValueError(f"kind must be one of {listed(formats)}; got {kind!r}")
+    form = formats[kind]
+    specs = form.arrays
+    if arrays.keys() != specs.keys():
+        raise ValueError(
+            f"a {kind} model has the arrays {listed(specs)}; got {listed(arrays) or 'none'}"
+        )
+    lengths: dict[str, tuple[int, str]] = {}
+    for name, spec in specs.items():
+        _check_array(name, spec, arrays[name])
+        for axis, length in zip(spec.axes, arrays[name].shape, strict=True):
+            expected, other = lengths.setdefault(axis, (length, name))
+            if length != expected:
+                raise ValueError(
+                    f"array {name!r} has {length} {axis}, but array {other!r} has {expected}"
+                )
+    n_features = form.n_features(arrays, facts)
+    if n_features == 0:
+        raise ValueError("the model has no features")
+    if n_features > MOST_FEATURES:
+        raise ValueError(f"the model has {n_features} features; the limit is {MOST_FEATURES}")
+    if form.check is not None:
+        form.check(arrays, n_features)
+    check_facts(facts, form.functions)
+    if feature_names is None:
+        return
+    if not all(isinstance(name, str) for name in feature_names):
+        raise ValueError(f"feature_names must be strings; got {reprlib.repr(feature_names)}")
+    if len(feature_names) != n_features:
+        raise ValueError(f"got {len(feature_names)} feature_names for {n_features} features")
+
+
+def _check_array(name: str, spec: ArraySpec, array: NDArray[Any]) -> None:
+    if array.dtype.newbyteorder("=") != spec.dtype or array.ndim != len(spec.axes):
+        raise ValueError(
+            f"array {name!r} must be {spec.dtype} with {len(spec.axes)} dimension(s); got "
+            f"{array.dtype} of shape {array.shape}"
+        )
+    wrong = ~np.isfinite(array)
+    if wrong.any():
+        raise ValueError(
+            f"array {name!r} must be finite; got NaN or infinity in {int(wrong.sum())} of "
+            f"{array.size} entries, first at index {int(np.argmax(wrong))}"
+        )
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return the first few names for a message, shortened."""
+    shown = sorted(names)
+    more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
+    return ", ".join(reprlib.repr(name) for name in shown[:5]) + more

@@ -1,0 +1,63 @@
+"""The benchmarks run; what they measure is not looked at here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "benchmarks").is_dir(), reason="benchmarks come with the sources"
+)
+
+
+def quick_run(folder: Path, *parts: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """What a quick run of some parts writes, and its goals by their keys."""
+    pytest.importorskip("matplotlib", reason="the benchmarks' requirements are not installed")
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--only", *parts]
+    done = subprocess.run(
+        [*command, "--out", str(folder)], cwd=ROOT, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    found = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    goals = {goal["key"]: goal for goal in found["goals"]}
+    assert len(goals) == 32
+    assert {goal["verdict"] for goal in goals.values()} == {"not judged", "not run"}
+    assert set(found["parts"]) == set(parts)
+    return found, goals
+
+
+def test_quick_run_writes_goals(tmp_path: Path) -> None:
+    _, goals = quick_run(tmp_path, "oracle", "products")
+    measured = {key for key, goal in goals.items() if goal["measured"] is not None}
+    assert measured == {"oracle_1", "oracle_n", "hessp_1", "hessp_n", "letor_tree", "csr_products"}
+    assert all(goals[key]["measured"] > 0 for key in measured)
+    assert (tmp_path / "oracle_time.png").stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_quick_run_of_the_kernel_machines(tmp_path: Path) -> None:
+    found, goals = quick_run(tmp_path, "kernel", "approximation", "kernel_peers")
+    measured = {key for key, goal in goals.items() if goal["measured"] is not None}
+    optional = {"kernel_mq2008", "kernel_peer"}  # real data; scikit-survival
+    assert measured | optional == {
+        "kernel_products", "kernel_outside", "kernel_seconds", "tiled_scores", "tiled_memory",
+        "kernel_mq2008", "kernel_cadata", "nystroem_seconds", "nystroem_share", "fourier_seconds",
+        "fourier_share", "nystroem_letor", "nystroem_memory", "nystroem_growth", "kernel_peer",
+    }  # fmt: skip
+    assert goals["tiled_scores"]["measured"] <= 1e-6
+
+    tables = [table for part in found["parts"].values() for table in part["tables"].values()]
+    fits = [row for table in tables for row in table if "status" in row]
+    assert len(fits) >= 12
+    assert all(row["status"] == "converged" and row["rel gap"] <= 1e-3 for row in fits)
+    (programs,) = found["parts"]["kernel_peers"]["tables"].values()
+    for row in programs:  # all mean the same objective
+        assert row["own"] is None or float(row["own"]) == pytest.approx(float(row["objective"]))

@@ -1,0 +1,223 @@
+"""Everything that CONTRIBUTING's "How to add" speaks of, added from outside the package.
+
+Each part is what a contributor would write: a class or a function, and one entry in a registry.
+``test_recipes.py`` uses them through the estimators, and through the command in a process of its
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm._vectors import Array
+from ranksvm.data import RankingData
+from ranksvm.estimators.base import Ranker, fitting
+from ranksvm.learners import LEARNERS, SOLVERS, Learner, LinearModel
+from ranksvm.learners.problem import Fit, about_fit
+from ranksvm.learners.settings import Settings, parameter
+from ranksvm.maps.kernels import KERNELS, Kernel, KernelFunction
+from ranksvm.metrics.definition import Definition
+from ranksvm.metrics.ranked import Ranked
+from ranksvm.metrics.registry import METRICS
+from ranksvm.metrics.rules import Rules
+from ranksvm.models.model import FEATURES, ArraySpec, Format
+from ranksvm.pairs.oracle import LOSSES, LossErrors, LossEval, SquaredHinge
+from ranksvm.pairs.order import PairBackend
+from ranksvm.solvers.base import Callback, Monitor, Objective, Point, SolverResult, Status
+
+# --- A loss --------------------------------------------------------------------------------------
+
+
+class HalfSquaredHinge:
+    """1/2 max(0, t)^2: all that is known of the squared hinge, halved."""
+
+    capabilities = SquaredHinge.capabilities
+
+    def __init__(self, backend: PairBackend) -> None:
+        self._whole = SquaredHinge(backend)
+
+    def at(self, scores: Array) -> LossEval:
+        whole = self._whole.at(scores)
+        hessp, degrees = whole.hessp, whole.degrees
+        assert hessp is not None
+        assert degrees is not None
+        return replace(
+            whole,
+            value=0.5 * whole.value,
+            grad=0.5 * whole.grad,
+            stated=0.5 * whole.stated,
+            dual_linear=0.5 * whole.dual_linear,
+            dual_quadratic=0.5 * whole.dual_quadratic,
+            errors=LossErrors(*(0.5 * error for error in whole.errors)),
+            steepness=0.5 * whole.steepness,
+            bend=0.5 * whole.bend,
+            hessp=lambda v: 0.5 * hessp(v),
+            degrees=lambda: [(0.5 * weight, groups) for weight, groups in degrees()],
+        )
+
+
+# --- A solver ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SteepestDescent:
+    """Along the gradient, as far as the quadratic model says."""
+
+    tol: float = 1e-3
+    max_iter: int = 1000
+
+    name = "steepest_descent"
+    requires = frozenset({"hessian"})
+
+    def solve(
+        self, objective: Objective, start: Point, *, callback: Callback | None = None
+    ) -> SolverResult:
+        monitor = Monitor(objective, self.tol, callback)
+        evaluation = objective.at(start)
+        for iteration in range(self.max_iter):
+            monitor.offer(evaluation, evaluation.dual)
+            status = monitor.record(iteration)
+            if status is not None:
+                return monitor.result(status, iteration, evaluation)
+            direction = objective.point(-evaluation.grad)
+            curvature = objective.inner(evaluation.hessp(direction), direction)
+            length = objective.inner(evaluation.grad, evaluation.slope) / curvature
+            evaluation = evaluation.line(direction)(length).accept()
+        return monitor.result(Status.MAX_ITER, self.max_iter, evaluation)
+
+
+# --- A kernel ------------------------------------------------------------------------------------
+
+
+def cosine_similarity(kernel: Kernel, X: Any, Z: Any) -> Array:
+    """<x, z> / (|x| |z|)."""
+    X, Z = (np.asarray(A.toarray() if hasattr(A, "toarray") else A, dtype=float) for A in (X, Z))
+    lengths = np.outer(np.linalg.norm(X, axis=1), np.linalg.norm(Z, axis=1))
+    values: Array = (X @ Z.T) / lengths
+    return values
+
+
+# --- A metric ------------------------------------------------------------------------------------
+
+
+def _best_first(ranked: Ranked, rules: Rules) -> Array:
+    """Whether the first item of each query is one of its best."""
+    del rules
+    y, groups = ranked.truth.y, ranked.truth.groups
+    values = []
+    for q in range(groups.n_queries):
+        rows = groups.rows[groups.offsets[q] : groups.offsets[q + 1]]
+        first = rows[np.argmax(ranked.scores[rows])]
+        values.append(float(y[first] == y[rows].max()))
+    return np.array(values)
+
+
+# --- A kind of model -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DifferenceSettings(Settings):
+    """Parameters of the mean difference of the pairs."""
+
+    shrinkage: float = parameter(0.5, "Train a mean-difference model with this shrinkage.")
+
+
+class DifferenceProblem:
+    """w is the mean over pairs of x_better - x_worse, shrunk; no optimization at all."""
+
+    solver_name = "none"
+
+    def __init__(
+        self, data: RankingData, settings: DifferenceSettings, *, n_threads: int = 1
+    ) -> None:
+        self.data, self.settings = data, settings
+
+    def solve(self, *, callback: Callback | None = None) -> Fit:
+        y, query, X = self.data.y, self.data.groups.index, np.asarray(self.data.X)
+        assert y is not None
+        better, worse = np.nonzero((query[:, None] == query) & (y[:, None] > y))
+        w = (1.0 - self.settings.shrinkage) * (X[better] - X[worse]).mean(axis=0)
+        return Fit(Point(w, X @ w), 0.0, 0.0, 0, 0, len(better), Status.CONVERGED, (), "none", 0.0)
+
+    def model(self, fit: Fit) -> DifferenceModel:
+        return DifferenceModel(coef=fit.coef, **about_fit(fit, self.data, self.settings))
+
+
+class DifferenceModel(LinearModel):
+    """A linear model that a file calls by another name."""
+
+    FORMATS: ClassVar[Mapping[str, Format]] = {
+        "difference": Format({"coef": ArraySpec(np.dtype(np.float64), (FEATURES,))})
+    }
+
+    @property
+    def kind(self) -> str:
+        return "difference"
+
+    @classmethod
+    def from_arrays(
+        cls, kind: str, arrays: Mapping[str, NDArray[Any]], **about: Any
+    ) -> DifferenceModel:
+        return cls(coef=arrays["coef"], **about)
+
+
+class DifferenceRanker(Ranker):
+    """The estimator."""
+
+    def __init__(
+        self, shrinkage: float = 0.5, *, n_jobs: int | None = None, verbose: int = 0
+    ) -> None:
+        self.shrinkage = shrinkage
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, qid: Any = None) -> DifferenceRanker:
+        with fitting(self):
+            settings = self._settings(DifferenceSettings)
+            data = self._training_data(X, y, qid, None, None, None)
+            problem = DifferenceProblem(data, settings)
+            self._keep_fit(problem, self._solve(problem, None))
+        return self
+
+    def _set_model(self, model: DifferenceModel) -> None:
+        self.coef_ = model.coef
+
+    def _get_model(self) -> DifferenceModel:
+        return DifferenceModel(coef=self.coef_, **self._about())
+
+
+# --- One entry each ------------------------------------------------------------------------------
+
+ENTRIES: Sequence[tuple[dict[str, Any], str, Any]] = (
+    (LOSSES, "half_squared_hinge", HalfSquaredHinge),
+    (SOLVERS, "steepest_descent", SteepestDescent),
+    (
+        KERNELS,
+        "cosine_similarity",
+        KernelFunction(definite=lambda kernel: True, values=cosine_similarity),
+    ),
+    (METRICS, "best_first", Definition("best first", _best_first, "an item")),
+    (
+        LEARNERS,
+        "difference",
+        Learner(
+            DifferenceSettings,
+            DifferenceProblem,
+            DifferenceModel,
+            "recipes:DifferenceRanker",
+            chosen_by="shrinkage",
+            searched=None,
+        ),
+    ),
+)
+
+
+def register() -> None:
+    """Add all of them to this process."""
+    for registry, name, entry in ENTRIES:
+        registry[name] = entry
