@@ -97,7 +97,8 @@ serial: $(DONE)/deps-build
 	@$(NO_JOBSERVER) $(BIN)/cmake --build build/serial
 	build/serial/ranksvm_native_tests $(ARGS)
 
-lint: $(DONE)/install $(DONE)/deps-lint
+# mypy reads the types of what the extras install, so they have to be there.
+lint: $(DONE)/install $(DONE)/deps-test $(DONE)/deps-lint
 	$(PY) -m ruff check $(PYTHON_DIRS)
 	$(PY) -m ruff format --check $(PYTHON_DIRS)
 	$(PY) -m mypy

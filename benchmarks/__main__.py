@@ -19,6 +19,7 @@ from benchmarks import (
     kernel_peers,
     kernels,
     letor,
+    libraries,
     memory,
     metrics,
     oracle,
@@ -55,6 +56,7 @@ PARTS: dict[str, ModuleType] = {
     "preferences": preferences,
     "factors": factors,
     "factor_descents": factor_descents,
+    "libraries": libraries,
     "commands": commands,
     "real": real,
 }

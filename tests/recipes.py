@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
 from ranksvm.data import RankingData
-from ranksvm.estimators.base import Ranker, fitting
+from ranksvm.estimators.inputs import fitting, training_data
+from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners import LEARNERS, SOLVERS, Learner, LinearModel
 from ranksvm.learners.problem import Fit, about_fit
 from ranksvm.learners.settings import Settings, parameter
@@ -166,7 +167,7 @@ class DifferenceModel(LinearModel):
         return cls(coef=arrays["coef"], **about)
 
 
-class DifferenceRanker(Ranker):
+class DifferenceRanker(ModelRanker):
     """The estimator."""
 
     def __init__(
@@ -179,7 +180,7 @@ class DifferenceRanker(Ranker):
     def fit(self, X: Any, y: Any, qid: Any = None) -> DifferenceRanker:
         with fitting(self):
             settings = self._settings(DifferenceSettings)
-            data = self._training_data(X, y, qid, None, None, None)
+            data = training_data(self, X, y, qid, None, None, None)
             problem = DifferenceProblem(data, settings)
             self._keep_fit(problem, self._solve(problem, None))
         return self

@@ -28,8 +28,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ranksvm._checks import check_choice
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.estimators.base import fitting
 from ranksvm.estimators.checks import check_finite_columns, check_items
+from ranksvm.estimators.inputs import fitting
 from ranksvm.maps.features import FeatureBasis, make_fourier, make_nystroem
 from ranksvm.maps.kernels import DTYPES, KERNELS, Kernel, is_sparse, resolve_gamma
 from ranksvm.maps.landmarks import Seed

@@ -32,7 +32,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "learners": frozenset({"data", "backends", "pairs", "maps", "solvers", "objective", "models"}),
     "estimators": frozenset({"data", "backends", "pairs", "maps", "solvers.base", "learners"})
     | {"models", "_core"},
-    "kernel_approximation": frozenset({"maps", "estimators.base", "estimators.checks"}),
+    "kernel_approximation": frozenset({"maps", "estimators.inputs", "estimators.checks"}),
     "metrics": frozenset({"data", "pairs", "backends", "_core"}),
     "model_selection": frozenset({"data", "maps", "learners", "estimators", "metrics"})
     | {"models", "solvers.base"},

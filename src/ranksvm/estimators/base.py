@@ -5,54 +5,37 @@ All input is checked here (with :mod:`ranksvm.estimators.checks`) before any wor
 
 from __future__ import annotations
 
-import logging
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ranksvm import _core
-from ranksvm._checks import check_item_weight, shown
+from ranksvm._checks import check_item_weight
 from ranksvm._contents import MODEL, OTHER_SUFFIXES, check_replaces
-from ranksvm._messages import Param, ParameterError
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
-from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_frame, split_frame
-from ranksvm.data.preferences import check_preferences, count_contradictions
+from ranksvm.data.frames import split_frame
+from ranksvm.data.preferences import check_preferences
 from ranksvm.data.queries import QueryGroups
-from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.estimators.checks import (
-    check_finite_columns,
-    check_items,
-    check_labels,
     check_scores,
     check_utility,
 )
 from ranksvm.estimators.foreign import refuse_unknown
-from ranksvm.learners import Fit, Settings, check_query_weight
-from ranksvm.learners.settings import settings_of
+from ranksvm.estimators.inputs import check_features, known_qid
 from ranksvm.models import Explanation, Model, write_model
 from ranksvm.models.explain import check_rows
 from ranksvm.pairs.accuracy import pairwise_accuracy, preference_accuracy
 from ranksvm.pairs.order import PairOrder
-from ranksvm.solvers.base import Callback, TraceRow
 
-__all__ = ["FEATURE_FACTS", "MissingQidWarning", "Ranker", "fitting", "logged"]
-
-
-# Attributes that ``fit`` sets from X before there is a model.
-FEATURE_FACTS = ("n_features_in_", "feature_names_in_", "_frame_columns", "_qid_column")
+__all__ = ["MissingQidWarning", "Ranker"]
 
 
 class MissingQidWarning(UserWarning):
@@ -66,8 +49,8 @@ class MissingQidWarning(UserWarning):
 class Ranker(BaseEstimator):
     """Base class of the ranking estimators.
 
-    A subclass defines ``fit``, and ``_set_model`` and ``_get_model``, which convert between a model
-    and the fitted attributes.
+    They predict, rank, score and explain with a :class:`ranksvm.models.Model`, which ``_get_model``
+    returns.
     """
 
     # With metadata routing enabled, `qid` is passed to fit and score without set_fit_request.
@@ -75,17 +58,8 @@ class Ranker(BaseEstimator):
     __metadata_request__score: ClassVar[dict[str, Any]] = {"qid": True}
 
     n_jobs: int | None
-    verbose: int
-    objective_: float
-    gap_: float
-    n_iter_: int
-    n_products_: int
-    n_pairs_: int
-    status_: str
-    history_: list[TraceRow]
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
-    _facts: dict[str, Any]
     # Columns of the training data frame that are not features, and the one with the query ids.
     _frame_columns: frozenset[str] = frozenset()
     _qid_column: str | None = None
@@ -97,12 +71,8 @@ class Ranker(BaseEstimator):
         return tags
 
     @abstractmethod
-    def _set_model(self, model: Any) -> None:
-        """Set the fitted attributes from a model."""
-
-    @abstractmethod
     def _get_model(self) -> Model:
-        """Return the model for the fitted attributes, using ``**self._about()``."""
+        """Return the model for the fitted attributes."""
 
     def predict(self, X: Any) -> Array:
         """Score items; larger is ranked higher.
@@ -118,7 +88,7 @@ class Ranker(BaseEstimator):
         ndarray of shape (n_items,)
         """
         check_is_fitted(self)
-        X = self._check_features(X, reset=False)
+        X = check_features(self, X, reset=False)
         return self._get_model().scores(X, n_threads=resolve_n_jobs(self.n_jobs))
 
     def explain(self, X: Any, i: int, j: int) -> Explanation:
@@ -145,7 +115,7 @@ class Ranker(BaseEstimator):
             their row of the training set.
         """
         check_is_fitted(self)
-        X = self._check_features(X, reset=False)
+        X = check_features(self, X, reset=False)
         i, j = check_rows(i, j, X.shape[0])
         return self._get_model().explain(X, i, j)
 
@@ -166,7 +136,7 @@ class Ranker(BaseEstimator):
             order.
         """
         refuse_unknown(self, self.rank, unknown)
-        X, columns = split_frame(X, qid=self._known_qid(X, qid))
+        X, columns = split_frame(X, qid=known_qid(self, X, qid))
         scores = check_scores(self.predict(X))
         groups = QueryGroups.from_qid(columns["qid"], len(scores))
         threads = resolve_n_jobs(self.n_jobs)
@@ -209,7 +179,7 @@ class Ranker(BaseEstimator):
         """
         refuse_unknown(self, self.score, unknown)
         check_is_fitted(self)
-        qid = self._known_qid(X, qid)
+        qid = known_qid(self, X, qid)
         n_queries = self._n_queries()
         if qid is None and n_queries > 1:
             warnings.warn(
@@ -292,234 +262,6 @@ class Ranker(BaseEstimator):
             check_replaces(path, MODEL)
         write_model(path, model)
 
-    # --- From and to models ----------------------------------------------------------------------
-
-    @classmethod
-    def _from_model(cls, model: Model) -> Self:
-        """Return the fitted estimator of a model that was read from a file."""
-        known = cls._get_param_names()
-        ranker = cls(**{name: value for name, value in model.params.items() if name in known})
-        ranker.n_features_in_ = model.n_features
-        if model.feature_names is not None:
-            ranker.feature_names_in_ = np.asarray(model.feature_names, dtype=object)
-        ranker._frame_columns = frozenset(map(str, model.facts.get("frame_columns", ())))
-        ranker._qid_column = model.facts.get("qid_column")
-        ranker._keep(model, ())
-        return ranker
-
-    def _keep(self, model: Model, history: Any) -> None:
-        """Set all fitted attributes."""
-        self._set_model(model)
-        facts = self._facts = dict(model.facts)
-        self.objective_ = float(facts.get("objective", np.nan))
-        self.gap_ = float(facts.get("gap", np.nan))
-        self.n_iter_ = int(facts.get("n_iter", 0))
-        self.n_products_ = int(facts.get("n_products", 0))
-        self.n_pairs_ = int(facts.get("n_pairs", 0))
-        self.status_ = str(facts.get("status", "unknown"))
-        self.history_ = list(history)
-
-    def _about(self) -> dict[str, Any]:
-        """Return the parameters, facts and feature names of the model."""
-        params = {
-            name: value.item() if isinstance(value, np.generic) else value
-            for name, value in self.get_params(deep=False).items()
-        }
-        if not isinstance(params.get("random_state"), int | None):
-            params["random_state"] = None  # a generator cannot be saved
-        names = getattr(self, "feature_names_in_", None)
-        return {
-            "params": params,
-            "facts": self._facts,
-            "feature_names": None if names is None else tuple(map(str, names)),
-        }
-
-    # --- Fitting ---------------------------------------------------------------------------------
-
-    def _settings(self, settings: type[Settings]) -> Any:
-        """Check the parameters, and return them as an instance of ``settings``."""
-        values = settings_of(settings, self)
-        if "random_state" in values:
-            values["random_state"] = seed_of(values["random_state"])
-        return settings(**values)
-
-    def _solve(self, problem: Any, callback: Callback | None, **options: Any) -> Fit:
-        """Solve a problem; log every iteration and call the callback."""
-        with logged(self.verbose) as logger:
-
-            def report(row: TraceRow, coef: Array) -> Any:
-                logger.info(
-                    "%s %d: objective %.8g, gap %.2e, %d products, %.2f s", problem.solver_name,
-                    row.iteration, row.objective, row.gap, row.n_products, row.seconds,
-                )  # fmt: skip
-                return callback is not None and callback(row, coef.copy())
-
-            fit: Fit = problem.solve(callback=report, **options)
-        return fit
-
-    def _keep_fit(self, problem: Any, fit: Fit) -> None:
-        """Set all fitted attributes, and warn about a fit that ended early; called by ``fit``."""
-        self._keep(problem.model(fit), fit.history)
-        if fit.shortfall is not None:
-            name = type(self).__name__
-            warnings.warn(f"{name}: {fit.shortfall}", ConvergenceWarning, stacklevel=3)
-
+    @abstractmethod
     def _n_queries(self) -> int:
         """Return the number of queries in the training data; 1 if unknown."""
-        return int(getattr(self, "_facts", {}).get("n_queries", 1))
-
-    def _known_qid(self, X: Any, qid: Any) -> Any:
-        """Return qid, or the column of the frame X that held the ids in ``fit``."""
-        if qid is not None or self._qid_column is None or not is_frame(X):
-            return qid
-        return self._qid_column if self._qid_column in frame_columns(X) else None
-
-    def _training_data(
-        self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, query_weight: Any
-    ) -> RankingData:
-        """Check the arguments of ``fit``, and return them as one data set."""
-        if qid is not None and group is not None:
-            raise ValueError("qid and group are two names for one thing: pass only one of them")
-        name = "qid" if group is None else "group"
-        X, y, qid, sample_weight = self._take_columns(
-            X, y, qid if group is None else group, sample_weight, qid_name=name
-        )
-        X = self._check_features(X, reset=True)
-        n_items = X.shape[0]
-        utility, labels = check_labels(y, n_items)
-        groups = QueryGroups.from_qid(qid, n_items, name=name)
-        names = getattr(self, "feature_names_in_", None)
-        data = RankingData(
-            X,
-            utility,
-            None if qid is None else groups.ids[groups.index],
-            labels=None if labels is utility else labels,
-            item_weight=check_item_weight(sample_weight, n_items),
-            query_weight=check_query_weight(query_weight, groups),
-            feature_names=None if names is None else tuple(map(str, names)),
-            origin=Origin(
-                "X", frame_columns=tuple(self._frame_columns), qid_column=self._qid_column
-            ),
-        )
-        data.__dict__["groups"] = groups
-        return data
-
-    def _pair_data(
-        self,
-        X: Any,
-        pairs: tuple[Any, Any, Any],
-        y: Any,
-        qid: Any,
-        group: Any,
-        sample_weight: Any,
-        query_weight: Any,
-    ) -> RankingData:
-        """Check the arguments of ``fit_pairs``; ``pairs`` are better, worse and weight."""
-        if y is not None:
-            data = self._training_data(X, y, qid, group, sample_weight, query_weight)
-        else:
-            about_labels = {
-                "qid": qid, "group": group, "sample_weight": sample_weight,
-                "query_weight": query_weight,
-            }  # fmt: skip
-            given = [name for name, value in about_labels.items() if value is not None]
-            if given:
-                raise ValueError(
-                    f"{' and '.join(given)} can only be used with labels, but there is no y. Pass "
-                    "y, or drop them: given pairs have their own weights, and need no query ids."
-                )
-            self._frame_columns, self._qid_column = frozenset(), None
-            X = self._check_features(X, reset=True)
-            names = getattr(self, "feature_names_in_", None)
-            data = RankingData(X, feature_names=None if names is None else tuple(map(str, names)))
-        preferences = check_preferences(*pairs, data.n_items)
-        both_ways = count_contradictions(preferences)
-        if both_ways:
-            warnings.warn(
-                f"{both_ways} {'pairs' if both_ways > 1 else 'pair'} of items "
-                f"{'are' if both_ways > 1 else 'is'} preferred both ways: no ranking can satisfy "
-                "both preferences, and the one with the larger weight has more influence.",
-                UserWarning,
-                stacklevel=3,
-            )
-        return replace(data, preferences=preferences)
-
-    def _take_columns(
-        self, X: Any, y: Any, qid: Any, sample_weight: Any, *, qid_name: str
-    ) -> tuple[Any, Any, Any, Any]:
-        """Remove the named columns from a data frame, and remember which ones they are."""
-        arguments = {"y": y, qid_name: qid, "sample_weight": sample_weight}
-        X, values = split_frame(X, **arguments)
-        self._frame_columns = frozenset(v for v in arguments.values() if isinstance(v, str))
-        self._qid_column = qid if isinstance(qid, str) else None
-        return X, values["y"], values[qid_name], values["sample_weight"]
-
-    def _check_features(self, X: Any, *, reset: bool) -> Any:
-        """Return X as finite float32 or float64, dense, CSR or CSC, in the layout it came in."""
-        X = check_items(X)
-        if is_frame(X):
-            names = None if reset else getattr(self, "feature_names_in_", None)
-            if not reset:
-                X = drop_columns(X, self._frame_columns)
-            if names is None or frame_columns(X) == names.tolist():  # otherwise names are wrong
-                check_numeric(X)
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse=("csr", "csc"),
-            accept_large_sparse=True,
-            dtype=(np.float64, np.float32),
-            ensure_all_finite=False,
-        )
-        check_finite_columns(X, getattr(self, "feature_names_in_", None))
-        return X
-
-
-@contextmanager
-def fitting(model: BaseEstimator) -> Iterator[None]:
-    """Restore the attributes in ``FEATURE_FACTS`` if a fit fails, so that an old model works."""
-    before = {name: model.__dict__[name] for name in FEATURE_FACTS if name in model.__dict__}
-    try:
-        yield
-    except BaseException:  # including KeyboardInterrupt
-        for name in FEATURE_FACTS:
-            model.__dict__.pop(name, None)
-        model.__dict__.update(before)
-        raise
-
-
-def seed_of(random_state: Any) -> int | None:
-    """Return an integer seed, drawn from the generator if it is one; None stays None."""
-    if random_state is None or isinstance(random_state, int | np.integer):
-        return None if random_state is None else int(random_state)
-    try:
-        generator = check_random_state(random_state)
-    except ValueError:
-        raise ParameterError(
-            "{random_state} must be None, a non-negative integer or a RandomState; got {value}",
-            random_state=Param("random_state"),
-            value=shown(random_state),
-        ) from None
-    return int(generator.randint(np.iinfo(np.int32).max))
-
-
-@contextmanager
-def logged(verbose: int) -> Iterator[logging.Logger]:
-    """Return the library's logger; with ``verbose``, its messages are printed meanwhile."""
-    logger = logging.getLogger("ranksvm")
-    if not verbose or logger.isEnabledFor(logging.INFO):  # logging is configured already
-        yield logger
-        return
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-    level, propagate = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False  # otherwise the root logger might print every line again
-    try:
-        yield logger
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-        logger.propagate = propagate

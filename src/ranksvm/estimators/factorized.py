@@ -22,9 +22,10 @@ from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.frames import split_frame
 from ranksvm.data.queries import QueryGroups
-from ranksvm.estimators.base import Ranker, fitting
 from ranksvm.estimators.checks import check_both_have_ids, check_labels
 from ranksvm.estimators.foreign import refuse_unknown
+from ranksvm.estimators.inputs import check_features, fitting, training_data
+from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners.factorized import (
     REMOVED,
     FactorFit,
@@ -43,7 +44,7 @@ __all__ = ["FactorizedRankSVM"]
 EvalMetric = Callable[[Any, Array, Any], float]
 
 
-class FactorizedRankSVM(Ranker):
+class FactorizedRankSVM(ModelRanker):
     """Ranking SVM whose Lagrange multipliers are inner products of low-dimensional vectors.
 
     Parameters
@@ -206,7 +207,7 @@ class FactorizedRankSVM(Ranker):
                     FutureWarning,
                     stacklevel=2,
                 )
-            data = self._training_data(X, y, qid, group, sample_weight, query_weight)
+            data = training_data(self, X, y, qid, group, sample_weight, query_weight)
             validate = None
             if eval_set is not None:
                 has_ids = data.qid is not None
@@ -238,7 +239,7 @@ class FactorizedRankSVM(Ranker):
             )
         X, y, qid = (*eval_set, None)[:3]
         X, columns = split_frame(X, y=y, qid=qid)
-        X = self._check_features(X, reset=False)
+        X = check_features(self, X, reset=False)
         utility, labels = check_labels(columns["y"], X.shape[0])
         ids = columns["qid"]
         check_both_have_ids("eval_set", ids is not None, has_ids)

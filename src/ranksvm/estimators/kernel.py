@@ -27,8 +27,9 @@ from numpy.typing import ArrayLike, NDArray
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.estimators.base import Ranker, fitting
 from ranksvm.estimators.foreign import refuse_unknown
+from ranksvm.estimators.inputs import fitting, pair_data, training_data
+from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners.kernel import KernelProblem, KernelSettings
 from ranksvm.learners.kernel_model import KernelModel
 from ranksvm.learners.problem import Fit
@@ -39,7 +40,7 @@ from ranksvm.solvers.base import Callback
 __all__ = ["KernelRankSVM"]
 
 
-class KernelRankSVM(Ranker):
+class KernelRankSVM(ModelRanker):
     """Ranking SVM with a kernel, exact or approximate, with an optimality certificate.
 
     Parameters
@@ -229,7 +230,7 @@ default="rbf"
         refuse_unknown(self, self.fit, unknown)
         with fitting(self):
             settings = self._settings(KernelSettings)
-            data = self._training_data(X, y, qid, group, sample_weight, query_weight)
+            data = training_data(self, X, y, qid, group, sample_weight, query_weight)
             self._keep_fit(*self._learn(data, settings, callback))
         return self
 
@@ -265,7 +266,7 @@ default="rbf"
         with fitting(self):
             settings = self._settings(KernelSettings)
             pairs = (better, worse, weight)
-            data = self._pair_data(X, pairs, y, qid, group, sample_weight, query_weight)
+            data = pair_data(self, X, pairs, y, qid, group, sample_weight, query_weight)
             self._keep_fit(*self._learn(data, settings, callback))
         return self
 

@@ -25,8 +25,9 @@ from numpy.typing import ArrayLike
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.estimators.base import Ranker, fitting
 from ranksvm.estimators.foreign import refuse_unknown
+from ranksvm.estimators.inputs import fitting, pair_data, training_data
+from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners.linear import LinearModel, LinearProblem, LinearSettings
 from ranksvm.learners.problem import Fit
 from ranksvm.solvers.base import Callback
@@ -34,7 +35,7 @@ from ranksvm.solvers.base import Callback
 __all__ = ["LinearRankSVM"]
 
 
-class LinearRankSVM(Ranker):
+class LinearRankSVM(ModelRanker):
     """Linear ranking SVM with an optimality certificate.
 
     Parameters
@@ -170,7 +171,7 @@ class LinearRankSVM(Ranker):
         refuse_unknown(self, self.fit, unknown)
         with fitting(self):
             settings = self._settings(LinearSettings)
-            data = self._training_data(X, y, qid, group, sample_weight, query_weight)
+            data = training_data(self, X, y, qid, group, sample_weight, query_weight)
             self._keep_fit(*self._learn(data, settings, callback))
         return self
 
@@ -242,7 +243,7 @@ class LinearRankSVM(Ranker):
         with fitting(self):
             settings = self._settings(LinearSettings)
             pairs = (better, worse, weight)
-            data = self._pair_data(X, pairs, y, qid, group, sample_weight, query_weight)
+            data = pair_data(self, X, pairs, y, qid, group, sample_weight, query_weight)
             self._keep_fit(*self._learn(data, settings, callback))
         return self
 

@@ -6,21 +6,21 @@ import os
 from importlib import import_module
 from typing import BinaryIO
 
-from ranksvm.estimators.base import Ranker
+from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners import Learner, learner_of, read_model
 from ranksvm.models import ModelFileError
 
 __all__ = ["estimator_of", "load"]
 
 
-def estimator_of(learner: Learner) -> type[Ranker]:
+def estimator_of(learner: Learner) -> type[ModelRanker]:
     """Return the estimator class for a kind of model."""
     module, name = learner.estimator.split(":")
-    found: type[Ranker] = getattr(import_module(module), name)
+    found: type[ModelRanker] = getattr(import_module(module), name)
     return found
 
 
-def load(path: str | os.PathLike[str] | BinaryIO) -> Ranker:
+def load(path: str | os.PathLike[str] | BinaryIO) -> ModelRanker:
     """Read a model that ``save`` wrote.
 
     Only numbers and names are read; no code in the file is ever executed.

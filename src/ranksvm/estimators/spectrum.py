@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from ranksvm._threads import resolve_n_jobs
+from ranksvm.estimators.inputs import training_data
 from ranksvm.estimators.linear import LinearRankSVM
 from ranksvm.learners.linear import LinearProblem, LinearSettings
 from ranksvm.learners.multipliers import (
@@ -64,7 +65,7 @@ def multiplier_spectrum(
     """
     model = LinearRankSVM(C, loss=loss, reduction=reduction, tol=1e-6, n_jobs=n_jobs)
     settings = model._settings(LinearSettings)
-    data = model._training_data(X, y, qid, None, None, None)
+    data = training_data(model, X, y, qid, None, None, None)
     assert data.y is not None
     largest = int(data.groups.sizes.max())
     if largest > MOST_ITEMS:

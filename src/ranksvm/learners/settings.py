@@ -37,7 +37,7 @@ __all__ = [
 # Fastest first: "auto" uses the first solver that supports the loss.  Hessian products of the
 # squared hinge are cheaper than the evaluations of the bundle method; for the hinge, the bundle
 # method also needs the fewest products with X.
-SOLVERS: dict[str, Callable[..., Solver]] = {
+SOLVERS: dict[str, Any] = {
     "newton": Newton,
     "bundle": Bundle,
     "smoothed_newton": SmoothedNewton,
@@ -160,14 +160,14 @@ class Settings:
     def make_solver(self) -> Solver:
         """Return the solver; "auto" is the fastest one that supports the loss."""
         name = solvers_for(self.loss)[0] if self.solver == "auto" else self.solver
-        return SOLVERS[name](tol=self.tol, max_iter=self.max_iter)
+        solver: Solver = SOLVERS[name](tol=self.tol, max_iter=self.max_iter)
+        return solver
 
 
 def solvers_for(loss: str) -> list[str]:
     """Return the names of the solvers that support a loss, fastest first."""
-    found = [
-        name for name, make in SOLVERS.items() if not missing_capabilities(make(), LOSSES[loss])
-    ]
+    able = LOSSES[loss].capabilities
+    found = [name for name, solver in SOLVERS.items() if solver.requires <= able]
     if not found:
         raise ValueError(f"no solver works with the loss {loss!r}")
     return found

@@ -12,8 +12,8 @@ import numpy as np
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.estimators.base import Ranker
 from ranksvm.estimators.kernel import KernelRankSVM
+from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners import KernelSettings
 from ranksvm.learners.kernel import check_refit_room
 from ranksvm.maps.gram_checks import check_gram
@@ -181,7 +181,7 @@ counting, tol, max_iter, memory_budget, dtype
             check_refit_room(data, settings)
         return data
 
-    def _keep_search(self, found: Search, model: Ranker | None) -> None:
+    def _keep_search(self, found: Search, model: ModelRanker | None) -> None:
         super()._keep_search(found, model)
         self.__dict__.pop("gamma_", None)
         self.gammas_ = found.grid.get("gamma", np.ones(1))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ranksvm.estimators.base import logged
+from ranksvm.estimators.model_ranker import logged
 from ranksvm.model_selection.search import Progress
 
 __all__ = ["shown"]

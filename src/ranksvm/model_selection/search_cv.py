@@ -23,9 +23,11 @@ from ranksvm._vectors import Array
 from ranksvm.data.frames import split_frame
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.estimators.base import FEATURE_FACTS, Ranker, fitting
+from ranksvm.estimators.base import Ranker
 from ranksvm.estimators.checks import check_both_have_ids, check_labels
 from ranksvm.estimators.foreign import refuse_unknown
+from ranksvm.estimators.inputs import FEATURE_FACTS, check_features, fitting, training_data
+from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners import Settings, make_problem
 from ranksvm.model_selection.progress import shown
 from ranksvm.model_selection.search import Progress, Search, search
@@ -45,6 +47,10 @@ class SearchCV(Ranker):
     best_estimator_: Any
     cv_results_: dict[str, Any]
     n_splits_: int
+    objective_: float
+    gap_: float
+    n_iter_: int
+    verbose: int
     Cs: Any
     cv: Any
     metric: str
@@ -52,7 +58,7 @@ class SearchCV(Ranker):
     refit: bool
     checkpoint: Any
     # The estimator to refit, its settings, and the attributes copied from it.
-    _ranker: ClassVar[type[Ranker]]
+    _ranker: ClassVar[type[ModelRanker]]
     _made: ClassVar[type[Settings]]
     _of_model: ClassVar[tuple[str, ...]] = ("objective_", "gap_", "n_iter_")
     _selection: dict[str, Any]
@@ -103,7 +109,7 @@ class SearchCV(Ranker):
         refuse_unknown(self, self.fit, unknown)
         with fitting(self):
             settings = self._unfitted()._settings(self._made)
-            data = self._training_data(X, y, qid, group, sample_weight, query_weight)
+            data = training_data(self, X, y, qid, group, sample_weight, query_weight)
             held_out, folds = None, None
             if validation is not None:
                 held_out = self._check_validation(validation, y, qid if group is None else group)
@@ -138,7 +144,7 @@ class SearchCV(Ranker):
             self._warn(found, short)
         return self
 
-    def _unfitted(self, found: Search | None = None) -> Ranker:
+    def _unfitted(self, found: Search | None = None) -> ModelRanker:
         """Return the estimator to refit, with the best parameters if there is a search."""
         names = set(self._ranker._get_param_names()) - {"verbose"}
         params = {k: v for k, v in self.get_params(deep=False).items() if k in names}
@@ -198,14 +204,14 @@ class SearchCV(Ranker):
                 f"{len(validation) if isinstance(validation, tuple | list) else 1} parts"
             )
         X, values = split_frame(parts[0], y=parts[1], qid=parts[2])
-        X = self._check_features(X, reset=False)
+        X = check_features(self, X, reset=False)
         check_both_have_ids("validation", values["qid"] is not None, qid is not None)
         utility, labels = check_labels(values["y"], X.shape[0])
         groups = QueryGroups.from_qid(values["qid"], X.shape[0], name="qid of validation")
         ids = None if values["qid"] is None else groups.index
         return RankingData(X, utility, ids, labels=None if labels is utility else labels)
 
-    def _keep_search(self, found: Search, model: Ranker | None) -> None:
+    def _keep_search(self, found: Search, model: ModelRanker | None) -> None:
         self.C_ = found.best["C"]
         self.Cs_ = found.grid["C"]
         self.best_index_ = found.best_index
@@ -219,9 +225,6 @@ class SearchCV(Ranker):
             self.best_estimator_ = model
             for name in self._of_model:
                 setattr(self, name, getattr(model, name))
-
-    def _set_model(self, model: Any) -> None:
-        raise NotImplementedError  # the chosen model is loaded as its own estimator
 
     def _get_model(self) -> Model:
         model: Model = self._refitted()._get_model()

@@ -90,15 +90,11 @@ class Newton:
     max_cg: int = 500
 
     name = "newton"
+    requires = frozenset({"hessian"})
 
     def __post_init__(self) -> None:
         check_choice("globalization", self.globalization, GLOBALIZATIONS)
         check_choice("preconditioner", self.preconditioner, PRECONDITIONERS)
-
-    @property
-    def requires(self) -> frozenset[str]:
-        """Required capabilities."""
-        return frozenset({"hessian"})
 
     def solve(
         self, objective: Objective, start: Point, *, callback: Callback | None = None

@@ -1,0 +1,160 @@
+"""The arguments of ``fit``, ``predict`` and ``score``: checked, and returned as one data set.
+
+The functions take the estimator as ``model``.  They set or compare its features, and
+remember which columns of a data frame are not features.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from ranksvm._checks import check_item_weight
+from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_frame, split_frame
+from ranksvm.data.preferences import check_preferences, count_contradictions
+from ranksvm.data.queries import QueryGroups
+from ranksvm.data.ranking_data import Origin, RankingData
+from ranksvm.estimators.checks import check_finite_columns, check_items, check_labels
+from ranksvm.learners import check_query_weight
+
+__all__ = [
+    "FEATURE_FACTS",
+    "check_features",
+    "fitting",
+    "known_qid",
+    "pair_data",
+    "training_data",
+]
+
+# Attributes that ``fit`` sets from X before there is a model.
+FEATURE_FACTS = ("n_features_in_", "feature_names_in_", "_frame_columns", "_qid_column")
+
+
+def training_data(
+    model: Any, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, query_weight: Any
+) -> RankingData:
+    """Check the arguments of ``fit``, and return them as one data set."""
+    if qid is not None and group is not None:
+        raise ValueError("qid and group are two names for one thing: pass only one of them")
+    name = "qid" if group is None else "group"
+    X, y, qid, sample_weight = _take_columns(
+        model, X, y, qid if group is None else group, sample_weight, qid_name=name
+    )
+    X = check_features(model, X, reset=True)
+    n_items = X.shape[0]
+    utility, labels = check_labels(y, n_items)
+    groups = QueryGroups.from_qid(qid, n_items, name=name)
+    names = getattr(model, "feature_names_in_", None)
+    data = RankingData(
+        X,
+        utility,
+        None if qid is None else groups.ids[groups.index],
+        labels=None if labels is utility else labels,
+        item_weight=check_item_weight(sample_weight, n_items),
+        query_weight=check_query_weight(query_weight, groups),
+        feature_names=None if names is None else tuple(map(str, names)),
+        origin=Origin("X", frame_columns=tuple(model._frame_columns), qid_column=model._qid_column),
+    )
+    data.__dict__["groups"] = groups
+    return data
+
+
+def pair_data(
+    model: Any,
+    X: Any,
+    pairs: tuple[Any, Any, Any],
+    y: Any,
+    qid: Any,
+    group: Any,
+    sample_weight: Any,
+    query_weight: Any,
+) -> RankingData:
+    """Check the arguments of ``fit_pairs``; ``pairs`` are better, worse and weight."""
+    if y is not None:
+        data = training_data(model, X, y, qid, group, sample_weight, query_weight)
+    else:
+        about_labels = {
+            "qid": qid, "group": group, "sample_weight": sample_weight,
+            "query_weight": query_weight,
+        }  # fmt: skip
+        given = [name for name, value in about_labels.items() if value is not None]
+        if given:
+            raise ValueError(
+                f"{' and '.join(given)} can only be used with labels, but there is no y. Pass "
+                "y, or drop them: given pairs have their own weights, and need no query ids."
+            )
+        model._frame_columns, model._qid_column = frozenset(), None
+        X = check_features(model, X, reset=True)
+        names = getattr(model, "feature_names_in_", None)
+        data = RankingData(X, feature_names=None if names is None else tuple(map(str, names)))
+    preferences = check_preferences(*pairs, data.n_items)
+    both_ways = count_contradictions(preferences)
+    if both_ways:
+        warnings.warn(
+            f"{both_ways} {'pairs' if both_ways > 1 else 'pair'} of items "
+            f"{'are' if both_ways > 1 else 'is'} preferred both ways: no ranking can satisfy "
+            "both preferences, and the one with the larger weight has more influence.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return replace(data, preferences=preferences)
+
+
+def check_features(model: Any, X: Any, *, reset: bool) -> Any:
+    """Return X as finite float32 or float64, dense, CSR or CSC, in the layout it came in."""
+    X = check_items(X)
+    if is_frame(X):
+        names = None if reset else getattr(model, "feature_names_in_", None)
+        if not reset:
+            X = drop_columns(X, model._frame_columns)
+        if names is None or frame_columns(X) == names.tolist():  # otherwise names are wrong
+            check_numeric(X)
+    X = validate_data(
+        model,
+        X,
+        reset=reset,
+        accept_sparse=("csr", "csc"),
+        accept_large_sparse=True,
+        dtype=(np.float64, np.float32),
+        ensure_all_finite=False,
+    )
+    check_finite_columns(X, getattr(model, "feature_names_in_", None))
+    return X
+
+
+def known_qid(model: Any, X: Any, qid: Any) -> Any:
+    """Return qid, or the column of the frame X that held the ids in ``fit``."""
+    if qid is not None or model._qid_column is None or not is_frame(X):
+        return qid
+    return model._qid_column if model._qid_column in frame_columns(X) else None
+
+
+@contextmanager
+def fitting(model: BaseEstimator) -> Iterator[None]:
+    """Restore the attributes in ``FEATURE_FACTS`` if a fit fails, so that an old model works."""
+    before = {name: model.__dict__[name] for name in FEATURE_FACTS if name in model.__dict__}
+    try:
+        yield
+    except BaseException:  # including KeyboardInterrupt
+        for name in FEATURE_FACTS:
+            model.__dict__.pop(name, None)
+        model.__dict__.update(before)
+        raise
+
+
+def _take_columns(
+    model: Any, X: Any, y: Any, qid: Any, sample_weight: Any, *, qid_name: str
+) -> tuple[Any, Any, Any, Any]:
+    """Remove the named columns from a data frame, and remember which ones they are."""
+    arguments = {"y": y, qid_name: qid, "sample_weight": sample_weight}
+    X, values = split_frame(X, **arguments)
+    model._frame_columns = frozenset(v for v in arguments.values() if isinstance(v, str))
+    model._qid_column = qid if isinstance(qid, str) else None
+    return X, values["y"], values[qid_name], values["sample_weight"]

@@ -1,0 +1,155 @@
+"""Base class of the estimators that fit one model and keep it in their attributes."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from ranksvm._checks import shown
+from ranksvm._messages import Param, ParameterError
+from ranksvm._vectors import Array
+from ranksvm.estimators.base import Ranker
+from ranksvm.learners import Fit, Settings
+from ranksvm.learners.settings import settings_of
+from ranksvm.models import Model
+from ranksvm.solvers.base import Callback, TraceRow
+
+__all__ = ["ModelRanker", "logged"]
+
+
+class ModelRanker(Ranker):
+    """A ranker with a model of its own.
+
+    A subclass defines ``fit``, and ``_set_model`` and ``_get_model``, which convert between a model
+    and the fitted attributes.
+    """
+
+    verbose: int
+    objective_: float
+    gap_: float
+    n_iter_: int
+    n_products_: int
+    n_pairs_: int
+    status_: str
+    history_: list[TraceRow]
+    _facts: dict[str, Any]
+
+    @abstractmethod
+    def _set_model(self, model: Any) -> None:
+        """Set the fitted attributes from a model."""
+
+    @classmethod
+    def _from_model(cls, model: Model) -> Self:
+        """Return the fitted estimator of a model that was read from a file."""
+        known = cls._get_param_names()
+        ranker = cls(**{name: value for name, value in model.params.items() if name in known})
+        ranker.n_features_in_ = model.n_features
+        if model.feature_names is not None:
+            ranker.feature_names_in_ = np.asarray(model.feature_names, dtype=object)
+        ranker._frame_columns = frozenset(map(str, model.facts.get("frame_columns", ())))
+        ranker._qid_column = model.facts.get("qid_column")
+        ranker._keep(model, ())
+        return ranker
+
+    def _keep(self, model: Model, history: Any) -> None:
+        """Set all fitted attributes."""
+        self._set_model(model)
+        facts = self._facts = dict(model.facts)
+        self.objective_ = float(facts.get("objective", np.nan))
+        self.gap_ = float(facts.get("gap", np.nan))
+        self.n_iter_ = int(facts.get("n_iter", 0))
+        self.n_products_ = int(facts.get("n_products", 0))
+        self.n_pairs_ = int(facts.get("n_pairs", 0))
+        self.status_ = str(facts.get("status", "unknown"))
+        self.history_ = list(history)
+
+    def _about(self) -> dict[str, Any]:
+        """Return the parameters, facts and feature names of the model."""
+        params = {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in self.get_params(deep=False).items()
+        }
+        if not isinstance(params.get("random_state"), int | None):
+            params["random_state"] = None  # a generator cannot be saved
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "params": params,
+            "facts": self._facts,
+            "feature_names": None if names is None else tuple(map(str, names)),
+        }
+
+    def _settings(self, settings: type[Settings]) -> Any:
+        """Check the parameters, and return them as an instance of ``settings``."""
+        values = settings_of(settings, self)
+        if "random_state" in values:
+            values["random_state"] = seed_of(values["random_state"])
+        return settings(**values)
+
+    def _solve(self, problem: Any, callback: Callback | None, **options: Any) -> Fit:
+        """Solve a problem; log every iteration and call the callback."""
+        with logged(self.verbose) as logger:
+
+            def report(row: TraceRow, coef: Array) -> Any:
+                logger.info(
+                    "%s %d: objective %.8g, gap %.2e, %d products, %.2f s", problem.solver_name,
+                    row.iteration, row.objective, row.gap, row.n_products, row.seconds,
+                )  # fmt: skip
+                return callback is not None and callback(row, coef.copy())
+
+            fit: Fit = problem.solve(callback=report, **options)
+        return fit
+
+    def _keep_fit(self, problem: Any, fit: Fit) -> None:
+        """Set all fitted attributes, and warn about a fit that ended early; called by ``fit``."""
+        self._keep(problem.model(fit), fit.history)
+        if fit.shortfall is not None:
+            name = type(self).__name__
+            warnings.warn(f"{name}: {fit.shortfall}", ConvergenceWarning, stacklevel=3)
+
+    def _n_queries(self) -> int:
+        """Return the number of queries in the training data; 1 if unknown."""
+        return int(getattr(self, "_facts", {}).get("n_queries", 1))
+
+
+def seed_of(random_state: Any) -> int | None:
+    """Return an integer seed, drawn from the generator if it is one; None stays None."""
+    if random_state is None or isinstance(random_state, int | np.integer):
+        return None if random_state is None else int(random_state)
+    try:
+        generator = check_random_state(random_state)
+    except ValueError:
+        raise ParameterError(
+            "{random_state} must be None, a non-negative integer or a RandomState; got {value}",
+            random_state=Param("random_state"),
+            value=shown(random_state),
+        ) from None
+    return int(generator.randint(np.iinfo(np.int32).max))
+
+
+@contextmanager
+def logged(verbose: int) -> Iterator[logging.Logger]:
+    """Return the library's logger; with ``verbose``, its messages are printed meanwhile."""
+    logger = logging.getLogger("ranksvm")
+    if not verbose or logger.isEnabledFor(logging.INFO):  # logging is configured already
+        yield logger
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    level, propagate = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False  # otherwise the root logger might print every line again
+    try:
+        yield logger
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
