@@ -50,7 +50,7 @@ EXACT = ((TiledGram, "__init__", "forming"), (TiledGram, "product", "products"))
 APPROXIMATE = (
     (kernel_training, "make_nystroem", "landmarks"),
     (NystroemBasis, "raw", "forming"),
-    (FourierBasis, "raw", "forming"),
+    (FourierBasis, "features", "forming"),
     (FeatureMap, "scores", "products"),
     (FeatureMap, "pullback", "products"),
 )

@@ -39,10 +39,10 @@ class Goal:
 
 
 GOALS = (
-    Goal("oracle_1", "oracle value + gradient, m = 1e6, 1 thread / numpy.argsort", 3.0, 1),
-    Goal("oracle_n", "the same, 2 threads", 1.8, 2),
-    Goal("hessp_1", "Hessian product at a frozen point, m = 1e6, 1 thread / numpy.argsort", 1.0, 1),
-    Goal("hessp_n", "the same, 2 threads", 0.6, 2),
+    Goal("oracle_1", "oracle value + gradient, m = 1e6, 1 thread / stable sort", 2.0, 1),
+    Goal("oracle_n", "the same, 2 threads", 1.2, 2),
+    Goal("hessp_1", "Hessian product at a frozen point, m = 1e6, 1 thread / stable sort", 0.7, 1),
+    Goal("hessp_n", "the same, 2 threads", 0.4, 2),
     Goal(
         "outside_products",
         "squared-hinge fit, reuters-like 512,000, 1 thread: outside / inside the products with X",

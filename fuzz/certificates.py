@@ -407,7 +407,7 @@ def feature_case(rng: np.random.Generator) -> None:
     A = [rational(row) for row in score_map._values.astype(np.float64)]
     fold = score_map._fold
     if fold is not None:
-        M = [rational(row) for row in (fold._parts[0] if fold._by_rows else fold._parts[0].T)]
+        M = [rational(row) for row in (fold._stored[0] if fold._by_rows else fold._stored[0].T)]
         A = [[sum((a * m[j] for a, m in zip(row, M, strict=True)), Fraction(0))
               for j in range(len(M[0]))] for row in A]  # fmt: skip
     rows = [[Fraction(0)] * len(A[0]) for _ in case.qid]

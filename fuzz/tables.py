@@ -48,7 +48,7 @@ def read(content: bytes, form: Format, missing: Missing) -> RankingData | None:
     options = DataOptions(format=form, missing=missing, ignore_qid=False)
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # notes about query ids
-            return read_data(["-"], options, comments=True, file=io.BytesIO(content))
+            return read_data([io.BytesIO(content)], options, comments=True)
     except (ValueError, UsageProblem):
         return None
 

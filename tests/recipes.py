@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
 from ranksvm.data import RankingData
@@ -155,16 +154,6 @@ class DifferenceModel(LinearModel):
     FORMATS: ClassVar[Mapping[str, Format]] = {
         "difference": Format({"coef": ArraySpec(np.dtype(np.float64), (FEATURES,))})
     }
-
-    @property
-    def kind(self) -> str:
-        return "difference"
-
-    @classmethod
-    def from_arrays(
-        cls, kind: str, arrays: Mapping[str, NDArray[Any]], **about: Any
-    ) -> DifferenceModel:
-        return cls(coef=arrays["coef"], **about)
 
 
 class DifferenceRanker(ModelRanker):

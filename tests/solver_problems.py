@@ -156,7 +156,7 @@ class PlainObjective:
     def capabilities(self) -> frozenset[str]:
         names = {"euclidean"}
         if isinstance(self.loss, HasCurvature):
-            names |= {"hessian", "diagonal"}
+            names |= {"hessian"}
         if isinstance(self.loss, HasSmoothing):
             names |= {"smoothing"}
         return frozenset(names)
@@ -257,8 +257,8 @@ class PlainEval:
     def hessp(self, direction: Point) -> Array:
         return direction.w + self.objective.map.pullback(self._curvatures * direction.scores)
 
-    def hess_diag(self) -> Array:
-        return 1.0 + self._curvatures @ self.objective.map.matrix**2
+    def preconditioner(self, *, diagonal: bool = False) -> None:
+        del diagonal
 
     def line(self, direction: Point, target: Point | None = None) -> Callable[[float], Trial]:
         del target
@@ -269,6 +269,7 @@ class PlainEval:
             half_square = 0.5 * float(point.w @ point.w)
             slopes = objective.loss.slopes(point.scores)
             return Trial(
+                step=t,
                 value=half_square + objective.loss.value(point.scores),
                 slope=float(point.w @ direction.w + slopes @ direction.scores),
                 accept=lambda: PlainEval(objective, point, slopes, objective.map.pullback(slopes)),

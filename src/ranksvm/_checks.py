@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ranksvm._messages import Param, ParameterError
+from ranksvm._text import counted
 from ranksvm._values import refuse_masked
 from ranksvm._vectors import Array
 
 __all__ = [
     "SMALLEST_PAIR_WEIGHT",
-    "as_weights",
     "check_choice",
     "check_integer",
     "check_item_weight",
@@ -37,20 +37,17 @@ SMALLEST_PAIR_WEIGHT = 1e-280
 
 def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
     """Raise unless ``value`` is a positive finite number (or a positive 64-bit integer)."""
-    number = finite_number(value)
     if integer:
-        fine = isinstance(value, Integral) and not isinstance(value, bool)
-        fine = fine and 0 < value <= _LARGEST_INTEGER
+        is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+        too_large = is_integer and value > _LARGEST_INTEGER
+        fine = is_integer and value > 0 and not too_large
+        what = "a positive integer" + (" below 2^63" if too_large else "")
     else:
+        number = finite_number(value)
+        too_large = number is None and isinstance(value, int | Fraction) and value > 1
         fine = number is not None and number > 0.0
+        what = "a positive number below 1.8e308" if too_large else "a positive finite number"
     if not fine:
-        what = "a positive finite number"
-        if isinstance(value, int | Fraction) and value > 1 and number is None:
-            what = "a positive number below 1.8e308"
-        if integer:
-            what = "a positive integer"
-            if isinstance(value, Integral) and int(value) > _LARGEST_INTEGER:
-                what += " below 2^63"
         raise ParameterError(
             "{name} must be {what}; got {value}", name=Param(name), what=what, value=shown(value)
         )
@@ -131,12 +128,7 @@ def check_item_weight(weight: Any, n_items: int) -> Array | None:
         return None
     if np.isscalar(weight):
         weight = np.full(n_items, weight)
-    weights = as_weights("sample_weight", weight)
-    if len(weights) != n_items:
-        raise ValueError(
-            f"sample_weight has {len(weights)} values for {n_items} items; give one weight per item"
-        )
-    check_weights("sample_weight", weights, "row")
+    weights = check_weights("sample_weight", weight, n_items, "item")
     largest = float(weights.max(initial=0.0))
     if largest * largest < SMALLEST_PAIR_WEIGHT:
         raise ValueError(
@@ -146,8 +138,25 @@ def check_item_weight(weight: Any, n_items: int) -> Array | None:
     return weights
 
 
-def as_weights(name: str, weight: Any) -> Array:
-    """Return weights as a one-dimensional float64 array."""
+def check_weights(
+    name: str, weight: Any, n: int, unit: str, how: str = "", *, may_be_zero: bool = False
+) -> Array:
+    """Return weights as float64: finite, nonnegative, and at least one of them positive.
+
+    Parameters
+    ----------
+    name : str
+        Name of the weights in error messages.
+    weight : array-like of shape (n,)
+    n : int
+        Number of items, queries or pairs.
+    unit : str
+        What they are, in the singular.
+    how : str
+        End of the error message about a wrong number of weights.
+    may_be_zero : bool
+        Whether all of them may be zero.
+    """
     refuse_masked(name, weight)
     given = np.asarray(weight)
     if given.dtype.kind in "cmM":
@@ -158,17 +167,18 @@ def as_weights(name: str, weight: Any) -> Array:
         raise ValueError(f"{name} must be numbers: {error}") from None
     if given.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional; got an array of {given.ndim} dimensions")
-    return weights
-
-
-def check_weights(name: str, weight: Array, unit: str) -> None:
-    """Raise unless all weights are finite and nonnegative, and at least one is positive."""
-    wrong = ~np.isfinite(weight) | (weight < 0.0)
-    if wrong.any():
-        at = int(np.argmax(wrong))
+    if len(weights) != n:
         raise ValueError(
-            f"{name} must be finite and not negative; got {weight[at]} in {unit} {at} "
+            f"{name} has {len(weights)} values for {counted(n, unit)}; pass one weight per "
+            f"{unit}{how}"
+        )
+    wrong = ~np.isfinite(weights) | (weights < 0.0)
+    if wrong.any():
+        at, place = int(np.argmax(wrong)), "row" if unit == "item" else unit
+        raise ValueError(
+            f"{name} must be finite and not negative; got {weights[at]} in {place} {at} "
             f"({int(wrong.sum())} such values)"
         )
-    if not weight.any():
+    if not (may_be_zero or weights.any()):
         raise ValueError(f"{name} is zero everywhere: there is nothing to learn from")
+    return weights

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ranksvm._messages import PYTHON, Door, Param
+from ranksvm._messages import PYTHON, Formatter, Param
 
 __all__ = [
     "HEAD_BYTES",
@@ -38,11 +38,11 @@ class NotReplacedError(FileExistsError):
     """The file exists and holds something else.  The message omits the error number."""
 
     def __str__(self) -> str:
-        return self.told(PYTHON)
+        return self.render(PYTHON)
 
-    def told(self, door: Door) -> str:
-        """Format the message for a door."""
-        return f"{self.strerror}, or use {Param('force', True).told(door)} to replace it"
+    def render(self, formatter: Formatter) -> str:
+        """Format the message for one interface of the library."""
+        return f"{self.strerror}, or use {Param('force', True).render(formatter)} to replace it"
 
 
 # Suffixes of other programs' formats, which this library does not write.

@@ -32,15 +32,15 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
-from typing import IO, Any, BinaryIO, Literal, TextIO, overload
+from typing import Any, BinaryIO
 
 __all__ = ["STDOUT", "atomic_write", "naming", "try_lock"]
 
 STDOUT = "standard output"  # its name in messages
 # Names of open descriptors. One may refer to a regular file (a redirection), which must not be
 # replaced.
-_DESCRIPTOR = re.compile(r"/dev/(?:(?P<name>stdout|stderr)|fd/(?P<a>\d+))|/proc/self/fd/(?P<b>\d+)")
-_NAMED = {"stdout": 1, "stderr": 2}
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
+_STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
 _LONGEST_NAME = 255
 _LONG_AGO = 86_400.0  # seconds
 # Advice for system errors whose text only says what happened.
@@ -54,26 +54,9 @@ _REMEDIES = {
 }
 
 
-@overload
-def atomic_write(
-    path: str | os.PathLike[str], mode: Literal["wb"] = "wb"
-) -> contextlib.AbstractContextManager[BinaryIO]: ...
-@overload
-def atomic_write(
-    path: str | os.PathLike[str],
-    mode: Literal["w"],
-    *,
-    encoding: str = "utf-8",
-    newline: str | None = "",
-) -> contextlib.AbstractContextManager[TextIO]: ...
-def atomic_write(
-    path: str | os.PathLike[str],
-    mode: Literal["wb", "w"] = "wb",
-    *,
-    encoding: str = "utf-8",
-    newline: str | None = "",
-) -> contextlib.AbstractContextManager[Any]:
-    """Open a file for writing; it replaces the target when the block ends without an exception.
+@contextlib.contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a binary file; it replaces the target when the block ends without an exception.
 
     The permission bits of an existing file are kept, and the new file has them from the start.  A
     symbolic link is kept, too: the file that it points to is replaced.  What cannot be replaced (a
@@ -83,17 +66,11 @@ def atomic_write(
     ----------
     path : str or path-like
         File to write.
-    mode : {"wb", "w"}, default="wb"
-        Binary or text.
-    encoding : str, default="utf-8"
-        Encoding in text mode.
-    newline : str or None, default=""
-        As in :func:`open`; the default writes line endings unchanged.
 
-    Returns
-    -------
-    context manager
-        Yields the binary or text file object, which must still be open at the end of the block.
+    Yields
+    ------
+    file object
+        It must still be open at the end of the block.
 
     Raises
     ------
@@ -101,30 +78,21 @@ def atomic_write(
         If the directory does not exist or is not writable, the file is write-protected, or the disk
         is full.  The error names the file.  An existing file is left unchanged.
     """
-    if mode not in ("wb", "w"):
-        raise ValueError(f"mode must be 'wb' or 'w'; got {mode!r}")
-    text = {} if mode == "wb" else {"encoding": encoding, "newline": newline}
-    return _writing(os.fspath(path), mode, text)
-
-
-@contextlib.contextmanager
-def _writing(name: str, mode: str, text: dict[str, Any]) -> Iterator[IO[Any]]:
+    name = os.fspath(path)
     descriptor = _descriptor(name)
-    if descriptor is not None:
-        with _opened(descriptor, name, text) as file:
-            yield file
-        return
     target = os.path.realpath(name)
-    old = _status(name, target)
+    old = _status(name, target) if descriptor is None else None
     if old is not None and not stat.S_ISREG(old.st_mode):
-        with _opened(os.open(target, os.O_WRONLY | _CLOSE_ON_EXEC), name, text) as file:
+        descriptor = os.open(target, os.O_WRONLY | _CLOSE_ON_EXEC)
+    if descriptor is not None:
+        with _opened(descriptor, name) as file:
             yield file
         return
 
     _clear(target)
     descriptor, temporary = _create(name, target, old)
     try:
-        with _opened(descriptor, name, text) as file:
+        with _opened(descriptor, name) as file:
             yield file
             file.flush()
             with naming(name):
@@ -165,24 +133,20 @@ class _NamedFile(io.FileIO):
         self._called = name
 
     def write(self, data: Any) -> int:
-        try:
+        with naming(self._called):
             return super().write(data)
-        except OSError as error:
-            raise _named(error, self._called) from error
 
 
-def _opened(descriptor: int, name: str, text: dict[str, Any]) -> IO[Any]:
-    """Return a file object for a descriptor: text if ``text`` has options, else binary."""
-    file = io.BufferedWriter(_NamedFile(descriptor, name))
-    return io.TextIOWrapper(file, **text) if text else file
+def _opened(descriptor: int, name: str) -> BinaryIO:
+    return io.BufferedWriter(_NamedFile(descriptor, name))
 
 
 def _descriptor(name: str) -> int | None:
     """Return a duplicate of the open descriptor that a name refers to, or None."""
     match = _DESCRIPTOR.fullmatch(name)
-    if match is None:
+    number = _STANDARD.get(name) if match is None else int(match[1])
+    if number is None:
         return None
-    number = _NAMED.get(match["name"] or "", int(match["a"] or match["b"] or -1))
     for stream in (sys.stdout, sys.stderr):  # so that earlier output comes first
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()

@@ -4,17 +4,19 @@ A message keeps parameters and row numbers separate from its text:
 
     Message("{solver} stopped; raise {max_iter}.", solver="newton", max_iter=Param("max_iter"))
 
-``str`` formats it for Python.  Another :class:`Door`, such as that of the command line, formats it
-for its own users.
+``str`` renders it for Python.  ``render`` does so for other interfaces, each of which has a
+:class:`Formatter`.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
 
 __all__ = [
     "PYTHON",
-    "Door",
+    "Formatter",
     "Message",
     "MessageWarning",
     "Param",
@@ -22,23 +24,40 @@ __all__ = [
     "Row",
     "TooLittleMemoryError",
     "UserError",
-    "told",
+    "render",
 ]
 
 
-class Door(Protocol):
-    """How parameters and rows are written for the users of one interface of the library."""
+class Formatter:
+    """Writes parameters and rows as Python has them; other interfaces override both methods."""
 
     def parameter(self, param: Param) -> str:
         """Return the name of a parameter, with its values if it has any."""
-        ...
+        values = " or ".join(map(repr, param.values))
+        return f"{param.name}={values}" if values else param.name
 
     def row(self, row: Row) -> str:
-        """Return the name of a row of X, with the column if there is one."""
-        ...
+        """Return the number of a row of X, with the column if there is one."""
+        return f"row {row.number}" + ("" if row.column is None else f", column {row.column}")
 
 
-class Param:
+PYTHON = Formatter()
+
+
+def render(part: Any, formatter: Formatter) -> Any:
+    """Format a message, a part of one, or an error; return other values unchanged."""
+    return part.render(formatter) if hasattr(part, "render") else part
+
+
+class _Part:
+    def render(self, formatter: Formatter) -> str:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.render(PYTHON)
+
+
+class Param(_Part):
     """A parameter in a message: its name, or ``name=value``, or ``name=one or another``.
 
     ``option`` is the text for the command line, where that does not follow from the name and the
@@ -47,66 +66,53 @@ class Param:
 
     def __init__(self, name: str, *values: Any, option: str | None = None) -> None:
         self.name, self.option = name, option
-        # Without the type names in the ``repr`` of NumPy scalars.
-        self.values = tuple(map(_plain, values))
+        # Python numbers, since the ``repr`` of NumPy scalars has their types in it. NumPy is not
+        # imported for that: `ranksvm --help` is fast.
+        self.values = [
+            value.item() if getattr(value, "ndim", None) == 0 else value for value in values
+        ]
 
-    def told(self, door: Door) -> str:
-        return door.parameter(self)
-
-    def __str__(self) -> str:
-        return self.told(PYTHON)
-
-
-def _plain(value: Any) -> Any:
-    """Convert a NumPy scalar to Python, without importing NumPy (for a fast `ranksvm --help`)."""
-    return value.item() if getattr(value, "ndim", None) == 0 else value
+    def render(self, formatter: Formatter) -> str:
+        return formatter.parameter(self)
 
 
-class Row:
+@dataclass(frozen=True)
+class Row(_Part):
     """A row of X in a message, or one entry of it; numbers start at 0."""
 
-    def __init__(self, number: int, column: int | None = None) -> None:
-        self.number, self.column = int(number), None if column is None else int(column)
+    number: int
+    column: int | None = None
 
-    def told(self, door: Door) -> str:
-        return door.row(self)
-
-    def __str__(self) -> str:
-        return self.told(PYTHON)
+    def render(self, formatter: Formatter) -> str:
+        return formatter.row(self)
 
 
-class Message:
+class Message(_Part):
     """A format string with named parts: messages, parameters, rows, or any other values."""
 
     def __init__(self, text: str, **parts: Any) -> None:
         self.text, self.parts = text, parts
 
-    def told(self, door: Door) -> str:
-        return self.text.format(**{name: told(part, door) for name, part in self.parts.items()})
-
-    def __str__(self) -> str:
-        return self.told(PYTHON)
+    def render(self, formatter: Formatter) -> str:
+        parts = {name: render(part, formatter) for name, part in self.parts.items()}
+        return self.text.format(**parts)
 
 
-class _Python:
-    def parameter(self, param: Param) -> str:
-        if not param.values:
-            return param.name
-        return f"{param.name}={' or '.join(map(repr, param.values))}"
+class _WithMessage(Exception):
+    """An exception with a message; ``parts`` as for :class:`Message`."""
 
-    def row(self, row: Row) -> str:
-        return f"row {row.number}" + ("" if row.column is None else f", column {row.column}")
+    def __init__(self, text: str, **parts: Any) -> None:
+        self.message = Message(text, **parts)
+        super().__init__(str(self.message))
 
+    def render(self, formatter: Formatter) -> str:
+        return self.message.render(formatter)
 
-PYTHON: Door = _Python()
-
-
-def told(part: Any, door: Door = PYTHON) -> Any:
-    """Format a message, or a part of one, for a door; return other values unchanged."""
-    return part.told(door) if isinstance(part, Message | Param | Row | UserError) else part
+    def __reduce__(self) -> Any:
+        return partial(type(self), self.message.text, **self.message.parts), ()
 
 
-class UserError(Exception):
+class UserError(_WithMessage):
     """An error that users can cause; ``parts`` as for :class:`Message`.
 
     Attributes
@@ -118,26 +124,15 @@ class UserError(Exception):
     """
 
     def __init__(self, text: str, **parts: Any) -> None:
-        self.message = Message(text, **parts)
-        super().__init__(str(self.message))
-        named = [part for part in parts.values() if isinstance(part, Param)]
-        self.parameter = named[0].name if named else None
-        self.value = named[0].values[0] if named and named[0].values else parts.get("value")
+        super().__init__(text, **parts)
+        named = next((part for part in parts.values() if isinstance(part, Param)), None)
+        self.parameter = named.name if named else None
+        self.value = named.values[0] if named and named.values else parts.get("value")
         self.remedy = parts.get("remedy")
-
-    def told(self, door: Door) -> str:
-        return self.message.told(door)
 
     def after(self, where: str) -> Self:
         """Return the same error, with its message prefixed by where it happened."""
         return type(self)("{where}{what}", where=where, what=self.message)
-
-    def __reduce__(self) -> Any:
-        return _restore, (type(self), self.message.text, self.message.parts)
-
-
-def _restore(kind: Any, text: str, parts: dict[str, Any]) -> Any:
-    return kind(text, **parts)
 
 
 class ParameterError(UserError, ValueError):
@@ -148,12 +143,5 @@ class TooLittleMemoryError(UserError, MemoryError):
     """A task that does not fit into memory."""
 
 
-class MessageWarning(UserWarning):
+class MessageWarning(_WithMessage, UserWarning):
     """A warning that names parameters; ``parts`` as for :class:`Message`."""
-
-    def __init__(self, text: str, **parts: Any) -> None:
-        self.message = Message(text, **parts)
-        super().__init__(str(self.message))
-
-    def __reduce__(self) -> Any:
-        return _restore, (type(self), self.message.text, self.message.parts)

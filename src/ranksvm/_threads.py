@@ -34,29 +34,12 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
     return min(n_jobs, MOST_THREADS)
 
 
-class _OneBlasThread:
-    """Counts requests for a single BLAS thread: the first sets the limit, the last lifts it."""
+class _BlasLimit:
+    """The limit of one BLAS thread: the first block sets it, the last one lifts it."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._wanted = 0
-        self._limit: Any = None
-
-    def enter(self) -> None:
-        with self._lock:
-            if self._wanted == 0:
-                self._limit = _controller().limit(limits=1, user_api="blas")
-                self._limit.__enter__()
-            self._wanted += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._wanted -= 1
-            if self._wanted == 0:
-                self._limit.__exit__(None, None, None)
-
-
-_one_blas_thread = _OneBlasThread()
+    lock = threading.Lock()
+    n_blocks = 0
+    limiter: Any = None
 
 
 @contextmanager
@@ -66,11 +49,17 @@ def one_blas_thread() -> Iterator[None]:
     Use it for work that alternates between our threads and small factorizations: BLAS threads keep
     spinning for some time after each call, on the cores that our threads need.
     """
-    _one_blas_thread.enter()
+    with _BlasLimit.lock:
+        if _BlasLimit.n_blocks == 0:
+            _BlasLimit.limiter = _controller().limit(limits=1, user_api="blas").__enter__()
+        _BlasLimit.n_blocks += 1
     try:
         yield
     finally:
-        _one_blas_thread.leave()
+        with _BlasLimit.lock:
+            _BlasLimit.n_blocks -= 1
+            if _BlasLimit.n_blocks == 0:
+                _BlasLimit.limiter.__exit__(None, None, None)
 
 
 @lru_cache(maxsize=1)

@@ -24,6 +24,7 @@ from ranksvm._vectors import Array
 __all__ = [
     "as_float",
     "as_levels",
+    "as_objects",
     "exact_vector",
     "finite_values",
     "is_exact",
@@ -169,17 +170,18 @@ def _as_array(values: Any) -> NDArray[Any]:
         # NumPy rounds a list such as [2^63, -1] or [2^60 + 1, 0.5].
         rounded = array.ndim == 1 and array.dtype.kind == "f"
         if rounded and not bool((np.abs(array) < _LARGEST_EXACT_FLOAT).all()):
-            return _objects(values)
+            return as_objects(values)
         return array
     try:
         return np.asarray(values)
     except Exception:
         if not hasattr(values, "to_list"):
             raise
-        return _objects(values.to_list())  # a Series of a type that NumPy lacks: 128-bit integers
+        return as_objects(values.to_list())  # a Series of a type that NumPy lacks: 128-bit integers
 
 
-def _objects(values: Any) -> NDArray[Any]:
+def as_objects(values: Any) -> NDArray[np.object_]:
+    """Return an object array of a sequence, whose items NumPy leaves as they are."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array

@@ -7,12 +7,15 @@ limited by memory bandwidth anyway.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._rounding import SLACK
 
-__all__ = ["Array", "dot", "dot_depth", "length"]
+__all__ = ["Array", "add", "dot", "dot_depth", "length"]
 
 Array = NDArray[np.float64]
 
@@ -27,6 +30,11 @@ def dot(u: Array, v: Array) -> float:
         return float(np.einsum("i,i->", u, v))
     blocks = np.einsum("ij,ij->i", u[:whole].reshape(-1, BLOCK), v[:whole].reshape(-1, BLOCK))
     return float(np.add.reduce(blocks)) + float(np.einsum("i,i->", u[whole:], v[whole:]))
+
+
+def add(arrays: Iterable[Array]) -> Array:
+    """Return the sum of at least one array; a single one is returned as it is."""
+    return reduce(np.add, arrays)
 
 
 def length(u: Array) -> float:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import errno
 import io
 import os
-import select
+import selectors
 import stat
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["blocking", "check_text_file", "patiently"]
+__all__ = ["blocking", "check_text_file", "file_name", "patiently"]
 
 Found = TypeVar("Found")
 
@@ -54,14 +54,11 @@ def _wait(file: Any) -> None:
             errno.EAGAIN,
             "is non-blocking, has no data yet, and has no descriptor to wait for. Read it into "
             "memory first, or pass a blocking file",
-            _name(file),
+            file_name(file),
         ) from None
-    if hasattr(select, "poll"):
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        poll.poll()
-    else:
-        select.select([descriptor], [], [])
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        selector.select()
 
 
 def blocking(file: Any) -> Any:
@@ -79,7 +76,7 @@ def check_text_file(file: Any) -> None:
             errno.EAGAIN,
             "is a non-blocking text file; data that arrives late would be lost. Open it in binary "
             "mode, which waits for the data",
-            _name(file),
+            file_name(file),
         )
 
 
@@ -91,7 +88,8 @@ def _is_non_blocking(file: Any) -> bool:
         return False  # no descriptor
 
 
-def _name(file: Any) -> str:
+def file_name(file: Any) -> str:
+    """Return the name of a file object, for messages."""
     name = getattr(file, "name", None)
     return name if isinstance(name, str) else f"<{type(file).__name__}>"
 
@@ -99,7 +97,7 @@ def _name(file: Any) -> str:
 class _Waiting(io.RawIOBase):
     def __init__(self, file: Any) -> None:
         self._file = file
-        self.name = _name(file)
+        self.name = file_name(file)
 
     def readable(self) -> bool:
         return True

@@ -15,12 +15,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 
 from ranksvm import KernelRankSVM, LinearRankSVM
 from ranksvm._text import format_table
+from ranksvm._vectors import Array
+from ranksvm.data import RankingData
 from ranksvm.datasets import make_letor_like
 from ranksvm.metrics import ndcg, pairwise_accuracy
 
@@ -33,23 +34,13 @@ _LINEAR = {
     "linear, hinge": LinearRankSVM(loss="hinge"),
 }
 
-Array = NDArray[np.float64]
-
-
-class Part(NamedTuple):
-    """Training or test data."""
-
-    X: Array
-    y: Array
-    qid: NDArray[np.int64] | None
-
 
 class Problem(NamedTuple):
     """A data set with one or more train-test splits, the gain of NDCG, and the models to train."""
 
     title: str
     notes: tuple[str, ...]
-    splits: Sequence[tuple[Part, Part]]
+    splits: Sequence[tuple[RankingData, RankingData]]  # train, test
     gain: Literal["exp2", "linear"]
     models: Mapping[str, Any]
 
@@ -120,18 +111,18 @@ def diabetes(seed: int) -> Problem:
     X, y = load_diabetes(return_X_y=True, scaled=False)
     rng = _stream(seed, 1)
 
-    def split() -> tuple[Part, Part]:
+    def split() -> tuple[RankingData, RankingData]:
         test, train = np.split(rng.permutation(y.shape[0]), [y.shape[0] // 3])
         scaled = (X - X[train].mean(axis=0)) / X[train].std(axis=0)
-        return Part(scaled[train], y[train], None), Part(scaled[test], y[test] - y.min(), None)
+        return RankingData(scaled[train], y[train]), RankingData(scaled[test], y[test] - y.min())
 
     splits = [split() for _ in range(_N_SPLITS)]
     train, test = splits[0]
     return Problem(
         "diabetes (ships with scikit-learn)",
         (
-            f"One global ranking of {train.y.shape[0]} patients by disease progression; "
-            f"{test.y.shape[0]} held out; {X.shape[1]} features,",
+            f"One global ranking of {train.n_items} patients by disease progression; "
+            f"{test.n_items} held out; {X.shape[1]} features,",
             f"standardized on the training part. Means over {_N_SPLITS} random splits, since the "
             "top ten of a",
             "single ranking say little. The gain of NDCG is the progression minus its minimum.",
@@ -147,16 +138,18 @@ def letor_like(n_queries: int, seed: int) -> Problem:
     X, y, qid, _ = make_letor_like(n_queries, random_state=seed)
     qid = np.asarray(qid)
     held_out = _stream(seed, 2).permutation(n_queries)[: n_queries // 3]
-    test = np.isin(qid, held_out)
+    is_test = np.isin(qid, held_out)
+    data = RankingData(X, y, qid)
+    train, test = (data.take(np.flatnonzero(rows)) for rows in (~is_test, is_test))
     return Problem(
         "LETOR-like (ranksvm.datasets.make_letor_like)",
         (
-            f"{n_queries - held_out.shape[0]} queries with {np.sum(~test)} items to train on, "
-            f"{held_out.shape[0]} queries with {np.sum(test)} items held out;",
+            f"{n_queries - held_out.shape[0]} queries with {train.n_items} items to train on, "
+            f"{held_out.shape[0]} queries with {test.n_items} items held out;",
             f"{X.shape[1]} features, grades 0 to 2; half of the signal is linear, plus noise.",
             "The gain of NDCG is 2^grade - 1; queries without a relevant item are left out.",
         ),
-        [(Part(X[~test], y[~test], qid[~test]), Part(X[test], y[test], qid[test]))],
+        [(train, test)],
         "exp2",
         {
             **_LINEAR,
@@ -178,18 +171,18 @@ def compare(problem: Problem, rng: np.random.Generator) -> dict[str, Numbers]:
 
 
 def compare_once(
-    train: Part, test: Part, problem: Problem, rng: np.random.Generator
+    train: RankingData, test: RankingData, problem: Problem, rng: np.random.Generator
 ) -> dict[str, Numbers]:
     """Train on one part and evaluate all rankings on the other."""
 
     def evaluate(scores: Array) -> Numbers:
         return (
-            pairwise_accuracy(test.y, scores, test.qid),
-            ndcg(test.y, scores, test.qid, k=10, gain=problem.gain),
+            pairwise_accuracy(test.truth, scores, test.qid),
+            ndcg(test.truth, scores, test.qid, k=10, gain=problem.gain),
         )
 
     untrained = (np.nan,) * 5
-    random = [evaluate(rng.standard_normal(test.y.shape)) for _ in range(_N_RANDOM)]
+    random = [evaluate(rng.standard_normal(test.n_items)) for _ in range(_N_RANDOM)]
     column, sign = best_feature(train)
     results = {
         "random": (*np.mean(random, axis=0), *untrained),
@@ -197,7 +190,7 @@ def compare_once(
     }
     for label, settings in problem.models.items():
         start = time.perf_counter()
-        model = clone(settings).fit(train.X, train.y, qid=train.qid)
+        model = clone(settings).fit(*train)
         seconds = time.perf_counter() - start
         results[label] = (
             *evaluate(model.predict(test.X)),
@@ -210,9 +203,9 @@ def compare_once(
     return results
 
 
-def best_feature(part: Part) -> tuple[int, float]:
+def best_feature(data: RankingData) -> tuple[int, float]:
     """Return the feature and the sign (1 or -1) with the highest pairwise accuracy."""
-    accuracies = np.array([pairwise_accuracy(part.y, column, part.qid) for column in part.X.T])
+    accuracies = np.array([pairwise_accuracy(data.truth, x, data.qid) for x in data.X.T])
     best = int(np.argmax(np.abs(accuracies - 0.5)))  # a negated feature has 1 - accuracy
     return best, 1.0 if accuracies[best] >= 0.5 else -1.0
 

@@ -30,8 +30,8 @@ from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.estimators.checks import check_finite_columns, check_items
 from ranksvm.estimators.inputs import fitting
-from ranksvm.maps.features import FeatureBasis, make_fourier, make_nystroem
-from ranksvm.maps.kernels import DTYPES, KERNELS, Kernel, is_sparse, resolve_gamma
+from ranksvm.maps.features import FourierBasis, NystroemBasis, make_fourier, make_nystroem
+from ranksvm.maps.kernels import DTYPES, KERNELS, Kernel, canonical_csr, is_sparse, resolve_gamma
 from ranksvm.maps.landmarks import Seed
 
 __all__ = ["Nystroem", "RandomFourier"]
@@ -43,7 +43,7 @@ class _KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     dtype: str
     n_jobs: int | None
     n_features_in_: int
-    basis_: FeatureBasis
+    basis_: NystroemBasis | FourierBasis
 
     def transform(self, X: Any) -> NDArray[Any]:
         """Compute the kernel features of items.
@@ -76,10 +76,7 @@ class _KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             ensure_all_finite=False,
         )
         check_finite_columns(X, getattr(self, "feature_names_in_", None))
-        if is_sparse(X) and not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
-        return X
+        return canonical_csr(X) if is_sparse(X) else X
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

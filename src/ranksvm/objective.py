@@ -31,7 +31,7 @@ whole space, with the identity on the complement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -42,14 +42,11 @@ from ranksvm._points import Point
 from ranksvm._rounding import TINY, roundings
 from ranksvm._vectors import Array, dot
 from ranksvm.maps.matrix import ScoreMap
-from ranksvm.maps.sample import WeightedItems
+from ranksvm.maps.sample import Scatter
 from ranksvm.pairs.oracle import LossEval, PairLoss
 from ranksvm.solvers.base import Trial
 
 __all__ = ["RankEval", "RankObjective", "too_large"]
-
-# Weighted scatter of the items within their groups; see ``ScoreMap.scatter``.
-Scatter = Callable[[Sequence[WeightedItems]], Array | None]
 
 # An evaluation is not rescaled to a C below this, or this many times larger than its own, because
 # the products would lose digits.
@@ -90,12 +87,11 @@ class RankObjective:
         self.C = C
         self.weight_rounding = weight_rounding + roundings(8)
         self.scatter: Scatter = score_map.scatter if scatter is None else scatter
+        self._is_euclidean = "euclidean" in score_map.capabilities
 
     @property
     def capabilities(self) -> frozenset[str]:
-        smooth = "hessian" in self.loss.capabilities
-        own = {"preconditioner"} if smooth else set()
-        return self.loss.capabilities | self.score_map.capabilities | own
+        return self.loss.capabilities | self.score_map.capabilities
 
     @property
     def n_products(self) -> int:
@@ -103,7 +99,7 @@ class RankObjective:
 
     def point(self, w: Array) -> Point:
         if not np.any(w):
-            return Point(w, self.zero_scores())
+            return Point(w, np.zeros(self.score_map.shape[0]))
         return self.known(w, self.score_map.scores(w))
 
     def known(self, w: Array, scores: Array, error: float = 0.0) -> Point:
@@ -115,10 +111,7 @@ class RankObjective:
         return Point(w, scores, max(error, self.score_map.score_rounding * reach), reach)
 
     def scored(self, dual: Point) -> Point:
-        return self.score_map.scored(dual, self.point)
-
-    def zero_scores(self) -> Array:
-        return np.zeros(self.score_map.shape[0])
+        return self.point(dual.w) if self._is_euclidean else dual
 
     def inner(self, u: Array, v: Point) -> float:
         return self.score_map.inner(u, v.w, v.scores)
@@ -143,7 +136,7 @@ class RankObjective:
         with np.errstate(over="ignore", invalid="ignore"):
             risk_grad *= self.C
             norm2 = self.score_map.norm2(point.w, point.scores)
-            slope = self.score_map.dual(risk_grad, self.point)
+            slope = Point(risk_grad, risk_grad) if self._is_euclidean else self.point(risk_grad)
             u2 = self.score_map.norm2(risk_grad, slope.scores)
         if not np.isfinite(u2 + norm2 + loss.value):
             raise too_large(point, risk_grad)
@@ -173,7 +166,6 @@ class RankObjective:
             norm2=norm2,
             loss=loss,
             value=0.5 * norm2 + C * loss.value,
-            risk=C * loss.value,
             risk_slope=risk_slope,
             estimate=0.5 * norm2 + C * loss.stated,
             primal=_or_else(primal, np.inf),
@@ -210,7 +202,6 @@ class RankEval:
     norm2: float
     loss: LossEval
     value: float
-    risk: float
     risk_slope: Point
     estimate: float
     primal: float
@@ -222,13 +213,12 @@ class RankEval:
     # The evaluation that it was rescaled from, if any.
     source: RankEval | None = None
 
-    @property
-    def risk_grad(self) -> Array:
-        return self.risk_slope.w
-
     @cached_property
     def slope(self) -> Point:
-        return self.objective.score_map.added(self.point, self.risk_slope)
+        if not self.objective._is_euclidean:
+            return self.point.plus(1.0, self.risk_slope)
+        grad = self.point.w + self.risk_slope.w
+        return Point(grad, grad)
 
     @property
     def grad(self) -> Array:
@@ -306,6 +296,6 @@ class RankEval:
                 )
                 return objective._finish(Point(w, moved, error, objective.score_map.reach(w)), loss)
 
-            return Trial(value, slope, accept)
+            return Trial(t, value, slope, accept)
 
         return trial

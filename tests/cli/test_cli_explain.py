@@ -16,7 +16,6 @@ from ranksvm import KernelRankSVM, LinearRankSVM
 from ranksvm.data import save_letor
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.datasets import make_ranking
-from ranksvm.models.explain import explain_linear
 
 NAMES = [f"n{j}" for j in range(5)]
 
@@ -59,7 +58,7 @@ def model_of(sample):
 def test_the_picture_is_that_of_the_library(good, folder, sample):
     out = good("explain", folder / "linear.safetensors", folder / "items.txt", 3, 1)
     model = model_of(sample)
-    found = explain_linear(model.coef_, sample.X, 2, 0, items=("item 3", "item 1"), first=1)
+    found = model._get_model().explain(sample.X, 2, 0, items=("item 3", "item 1"), first=1)
     assert out == found.picture(80, encoding="utf-8") + "\n"
     assert f"feature {found.index[0] + 1} " in out
     assert "item 3 is " in out
@@ -166,9 +165,8 @@ def test_features_of_a_table_with_further_columns_of_text(good, folder, tmp_path
 def test_the_picture_is_as_wide_as_the_terminal(run, folder, sample, monkeypatch, terminal, width):
     monkeypatch.setenv("COLUMNS", str(terminal))
     arguments = ["explain", folder / "linear.safetensors", folder / "items.txt", 3, 1]
-    found = explain_linear(
-        model_of(sample).coef_, sample.X, 2, 0, items=("item 3", "item 1"), first=1
-    )
+    model = model_of(sample)._get_model()
+    found = model.explain(sample.X, 2, 0, items=("item 3", "item 1"), first=1)
     # Not of the terminal, but of a file: always the same.
     assert run(*arguments)[1] == found.picture(80, encoding="utf-8") + "\n"
     monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)

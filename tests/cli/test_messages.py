@@ -34,6 +34,7 @@ from ranksvm import (
     load,
 )
 from ranksvm._messages import (
+    PYTHON,
     Message,
     MessageWarning,
     Param,
@@ -41,12 +42,11 @@ from ranksvm._messages import (
     Row,
     TooLittleMemoryError,
     UserError,
-    told,
+    render,
 )
 from ranksvm.cli.app import COMMANDS
-from ranksvm.cli.model_options import model_flags
-from ranksvm.cli.options import flag_of
-from ranksvm.cli.output import DOOR
+from ranksvm.cli.model_options import flag_of, model_flags
+from ranksvm.cli.output import COMMAND_LINE
 from ranksvm.data import clicks_to_pairs, save_letor
 from ranksvm.datasets import make_ranking
 from ranksvm.kernel_approximation import Nystroem, RandomFourier
@@ -202,7 +202,7 @@ def test_numbers_beyond_float64_name_their_parameter(make: Any, names: list[str]
 
 def test_the_same_elsewhere() -> None:
     with pytest.raises(
-        ValueError, match=r"every C of Cs must be .* below 1.8e308; got an integer of 401 digits"
+        ValueError, match=r"every C in Cs must be .* below 1.8e308; got an integer of 401 digits"
     ):
         LinearRankSVMCV([1.0, HUGE]).fit(X, Y, QID)
     with pytest.raises(ValueError, match="gammas must be a sequence, or how many"):
@@ -353,11 +353,11 @@ def test_an_eval_set_without_the_queries_of_the_fit_is_refused() -> None:
         ("plain text with tol", "plain text with tol", "plain text with tol"),
     ],
 )
-def test_every_door_has_its_own_words(
+def test_every_interface_has_its_own_words(
     message: Any, in_python: str, on_the_command_line: str
 ) -> None:
-    assert str(message) == told(message) == in_python
-    assert told(message, DOOR) == on_the_command_line
+    assert str(message) == render(message, PYTHON) == in_python
+    assert render(message, COMMAND_LINE) == on_the_command_line
 
 
 @pytest.mark.parametrize(
@@ -380,12 +380,12 @@ def test_errors_keep_their_parts(kind: Any, base: type) -> None:
     for one in (error, copy):
         assert type(one) is kind
         assert str(one) == "tol=1e-20 is too small in row 3. Raise tol."
-        assert told(one, DOOR) == "--tol 1e-20 is too small in item 4. Raise --tol."
+        assert render(one, COMMAND_LINE) == "--tol 1e-20 is too small in item 4. Raise --tol."
         assert (one.parameter, one.value) == ("tol", 1e-20)
-        assert told(one.remedy, DOOR) == "Raise --tol."
+        assert render(one.remedy, COMMAND_LINE) == "Raise --tol."
     where = error.after("fold 2: ")
     assert type(where) is kind
-    assert told(where, DOOR) == "fold 2: --tol 1e-20 is too small in item 4. Raise --tol."
+    assert render(where, COMMAND_LINE) == "fold 2: --tol 1e-20 is too small in item 4. Raise --tol."
 
 
 def test_warnings_keep_their_parts(run: Any, tmp_path, monkeypatch) -> None:
@@ -436,7 +436,7 @@ def command_of(name: str) -> Any:
     return typer.main.get_command(import_module(f"ranksvm.cli.{name}").app)
 
 
-# --- Bad values of all parameters of all models, through both doors ------------------------------
+# --- Bad values of all parameters of all models, through both interfaces -------------------------
 
 VALUES = ("0", "-1", "1", "nan", "inf", "1e999", "1e-400", "", "nonsense", str(10**30))
 
@@ -486,7 +486,7 @@ def small(tmp_path_factory: Any) -> Path:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("kind", "name"), _options())
-def test_bad_values_are_told_in_the_words_of_the_door(run: Any, small, kind, name) -> None:
+def test_bad_values_are_refused_in_the_words_of_the_interface(run: Any, small, kind, name) -> None:
     flag, beside = model_flags()[name], _beside(kind, name)
     module, _, cls = LEARNERS[kind].estimator.partition(":")
     estimator = getattr(import_module(module), cls)

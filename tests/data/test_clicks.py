@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from ranksvm import LinearRankSVM
 from ranksvm.data import Preferences, clicks, clicks_to_pairs, simulate_clicks
-from ranksvm.data.clicks import _Counts
 from ranksvm.datasets import make_ranking
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
@@ -116,10 +115,10 @@ def test_many_parts_are_one(monkeypatch, over):
 
 def test_equal_pairs_are_merged_as_they_come(monkeypatch):
     n, sizes, before = 50, [], []
-    merged, listed = _Counts.merged, clicks._pairs
+    merged, listed = clicks._merged, clicks._pairs
 
     def watched(counts):
-        sizes.append(len(counts.pair))
+        sizes.append(sum(len(part.pair) for part in counts))
         return merged(counts)
 
     def parts(*arguments):
@@ -127,7 +126,7 @@ def test_equal_pairs_are_merged_as_they_come(monkeypatch):
             before.append(len(sizes))
             yield part
 
-    monkeypatch.setattr(_Counts, "merged", watched)
+    monkeypatch.setattr(clicks, "_merged", watched)
     monkeypatch.setattr(clicks, "_pairs", parts)
     monkeypatch.setattr("ranksvm.data.clicks._PAIRS_AT_A_TIME", 6)
     log = {name: column * n for name, column in PAGE.items()}
@@ -264,8 +263,8 @@ UNKNOWN = r"document b of query 7 in row 1 is not among the items \(2 of 4 rows"
             {"items": (None, [0, 1, 2, 3])},
             "; document ids are str in the log and int in items",
         ),
-        (IDS, {"items": (SEVEN, ["a", ["b"], "c", "d"])}, "docid of items must hold ids.*list"),
-        (IDS, {"items": ([7, {}, 7, 7], ABCD)}, "qid of items must hold ids.*unhashable"),
+        (IDS, {"items": (SEVEN, ["a", ["b"], "c", "d"])}, "items must hold ids.*list"),
+        (IDS, {"items": ([7, {}, 7, 7], ABCD)}, "items must hold ids.*unhashable"),
         (IDS, {"items": (None, ["a", "b", "c", "x"])}, r"document d in row 3 is not.*\(1 of 4"),
         (IDS, {"items": ([*SEVEN, 7], [*ABCD, "b"])}, "b twice in one query: rows 1 and 4"),
         (IDS, {"items": (None, ["a", "b", "a", "d"])}, "a twice: rows 0 and 2"),

@@ -238,7 +238,7 @@ def test_the_largest_number_of_a_type_is_counted_from_1(kind):
 
 
 def test_many_written_lines_keep_their_order(tmp_path, monkeypatch):
-    monkeypatch.setattr("ranksvm.data.pair_files._LINES", 3)
+    monkeypatch.setattr("ranksvm.data.targets._LINES", 3)
     path = tmp_path / "pairs.gz"
     write_pairs(path, Preferences(np.arange(10), np.arange(10) + 1, np.arange(10) / 3))
     lines = gzip.decompress(path.read_bytes()).decode().splitlines()
@@ -248,15 +248,15 @@ def test_many_written_lines_keep_their_order(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        (([1, 2], [3], None), r"got shapes \(2,\) and \(1,\)"),
-        (([1.5], [2.5], None), "integer arrays.*float64"),
-        ((np.empty(0, int), np.empty(0, int), None), "there are no pairs to write"),
-        (([1, 0], [2, -1], None), "got 0 over -1 in pair 1"),
-        (([1, 4], [2, 4], None), "got 4 over 4 in pair 1"),
-        (([1, 2**63 - 1], [2, 0], None), "better must hold row.*got 9223372036854775807 in pair 1"),
+        (([1, 2], [3], None), "one row number per pair each; got 2 and 1"),
+        (([1.5], [2.5], None), "better must hold whole numbers; got 1.5 in pair 0"),
+        ((np.empty(0, int), np.empty(0, int), None), "better and worse are empty"),
+        (([1, 0], [2, -1], None), "worse has row.*got -1 in pair 1"),
+        (([1, 4], [2, 4], None), "pair 1: row 4 is both better and worse"),
+        (([1, 2**63 - 1], [2, 0], None), "better has row.*got 9223372036854775807 in pair 1"),
         (([0], np.array([2**64 - 1], np.uint64), None), "worse .*got 18446744073709551615 in pair"),
-        (([0], [2**53], None), r"worse must hold row numbers below 2\^53"),
-        (([1, 2], [2, 1], [1.0]), r"weight has shape \(1,\) for 2 pairs"),
+        (([0], [2**53], None), "worse has row.*got 9007199254740992 in pair 0"),
+        (([1, 2], [2, 1], [1.0]), "weight has 1 values for 2 pairs"),
         (([1, 2], [2, 1], [1.0, -1.0]), "weight must be finite and not neg.*got -1.0 in pair 1"),
         (([1, 2], [2, 1], [np.nan, 1.0]), "got nan in pair 0"),
     ],

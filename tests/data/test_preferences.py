@@ -93,7 +93,7 @@ def pairs_of(y: Array, qid: np.ndarray, item_weight: Array | None = None) -> Pre
 @pytest.mark.parametrize(
     ("better", "worse", "weight", "message"),
     [
-        ([], [], None, "empty: there is no pair to learn from"),
+        ([], [], None, "are empty. Give at least one pair"),
         ([0, 1], [1], None, "got 2 and 1"),
         ([[0, 1]], [1], None, r"better must be one-dimensional.* got shape \(1, 2\)"),
         ([0], [[1], [1, 2]], None, "worse must be one-dimensional; got a ragged"),

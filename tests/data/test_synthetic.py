@@ -219,7 +219,7 @@ def test_reuters_like_of_any_size_ranks_by_the_same_document():
 
 
 def test_sparse_sets_do_not_depend_on_memory_chunks_in_kind(monkeypatch):
-    monkeypatch.setattr("ranksvm.data.sparse_rows._CHUNK_CELLS", 1000)
+    monkeypatch.setattr("ranksvm.data.synthetic._CHUNK_CELLS", 1000)
     X, _, _, _ = make_reuters_like(200, n_features=2000, nnz_per_row=20, random_state=1)
     assert X.shape == (200, 2000)
     assert X.nnz / 200 == pytest.approx(20, rel=0.1)

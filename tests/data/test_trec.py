@@ -125,7 +125,7 @@ def test_a_written_run_reads_back(rows):
 
 
 def test_many_lines_in_order(monkeypatch):
-    monkeypatch.setattr("ranksvm.data.trec_writer._LINES", 7)
+    monkeypatch.setattr("ranksvm.data.targets._LINES", 7)
     out = io.BytesIO()
     write_run(out, np.arange(40) // 13, [f"d{i}" for i in range(40)], -np.arange(40.0))
     lines = [line.split() for line in out.getvalue().decode().splitlines()]

@@ -408,6 +408,13 @@ def test_strength_in_the_other_notation(data) -> None:
     assert np.abs(gradient).max() < 1e-6
 
 
+def test_given_pairs_count_although_no_labeled_pair_has_weight() -> None:
+    weight = [0.0, 0.0, 1.0]
+    model = LinearRankSVM().fit_pairs(np.eye(3), [0], [1], y=[1, 2, 3], sample_weight=weight)
+    assert model.n_pairs_ == 1
+    assert model.coef_[0] > model.coef_[1]
+
+
 def test_items_of_no_weight_do_not_count(data) -> None:
     X, y, qid = data
     keep = np.random.default_rng(9).random(len(y)) < 0.7

@@ -177,7 +177,7 @@ def test_errors_name_file_and_line(text, number, message, tmp_path):
     with pytest.raises(ModelFileError, match=message) as caught:
         read_svmrank(path)
     assert str(caught.value).startswith(f"{path}, line {number}: ")
-    with pytest.raises(ModelFileError, match=f"^<stream>, line {number}: "):
+    with pytest.raises(ModelFileError, match=f"^<BytesIO>, line {number}: "):
         read(text)
 
 

@@ -1,4 +1,4 @@
-"""Every kind of model is known at every door: estimator, file, command, info, explain, export."""
+"""Every interface knows every kind of model: estimator, file, command, info, explain, export."""
 
 from __future__ import annotations
 

@@ -113,6 +113,11 @@ def test_gamma_scale(data) -> None:
                 assert resolve_gamma("scale", items, weight) == pytest.approx(
                     weighted / scale**2, rel=1e-2
                 )
+    halves = sp.csr_matrix(
+        (np.repeat(X, 2) / 2, np.tile([0, 0, 1, 1, 2, 2], N), np.arange(N + 1) * 6)
+    )
+    assert not halves.has_canonical_format  # every entry is stored as two halves
+    assert resolve_gamma("scale", halves) == pytest.approx(1.0 / (3 * X.var()))
     assert resolve_gamma("scale", np.ones((4, 2))) == 1.0
     with pytest.raises(ValueError, match=r"variance of X is .*Scale the features"):
         resolve_gamma("scale", 1e-170 * X)

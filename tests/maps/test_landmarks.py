@@ -79,10 +79,11 @@ def test_sparse_items_get_the_same_landmarks_as_dense_ones(how: str) -> None:
 
 
 @every_way
-def test_the_size_of_blocks_changes_nothing(how: str) -> None:
+def test_the_size_of_blocks_changes_nothing(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X = random_items(333)
     whole = choose_landmarks(X, RBF, 30, how, seed=0)
-    np.testing.assert_array_equal(choose_landmarks(X, RBF, 30, how, seed=0, memory=1), whole)
+    monkeypatch.setattr(landmarks, "BLOCK_VALUES", 1)
+    np.testing.assert_array_equal(choose_landmarks(X, RBF, 30, how, seed=0), whole)
 
 
 @every_way
@@ -207,7 +208,7 @@ def test_sparse_centroids_stay_sparse():
 @pytest.mark.parametrize("kernel", [RBF, Kernel("poly", 0.3, 1.0, 3), Kernel("laplacian", 0.2)])
 def test_with_all_items_as_pilots_the_leverages_are_exact(kernel: Kernel) -> None:
     X = random_items(80, 4)
-    estimate = landmarks._leverages(X, kernel, X, 2, 1 << 20)
+    estimate = landmarks._leverages(X, kernel, X, 2)
     K = kernel_matrix(kernel, X, X)
     tail = np.linalg.eigvalsh(K)[:-10].sum() / 10
     exact = np.diagonal(K @ np.linalg.inv(K + tail * np.eye(80)))

@@ -56,7 +56,6 @@ def check_products(X: Any, dense: Array, n_threads: int = 2, seed: int = 1) -> N
     score_map = MatrixMap(X, n_threads=n_threads)
     exact = dense.astype(np.float64)
     assert score_map.shape == dense.shape
-    assert score_map.dim == dense.shape[1]
     scores, pullback = score_map.scores(w), score_map.pullback(g)
     assert scores.dtype == pullback.dtype == np.float64
     assert score_map.n_products == 2
@@ -140,22 +139,22 @@ def test_uneven_rows_are_cut_by_their_entries() -> None:
 @pytest.mark.parametrize("layout", [name for name, (_, usable) in LAYOUTS.items() if usable])
 def test_no_copy_of_a_usable_layout(layout: str, dtype: type) -> None:
     X = LAYOUTS[layout][0](random_matrix(50, 20, 0.5, dtype=dtype))
-    parts = MatrixMap(X)._parts
+    stored = MatrixMap(X)._stored
     if sp.issparse(X):
-        for mine, theirs in zip(parts, (X.data, X.indices, X.indptr), strict=True):
+        for mine, theirs in zip(stored[:3], (X.data, X.indices, X.indptr), strict=True):
             assert np.shares_memory(mine, theirs)
     else:
-        assert np.shares_memory(parts[0], X)
+        assert np.shares_memory(stored[0], X)
 
 
 @pytest.mark.parametrize("layout", ["every other row", "every other column", "rows backwards"])
 def test_other_layouts_are_converted_once(layout: str) -> None:
     X = LAYOUTS[layout][0](random_matrix(50, 20, 1.0))
     score_map = MatrixMap(X)
-    part = score_map._parts[0]
+    part = score_map._stored[0]
     assert not np.shares_memory(part, X)
     score_map.scores(np.ones(20))
-    assert score_map._parts[0] is part
+    assert score_map._stored[0] is part
 
 
 def test_read_only_input_is_fine_and_stays_as_it_was() -> None:
@@ -163,7 +162,7 @@ def test_read_only_input_is_fine_and_stays_as_it_was() -> None:
     for X in (dense.copy(), np.asfortranarray(dense)):
         X.setflags(write=False)
         check_products(X, dense)
-        assert np.shares_memory(MatrixMap(X)._parts[0], X)
+        assert np.shares_memory(MatrixMap(X)._stored[0], X)
     X = sp.csr_array(dense)
     for part in (X.data, X.indices, X.indptr):
         part.setflags(write=False)
@@ -244,7 +243,7 @@ def test_more_than_two_to_the_31_entries(untouched) -> None:
     X.data, X.indices = data, indices
     X.indptr = np.array([0, n - 2, n - 2, n], dtype=np.int64)
     score_map = MatrixMap(X, n_threads=2)
-    assert np.shares_memory(score_map._parts[0], data)
+    assert np.shares_memory(score_map._stored[0], data)
     np.testing.assert_array_equal(score_map.scores(np.array([7.0, 2.0])), [10.0, 0.0, 6.0])
     np.testing.assert_array_equal(score_map.pullback(np.array([1.0, 1.0, 10.0])), [0.0, 35.0])
 

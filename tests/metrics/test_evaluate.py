@@ -121,7 +121,7 @@ def test_a_missing_library_is_named(data, monkeypatch):
 def test_a_metric_is_a_value():
     metric = parse_metric("ndcg@10")
     assert metric == Metric("ndcg", 10) == parse_metric(metric)
-    assert (metric.name, str(metric), metric.greater_is_better) == ("ndcg@10", "ndcg@10", True)
+    assert (metric.name, str(metric)) == ("ndcg@10", "ndcg@10")
     assert pickle.loads(pickle.dumps(metric)) == metric
     assert len({metric, parse_metric("ndcg@10"), parse_metric("ndcg")}) == 2
     assert parse_metric("ndcg").name == "ndcg"

@@ -233,7 +233,7 @@ def test_ndcg_stays_finite_for_huge_grades():
     assert both == pytest.approx((1.0 + ndcg([2, 1], [0, 1])) / 2.0)
 
 
-def test_ndcg_of_tiny_utilities_does_not_cancel():
+def test_ndcg_of_tiny_labels_does_not_cancel():
     tiny = ndcg([1e-15, 3e-15, 0.0], [3, 2, 1])
     assert tiny == pytest.approx(ndcg([1, 3, 0], [3, 2, 1], gain="linear"))
 
@@ -282,8 +282,8 @@ def test_bad_options_of_ndcg(options, message):
 
 
 @pytest.mark.parametrize("gain", ["exp2", "linear"])
-def test_ndcg_refuses_negative_utilities(gain):
-    with pytest.raises(ValueError, match=r"utilities >= 0; got -1.0 in row 1. Shift"):
+def test_ndcg_refuses_negative_labels(gain):
+    with pytest.raises(ValueError, match=r"labels >= 0; got -1.0 in row 1. Shift"):
         ndcg([1, -1], [1, 0], gain=gain)
 
 
@@ -492,7 +492,7 @@ def test_levels_that_are_missing_from_y():
     assert median_level_average_precision(y, scores) == pytest.approx((1 / 2 + 2 / 3) / 2)
     # Of the levels 0, 1, 2, 3, 4 the median is 2: nothing here is relevant.
     assert median_level_average_precision(y, scores, levels=range(5)) == 0.0
-    with pytest.raises(ValueError, match="levels must hold at least one utility"):
+    with pytest.raises(ValueError, match="levels must hold at least one label"):
         median_level_average_precision(y, scores, levels=[])
 
 
@@ -516,8 +516,8 @@ def test_bad_options(metric, options, message):
 
 
 @pytest.mark.parametrize("metric", [mean_ndcg, expected_reciprocal_rank])
-def test_gains_refuse_negative_utilities(metric):
-    with pytest.raises(ValueError, match=r"needs utilities >= 0; got -1.0 in row 1. Shift"):
+def test_gains_refuse_negative_labels(metric):
+    with pytest.raises(ValueError, match=r"needs labels >= 0; got -1.0 in row 1. Shift"):
         metric([1, -1], [1, 0])
 
 

@@ -32,7 +32,7 @@ from ranksvm.metrics import (
 
 # --- One ranking of one query --------------------------------------------------------------------
 #
-# ranked: the utilities of the retrieved items, best score first; rest: those of the others.
+# ranked: the labels of the retrieved items, best score first; rest: those of the others.
 
 
 def dcg(ranked, k, gain, discount):

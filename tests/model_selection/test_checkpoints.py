@@ -31,8 +31,6 @@ from ranksvm.model_selection.checkpoint import Checkpoint
 
 TESTS = Path(__file__).resolve().parents[1]
 SETTINGS = KernelSettings(approximation="nystroem", n_components=10)
-FORMAT_1 = b'{"file": "ranksvm grid search", "search": {"items": "5f3a"}, "random_state": null}\n'
-FORMAT_2 = b'{"file": "ranksvm grid search", "format": 2, "search": {}, "random_state": null}\n'
 
 
 @pytest.fixture(scope="module")
@@ -540,20 +538,13 @@ def test_a_grid_may_grow(tmp_path, data, fits):
     [
         b"0.5\n0.25\n", b"x", b"\x00\xff", b"{}\n", b"[]\n", b"null\n", b"SQLite format 3\0",
         b"SQLite format 3\0" + bytes(84), b"[" * 100_000 + b"\n", bytes(5000),
+        b'{"file": "ranksvm grid search", "format": 2, "search": {}, "random_state": null}\n',
     ],
 )  # fmt: skip
 def test_other_files_are_left_alone(tmp_path, data, content):
     path = tmp_path / "scores.txt"
     path.write_bytes(content)
     refused(path, "is not a checkpoint; not overwritten", searched, data, checkpoint=path)
-
-
-@pytest.mark.parametrize("head", [FORMAT_1, FORMAT_2, FORMAT_2[:40]])
-def test_checkpoints_of_older_versions_are_left_alone(tmp_path, data, head):
-    path = tmp_path / "search.jsonl"
-    path.write_bytes(head + b'{"gamma": 0.5, "split": 0}\n')
-    refused(path, r"of another version of ranksvm .format 1 or 2, expected 3.. Delete it or choose",
-            searched, data, checkpoint=path)  # fmt: skip
 
 
 @pytest.mark.parametrize("version", [0, 2, 4, -1])

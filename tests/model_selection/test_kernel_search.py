@@ -208,9 +208,9 @@ def test_default_gammas(data):
     ("options", "message"),
     [
         ({"gammas": []}, "gammas must be a sequence"),
-        ({"gammas": [1.0, -1.0]}, "every gamma of gammas must be a positive"),
+        ({"gammas": [1.0, -1.0]}, "every gamma in gammas must be a positive"),
         ({"gammas": [1.0, 1.0]}, "gammas holds 1 more than once"),
-        ({"Cs": [0.0]}, "every C of Cs"),
+        ({"Cs": [0.0]}, "every C in Cs"),
         ({"metric": "nonsense"}, "nonsense"),
         ({"folds": []}, "no fold"),
         ({"folds": None}, "either folds or a validation set"),
@@ -246,7 +246,7 @@ def test_splits_that_do_not_count(tmp_path, data, fits):
     # Known from the labels alone: no fit, and no file.
     fits.clear()
     for held_out in ({"folds": folds[:1]}, {"validation": RankingData(X, np.ones(len(y)), qid)}):
-        with pytest.raises(ValueError, match="no split to take pairwise_accuracy on"):
+        with pytest.raises(ValueError, match="no split to compute pairwise_accuracy on"):
             searched((X, flat, qid), checkpoint=tmp_path / "search.db", **held_out)
     assert fits == []
     assert list(tmp_path.iterdir()) == []

@@ -291,7 +291,7 @@ def test_failed_fit_keeps_the_old_model(data):
     ("settings", "message"),
     [
         ({"Cs": []}, "at least one positive number"),
-        ({"Cs": [1.0, -1.0]}, "every C of Cs must be a positive finite number; got -1.0"),
+        ({"Cs": [1.0, -1.0]}, "every C in Cs must be a positive finite number; got -1.0"),
         ({"Cs": [1.0, 1.0]}, "Cs holds 1 more than once"),
         ({"metric": "nonsense"}, "nonsense"),
         ({"conventions": "nonsense"}, "nonsense"),
@@ -345,7 +345,8 @@ def test_held_out_part_without_pairs_does_not_count(monkeypatch):
         raise AssertionError("known from the labels, before any fit")
 
     monkeypatch.setattr(runs, "fit_path", fitted)
-    with pytest.raises(ValueError, match=r"no split to take pairwise_accuracy on\. validation set"):
+    message = r"no split to compute pairwise_accuracy on\. validation set"
+    with pytest.raises(ValueError, match=message):
         LinearRankSVMCV([1.0]).fit(X, y, qid, validation=(X, np.ones(40), qid))
 
 

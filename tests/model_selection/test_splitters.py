@@ -123,7 +123,7 @@ def test_cross_val_score_without_routing_takes_groups():
     assert np.array_equal(found, expected)
 
 
-def test_item_folds_spread_the_utilities():
+def test_item_folds_spread_the_labels():
     utility = np.random.default_rng(0).permutation(np.repeat([0.0, 1.0], [30, 10]))
     folds = item_folds(utility, 5)
     assert np.array_equal(np.sort(np.concatenate([b for _, b in folds])), np.arange(40))

@@ -19,7 +19,8 @@ from sklearn.exceptions import NotFittedError
 import ranksvm
 from ranksvm import FactorizedRankSVM, KernelRankSVM, LinearRankSVM
 from ranksvm.datasets import make_ranking
-from ranksvm.models.explain import Explanation, explain_linear
+from ranksvm.learners import LinearModel
+from ranksvm.models.explain import Explanation
 
 EPS = np.finfo(np.float64).eps
 NAMES = ["bm25", "length", "age", "clicks", "links", "title"]
@@ -36,6 +37,10 @@ def sample():
 @pytest.fixture(scope="module")
 def linear(sample):
     return LinearRankSVM().fit(*sample)
+
+
+def linear_model(coef):
+    return LinearModel(coef=coef, params={}, facts={})
 
 
 def check_exact(found: Explanation, scores, i, j, size):
@@ -102,12 +107,12 @@ def test_sparse_and_dense_say_the_same(X, data):
     numbers = st.floats(-1e3, 1e3, allow_subnormal=False)
     coef = data.draw(hnp.arrays(np.float64, X.shape[1], elements=numbers))
     i, j = data.draw(st.permutations(range(len(X))))[:2]
-    dense = explain_linear(coef, X, i, j)
+    dense = linear_model(coef).explain(X, i, j)
     check_order(dense)
     size = float(np.abs(coef * X[[i, j]]).sum())
     check_exact(dense, X @ coef, i, j, size)
     for layout in (sp.csr_array, sp.csc_matrix):
-        sparse = explain_linear(coef, layout(X), i, j)
+        sparse = linear_model(coef).explain(layout(X), i, j)
         assert sparse.names == dense.names
         assert np.array_equal(sparse.index, dense.index)
         assert np.array_equal(sparse.contributions, dense.contributions)
@@ -121,7 +126,7 @@ def test_sparse_rows_stay_sparse(monkeypatch):
     for kind in (sp.csr_array, sp.csr_matrix):
         monkeypatch.setattr(kind, "toarray", lambda *_, **__: pytest.fail("made dense"))
         monkeypatch.setattr(kind, "todense", lambda *_, **__: pytest.fail("made dense"))
-    found = explain_linear(coef, X, 7, 30)
+    found = linear_model(coef).explain(X, 7, 30)
     assert len(found.names) < 100
     check_exact(found, expected, 7, 30, 100.0)
 
@@ -130,7 +135,7 @@ def test_entries_that_stand_twice_add_up():
     X = sp.csr_matrix(
         (np.array([1.0, 2.0, 4.0, 1.0]), np.array([2, 0, 2, 0]), np.array([0, 3, 4])), shape=(2, 3)
     )
-    found = explain_linear(np.array([10.0, 1.0, 1.0]), X, 0, 1)
+    found = linear_model(np.array([10.0, 1.0, 1.0])).explain(X, 0, 1)
     assert found.index.tolist() == [0, 2]
     assert found.contributions.tolist() == [10.0, 5.0]
     assert found.scores == (25.0, 10.0)
@@ -138,7 +143,7 @@ def test_entries_that_stand_twice_add_up():
 
 def test_ties_are_sorted_by_index():
     X = np.array([[1.0, -2.0, 1.0, 2.0, 0.0], [0.0, 0.0, 0.0, 0.0, 0.0]])
-    found = explain_linear(np.ones(5), X, 0, 1)
+    found = linear_model(np.ones(5)).explain(X, 0, 1)
     assert found.index.tolist() == [1, 3, 0, 2]
     assert found.contributions.tolist() == [-2.0, 2.0, 1.0, 1.0]
 
@@ -306,7 +311,7 @@ def test_before_fit_and_with_other_features(linear, sample):
 def test_overflow_is_refused():
     X = np.array([[1e308, 1.0], [-1e308, 0.0]])
     with pytest.raises(OverflowError, match="Scale the features down"):
-        explain_linear(np.ones(2), X, 0, 1)
+        linear_model(np.ones(2)).explain(X, 0, 1)
 
 
 # --- top and the picture -------------------------------------------------------------------------

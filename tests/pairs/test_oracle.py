@@ -684,8 +684,8 @@ def test_objective_has_the_derivatives_of_its_value(name: str) -> None:
     at = objective.at(objective.point(w))
     truth = 0.5 * w @ w + 0.7 * objective.loss.at(X @ w).value
     assert at.value == pytest.approx(truth, rel=1e-13)
-    assert at.risk == pytest.approx(truth - 0.5 * w @ w, rel=1e-13)
-    np.testing.assert_allclose(at.grad, w + at.risk_grad, rtol=1e-15)
+    assert objective.C * at.loss.value == pytest.approx(truth - 0.5 * w @ w, rel=1e-13)
+    np.testing.assert_allclose(at.grad, w + at.risk_slope.w, rtol=1e-15)
     step = 1e-6
     ahead, behind = (objective.at(objective.point(w + t * d)) for t in (step, -step))
     assert float(at.grad @ d) == pytest.approx((ahead.value - behind.value) / (2 * step), rel=1e-6)

@@ -16,34 +16,29 @@ from ranksvm.pairs.order import PairErrors, PairOrder
 __all__ = ["ReferenceBackend", "ReferencePairList"]
 
 
-class ReferenceBackend:
-    """Finds violated pairs from the full matrix of pairs."""
+class _AllPairs:
+    """A matrix of all pairs of items: entry [i, j] is the weight of those in which j is better.
 
-    def __init__(self, order: PairOrder) -> None:
-        self.groups: QueryGroups = order.groups
-        query = order.groups.index
-        n = len(query)
-        utility = np.asarray(order.utility, dtype=np.float64)
-        weight = np.ones(n) if order.item_weight is None else order.item_weight
+    Parameters
+    ----------
+    groups : QueryGroups
+        Groups of items that are compared.
+    query : ndarray of shape (n_items,)
+        Query of each item.
+    pairs : sequence of int
+        Number of pairs of each query.
+    base : ndarray of shape (n_items, n_items)
+        Weights of the pairs, without those of the queries.
+    """
+
+    def __init__(
+        self, groups: QueryGroups, query: NDArray[np.int64], pairs: Sequence[int], base: Array
+    ) -> None:
+        self.groups = groups
+        self.pairs = pairs
+        self.pair_weights = np.bincount(query, base.sum(axis=1), len(pairs)).astype(np.float64)
         self._query = query
-        # Entry [i, j]: whether j is better than i.
-        same = query[:, None] == query[None, :]
-        self._comparable = same & (utility[:, None] < utility[None, :])
-        self._base = np.where(self._comparable, np.outer(weight, weight), 0.0)
-        self._weight = self._base
-        self._n_queries = len(order.groups.offsets) - 1
-
-    @property
-    def pairs(self) -> Sequence[int]:
-        counts = np.bincount(
-            self._query, weights=self._comparable.sum(axis=1), minlength=self._n_queries
-        )
-        return [int(c) for c in counts]
-
-    @property
-    def pair_weights(self) -> Array:
-        sums = self._base.sum(axis=1)
-        return np.bincount(self._query, sums, self._n_queries).astype(np.float64)
+        self._base = self._weight = base
 
     @property
     def weight(self) -> float:
@@ -51,6 +46,25 @@ class ReferenceBackend:
 
     def set_query_weight(self, weight: Array) -> None:
         self._weight = self._base * np.asarray(weight)[self._query][:, None]
+
+    def at(self, scores: Array, *, on_grid: bool = False) -> ReferenceSnapshot:
+        del on_grid
+        return ReferenceSnapshot(self._weight, np.asarray(scores, dtype=float))
+
+
+class ReferenceBackend(_AllPairs):
+    """Finds violated pairs from the full matrix of pairs."""
+
+    def __init__(self, order: PairOrder) -> None:
+        groups = order.groups
+        query = groups.index
+        utility = np.asarray(order.utility, dtype=np.float64)
+        weight = np.ones(len(query)) if order.item_weight is None else order.item_weight
+        same = query[:, None] == query[None, :]
+        self._comparable = same & (utility[:, None] < utility[None, :])
+        pairs = np.bincount(query, self._comparable.sum(axis=1), groups.n_queries)
+        base = np.where(self._comparable, np.outer(weight, weight), 0.0)
+        super().__init__(groups, query, pairs.astype(int).tolist(), base)
 
     @property
     def factor_rows(self) -> NDArray[np.int64]:
@@ -67,42 +81,21 @@ class ReferenceBackend:
         gradient: Array = (effect + effect.T) @ factors
         return gradient
 
-    def at(self, scores: Array, *, on_grid: bool = False) -> ReferenceSnapshot:
-        del on_grid
-        return ReferenceSnapshot(self._comparable, self._weight, np.asarray(scores, dtype=float))
 
-
-class ReferencePairList:
-    """Finds the violated pairs of a list from the full matrix of pairs."""
+class ReferencePairList(_AllPairs):
+    """Finds the violated pairs of a list, which count as one query."""
 
     def __init__(self, preferences: Preferences, n_items: int) -> None:
         better, worse, weight = preferences
-        self.groups: QueryGroups = connected_items(preferences, n_items)
-        self.pairs: Sequence[int] = [len(better) if weight is None else int(np.sum(weight > 0.0))]
-        # Entry [i, j]: weight of the pairs in which j is better than i.
-        self._base = np.zeros((n_items, n_items))
-        np.add.at(self._base, (worse, better), 1.0 if weight is None else weight)
-        self._weight = self._base
-
-    @property
-    def pair_weights(self) -> Array:
-        return np.array([self._base.sum()])
-
-    @property
-    def weight(self) -> float:
-        return float(self._weight.sum())
-
-    def set_query_weight(self, weight: Array) -> None:
-        self._weight = self._base * float(weight[0])
-
-    def at(self, scores: Array, *, on_grid: bool = False) -> ReferenceSnapshot:
-        del on_grid
-        return ReferenceSnapshot(self._base > 0.0, self._weight, np.asarray(scores, dtype=float))
+        n_pairs = len(better) if weight is None else int(np.sum(weight > 0.0))
+        base = np.zeros((n_items, n_items))
+        np.add.at(base, (worse, better), 1.0 if weight is None else weight)
+        groups = connected_items(preferences, n_items)
+        super().__init__(groups, np.zeros(n_items, dtype=np.int64), [n_pairs], base)
 
 
 class ReferenceSnapshot:
-    def __init__(self, comparable: NDArray[np.bool_], weight: Array, scores: Array) -> None:
-        self._comparable = comparable
+    def __init__(self, weight: Array, scores: Array) -> None:
         self._weight = weight
         self.centred = scores
 
@@ -125,7 +118,7 @@ class ReferenceSnapshot:
     def plan(self, margin: float, *, products: bool) -> ReferencePlan:
         del products
         scores = self.centred
-        violated = self._comparable & (scores[None, :] - scores[:, None] < margin)
+        violated = scores[None, :] - scores[:, None] < margin
         return ReferencePlan(np.where(violated, self._weight, 0.0), scores)
 
 

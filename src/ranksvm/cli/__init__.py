@@ -1,15 +1,13 @@
-"""The command ``ranksvm``: from a LETOR file to a tuned, saved, evaluated model.
+"""The command ``ranksvm``: train, tune, save and evaluate models from the shell.
 
-app.py            the commands by name; each has a module, imported when it runs
+app.py            the commands by name; each has a module of that name, imported when it runs
 options.py        options that several commands share
-model_options.py  options about models, made from the parameters of all kinds of models
-pair_options.py   options about listed pairs
-grids.py          grids of values, as options take them
-inputs.py         files to data sets, scores and models
+model_options.py  options of models, made from the parameters of all kinds of models
+inputs.py         reads data sets, scores and models
 tables.py         CSV, TSV and Parquet files
-columns.py        items with the columns of a model, and their scores
+columns.py        matches the columns of items with those of a model; scores items
 write.py          output files, and what they may replace
-output.py         screen, progress, JSON, exit codes; messages in the words of the command line
+output.py         screen, progress, JSON, exit codes; messages with the names of options
 """
 
 from __future__ import annotations
@@ -43,10 +41,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _take_places_of_closed_streams() -> None:
-    """Keep files that are opened from getting the number of a standard stream that is closed.
+    """Keep files that are opened later from taking the descriptor of a closed standard stream.
 
-    What is written to a closed stdout is an error, as results would be lost; messages to a closed
-    stderr are nobody's loss.
+    Writing to a closed stdout stays an error, since results would be lost.  Messages to a closed
+    stderr are dropped.
     """
     streams = (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))
     for number, (name, flags) in enumerate(streams):

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ranksvm.cli.options import TYPER_SETTINGS
 from ranksvm.cli.output import escaped_errors, say
 
 __all__ = ["COMMANDS", "app"]
@@ -46,22 +47,14 @@ class Commands(TyperGroup):
             found.name = name
         return name, found, rest
 
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        with escaped_errors():
-            return super().make_context(*args, **kwargs)
-
-    def invoke(self, *args: Any, **kwargs: Any) -> Any:
-        with escaped_errors():
-            return super().invoke(*args, **kwargs)
+    make_context = escaped_errors()(TyperGroup.make_context)
+    invoke = escaped_errors()(TyperGroup.invoke)
 
 
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    **TYPER_SETTINGS,
     help="Ranking support vector machines: exact, certified, fast.",
     epilog="Example:\n\n[bold]ranksvm train train.txt --valid valid.txt -o model.safetensors[/]\n\n"
     "Data files are LETOR / SVMlight text (plain, .gz, .xz, .bz2, .zst) or tables (.csv, .tsv, "

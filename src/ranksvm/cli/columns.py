@@ -1,7 +1,7 @@
-"""Items with the columns of a model, or of another set; and their scores.
+"""Match the columns of items with those of a model or a training set; score items.
 
-The columns of the items are matched with those of the model, by name if both sides have names and
-by place if not.  Features that one side lacks are zero there.
+Columns are matched by name if both sides have names, otherwise by position.  Features that one side
+lacks are zero there.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._text import counted
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.cli.inputs import check_features, read_data
 from ranksvm.cli.options import DataOptions
-from ranksvm.cli.output import counted, note
+from ranksvm.cli.output import note
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.models import Model
 
 __all__ = ["aligned_columns", "read_held_out", "score_items"]
 
-# Columns of zeros are not stored when they make a matrix larger than this, in bytes, and so many
-# times as large as it was.
+# The result is sparse if columns of zeros would make it larger than this, in bytes, and this many
+# times as large as the items.
 _LARGE, _FACTOR = 64_000_000, 4
 
 
 def score_items(model: Model, data: RankingData, jobs: int | None) -> Array:
-    """Scores of items under a model."""
+    """Return the scores of items under a model."""
     check_features(data)
     X = aligned_columns(data, model.feature_names, model.n_features, "model", model.is_sparse)
     scores = model.scores(X, n_threads=resolve_n_jobs(jobs))
@@ -56,25 +57,25 @@ def read_held_out(path: str, data: RankingData, options: DataOptions) -> Ranking
 def aligned_columns(
     data: RankingData, names: Sequence[str] | None, n_features: int, whose: str, sparse: bool
 ) -> Any:
-    """X of some items with the columns of a model or another set, in their order.
+    """Return X of some items with the columns of a model or a training set, in their order.
 
     Parameters
     ----------
     data : RankingData
     names : sequence of str or None
-        Of the columns wanted.
+        Names of the columns.
     n_features : int
-        Their number.
+        Number of columns.
     whose : str
-        Whose columns they are, for messages.
+        "model" or "training set", for messages.
     sparse : bool
-        Whether theirs is a sparse matrix.  Then the result is one, too, as it is when zeros would
-        make it far larger than the items are.
+        Whether its matrix is sparse.  Then the result is sparse, too, as it is if zeros would make
+        it far larger than the items.
 
     Returns
     -------
     ndarray or csr_array of shape (n_items, n_features)
-        X itself if its columns are those wanted.
+        X itself if it has these columns.
     """
     here, there = _matched(data, names, n_features, whose)
     X = data.X
@@ -97,7 +98,7 @@ def aligned_columns(
 def _matched(
     data: RankingData, names: Sequence[str] | None, n_features: int, whose: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Columns of the items that somebody else has too, and where they are there."""
+    """Return the columns that both sides have: their positions in the items, and in the other."""
     mine, source = data.feature_names, data.origin.name
     if mine is not None and names is None:
         names = tuple(f"f{j + 1}" for j in range(n_features))  # as `ranksvm convert` calls them
@@ -131,7 +132,7 @@ def _matched(
     if data.origin.zero_based and data.origin.base_guessed and one_more and not _uses_first(data.X):
         raise ValueError(
             f"{source} seems to count features from 1, and the {whose} counts from 0. Say "
-            "what holds for the data: --one-based or --zero-based."
+            "which the data do: --one-based or --zero-based."
         )
     if data.n_features > n_features:
         note(

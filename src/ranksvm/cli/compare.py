@@ -12,7 +12,6 @@ from ranksvm.cli.columns import score_items
 from ranksvm.cli.evaluate import check_metrics, default_metrics
 from ranksvm.cli.inputs import (
     base_of,
-    labels_of,
     look_at,
     only_one_stdin,
     read_any_model,
@@ -27,7 +26,6 @@ from ranksvm.cli.options import (
     Json,
     Metrics,
     command,
-    data_options,
     examples,
 )
 from ranksvm.cli.output import UsageProblem, say, show_json
@@ -37,7 +35,7 @@ __all__ = ["app"]
 
 @command(
     epilog=examples("ranksvm compare test.txt bm25.txt model.safetensors -m ndcg@10"),
-    data=data_options,
+    data=DataOptions,
 )
 def app(
     file: Annotated[str, typer.Argument(metavar="DATA", help="Labeled data.")],
@@ -67,21 +65,21 @@ def app(
         data = without_missing(data)
     based = data.zero_based if data.zero_based is not None else base_of(*models.values())
     items = read_data([file], data, zero_based=based)
-    y = labels_of(items)
-    scores = {
-        name: score_items(models[name], items, data.jobs)
-        if name in models
-        else read_scores(path, len(y), looked[name].file if name in looked else None, **data.limits)
-        for name, path in named.items()
-    }
+    scores = {}
+    for name, path in named.items():
+        if name in models:
+            scores[name] = score_items(models[name], items, data.jobs)
+        else:
+            source = looked[name].source if name in looked else path
+            scores[name] = read_scores(source, items.n_items, **data.limits)
     from ranksvm.metrics import compare as compare_rankings
 
     result = compare_rankings(
-        y,
+        items.truth,
         scores,
         items.qid,
-        metrics=tuple(metrics or default_metrics(y)[:1]),
-        conventions=conventions.rules,
+        metrics=tuple(metrics or default_metrics(items.truth)[:1]),
+        conventions=conventions,
         n_permutations=permutations,
         random_state=seed,
     )

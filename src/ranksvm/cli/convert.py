@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ranksvm.cli.inputs import labels_of, look_at, read_any_model, read_data
+from ranksvm.cli.inputs import look_at, read_any_model, read_data
 from ranksvm.cli.options import (
     COMPRESSED,
     DataOptions,
@@ -16,7 +16,6 @@ from ranksvm.cli.options import (
     Format,
     Missing,
     command,
-    data_options,
     examples,
     format_named,
 )
@@ -38,7 +37,7 @@ __all__ = ["app"]
     epilog=examples(
         "ranksvm convert train.csv train.txt.gz", "ranksvm convert model.dat model.safetensors"
     ),
-    data=data_options,
+    data=DataOptions,
 )
 def app(
     source: Annotated[str, typer.Argument(metavar="FROM", help="Data file or model.")],
@@ -66,7 +65,7 @@ def app(
             f"{target}: tables are not written compressed; Parquet is smaller than CSV by itself"
         )
     check_output(target, [source], DATA_FILES[form], force=force)
-    items = read_data([source], data, comments=True, file=opened.file)
+    items = read_data([opened.source], data, comments=True)
     if form is Format.letor:
         _to_letor(items, target, data)
         return
@@ -81,14 +80,13 @@ def _to_letor(data: RankingData, target: str, options: DataOptions) -> None:
     from ranksvm.data.svmlight import save_letor
 
     comments: Any = data.comments
-    documents = data.docids
-    if comments is None and documents is not None:
-        comments = [None if docid is None else f"docid = {docid}" for docid in documents]
+    if comments is None and data.docids is not None:
+        comments = [None if docid is None else f"docid = {docid}" for docid in data.docids]
     with open_output(target) if is_stdout(target) else nullcontext(target) as place:
         save_letor(
             place,
             data.X,
-            labels_of(data),
+            data.truth,
             data.qid,
             comments=comments,
             zero_based=bool(options.zero_based),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -11,12 +11,10 @@ import typer
 from ranksvm._vectors import Array
 from ranksvm.cli.columns import score_items
 from ranksvm.cli.inputs import (
-    base_of,
-    labels_of,
     only_one_stdin,
-    read_any_model,
     read_data,
     read_scores,
+    read_with_model,
     without_missing,
 )
 from ranksvm.cli.options import (
@@ -25,21 +23,19 @@ from ranksvm.cli.options import (
     DataOptions,
     Json,
     Metrics,
-    Rules,
     command,
-    data_options,
     examples,
 )
 from ranksvm.cli.output import UsageProblem, as_usage, show_json, show_table
 
-__all__ = ["Judged", "app", "check_metrics", "default_metrics", "judge"]
+__all__ = ["app", "check_metrics", "default_metrics", "mean_metrics"]
 
 # More grades than this are taken for real-valued utilities.
 _MOST_GRADES = 32
 
 
 def default_metrics(y: Array) -> tuple[str, ...]:
-    """Metrics that make sense for the labels: of graded ones, or of any real numbers."""
+    """Return metrics that make sense for the labels: for graded ones, or for any real numbers."""
     graded = bool((y >= 0.0).all() and (y < _MOST_GRADES).all() and (y == np.rint(y)).all())
     if graded:
         return ("ndcg@10", "map", "mrr", "pairwise_accuracy")
@@ -47,7 +43,7 @@ def default_metrics(y: Array) -> tuple[str, ...]:
 
 
 def check_metrics(metrics: Sequence[str] | None) -> None:
-    """Names of metrics are looked at before the work."""
+    """Check the names of metrics before the work."""
     if metrics:
         from ranksvm.metrics import parse_metric
 
@@ -56,46 +52,36 @@ def check_metrics(metrics: Sequence[str] | None) -> None:
                 parse_metric(name)
 
 
-class Judged(NamedTuple):
-    """Metrics of a ranking, and over how many queries each is a mean."""
+def mean_metrics(
+    y: Array, scores: Array, qid: Any, metrics: Sequence[str] | None, conventions: Conventions
+) -> tuple[dict[str, float | None], dict[str, int]]:
+    """Return the metrics of a ranking, and over how many queries each is a mean.
 
-    values: dict[str, float | None]
-    counted: dict[str, int]
-
-
-def judge(
-    y: Array, scores: Array, qid: Any, metrics: Sequence[str] | None, conventions: Rules
-) -> Judged:
-    """Take metrics of a ranking; None for one of the default ones that no query defines."""
+    A default metric that no query defines is None; one that was asked for is an error.
+    """
     from ranksvm.metrics import evaluate_queries, parse_metric
 
     names = metrics or default_metrics(y)
-    table = evaluate_queries(y, scores, qid, metrics=names, conventions=conventions)
-    counted = {name: int((~np.isnan(column)).sum()) for name, column in table.columns.items()}
+    columns = evaluate_queries(y, scores, qid, metrics=names, conventions=conventions).columns
+    counts = {name: int((~np.isnan(column)).sum()) for name, column in columns.items()}
     values = {
-        name: None if not metrics and not counted[name] else parse_metric(name).mean(column)
-        for name, column in table.columns.items()
+        name: parse_metric(name).mean(column) if metrics or counts[name] else None
+        for name, column in columns.items()
     }
-    return Judged(values, counted)
+    return values, counts
 
 
 @command(
     epilog=examples("ranksvm evaluate test.txt --model m.safetensors -m ndcg@10 -m map"),
-    data=data_options,
+    data=DataOptions,
 )
 def app(
     files: Annotated[
         list[str], typer.Argument(metavar="DATA", help="Labeled data; with --run, TREC qrels.")
     ],
-    scores: Annotated[
-        str | None, typer.Option(help="File of scores, one per line.", show_default=False)
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Model to score the items with.", show_default=False)
-    ] = None,
-    run: Annotated[
-        str | None, typer.Option(help="TREC run; DATA is then a qrels file.", show_default=False)
-    ] = None,
+    scores: Annotated[str | None, typer.Option(help="File of scores, one per line.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model to score the items with.")] = None,
+    run: Annotated[str | None, typer.Option(help="TREC run; DATA is then a qrels file.")] = None,
     metrics: Metrics = None,
     conventions: ConventionsOption = Conventions.standard,
     per_query: Annotated[
@@ -106,71 +92,50 @@ def app(
     data: DataOptions,
 ) -> None:
     """Evaluate a ranking against the labels."""
-    rules = conventions.rules
     if sum(given is not None for given in (scores, model, run)) != 1:
         raise UsageProblem("give one of --scores, --model and --run")
     only_one_stdin(*files, scores, model, run)
     check_metrics(metrics)
-    if model is not None:
-        data = without_missing(data)
     y: Array
+    qid: Any
     if run is not None:
+        from ranksvm.data.trec import join, read_qrels, read_run
+
         if data != DataOptions(jobs=data.jobs, max_line_bytes=data.max_line_bytes):
             raise UsageProblem("--run reads TREC files, and options about other data do not apply")
-        y, values, qid = _joined(files, run, data)
+        if len(files) != 1:
+            raise UsageProblem("--run needs exactly one qrels file")
+        qrels = read_qrels(files[0], **data.limits)
+        y, values, qid, _ = join(qrels, read_run(run, **data.limits))
+    elif model is not None:
+        ranker, items = read_with_model(model, files, without_missing(data), labels=True)
+        y, qid, values = items.truth, items.qid, score_items(ranker, items, data.jobs)
     else:
-        found_model = None if model is None else read_any_model(model)
-        items = read_data(
-            files,
-            data,
-            features=None if found_model is None else found_model.feature_names,
-            zero_based=None if found_model is None else base_of(found_model),
-        )
-        y, qid = labels_of(items), items.qid
-        if found_model is not None:
-            values = score_items(found_model, items, data.jobs)
-        else:
-            assert scores is not None
-            values = read_scores(scores, len(y), **data.limits)
+        items = read_data(files, data)
+        y, qid = items.truth, items.qid
+        values = read_scores(str(scores), items.n_items, **data.limits)
     if per_query:
-        _by_query(y, values, qid, metrics, rules, json)
+        from ranksvm.metrics import evaluate_queries
+
+        names = metrics or default_metrics(y)
+        table = evaluate_queries(y, values, qid, metrics=names, conventions=conventions)
+        if json:
+            show_json({"qid": table.ids, "metrics": table.columns, "conventions": conventions})
+        else:
+            rows = [[str(row.pop("qid")), *row.values()] for row in table.rows()]
+            show_table(["qid", *table.columns], rows, exact=True)
         return
-    found = judge(y, values, qid, metrics, rules)
+    means, counts = mean_metrics(y, values, qid, metrics, conventions)
     if json:
-        queries = 1 if qid is None else len(np.unique(qid))
         show_json(
             {
-                "metrics": found.values,
-                "counted": found.counted,
-                "conventions": rules,
+                "metrics": means,
+                "counted": counts,
+                "conventions": conventions,
                 "items": len(y),
-                "queries": queries,
+                "queries": 1 if qid is None else len(np.unique(qid)),
             }
         )
     else:
-        rows = [[name, value, found.counted[name]] for name, value in found.values.items()]
+        rows = [[name, value, counts[name]] for name, value in means.items()]
         show_table(["metric", "value", "queries"], rows)
-
-
-def _by_query(
-    y: Array, scores: Array, qid: Any, metrics: Sequence[str] | None, conventions: Rules, json: bool
-) -> None:
-    from ranksvm.metrics import evaluate_queries
-
-    names = tuple(metrics or default_metrics(y))
-    table = evaluate_queries(y, scores, qid, metrics=names, conventions=conventions)
-    if json:
-        show_json({"qid": table.ids, "metrics": table.columns, "conventions": conventions})
-        return
-    rows = [[str(row.pop("qid")), *row.values()] for row in table.rows()]
-    show_table(["qid", *table.columns], rows, exact=True)
-
-
-def _joined(files: Sequence[str], run: str, data: DataOptions) -> tuple[Array, Array, Any]:
-    """Labels, scores and queries of a TREC run under qrels."""
-    from ranksvm.data.trec import join, read_qrels, read_run
-
-    if len(files) != 1:
-        raise UsageProblem("--run needs exactly one qrels file")
-    y, scores, qid, _ = join(read_qrels(files[0], **data.limits), read_run(run, **data.limits))
-    return y, scores, qid

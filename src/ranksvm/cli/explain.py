@@ -9,17 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
+from ranksvm._text import counted
 from ranksvm.cli.columns import aligned_columns
-from ranksvm.cli.inputs import (
-    base_of,
-    check_features,
-    documents_of,
-    only_one_stdin,
-    read_any_model,
-    read_data,
-)
-from ranksvm.cli.options import By, DataOptions, Json, command, data_options, examples
-from ranksvm.cli.output import UsageProblem, counted, note, say, show_json
+from ranksvm.cli.inputs import check_features, documents_of, only_one_stdin, read_with_model
+from ranksvm.cli.options import By, DataOptions, Json, command, examples
+from ranksvm.cli.output import UsageProblem, note, say, show_json
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.models import Explanation
 
@@ -36,7 +30,7 @@ _MOST_SHOWN = 60
         "ranksvm explain m.safetensors test.txt 3 7",
         "ranksvm explain m.safetensors test.txt D12 D40 --by docid --qid 5",
     ),
-    data=data_options,
+    data=DataOptions,
 )
 def app(
     model: Annotated[
@@ -51,9 +45,7 @@ def app(
     ] = By.row,
     qid: Annotated[
         str | None,
-        typer.Option(
-            help="Query of the two documents; needed if several contain both.", show_default=False
-        ),
+        typer.Option(help="Query of the two documents; needed if several contain both."),
     ] = None,
     json: Json = False,
     *,
@@ -65,15 +57,8 @@ def app(
         raise UsageProblem("--qid needs --by docid")
     if i == j:
         raise UsageProblem(f"{_shown(i)} is named twice: give two different items")
-    found = read_any_model(model)
-    items = read_data(
-        [file],
-        replace(data, may_keep_missing=False),
-        labels=False,
-        comments=True,
-        features=found.feature_names,
-        zero_based=base_of(found),
-    )
+    options = replace(data, may_keep_missing=False)
+    found, items = read_with_model(model, [file], options, comments=True)
     if by is By.row:
         rows = _numbered(items, i), _numbered(items, j)
     else:
@@ -89,7 +74,9 @@ def app(
     from_zero = found.weights is not None and found.facts.get("zero_based") is True
     first = 0 if from_zero else 1
     explanation = found.explain(X, *rows, items=called, first=first)
-    _tell_other_query(items, rows)
+    if items.qid is not None and items.qid[rows[0]] != items.qid[rows[1]]:
+        one, other = (items.qid[row] for row in rows)
+        note(f"the items are of different queries, {one} and {other}")
     if json:
         show_json(_as_json(explanation.top(top), items, rows, first))
         return
@@ -124,17 +111,12 @@ def _documents(items: RankingData, docids: tuple[str, str], qid: str | None) -> 
     queries = [""] * len(documents) if items.qid is None else list(map(str, items.qid.tolist()))
     if qid is not None and (items.qid is None or qid not in queries):
         raise ValueError(f"{source} has no query {qid}")
-    found = [
-        [
-            row
-            for row, document in enumerate(documents)
-            if document == docid and qid in (None, queries[row])
-        ]
-        for docid in docids
-    ]
     where = source if qid is None else f"query {qid} of {source}"
-    for docid, rows in zip(docids, found, strict=True):
-        if not rows:
+    found = []
+    for docid in docids:
+        rows = [row for row, document in enumerate(documents) if document == docid]
+        found.append([row for row in rows if qid in (None, queries[row])])
+        if not found[-1]:
             raise ValueError(f"there is no document {_shown(docid)} in {where}")
     if qid is None and max(map(len, found)) > 1:
         inside = [dict.fromkeys(queries[row] for row in rows) for rows in found]
@@ -168,23 +150,14 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
 
 
-def _tell_other_query(items: RankingData, rows: tuple[int, int]) -> None:
-    if items.qid is None:
-        return
-    one, other = (items.qid[row] for row in rows)
-    if one != other:
-        note(f"the items are of different queries, {one} and {other}")
-
-
 def _as_json(
     found: Explanation, items: RankingData, rows: tuple[int, int], first: int
 ) -> dict[str, Any]:
-    documents = items.docids
     return {
         "items": [
             {
                 "item": row + 1,
-                "docid": None if documents is None else documents[row],
+                "docid": None if items.docids is None else items.docids[row],
                 "qid": None if items.qid is None else items.qid[row],
                 "score": score,
             }

@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from ranksvm.cli.inputs import Opened, look_at, read_any_model, read_data
-from ranksvm.cli.options import DataOptions, Json, command, data_options, examples
+from ranksvm.cli.options import DataOptions, Json, command, examples
 from ranksvm.cli.output import number, show_json, show_table
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.models import Model
@@ -21,7 +21,7 @@ _MOST_LABELS = 10
 
 @command(
     epilog=examples("ranksvm info train.txt", "ranksvm info m.safetensors"),
-    data=data_options,
+    data=DataOptions,
 )
 def app(
     file: Annotated[str, typer.Argument(metavar="FILE|MODEL", help="Data file or model.")],
@@ -54,7 +54,7 @@ def _shown(value: Any) -> str | None:
 
 
 def _about_data(opened: Opened, options: DataOptions) -> dict[str, Any]:
-    items = read_data([opened.path], options, labels=False, comments=True, file=opened.file)
+    items = read_data([opened.source], options, labels=False, comments=True)
     groups = items.groups
     X = items.X
     sparse = hasattr(X, "indptr")
@@ -91,8 +91,7 @@ def _about_labels(items: RankingData) -> dict[str, Any]:
     from ranksvm.pairs.order import PairOrder
 
     values, counts = np.unique(items.y, return_counts=True)
-    groups = items.groups
-    pairs = NativeBackend(PairOrder(items.y, groups)).pairs
+    pairs = NativeBackend(PairOrder(items.y, items.groups)).pairs
     labels: dict[str, Any] = (
         {
             repr(int(value) if value == int(value) else float(value)): int(count)
@@ -145,7 +144,5 @@ def _largest_weights(model: Model, top: int) -> dict[str, Any]:
         return {}
     first = 0 if model.facts.get("zero_based") is True else 1
     names = model.feature_names or [str(j + first) for j in range(len(coef))]
-    largest = np.argsort(-np.abs(coef), kind="stable")[: max(0, top)]
-    return {
-        "largest_weights": {names[j]: float(coef[j]) for j in largest if coef[j] != 0.0},
-    }
+    largest = np.argsort(-np.abs(coef), kind="stable")[:top]
+    return {"largest_weights": {names[j]: float(coef[j]) for j in largest if coef[j] != 0.0}}

@@ -1,13 +1,14 @@
-"""Files to arrays: data in any format, scores, models.
+"""Read data in any format, scores and models.
 
 The format of a data file follows from its name: ``.csv``, ``.tsv`` and ``.parquet`` are tables with
 named columns, everything else is LETOR / SVMlight text, compressed or not.  Models and scores are
-told apart by what they begin with.
+told apart by their first bytes.
 """
 
 from __future__ import annotations
 
 import io
+import math
 import os
 import stat
 from collections.abc import Sequence
@@ -18,38 +19,30 @@ import numpy as np
 
 from ranksvm._files import naming
 from ranksvm._messages import Message
+from ranksvm._text import counted
 from ranksvm._vectors import Array
 from ranksvm._waiting import blocking
 from ranksvm.cli.options import DataOptions, Format, Missing
-from ranksvm.cli.output import UsageProblem, counted, note, progress
+from ranksvm.cli.output import UsageProblem, note, progress
 from ranksvm.data.ranking_data import Origin, RankingData
-from ranksvm.data.sources import name_of, standard_input, text_blocks
+from ranksvm.data.sources import Source, name_of, standard_input, text_lines
 from ranksvm.models import Model
 
 __all__ = [
     "base_of",
     "check_features",
     "documents_of",
-    "labels_of",
     "look_at",
     "only_one_stdin",
     "read_any_model",
     "read_data",
     "read_scores",
+    "read_with_model",
     "without_missing",
 ]
 
 
 _HEAD = 16  # bytes that tell models from data
-
-
-def labels_of(data: RankingData) -> Array:
-    """Return the labels, or raise an error that says which column was looked for."""
-    if data.y is None:
-        raise ValueError(
-            f"{data.origin.name} has no column 'label'. Name the right one with --label-column."
-        )
-    return data.y
 
 
 def documents_of(data: RankingData, option: str) -> Sequence[str | None]:
@@ -70,20 +63,19 @@ def only_one_stdin(*paths: str | None) -> None:
 
 
 def read_data(
-    paths: Sequence[str],
+    sources: Sequence[Source],
     options: DataOptions,
     *,
     labels: bool = True,
     comments: bool = False,
     features: Sequence[str] | None = None,
     zero_based: bool | None = None,
-    file: BinaryIO | None = None,
 ) -> RankingData:
     """Read one or several files of one format, as one set.
 
     Parameters
     ----------
-    paths : sequence of str
+    sources : sequence of (str or binary file)
         "-" for stdin.
     options : DataOptions
     labels : bool
@@ -93,38 +85,36 @@ def read_data(
     features : sequence of str or None
         Columns of a table that are wanted, in this order; None for all that are numbers.
     zero_based : bool or None
-        What holds for LETOR text if the options say nothing.
-    file : binary file or None
-        The content of the one path, if it is open already.
+        Whether features of LETOR text are counted from 0, if the options do not say.
     """
-    formats = {options.format_of(path) for path in paths}
+    names = [one if isinstance(one, str) else name_of(one) for one in sources]
+    formats = {options.format_of(name) for name in names}
     if len(formats) > 1:
-        names = ", ".join(sorted(form.value for form in formats))
-        raise UsageProblem(f"files of different formats ({names}) cannot be read as one set")
-    source = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
-    content = list(paths) if file is None else [file]
-    if formats == {Format.letor}:
+        listed = ", ".join(sorted(formats))
+        raise UsageProblem(f"files of different formats ({listed}) cannot be read as one set")
+    form = formats.pop()
+    name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+    if form is Format.letor:
         guessed = options.zero_based is None
         based = bool(zero_based if guessed else options.zero_based)
-        data = _read_letor(content, options, source, comments=comments, zero_based=based)
-        return replace(data, origin=Origin(source, zero_based=based, base_guessed=guessed))
+        data = _read_letor(sources, options, name, comments=comments, zero_based=based)
+        return replace(data, origin=Origin(name, zero_based=based, base_guessed=guessed))
     from ranksvm.cli.tables import read_tables
 
-    form = formats.pop()
     return read_tables(
-        content, form, options, source, labels=labels, wanted=features, documents=comments
+        sources, form, options, name, labels=labels, wanted=features, documents=comments
     )
 
 
 def _read_letor(
-    content: Sequence[Any], options: DataOptions, source: str, *, comments: bool, zero_based: bool
+    sources: Sequence[Source], options: DataOptions, name: str, *, comments: bool, zero_based: bool
 ) -> RankingData:
     from ranksvm.data.svmlight import LetorError, load_letor
 
     try:
-        with progress(f"reading {source}") as advance:
+        with progress(f"reading {name}") as advance:
             data = load_letor(
-                list(content) if len(content) > 1 else content[0],
+                sources,
                 zero_based=zero_based,
                 missing=options.missing.value,
                 duplicates=options.duplicates.value,
@@ -139,66 +129,54 @@ def _read_letor(
             error.message.parts["keep"] = ""
         raise
     if data.qid is None and not options.ignore_qid:
-        tell_one_query(source, "'qid:' fields")
+        note_one_query(name, "'qid:' fields")
     return data
 
 
-def tell_one_query(source: str, lacks: str, remedy: str = "Use") -> None:
-    """Say that items without query ids are all compared with each other."""
+def note_one_query(name: str, lacks: str, remedy: str = "Use") -> None:
+    """Print a note that all items are compared with each other, as they have no query ids."""
     note(
-        f"{source} has no {lacks}; treating all items as one query. {remedy} --ignore-qid to "
+        f"{name} has no {lacks}; treating all items as one query. {remedy} --ignore-qid to "
         "silence this note."
     )
 
 
-def read_scores(path: str, n_items: int, file: BinaryIO | None = None, **limits: Any) -> Array:
-    """One number a line, as ``ranksvm predict`` writes them ("-" for stdin)."""
-    blocks = text_blocks(path if file is None else file, **limits)
-    text = b"".join(bytes(memoryview(block.text)[: block.size]) for block in blocks)
-    lines = text.split()
-    try:
-        scores = np.array(lines, dtype=np.float64) if lines else np.empty(0)
-    except ValueError:
-        scores = None
-    if scores is None or len(lines) != len(text.splitlines()) or not np.isfinite(scores).all():
-        _complain_about_scores(path, text)
-        raise ValueError(f"{path} must hold one finite number a line")
+def read_scores(source: Source, n_items: int, **limits: Any) -> Array:
+    """Read one number per line, as ``ranksvm predict`` writes them ("-" for stdin)."""
+    scores, name = [], name_of(source)
+    for number, line in enumerate(text_lines(source, **limits), start=1):
+        try:
+            score = float(line)
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
+            shown = line.strip()[:40].decode("utf-8", "replace")
+            raise ValueError(
+                f"{name}, line {number}: found {shown!r}, expected one finite number, the score of "
+                f"item {number}."
+            )
+        scores.append(score)
     if len(scores) != n_items:
         raise ValueError(
-            f"{path} has {len(scores)} scores for {n_items} items. Give one score for every item, "
+            f"{name} has {len(scores)} scores for {n_items} items. Give one score for every item, "
             "in the order of the data file."
         )
-    return scores
-
-
-def _complain_about_scores(path: str, text: bytes) -> None:
-    for at, line in enumerate(text.splitlines(), start=1):
-        try:
-            fine = bool(np.isfinite(float(line)))
-        except ValueError:
-            fine = False
-        if not fine:
-            shown = line[:40].decode("utf-8", "replace")
-            raise ValueError(
-                f"{path}, line {at}: found {shown!r}, expected one finite number, the score of "
-                f"item {at}."
-            )
+    return np.array(scores)
 
 
 class Opened(NamedTuple):
-    """A file whose beginning has been looked at.
+    """A file whose beginning has been read.
 
-    ``file`` is there when it cannot be opened a second time: standard input, or a pipe.
+    ``source`` is its path, or an open file if it cannot be opened again: stdin, or a pipe.
     """
 
-    path: str
+    source: Source
     is_model: bool
-    is_foreign: bool
-    file: BinaryIO | None
+    is_svmrank: bool
 
 
 def look_at(path: str) -> Opened:
-    """Tell models from data by what a file begins with."""
+    """Find out from its first bytes whether a file holds a model or data."""
     file: BinaryIO = standard_input() if path == "-" else open(path, "rb")  # noqa: SIM115
     try:
         with naming(name_of(path)):
@@ -207,21 +185,21 @@ def look_at(path: str) -> Opened:
     except OSError:
         file.close()
         raise
-    again: Any = None
+    source: Source = path
     if path != "-" and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
     else:
-        again = io.BufferedReader(_Rejoined(head, file, name_of(path)))
-    foreign = head.startswith(b"SVM-light")
+        source = io.BufferedReader(_Rejoined(head, file, name_of(path)))
+    svmrank = head.startswith(b"SVM-light")
     # Ours: the length of the header in eight bytes, then the header; eight letters are far more
     # than 2^32. A file that is cut off is still a model, and its reader says what is wrong.
     ours = head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 2**32
     ours = ours or path.lower().endswith(".safetensors")
-    return Opened(path, ours or foreign, foreign, again)
+    return Opened(source, ours or svmrank, svmrank)
 
 
 class _Rejoined(io.RawIOBase):
-    """A stream with its beginning, which was read already, in front."""
+    """A stream, preceded by the bytes that were read from it already."""
 
     def __init__(self, head: bytes, rest: BinaryIO, name: str) -> None:
         self._head, self._rest, self.name = head, rest, name
@@ -236,11 +214,10 @@ class _Rejoined(io.RawIOBase):
         return len(part)
 
 
-def read_any_model(path: str | Opened) -> Model:
+def read_any_model(opened: Opened) -> Model:
     """Read a model file of ours or a linear one of SVM^rank."""
-    opened = look_at(path) if isinstance(path, str) else path
-    source: Any = opened.path if opened.file is None else opened.file
-    if opened.is_foreign:
+    source: Any = opened.source
+    if opened.is_svmrank:
         from ranksvm.export.svmrank import read_svmrank
 
         return read_svmrank(source)
@@ -249,14 +226,35 @@ def read_any_model(path: str | Opened) -> Model:
     return read_model(source)
 
 
+def read_with_model(
+    model_path: str,
+    paths: Sequence[str],
+    options: DataOptions,
+    *,
+    labels: bool = False,
+    comments: bool = False,
+) -> tuple[Model, RankingData]:
+    """Read a model and the items that it is for; see :func:`read_data`."""
+    model = read_any_model(look_at(model_path))
+    items = read_data(
+        paths,
+        options,
+        labels=labels,
+        comments=comments,
+        features=model.feature_names,
+        zero_based=base_of(model),
+    )
+    return model, items
+
+
 def base_of(*models: Model) -> bool | None:
-    """Whether models count features from 0; None if none of them says."""
-    told = (model.facts.get("zero_based") for model in models)
-    bases = {base for base in told if isinstance(base, bool)}
+    """Return whether models count features from 0; None if none of them says."""
+    facts = (model.facts.get("zero_based") for model in models)
+    bases = {base for base in facts if isinstance(base, bool)}
     if len(bases) > 1:
         raise UsageProblem(
-            "some of the models were trained on indices that begin at 0, others at 1: say what "
-            "holds for the data with --zero-based or --one-based"
+            "some of the models were trained on indices that start at 0, others at 1: say which "
+            "the data have with --zero-based or --one-based"
         )
     return bases.pop() if bases else None
 
@@ -291,11 +289,10 @@ def check_features(data: RankingData, rows: Sequence[int] | None = None) -> None
     if not bad.any():
         return
     if hasattr(X, "indptr"):
-        at = int(np.argmax(bad))
-        row = int(np.searchsorted(X.indptr, at, side="right")) - 1
-        column = int(X.indices[at])
+        entries, at = X.tocoo(), int(np.argmax(bad))
+        row, column = entries.row[at], entries.col[at]
     else:
-        row, column = (int(k) for k in np.unravel_index(int(np.argmax(bad)), values.shape))
+        row, column = np.argwhere(bad)[0]
     row = 1 + (row if rows is None else rows[row])
     number = column if data.origin.zero_based else column + 1
     feature = data.feature_names[column] if data.feature_names else str(number)

@@ -1,11 +1,12 @@
 """Options that several commands share, as groups.
 
-A group is a function: its parameters are the options, its result is what the command gets.  Under
+A group is a callable, usually a dataclass: its parameters are the options, its result is what the
+command gets.  Under
 
-    @command(epilog=..., data=data_options)
-    def info(file: ..., *, data: DataOptions) -> int | None: ...
+    @command(epilog=..., data=DataOptions)
+    def app(file: ..., *, data: DataOptions) -> int | None: ...
 
-the command line of ``info`` has ``file``, the options of ``data_options`` and ``--debug``.
+the command line has ``file``, the options of ``DataOptions`` and ``--debug``.
 """
 
 from __future__ import annotations
@@ -14,35 +15,30 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
 from ranksvm.cli.output import UsageProblem, guarded
 
 __all__ = [
+    "TYPER_SETTINGS",
     "By",
     "Conventions",
     "ConventionsOption",
     "DataOptions",
-    "Duplicates",
     "Force",
     "Format",
     "Json",
     "Metrics",
     "Missing",
-    "Rules",
     "by_default",
     "command",
-    "data_options",
     "examples",
-    "flag_of",
     "format_named",
 ]
-
-
-Rules = Literal["standard", "letor"]
 
 
 class Conventions(StrEnum):
@@ -51,14 +47,9 @@ class Conventions(StrEnum):
     standard = "standard"
     letor = "letor"
 
-    @property
-    def rules(self) -> Rules:
-        """The name, as the metrics take it."""
-        return "letor" if self is Conventions.letor else "standard"
-
 
 class Format(StrEnum):
-    """How a data file is written."""
+    """Format of a data file."""
 
     auto = "auto"
     letor = "letor"
@@ -100,40 +91,14 @@ SUFFIXES = {
 
 
 def by_default(value: object) -> str:
-    """Return how a help text tells a default that the command line does not know itself."""
+    """Return the end of a help text: a default that typer does not see."""
     return rf"[dim]\[default: {value}][/]"
 
 
 def examples(*commands: str) -> str:
-    """Return the end of a help text: command lines to copy, each on a line of its own."""
+    """Return the end of a help page: command lines to copy, each on a line of its own."""
     heading = "Example:" if len(commands) == 1 else "Examples:"
     return "\n\n".join([heading, *(f"[bold]{line}[/]" for line in commands)])
-
-
-# Options for parameters of the library; those of models are in their settings.
-FLAGS = {
-    "Cs": "--C-grid",
-    "checkpoint": "--resume",
-    "conventions": "--conventions",
-    "duplicates": "--duplicates",
-    "force": "--force",
-    "gammas": "--gamma-grid",
-    "max_line_bytes": "--max-line-bytes",
-    "missing": "--missing",
-    "n_jobs": "--jobs",
-    "n_permutations": "--permutations",
-    "n_splits": "--folds",
-    "qid": "--qid-column",
-    "y": "--label-column",
-    "zero_based": "--zero-based",
-}
-
-
-def flag_of(parameter: str) -> str | None:
-    """Return what the command line calls a parameter of the library; None if it has no option."""
-    from ranksvm.cli.model_options import model_flags
-
-    return FLAGS.get(parameter) or model_flags().get(parameter)
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -144,7 +109,6 @@ Metrics = Annotated[
         "-m",
         help="ndcg@10, map, mean_ndcg, p@5, mrr, err@10, pairwise_accuracy, kendall_tau, auc ...; "
         "may be repeated.",
-        show_default=False,
     ),
 ]
 Force = Annotated[
@@ -154,144 +118,99 @@ Force = Annotated[
 DEFINITIONS = "Metric definitions: standard or LETOR's."
 ConventionsOption = Annotated[Conventions, typer.Option(help=DEFINITIONS)]
 
-_INPUT = "Input"
-_IN_TABLE: dict[str, Any] = {"show_default": False, "rich_help_panel": _INPUT}
+_input = partial(typer.Option, rich_help_panel="Input")
 
 
 @dataclass(frozen=True)
 class DataOptions:
-    """How data files are to be read, and with how many threads the work is done.
+    """How data files are read, and the number of threads; options of every command with data.
 
     A column that was not named is looked for under its usual name, and may be missing.
     """
 
-    format: Format = Format.auto
-    label_column: str | None = None
-    qid_column: str | None = None
-    docid_column: str | None = None
-    ignore_qid: bool = False
-    missing: Missing = Missing.error
-    duplicates: Duplicates = Duplicates.error
-    zero_based: bool | None = None
-    max_line_bytes: int | None = None
-    jobs: int | None = None
-    may_keep_missing: bool = True  # whether --missing nan is worth a mention
+    format: Annotated[Format, _input(help="Input format; auto decides by the file name.")] = (
+        Format.auto
+    )
+    label_column: Annotated[
+        str | None, _input(help=f"Column of a table with the labels. {by_default('label')}")
+    ] = None
+    qid_column: Annotated[
+        str | None, _input(help=f"Column of a table with the query ids. {by_default('qid')}")
+    ] = None
+    docid_column: Annotated[
+        str | None, _input(help=f"Column of a table with the document ids. {by_default('docid')}")
+    ] = None
+    ignore_qid: Annotated[
+        bool, _input("--ignore-qid", help="Ignore query ids; treat all items as one query.")
+    ] = False
+    missing: Annotated[
+        Missing,
+        _input(
+            help="How to treat missing feature values; nan keeps them (only for info, convert and "
+            "evaluate --scores)."
+        ),
+    ] = Missing.error
+    duplicates: Annotated[
+        Duplicates, _input(help="How to treat a feature index that occurs twice on a line.")
+    ] = Duplicates.error
+    zero_based: Annotated[
+        bool | None,
+        _input(
+            "--zero-based/--one-based",
+            help="Whether feature indices start at 0 or 1. "
+            + by_default("as in the model's training data, else 1"),
+        ),
+    ] = None
+    max_line_bytes: Annotated[
+        int | None,
+        _input(min=1, help=f"Maximum length of a line in bytes. {by_default(16777216)}"),
+    ] = None
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", "-j", help=f"Number of threads. {by_default('all cores')}"),
+    ] = None
+    may_keep_missing: bool = True  # not an option: whether errors mention --missing nan
+
+    def __post_init__(self) -> None:
+        if self.jobs == 0:
+            raise UsageProblem("--jobs must not be 0; leave it out to use all cores")
 
     @property
     def limits(self) -> dict[str, Any]:
-        """What those who read text are told about it; nothing if nothing was said."""
+        """Arguments for the readers of text; empty if no option was given."""
         return {} if self.max_line_bytes is None else {"max_line_bytes": self.max_line_bytes}
 
     def format_of(self, path: str) -> Format:
-        """Format of one file: the one asked for, or by its name."""
+        """Return the format of a file: the one asked for, or the one of its name."""
         return self.format if self.format is not Format.auto else format_named(path)
 
 
 def format_named(path: str) -> Format:
-    """Format by the name of a file, compressed or not."""
+    """Return the format that a file name stands for, compressed or not."""
     *before, last = Path(path).suffixes[-2:] or [""]
     suffix = before[0] if before and last.lower() in COMPRESSED else last
     return SUFFIXES.get(suffix.lower(), Format.letor)
 
 
-def data_options(
-    format: Annotated[
-        Format,
-        typer.Option(help="Input format; auto decides by the file name.", rich_help_panel=_INPUT),
-    ] = Format.auto,
-    label_column: Annotated[
-        str | None,
-        typer.Option(help=f"Column of a table with the labels. {by_default('label')}", **_IN_TABLE),
-    ] = None,
-    qid_column: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Column of a table with the query ids. {by_default('qid')}", **_IN_TABLE
-        ),
-    ] = None,
-    docid_column: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Column of a table with the document ids. {by_default('docid')}", **_IN_TABLE
-        ),
-    ] = None,
-    ignore_qid: Annotated[
-        bool,
-        typer.Option(
-            "--ignore-qid",
-            help="Ignore query ids; treat all items as one query.",
-            rich_help_panel=_INPUT,
-        ),
-    ] = False,
-    missing: Annotated[
-        Missing,
-        typer.Option(
-            help="How to treat missing feature values; nan keeps them (only for info, convert and "
-            "evaluate --scores).",
-            rich_help_panel=_INPUT,
-        ),
-    ] = Missing.error,
-    duplicates: Annotated[
-        Duplicates,
-        typer.Option(
-            help="How to treat a feature index that occurs twice on a line.", rich_help_panel=_INPUT
-        ),
-    ] = Duplicates.error,
-    zero_based: Annotated[
-        bool | None,
-        typer.Option(
-            "--zero-based/--one-based",
-            help="Whether feature indices start at 0 or 1. "
-            + by_default("as in the model's training data, else 1"),
-            show_default=False,
-            rich_help_panel=_INPUT,
-        ),
-    ] = None,
-    max_line_bytes: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help=f"Maximum length of a line in bytes. {by_default(16777216)}",
-            show_default=False,
-            rich_help_panel=_INPUT,
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            "--jobs", "-j", help=f"Number of threads. {by_default('all cores')}", show_default=False
-        ),
-    ] = None,
-) -> DataOptions:
-    """Options of every command that reads data."""
-    if jobs == 0:
-        raise UsageProblem("--jobs must not be 0; leave it out to use all cores")
-    return DataOptions(
-        format=format,
-        label_column=label_column,
-        qid_column=qid_column,
-        docid_column=docid_column,
-        ignore_qid=ignore_qid,
-        missing=missing,
-        duplicates=duplicates,
-        zero_based=zero_based,
-        max_line_bytes=max_line_bytes,
-        jobs=jobs,
-    )
-
-
-def _debug_option(
-    debug: Annotated[
+TYPER_SETTINGS: dict[str, Any] = {
+    "add_completion": False,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": "rich",
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+_DEBUG = inspect.Parameter(
+    "debug",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
         bool, typer.Option("--debug", help="Show the traceback if there is an error.")
-    ] = False,
-) -> bool:
-    return debug
+    ],
+)
 
 
-Group = Callable[..., Any] | tuple[list[inspect.Parameter], Callable[[dict[str, Any]], Any]]
-
-
-def command(*, epilog: str, **groups: Group) -> Callable[[Callable[..., int | None]], typer.Typer]:
+def command(
+    *, epilog: str, **groups: Callable[..., Any]
+) -> Callable[[Callable[..., int | None]], typer.Typer]:
     """Make a function a command, with groups of options for some of its arguments.
 
     Parameters
@@ -299,45 +218,35 @@ def command(*, epilog: str, **groups: Group) -> Callable[[Callable[..., int | No
     epilog : str
         End of the help text.
     **groups
-        By argument of the function: a function whose parameters are options and whose result is the
-        argument, or options and a function from their values.
+        By argument of the function: a callable that takes options and returns the argument.
     """
 
-    def made(function: Callable[..., int | None]) -> typer.Typer:
-        own = [p for p in _parameters(function) if p.name not in groups]
-        shared = {
-            name: group[0] if isinstance(group, tuple) else _parameters(group)
-            for name, group in groups.items()
-        }
+    def decorate(function: Callable[..., int | None]) -> typer.Typer:
+        shared = {name: _options(group) for name, group in groups.items()}
 
-        def run(*, debug: bool, **given: Any) -> int | None:
-            del debug  # `guarded` has seen it
-            for name, group in groups.items():
-                values = {p.name: given.pop(p.name) for p in shared[name]}
-                given[name] = group[1](values) if isinstance(group, tuple) else group(**values)
-            return function(**given)
+        def run(**given: Any) -> None:
+            code = None
+            with guarded(given.pop("debug")):
+                for name, group in groups.items():
+                    given[name] = group(**{p.name: given.pop(p.name) for p in shared[name]})
+                code = function(**given)
+            if code:
+                raise typer.Exit(code)
 
-        parameters = [*own, *(p for part in shared.values() for p in part)]
-        parameters += _parameters(_debug_option)
-        run.__name__ = function.__name__
+        parameters = [*_options(function), *(p for part in shared.values() for p in part), _DEBUG]
         run.__doc__ = function.__doc__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in parameters}
-        app = typer.Typer(
-            add_completion=False,
-            pretty_exceptions_enable=False,
-            rich_markup_mode="rich",
-            context_settings={"help_option_names": ["-h", "--help"]},
-        )
-        app.command(name=function.__name__, epilog=epilog)(guarded(run))
+        app = typer.Typer(**TYPER_SETTINGS)
+        app.command(epilog=epilog)(run)
         return app
 
-    return made
+    return decorate
 
 
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    hints = get_type_hints(function, include_extras=True)
+def _options(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters that are options or arguments of the command line."""
     return [
-        p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for p in inspect.signature(function).parameters.values()
+        p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for p in inspect.signature(function, eval_str=True).parameters.values()
+        if hasattr(p.annotation, "__metadata__")
     ]

@@ -1,7 +1,7 @@
 """Screen, progress, JSON, exit codes.
 
 Results go to stdout, everything else (progress, notes, warnings, errors) to stderr.  Progress is
-shown on a terminal only: in a pipe, a file or a job's log nothing but results and errors appear.
+shown on a terminal only: a pipe, a file or the log of a job gets nothing but results and errors.
 
 Everything that commands print goes through :func:`say`, which escapes what a terminal would obey;
 JSON has escapes of its own.
@@ -19,7 +19,6 @@ Exit codes:
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 import os
@@ -28,23 +27,20 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, ParamSpec
+from typing import Any
 
 import typer
 
 from ranksvm._files import STDOUT, naming
-from ranksvm._messages import PYTHON, Door, Message, Param, Row, told
-from ranksvm._text import counted, printable
+from ranksvm._messages import PYTHON, Formatter, Param, Row, render
+from ranksvm._text import format_table, printable
 
 __all__ = [
-    "DOOR",
+    "COMMAND_LINE",
     "NOT_CONVERGED",
-    "STDOUT",
-    "Advance",
     "UsageProblem",
     "as_usage",
     "check_stdout",
-    "counted",
     "escaped_errors",
     "guarded",
     "note",
@@ -53,25 +49,45 @@ __all__ = [
     "say",
     "show_json",
     "show_table",
-    "told_error",
     "warn",
 ]
 
 UNEXPECTED, USAGE, BAD_INPUT, NOT_CONVERGED, MISSING_EXTRA, INTERRUPTED = 1, 2, 3, 4, 5, 130
-
-P = ParamSpec("P")
-
-# Sets how far a progress bar has come: (done, total or None, what is going on).
-Advance = Callable[[float, float | None, str], None]
 
 
 class UsageProblem(Exception):
     """Options that do not go together."""
 
 
+class _CommandLine(Formatter):
+    """Parameters as options, rows of X as items counted from 1."""
+
+    def parameter(self, param: Param) -> str:
+        from ranksvm.cli.model_options import flag_of
+
+        if param.option is not None:
+            return param.option
+        flag, values = flag_of(param.name), param.values
+        if flag is None:  # not an option: keeps its name
+            return PYTHON.parameter(param)
+        if not values or values[0] is True:
+            return flag
+        if values[0] is None:
+            return f"no {flag}"
+        shown = (f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+        return f"{flag} {' or '.join(shown)}"
+
+    def row(self, row: Row) -> str:
+        column = "" if row.column is None else f", column {row.column + 1}"
+        return f"item {row.number + 1}{column}"
+
+
+COMMAND_LINE = _CommandLine()
+
+
 @contextmanager
 def escaped_errors() -> Iterator[None]:
-    """Arguments that are refused come back in messages that we do not print: escape them."""
+    """Escape the arguments that typer quotes in its error messages."""
     try:
         yield
     except Exception as error:
@@ -81,47 +97,44 @@ def escaped_errors() -> Iterator[None]:
         raise
 
 
-def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
+@contextmanager
+def guarded(debug: bool) -> Iterator[None]:
     """Turn the errors of a command into a line on stderr and an exit code."""
+    try:
+        with _warnings_as_notes():
+            yield
+        with naming(STDOUT):
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output has seen enough
+        _drop_output(sys.stdout)
+    except (Exception, KeyboardInterrupt) as error:
+        code, message = _diagnosis(error)
+        if getattr(error, "filename", None) == STDOUT:
+            _drop_output(sys.stdout)
+        if debug:
+            say(traceback.format_exc().rstrip("\n"), to_stderr=True)
+        note(f"error: {message}")
+        raise typer.Exit(code) from None
 
-    @functools.wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        failed = functools.partial(_failed, debug=bool(kwargs.get("debug", False)))
-        try:
-            with _warnings_as_notes():
-                code = command(*args, **kwargs) or 0
-            with naming(STDOUT):
-                sys.stdout.flush()
-        except (typer.Exit, typer.Abort):
-            raise
-        except BrokenPipeError:  # whoever read our output has seen enough
-            drop_output()
-            code = 0
-        except KeyboardInterrupt:
-            code = failed("interrupted", INTERRUPTED)
-        except UsageProblem as error:
-            code = failed(str(error), USAGE)
-        except ImportError as error:
-            code = failed(str(error), MISSING_EXTRA)
-        except MemoryError as error:
-            told_why = str(error) not in ("", "std::bad_alloc")
-            message = told_error(error) if told_why else "not enough memory for this input"
-            code = failed(message, BAD_INPUT)
-        except (ValueError, OverflowError) as error:
-            code = failed(told_error(error), BAD_INPUT)
-        except OSError as error:
-            where = f"{error.filename}: " if error.filename is not None else ""
-            if error.filename == STDOUT:
-                drop_output()
-            message = str(error.strerror or error)
-            code = failed(f"{where}{message}", BAD_INPUT)
-        except Exception as error:
-            text = f"{type(error).__name__}: {error} (run again with --debug to see where)"
-            code = failed(text, UNEXPECTED)
-        if code:
-            raise typer.Exit(code)
 
-    return run
+def _diagnosis(error: BaseException) -> tuple[int, Any]:
+    """Return the exit code and the message for an error."""
+    match error:
+        case KeyboardInterrupt():
+            return INTERRUPTED, "interrupted"
+        case UsageProblem():
+            return USAGE, error
+        case ImportError():
+            return MISSING_EXTRA, error
+        case MemoryError() if str(error) in ("", "std::bad_alloc"):
+            return BAD_INPUT, "not enough memory for this input"
+        case MemoryError() | ValueError() | OverflowError():
+            return BAD_INPUT, render(error, COMMAND_LINE)
+        case OSError():
+            where = "" if error.filename is None else f"{error.filename}: "
+            return BAD_INPUT, f"{where}{error.strerror or error}"
+    name = type(error).__name__
+    return UNEXPECTED, f"{name}: {error} (run again with --debug to see where)"
 
 
 @contextmanager
@@ -133,28 +146,25 @@ def _warnings_as_notes() -> Iterator[None]:
         def show(message: Warning | str, *_: Any, **__: Any) -> None:
             if str(message) not in seen:  # every fold may say the same
                 seen.add(str(message))
-                warn(getattr(message, "message", str(message)))
+                warn(message)
 
         warnings.showwarning = show
         yield
 
 
-def _failed(message: str, code: int, *, debug: bool) -> int:
-    if debug:
-        say(traceback.format_exc().rstrip("\n"), to_stderr=True)
-    _say_line(f"ranksvm: error: {message}")
-    return code
+@contextmanager
+def as_usage() -> Iterator[None]:
+    """Turn a ValueError of the library into wrong usage: the values in this block are options."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageProblem(render(error, COMMAND_LINE)) from error
 
 
-def told_error(error: BaseException) -> str:
-    """Return the message of an error in the words of the command line."""
-    return str(error.told(DOOR)) if hasattr(error, "told") else str(error)
-
-
-def drop_output(stream: Any = None) -> None:
-    """Forget what is left for stdout, or another stream: Python writes it at exit."""
+def _drop_output(stream: Any) -> None:
+    """Drop what is left in the buffer of a stream, which Python would write at exit."""
     with suppress(AttributeError, OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def check_stdout() -> None:
@@ -177,63 +187,26 @@ def say(text: str, *, to_stderr: bool = False) -> None:
         print("\n".join(lines), file=stream)
 
 
-def _say_line(text: str) -> None:
-    """Print one line on stderr, whatever is in it; if nobody can read it, work goes on."""
+def note(message: Any) -> None:
+    """Print one line on stderr; if nobody can read it, work goes on."""
     try:
-        say(printable(text), to_stderr=True)
+        say(printable(f"ranksvm: {render(message, COMMAND_LINE)}"), to_stderr=True)
         sys.stderr.flush()
     except OSError:
-        drop_output(sys.stderr)
+        _drop_output(sys.stderr)
 
 
-class _CommandLine:
-    """Parameters as options, rows of X as items counted from 1."""
-
-    def parameter(self, param: Param) -> str:
-        from ranksvm.cli.options import flag_of
-
-        if param.option is not None:
-            return param.option
-        flag, values = flag_of(param.name), param.values
-        if flag is None:  # what there is no option for keeps its name
-            return PYTHON.parameter(param)
-        if not values or values[0] is True:
-            return flag
-        if values[0] is None:
-            return f"no {flag}"
-        shown = (f"{value:g}" if isinstance(value, float) else str(value) for value in values)
-        return f"{flag} {' or '.join(shown)}"
-
-    def row(self, row: Row) -> str:
-        column = "" if row.column is None else f", column {row.column + 1}"
-        return f"item {row.number + 1}{column}"
-
-
-DOOR: Door = _CommandLine()
-
-
-def note(message: str | Message) -> None:
-    """Say something that is no result."""
-    _say_line(f"ranksvm: {told(message, DOOR)}")
-
-
-def warn(message: str | Message) -> None:
-    """Say what may be wrong with a result."""
-    note(Message("warning: {message}", message=message))
+def warn(message: Any) -> None:
+    """Print a note about what may be wrong with a result."""
+    note(f"warning: {render(message, COMMAND_LINE)}")
 
 
 @contextmanager
-def as_usage() -> Iterator[None]:
-    """Values that the library refuses in this block were options."""
-    try:
-        yield
-    except ValueError as error:
-        raise UsageProblem(told_error(error)) from error
+def progress(what: str) -> Iterator[Callable[[float, float | None, str], None]]:
+    """Show a progress bar on stderr if that is a terminal.
 
-
-@contextmanager
-def progress(what: str) -> Iterator[Advance]:
-    """Show a progress bar on stderr when that is a terminal; else nothing."""
+    Yields a function that moves the bar; it takes how much is done, the total or None, and a text.
+    """
     if not sys.stderr.isatty():
         yield lambda done, total, text: None
         return
@@ -256,7 +229,7 @@ def progress(what: str) -> Iterator[Advance]:
 
 
 def show_json(content: Mapping[str, Any]) -> None:
-    """One JSON object on stdout; what is not a number becomes null."""
+    """Print one JSON object on stdout; what is not a finite number becomes null."""
     say(json.dumps(_plain(content)).replace("\x7f", "\\u007f"))
 
 
@@ -273,14 +246,12 @@ def _plain(value: Any) -> Any:
 
 
 def number(value: Any) -> str:
-    """Show a number in a table: counts in full, others with four digits."""
-    if value is None:
-        return "-"
+    """Format a number for a table: counts in full, others with four digits."""
     if isinstance(value, bool | str):
         return str(value)
     if isinstance(value, int):
         return f"{value:,}"
-    if not math.isfinite(value):
+    if value is None or not math.isfinite(value):
         return "-"
     return f"{value:.4f}" if 1e-3 <= abs(value) < 1e4 or value == 0.0 else f"{value:.4g}"
 
@@ -292,34 +263,18 @@ def show_table(
     exact: bool = False,
     to_stderr: bool = False,
 ) -> None:
-    """Aligned columns; off the terminal in plain text, or tab-separated and exact if asked."""
+    """Print aligned columns; ``exact``: tab-separated and not rounded unless on a terminal."""
     stream = sys.stderr if to_stderr else sys.stdout
     names = [printable(name) for name in names]
     if exact and not stream.isatty():
-        for line in [names, *([printable(_exact(value)) for value in row] for row in rows)]:
-            say("\t".join(line), to_stderr=to_stderr)
+        lines = [names, *([printable(_exact(value)) for value in row] for row in rows)]
+        say("\n".join(map("\t".join, lines)), to_stderr=to_stderr)
         return
     cells = [[printable(number(value)) for value in row] for row in rows]
     right = [all(not isinstance(row[at], str) for row in rows) for at in range(len(names))]
-    if stream.isatty():
-        _show_rich(names, cells, right, to_stderr=to_stderr)
+    if not stream.isatty():
+        say(format_table(names, cells, right), to_stderr=to_stderr)
         return
-    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
-    for line in [names, ["-" * width for width in widths], *cells]:
-        aligned = (
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(line, widths, right, strict=True)
-        )
-        say("  ".join(aligned).rstrip(), to_stderr=to_stderr)
-
-
-def _show_rich(
-    names: Sequence[str],
-    cells: Sequence[Sequence[str]],
-    right: Sequence[bool],
-    *,
-    to_stderr: bool,
-) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -333,5 +288,5 @@ def _show_rich(
 
 
 def _exact(value: Any) -> str:
-    """Show a number to a program: nothing rounded."""
+    """Format a number for a program, without rounding."""
     return "" if value is None else repr(value) if isinstance(value, float) else str(value)

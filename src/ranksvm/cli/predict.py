@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 
-from ranksvm._vectors import Array
 from ranksvm.cli.columns import score_items
-from ranksvm.cli.inputs import base_of, only_one_stdin, read_any_model, read_data, without_missing
-from ranksvm.cli.options import DataOptions, Force, command, data_options, examples
+from ranksvm.cli.inputs import only_one_stdin, read_with_model, without_missing
+from ranksvm.cli.options import DataOptions, Force, command, examples
 from ranksvm.cli.output import UsageProblem
 from ranksvm.cli.write import SCORE_FILE, check_output, open_output
-from ranksvm.data.ranking_data import RankingData
 
 __all__ = ["app"]
 
 
 @command(
     epilog=examples("ranksvm predict model.safetensors test.txt -o scores.txt"),
-    data=data_options,
+    data=DataOptions,
 )
 def app(
     model: Annotated[
@@ -44,27 +42,15 @@ def app(
     data = without_missing(data)
     if trec_run and (not tag or len(tag.split()) != 1):
         raise UsageProblem(f"--tag {tag!r}: a tag is one word")
-    found = read_any_model(model)
-    items = read_data(
-        files,
-        data,
-        labels=False,
-        comments=trec_run,
-        features=found.feature_names,
-        zero_based=base_of(found),
-    )
+    found, items = read_with_model(model, files, data, comments=trec_run)
     scores = score_items(found, items, data.jobs)
     with open_output(output) as file:
-        if trec_run:
-            _write_trec(file, items, scores, tag)
-        else:
+        if not trec_run:
             file.write("".join(f"{score!r}\n" for score in scores.tolist()).encode())
+            return
+        from ranksvm.data.trec import write_run
 
-
-def _write_trec(file: Any, items: RankingData, scores: Array, tag: str) -> None:
-    from ranksvm.data.trec import write_run
-
-    names = items.docids or [None] * len(scores)
-    docids = [str(number) if name is None else name for number, name in enumerate(names, 1)]
-    qid = items.qid if items.qid is not None else np.zeros(len(scores), dtype=np.int64)
-    write_run(file, qid, docids, scores, tag=tag)
+        names = items.docids or [None] * len(scores)
+        docids = [str(number) if name is None else name for number, name in enumerate(names, 1)]
+        qid = items.qid if items.qid is not None else np.zeros(len(scores), dtype=np.int64)
+        write_run(file, qid, docids, scores, tag=tag)

@@ -11,25 +11,26 @@ from numpy.typing import NDArray
 
 from ranksvm._files import naming
 from ranksvm._messages import UserError
+from ranksvm._text import counted
 from ranksvm._values import as_float, exact_vector, finite_values, merges_values
 from ranksvm._vectors import Array
 from ranksvm._waiting import blocking
-from ranksvm.cli.inputs import labels_of, tell_one_query
+from ranksvm.cli.inputs import note_one_query
 from ranksvm.cli.options import DataOptions, Format, Missing
-from ranksvm.cli.output import UsageProblem, counted, progress
+from ranksvm.cli.output import UsageProblem, progress
 from ranksvm.cli.write import open_output
 from ranksvm.data.queries import ids_from_text
 from ranksvm.data.ranking_data import Origin, RankingData
-from ranksvm.data.sources import name_of, standard_input, text_blocks
+from ranksvm.data.sources import Source, name_of, standard_input, text_blocks
 
 __all__ = ["read_tables", "write_table"]
 
 
 def read_tables(
-    content: Sequence[Any],
+    sources: Sequence[Source],
     form: Format,
     options: DataOptions,
-    source: str,
+    name: str,
     *,
     labels: bool,
     wanted: Sequence[str] | None,
@@ -37,26 +38,23 @@ def read_tables(
 ) -> RankingData:
     """Read tables of one format as one set; see ``inputs.read_data``."""
     pyarrow = _import_pyarrow()
-    with progress(f"reading {source}"):
-        tables = [_read_table(one, form, options) for one in content]
-        try:
-            table = (
-                tables[0]
-                if len(tables) == 1
-                else pyarrow.concat_tables(tables, promote_options="permissive")
-            )
-        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
-            raise ValueError(f"{source}: the columns do not fit together: {error}") from None
+    with progress(f"reading {name}"):
+        table, *others = (_read_table(one, form, options) for one in sources)
+        if others:
+            try:
+                table = pyarrow.concat_tables([table, *others], promote_options="permissive")
+            except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
+                raise ValueError(f"{name}: the columns do not fit together: {error}") from None
     if table.num_rows == 0:
-        raise ValueError(f"{source} has no rows")
-    named = _special_columns(table.column_names, options, source, labels=labels)
+        raise ValueError(f"{name} has no rows")
+    named = _special_columns(table.column_names, options, name, labels=labels)
     from ranksvm.data.frames import check_numeric, split_frame
 
     try:
         features, columns = split_frame(table, **named)
         if wanted is not None:  # the others do not matter
             there = set(features.column_names)
-            lacking = [name for name in wanted if name not in there]
+            lacking = [one for one in wanted if one not in there]
             if lacking:
                 raise ValueError(
                     f"lacks {len(lacking)} of the {len(wanted)} features of the model, among them "
@@ -66,16 +64,15 @@ def read_tables(
         check_numeric(features)
         X = _matrix(features, options.missing)
     except UserError as error:
-        raise error.after(f"{source}: ") from None
+        raise error.after(f"{name}: ") from None
     except ValueError as error:
-        raise ValueError(f"{source}: {error}") from None
+        raise ValueError(f"{name}: {error}") from None
     qid = None if options.ignore_qid else columns.get("qid")
     if qid is not None:
-        qid = _as_ids(qid, f"{source}: column {named['qid']!r}")
+        qid = _as_ids(qid, f"{name}: column {named['qid']!r}")
     y = columns.get("label")
     if y is not None:
-        y = _as_labels(y, f"{source}: column {named['label']!r}")
-
+        y = _as_labels(y, f"{name}: column {named['label']!r}")
     document_ids = None
     if documents and "docid" in named:
         ids = table.column(named["docid"]).to_pylist()
@@ -87,7 +84,7 @@ def read_tables(
         feature_names=tuple(map(str, features.column_names)),
         document_ids=document_ids,
         origin=Origin(
-            source,
+            name,
             frame_columns=tuple(named.values()),
             qid_column=None if qid is None else named["qid"],
         ),
@@ -97,7 +94,7 @@ def read_tables(
 def _special_columns(
     names: Sequence[str], options: DataOptions, source: str, *, labels: bool
 ) -> dict[str, str]:
-    """Names of the columns that are no features, of those that there are."""
+    """Return the names of the columns that are not features."""
     twice = sorted({name for name in names if list(names).count(name) > 1})
     if twice:
         raise ValueError(f"{source} has several columns called {twice[0]!r}; rename them")
@@ -116,12 +113,12 @@ def _special_columns(
                 f"Name the right one with --{key}-column."
             )
     if "qid" not in found and not options.ignore_qid:
-        tell_one_query(source, "'qid' column", "Name the column with --qid-column, or use")
+        note_one_query(source, "'qid' column", "Name the column with --qid-column, or use")
     return found
 
 
 def _as_ids(qid: NDArray[Any], where: str) -> NDArray[Any]:
-    """Turn texts into whole numbers if all are written as such; refuse what is no id."""
+    """Convert texts to integers if all of them are; refuse values that are not ids."""
     if qid.dtype.kind not in "OUT":
         return qid
     ids = qid.tolist()
@@ -189,19 +186,19 @@ def _read_table(source: Any, form: Format, options: DataOptions) -> Any:
     except (pyarrow.ArrowInvalid, pyarrow.ArrowKeyError) as error:
         if "UTF8" in str(error):
             raise ValueError(f"{name}: ids are not UTF-8 text ({error})") from None
-        raise ValueError(f"{name} cannot be read as {form.value}: {error}") from None
+        raise ValueError(f"{name} cannot be read as {form}: {error}") from None
     except OSError as error:
         if error.errno is not None:
             with naming(name):  # in the words of the system, not those of pyarrow
                 raise OSError(error.errno, os.strerror(error.errno)) from error
-        raise ValueError(f"{name} cannot be read as {form.value}: {error}") from None
+        raise ValueError(f"{name} cannot be read as {form}: {error}") from None
 
 
 def _read_csv(source: Any, limits: dict[str, Any], **options: Any) -> Any:
-    """Let pyarrow read text from memory of its own.
+    """Let pyarrow read the text from its own memory.
 
-    Its threads would call Python to read a file and to let go of it, and one that does so while the
-    interpreter ends takes the process down.
+    Its threads would call Python to read a Python file and to release it.  One that does so while
+    the interpreter ends crashes the process.
     """
     import pyarrow
     from pyarrow import csv
@@ -214,11 +211,10 @@ def _read_csv(source: Any, limits: dict[str, Any], **options: Any) -> Any:
 
 
 def _matrix(features: Any, missing: Missing) -> Array:
-    """Columns of numbers to a matrix in Fortran order, one column at a time."""
+    """Convert columns of numbers to a matrix in Fortran order, one column at a time."""
     X = np.empty((features.num_rows, features.num_columns), order="F")
     for j, name in enumerate(features.column_names):
-        column = features.column(j)
-        X[:, j] = column.to_numpy()
+        X[:, j] = features.column(j).to_numpy()
         absent = np.isnan(X[:, j])
         if not absent.any() or missing is Missing.nan:
             continue
@@ -241,19 +237,18 @@ def write_table(data: RankingData, target: str, form: Format) -> None:
         if X.shape[0] * X.shape[1] > 50 * max(1, X.nnz):
             raise UsageProblem(
                 f"a table would hold {X.shape[0] * X.shape[1]:,} values, of which {X.nnz:,} are "
-                "not zero: sparse data belong into LETOR text"
+                "not zero: write sparse data as LETOR text"
             )
         X = X.toarray()
-    columns: dict[str, Any] = {"label": labels_of(data)}
+    columns: dict[str, Any] = {"label": data.truth}
     if data.qid is not None:
         columns["qid"] = data.qid
-    documents = data.docids
-    if documents is not None:
-        columns["docid"] = list(documents)
+    if data.docids is not None:
+        columns["docid"] = list(data.docids)
     names = data.feature_names or [f"f{j + 1}" for j in range(X.shape[1])]
     taken = sorted(set(names) & set(columns))
     if taken:
-        raise ValueError(f"features are called like other columns: {', '.join(taken)}")
+        raise ValueError(f"features have the names of other columns: {', '.join(taken)}")
     columns.update((name, X[:, j]) for j, name in enumerate(names))
     table = pyarrow.table(columns)
     with open_output(target) as file:

@@ -1,25 +1,25 @@
-"""The command train: from items, their labels or pairs of them, to a model that is saved."""
+"""The command train: train a model on labels or pairs of items, and save it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
 from ranksvm._checks import check_positive
-from ranksvm._text import printable
+from ranksvm._text import counted, printable
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.cli.columns import read_held_out, score_items
-from ranksvm.cli.evaluate import check_metrics, default_metrics, judge
+from ranksvm.cli.evaluate import check_metrics, default_metrics, mean_metrics
 from ranksvm.cli.inputs import (
     check_features,
     documents_of,
-    labels_of,
     only_one_stdin,
     read_data,
     without_missing,
@@ -33,17 +33,14 @@ from ranksvm.cli.options import (
     Force,
     Json,
     Metrics,
-    Rules,
     by_default,
     command,
-    data_options,
     examples,
 )
 from ranksvm.cli.output import (
     NOT_CONVERGED,
     UsageProblem,
     as_usage,
-    counted,
     note,
     number,
     progress,
@@ -51,15 +48,55 @@ from ranksvm.cli.output import (
     show_json,
     warn,
 )
-from ranksvm.cli.pair_options import PairOptions, pair_options
 from ranksvm.cli.write import MODEL_FILE, check_output, is_stdout, is_svmrank, save_model
-from ranksvm.data.preferences import Preferences, count_contradictions
+from ranksvm.data.preferences import count_contradictions
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.sources import name_of
 from ranksvm.learners import REDUCTIONS, Fit, Settings, learner_of, make_problem
 from ranksvm.models import Model
 
 __all__ = ["app", "check_outputs", "finish", "fit_data"]
+
+_pairs = partial(typer.Option, rich_help_panel="Pairs")
+
+
+@dataclass(frozen=True)
+class PairOptions:
+    """Explicit pairs: where they are, how they name items, and whether the labels count as well."""
+
+    pairs: Annotated[
+        str | None,
+        _pairs(
+            metavar="FILE",
+            help=r"Pairs to learn from instead of labels, one 'better worse \[weight]' per line.",
+        ),
+    ] = None
+    pairs_by: Annotated[
+        By | None,
+        _pairs(help=f"How pairs name items: by row number or document id. {by_default('row')}"),
+    ] = None
+    pairs_zero_based: Annotated[
+        bool,
+        _pairs("--pairs-zero-based", help="Row numbers in --pairs start at 0 instead of 1."),
+    ] = False
+    with_labels: Annotated[
+        bool,
+        _pairs(
+            "--with-labels", help="Learn from the labels as well; the pairs may contradict them."
+        ),
+    ] = False
+
+    def __post_init__(self) -> None:
+        for name in ("pairs_by", "pairs_zero_based", "with_labels"):
+            if getattr(self, name) and self.pairs is None:
+                raise UsageProblem(f"--{name.replace('_', '-')} needs --pairs")
+        if self.pairs_zero_based and self.pairs_by is By.docid:
+            raise UsageProblem("--pairs-zero-based cannot be combined with --pairs-by docid")
+
+    @property
+    def uses_labels(self) -> bool:
+        """Whether items are compared by their labels."""
+        return self.pairs is None or self.with_labels
 
 
 @command(
@@ -69,8 +106,8 @@ __all__ = ["app", "check_outputs", "finish", "fit_data"]
         "ranksvm train items.txt --pairs pairs.txt -o m.safetensors",
     ),
     wanted=model_options(),
-    pairs=pair_options,
-    data=data_options,
+    explicit=PairOptions,
+    data=DataOptions,
 )
 def app(
     files: Annotated[
@@ -78,12 +115,10 @@ def app(
         typer.Argument(metavar="TRAIN", help="Training data; several files are one set."),
     ],
     valid: Annotated[
-        str | None,
-        typer.Option(help="Validation data, to evaluate the model on.", show_default=False),
+        str | None, typer.Option(help="Validation data, to evaluate the model on.")
     ] = None,
     output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", help="Model file to write.", show_default=False),
+        str | None, typer.Option("--output", "-o", help="Model file to write.")
     ] = None,
     force: Force = False,
     svmrank_c: Annotated[
@@ -91,7 +126,6 @@ def app(
         typer.Option(
             "--svmrank-c",
             help="SVM^rank's -c; sets --C, --loss and --reduction to match.",
-            show_default=False,
             rich_help_panel="Model",
         ),
     ] = None,
@@ -102,19 +136,18 @@ def app(
             min=1,
             max=2,
             help=f"SVM^rank's -l (needs --svmrank-c). {by_default(1)}",
-            show_default=False,
             rich_help_panel="Model",
         ),
     ] = None,
     metrics: Metrics = None,
     conventions: Annotated[
         Conventions | None,
-        typer.Option(help=f"{DEFINITIONS} {by_default('standard')}", show_default=False),
+        typer.Option(help=f"{DEFINITIONS} {by_default('standard')}"),
     ] = None,
     json: Json = False,
     *,
     wanted: Wanted,
-    pairs: PairOptions,
+    explicit: PairOptions,
     data: DataOptions,
 ) -> int | None:
     """Train a model and save it."""
@@ -122,31 +155,32 @@ def app(
         raise UsageProblem("--svmrank-l needs --svmrank-c")
     if (metrics or conventions) and valid is None:
         raise UsageProblem("--metric and --conventions need --valid")
-    rules: Rules = "standard" if conventions is None else conventions.rules
     settings, options = wanted.settings, without_missing(data)
-    check_outputs(output, [*files, valid, pairs.path], json, force, settings)
+    check_outputs(output, [*files, valid, explicit.pairs], json, force, settings)
     check_metrics(metrics)
     if "patience" in wanted.given and valid is None:
         raise UsageProblem("--patience needs --valid")
-    if "n_factors" in wanted.given and pairs.path is not None:
+    if "n_factors" in wanted.given and explicit.pairs is not None:
         raise UsageProblem("--factors cannot be combined with --pairs")
     if svmrank_c is not None:
-        settings = _hinge_for_svmrank(svmrank_c, wanted, pairs)
+        settings = _hinge_for_svmrank(svmrank_c, wanted, explicit)
 
-    items = _read_training(files, pairs, options)
-    held_out = None if valid is None else read_held_out(valid, items, options)
+    items = _read_training(files, explicit, options)
+    check_features(items)
     if svmrank_c is not None:
         from ranksvm.export.svmrank import from_svmrank_c
 
         C, reduction = from_svmrank_c(svmrank_c, items.groups, items.y, loss=svmrank_l or 1)
         settings = replace(settings, C=C, reduction=reduction)
-    if held_out is not None:  # what cannot be evaluated is an error before the work
-        labels = labels_of(held_out)
-        judge(labels, np.zeros(len(labels)), held_out.qid, metrics, rules)
-    decides, solving = None, {}
-    if "patience" in wanted.given and held_out is not None:
-        decides = metrics[0] if metrics else default_metrics(labels_of(held_out))[0]
-        solving["validate"] = _validation(held_out, decides, rules)
+    held_out, decides, solving = None, None, {}
+    rules = conventions or Conventions.standard
+    if valid is not None:
+        held_out = read_held_out(valid, items, options)
+        # What cannot be evaluated is an error before the work.
+        mean_metrics(held_out.truth, np.zeros(held_out.n_items), held_out.qid, metrics, rules)
+        if "patience" in wanted.given:
+            decides = (metrics or default_metrics(held_out.truth))[0]
+            solving["validate"] = _validation(held_out, decides, rules)
 
     # Solvers import these when they start, which takes longer than a small fit.
     import scipy.linalg
@@ -158,10 +192,10 @@ def app(
     seconds = time.perf_counter() - began
     if output is not None:
         save_model(output, model)
-    judged = None
+    valid_metrics = None
     if held_out is not None:
         scores = score_items(model, held_out, options.jobs)
-        judged = judge(labels_of(held_out), scores, held_out.qid, metrics, rules).values
+        valid_metrics, _ = mean_metrics(held_out.truth, scores, held_out.qid, metrics, rules)
     report = {
         "data": {
             "source": items.origin.name,
@@ -183,22 +217,20 @@ def app(
         "iterations": fit.n_iter,
         "products": fit.n_products,
         "seconds": seconds,
-        "valid": judged,
+        "valid": valid_metrics,
         "model": output,
     }
     if json:
         show_json(report)
     else:
-        words = learner_of(settings).words(report)
-        show_training(report, words, to_stderr=is_stdout(output))
+        _show_training(report, learner_of(settings).words(report), to_stderr=is_stdout(output))
     return finish(fit)
 
 
 def fit_data(
     data: RankingData, settings: Settings, jobs: int | None, **options: Any
 ) -> tuple[Fit, Model]:
-    """Solve the problem of a set, with a bar that shows the gap; ``options`` go to ``solve``."""
-    check_features(data)
+    """Fit a model, with a bar that shows the gap; ``options`` go to ``solve``."""
     with progress("training") as advance:
         problem = make_problem(data, settings, n_threads=resolve_n_jobs(jobs))
         fit: Fit = problem.solve(
@@ -211,22 +243,21 @@ def fit_data(
 
 
 def finish(fit: Fit) -> int | None:
-    """Warn about a fit that ended early, and say so with the exit code."""
+    """Warn if the fit ended before its tolerance; return the exit code for that."""
     if fit.shortfall is None:
         return None
     warn(fit.shortfall)
     return NOT_CONVERGED
 
 
-def _hinge_for_svmrank(c: float, wanted: Wanted, pairs: PairOptions) -> Settings:
+def _hinge_for_svmrank(c: float, wanted: Wanted, explicit: PairOptions) -> Settings:
     """Check what goes with --svmrank-c, and set the loss."""
     settings = wanted.settings
-    learner = learner_of(settings)
     kernel = getattr(settings, "kernel", None)
-    if learner.chosen_by is not None and kernel != "linear":
+    if learner_of(settings).chosen_by is not None and kernel != "linear":
         what = f"--kernel {kernel}" if kernel is not None else "--factors"
         raise UsageProblem(f"--svmrank-c is for linear models, not for {what}")
-    if pairs.path is not None:
+    if explicit.pairs is not None:
         raise UsageProblem("--svmrank-c is about labels; with --pairs, give --C")
     if wanted.given & {"C", "loss", "reduction"}:
         raise UsageProblem("--svmrank-c sets --C, --loss and --reduction; give no others")
@@ -235,50 +266,38 @@ def _hinge_for_svmrank(c: float, wanted: Wanted, pairs: PairOptions) -> Settings
         return replace(settings, loss="hinge")
 
 
-def _read_training(files: Sequence[str], pairs: PairOptions, options: DataOptions) -> RankingData:
-    """Read the items, and the pairs if there are any."""
-    by_document = pairs.path is not None and pairs.by is By.docid
-    data = read_data(files, options, labels=pairs.uses_labels, comments=by_document)
-    if pairs.uses_labels:
-        labels_of(data)
-    if pairs.path is None:
+def _read_training(
+    files: Sequence[str], explicit: PairOptions, options: DataOptions
+) -> RankingData:
+    """Read the items, and the pairs if there are any; warn if pairs contradict each other."""
+    by_document = explicit.pairs_by is By.docid
+    data = read_data(files, options, labels=explicit.uses_labels, comments=by_document)
+    if explicit.pairs is None:
         return data
-    preferences = _read_preferences(pairs.path, pairs, data, options)
-    return replace(data, y=data.y if pairs.uses_labels else None, preferences=preferences)
-
-
-def _read_preferences(
-    path: str, pairs: PairOptions, data: RankingData, options: DataOptions
-) -> Preferences:
-    """Read pairs of items, and tell when some of them contradict each other."""
     from ranksvm.data.pair_files import read_pairs
 
     preferences = read_pairs(
-        path,
+        explicit.pairs,
         n_items=data.n_items,
-        docids=documents_of(data, "--pairs-by") if pairs.by is By.docid else None,
+        docids=documents_of(data, "--pairs-by") if by_document else None,
         qid=data.qid,
         y=data.y,
-        zero_based=pairs.zero_based,
+        zero_based=explicit.pairs_zero_based,
         **options.limits,
     )
+    source = name_of(explicit.pairs)
     if preferences.weight is not None and not preferences.weight.any():
-        raise ValueError(
-            f"{name_of(path)}: all pairs have weight zero, so there is nothing to learn from"
-        )
+        raise ValueError(f"{source}: all pairs have weight zero, so there is nothing to learn from")
     n_contradictions = count_contradictions(preferences)
     if n_contradictions:
-        warn(
-            f"{name_of(path)} prefers {counted(n_contradictions, 'pair')} of items both "
-            "ways; both count"
-        )
-    return preferences
+        warn(f"{source} prefers {counted(n_contradictions, 'pair')} of items both ways; both count")
+    return replace(data, y=data.y if explicit.uses_labels else None, preferences=preferences)
 
 
 def _validation(
-    held_out: RankingData, decides: str, conventions: Rules
+    held_out: RankingData, decides: str, conventions: Conventions
 ) -> Callable[[Array], float]:
-    """Return what gives weights of features a metric on a validation file."""
+    """Return a function from the weights of features to a metric on the validation file."""
     from ranksvm.maps.matrix import MatrixMap
     from ranksvm.metrics import parse_metric
 
@@ -286,20 +305,16 @@ def _validation(
 
     def validate(coef: Array) -> float:
         scores = score_map.scores(coef)
-        return metric(labels_of(held_out), scores, held_out.qid, conventions=conventions)
+        return metric(held_out.truth, scores, held_out.qid, conventions=conventions)
 
     validate(np.zeros(held_out.n_features))  # what is not defined is an error before the work
     return validate
 
 
 def check_outputs(
-    output: str | None,
-    inputs: Sequence[str | None],
-    json: bool,
-    force: bool,
-    settings: Settings,
+    output: str | None, inputs: Sequence[str | None], json: bool, force: bool, settings: Settings
 ) -> None:
-    """Look before the work at where things come from and go to."""
+    """Check before the work where the input comes from and where the model goes."""
     only_one_stdin(*inputs)
     if output is not None and hasattr(settings, "kernel") and is_svmrank(output):
         raise UsageProblem(
@@ -310,14 +325,14 @@ def check_outputs(
         raise UsageProblem("the model and --json cannot both go to standard output")
 
 
-def show_training(report: Mapping[str, Any], words: str, *, to_stderr: bool) -> None:
-    """Tell about a fit in a few lines; ``words`` are those about its kind of model."""
+def _show_training(report: Mapping[str, Any], words: str, *, to_stderr: bool) -> None:
+    """Print a few lines about a fit; ``words`` is the line about its kind of model."""
     data, settings = report["data"], report["settings"]
     lines = [
         f"{data['source']}: {counted(data['items'], 'item')}, "
         f"{counted(data['queries'], 'query')}, {counted(data['features'], 'feature')}, "
-        f"{_told_pairs(data)}",
-        f"{settings['loss'].replace('_', ' ')}, {_told_reduction(settings['reduction'], data)}, "
+        f"{_pairs_text(data)}",
+        f"{settings['loss'].replace('_', ' ')}, {_reduction_text(settings['reduction'], data)}, "
         f"C = {settings['C']:.6g}",
         *([words] if words else []),
         f"objective {report['objective']:.8g}, certified relative gap "
@@ -340,14 +355,14 @@ def show_training(report: Mapping[str, Any], words: str, *, to_stderr: bool) -> 
             say(printable(line))
 
 
-def _told_pairs(data: Mapping[str, Any]) -> str:
+def _pairs_text(data: Mapping[str, Any]) -> str:
     if not data["labels"]:
         return counted(data["explicit_pairs"], "explicit pair")
     explicit = f", {data['explicit_pairs']:,} of them explicit" if data["explicit_pairs"] else ""
     return counted(data["pairs"], "pair") + explicit
 
 
-def _told_reduction(reduction: str, data: Mapping[str, Any]) -> str:
+def _reduction_text(reduction: str, data: Mapping[str, Any]) -> str:
     if reduction != "query_mean" or not data["explicit_pairs"]:
         return REDUCTIONS[reduction]
     if not data["labels"]:  # all listed pairs count as one query

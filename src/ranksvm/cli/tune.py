@@ -5,6 +5,7 @@ A table has one row for every candidate; the model is refitted at the best one.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -14,12 +15,12 @@ from typing import Annotated, Any
 import typer
 
 from ranksvm._messages import Message
-from ranksvm._text import printable
+from ranksvm._text import counted, printable
 from ranksvm._threads import resolve_n_jobs
 from ranksvm.cli.columns import read_held_out
 from ranksvm.cli.evaluate import check_metrics
-from ranksvm.cli.inputs import check_features, labels_of, read_data, without_missing
-from ranksvm.cli.model_options import Wanted, grid_options, model_options
+from ranksvm.cli.inputs import check_features, read_data, without_missing
+from ranksvm.cli.model_options import Wanted, model_options
 from ranksvm.cli.options import (
     Conventions,
     ConventionsOption,
@@ -28,13 +29,11 @@ from ranksvm.cli.options import (
     Json,
     by_default,
     command,
-    data_options,
     examples,
 )
 from ranksvm.cli.output import (
     NOT_CONVERGED,
     UsageProblem,
-    counted,
     progress,
     say,
     show_json,
@@ -43,9 +42,9 @@ from ranksvm.cli.output import (
 )
 from ranksvm.cli.train import check_outputs, finish, fit_data
 from ranksvm.cli.write import check_output, is_regular, is_same, is_stdout, save_model
-from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import KernelSettings
 from ranksvm.learners.kernel import check_refit_room
+from ranksvm.learners.settings import parse_number
 from ranksvm.maps.kernels import resolve_gamma
 from ranksvm.model_selection.grids import searched
 from ranksvm.model_selection.search import Search, search
@@ -53,15 +52,19 @@ from ranksvm.model_selection.splitters import folds_of
 
 __all__ = ["app"]
 
+_MOST_VALUES = 1000  # of a grid
+_GRID_HELP = (
+    "Values of {0} to try (0.1,1,10 or 2^-5,2^0), or a range from:to:how_many, evenly in log {0}. "
+)
+
 
 @command(
     epilog=examples(
         "ranksvm tune train.txt --folds 5 --metric ndcg@10 -o m.safetensors",
         "ranksvm tune train.txt --kernel rbf --gamma-grid 2^-7,2^-5 --resume search.db",
     ),
-    grids=grid_options(),
-    wanted=model_options(without=["C"], searches=True),
-    data=data_options,
+    wanted=model_options(searches=True),
+    data=DataOptions,
 )
 def app(
     files: Annotated[
@@ -70,14 +73,13 @@ def app(
     ],
     valid: Annotated[
         str | None,
-        typer.Option(help="Validation data to choose on, instead of folds.", show_default=False),
+        typer.Option(help="Validation data to choose on, instead of folds."),
     ] = None,
     folds: Annotated[
         int | None,
         typer.Option(
             min=2,
             help=f"Number of cross-validation folds; no query is split. {by_default(5)}",
-            show_default=False,
         ),
     ] = None,
     resume: Annotated[
@@ -85,7 +87,6 @@ def app(
         typer.Option(
             metavar="FILE",
             help="Checkpoint file: save finished work to it, and continue from it if it exists.",
-            show_default=False,
         ),
     ] = None,
     metric: Annotated[
@@ -94,7 +95,6 @@ def app(
             "--metric",
             "-m",
             help=f"Metric to maximize. {by_default('pairwise_accuracy')}",
-            show_default=False,
         ),
     ] = None,
     conventions: ConventionsOption = Conventions.standard,
@@ -104,34 +104,51 @@ def app(
             "--output",
             "-o",
             help="Model file to write, refitted at the best values on all of TRAIN.",
-            show_default=False,
         ),
     ] = None,
     force: Force = False,
     json: Json = False,
+    C_grid: Annotated[
+        str | None,
+        typer.Option(
+            "--C-grid",
+            help=_GRID_HELP.format("C")
+            + by_default("19 values from 0.8 to 2e5, 10 with --kernel; scaled for --reduction sum"),
+        ),
+    ] = None,
+    gamma_grid: Annotated[
+        str | None,
+        typer.Option(
+            help=_GRID_HELP.format("gamma")
+            + by_default("5 values around scale, each 4 times the one before"),
+        ),
+    ] = None,
     *,
-    grids: dict[str, Any],
     wanted: Wanted,
     data: DataOptions,
 ) -> int | None:
     """Choose C, and gamma of a kernel, by cross-validation or on a validation file; then refit."""
     if valid is not None and folds is not None:
         raise UsageProblem("--valid and --folds are two ways to choose: give only one")
+    Cs = None if C_grid is None else _parse_grid(C_grid, "--C-grid")
+    grids = {}
+    if gamma_grid is not None:
+        grids["gamma"] = _parse_grid(gamma_grid, "--gamma-grid")
+        _check_gamma_grid(wanted)
     settings, options = wanted.settings, without_missing(data)
     inputs = [*files, valid]
     check_outputs(output, inputs, json, force, settings)
     check_metrics(None if metric is None else [metric])
-    _check_grids(grids, wanted)
     if resume is not None:
         _check_resume(resume, inputs, output)
     items = read_data(files, options)
-    labels_of(items)
     check_features(items)
-    if output is not None and isinstance(settings, KernelSettings):
-        check_refit_room(items, settings)
-    if "gamma" in wanted.given and isinstance(settings, KernelSettings):
-        grids["gamma"] = [resolve_gamma(settings.gamma, items.X)]
-    n_folds = 5 if folds is None else folds
+    if isinstance(settings, KernelSettings):
+        if output is not None:
+            check_refit_room(items, settings)
+        if "gamma" in wanted.given:
+            grids["gamma"] = [resolve_gamma(settings.gamma, items.X)]
+    n_folds = folds or 5
     # Solvers import this when they start, which takes longer than a small fit.
     import scipy.linalg  # noqa: F401
 
@@ -140,12 +157,12 @@ def app(
         found = search(
             items,
             settings,
-            grids.pop("C", None),
+            Cs,
             grids,
             folds=None if valid is not None else folds_of(items, n_folds),
-            validation=None if valid is None else _held_out(valid, items, options),
+            validation=None if valid is None else read_held_out(valid, items, options),
             metric=metric or "pairwise_accuracy",
-            conventions=conventions.rules,
+            conventions=conventions.value,
             n_threads=resolve_n_jobs(options.jobs),
             progress=advance,
             checkpoint=resume,
@@ -157,7 +174,7 @@ def app(
         "metric": found.metric,
         "conventions": found.conventions,
         "on": where,
-        "table": search_table(found),
+        "table": _table(found),
         "seconds": time.perf_counter() - began,
         "resumed": found.n_resumed,
         "model": None,
@@ -171,32 +188,57 @@ def app(
             save_model(output, replace(model, facts=facts))
             report["model"] = output
     finally:  # the search is done, whatever happens to the model
-        warn_about(found)
+        _warn_about(found)
         if json:
             show_json(report)
         else:
             one_split, to_stderr = valid is not None, is_stdout(output)
-            show_search(report, found.best, one_split=one_split, to_stderr=to_stderr)
+            _show_search(report, found.best, one_split=one_split, to_stderr=to_stderr)
     early = NOT_CONVERGED if found.shortfalls else None
     return early if fit is None else finish(fit) or early
 
 
-def _check_grids(grids: Mapping[str, Any], wanted: Wanted) -> None:
-    """Look before the work at grids of parameters that there are not, or that are fixed."""
-    for name in grids:
-        if name == "C":
-            continue
-        if not hasattr(wanted.settings, name):
-            raise UsageProblem(f"--{name}-grid needs --kernel")
-        if name in wanted.given:
-            raise UsageProblem(f"--{name} fixes what --{name}-grid is to choose: give only one")
-        if name not in searched(wanted.settings):
-            kernel = getattr(wanted.settings, "kernel", "")
-            raise UsageProblem(f"--{name}-grid has no meaning for --kernel {kernel}")
+def _parse_grid(text: str, option: str) -> list[float]:
+    """Parse different positive values (``0.1,1,10``, ``2^-5,2^0``) or a range (``0.01:100:5``)."""
+    try:
+        values = _range(text) if ":" in text else [parse_number(part) for part in text.split(",")]
+        if not all(0.0 < value < math.inf for value in values) or len(values) > _MOST_VALUES:
+            raise ValueError
+    except (ValueError, OverflowError, ZeroDivisionError):
+        raise UsageProblem(
+            f"{option} {text!r}: expected positive numbers such as 0.1,1,10 or 2^-5,2^0, or a "
+            f"range from:to:how_many such as 0.01:100:5; at most {_MOST_VALUES}"
+        ) from None
+    if len(set(values)) < len(values):
+        raise UsageProblem(f"{option} {text!r} has a value twice")
+    return values
+
+
+def _range(text: str) -> list[float]:
+    """Parse ``from:to:how_many``: values that are evenly spaced in the logarithm."""
+    first, last, count = text.split(":")
+    low, high, n = parse_number(first), parse_number(last), int(count)
+    if not 1 <= n <= _MOST_VALUES or not (0.0 < low < math.inf and 0.0 < high < math.inf):
+        raise ValueError
+    step = (math.log(high) - math.log(low)) / max(1, n - 1)
+    between = (low * math.exp(step * k) for k in range(1, n - 1))
+    # Twelve digits, so that a grid of powers of ten is one.
+    return [low, *(float(f"{value:.12g}") for value in between), high][:n]
+
+
+def _check_gamma_grid(wanted: Wanted) -> None:
+    """Refuse a grid of gamma if there is no gamma, or if it is fixed."""
+    settings = wanted.settings
+    if not isinstance(settings, KernelSettings):
+        raise UsageProblem("--gamma-grid needs --kernel")
+    if "gamma" in wanted.given:
+        raise UsageProblem("--gamma fixes what --gamma-grid is to choose: give only one")
+    if "gamma" not in searched(settings):
+        raise UsageProblem(f"--gamma-grid has no meaning for --kernel {settings.kernel}")
 
 
 def _check_resume(resume: str, inputs: Sequence[str | None], output: str | None) -> None:
-    """Look before the work at the file of a search."""
+    """Check before the work that the file of a search can be written."""
     if is_stdout(resume) or not is_regular(resume):
         raise UsageProblem(f"--resume needs a file, which the next run can read; got {resume}")
     same = output is not None and os.path.realpath(resume) == os.path.realpath(output)
@@ -205,53 +247,39 @@ def _check_resume(resume: str, inputs: Sequence[str | None], output: str | None)
     check_output(resume, inputs, called="--resume")
 
 
-def _held_out(valid: str, data: RankingData, options: DataOptions) -> RankingData:
-    held_out = read_held_out(valid, data, options)
-    labels_of(held_out)
-    return held_out
-
-
-def search_table(found: Search) -> list[dict[str, Any]]:
-    """One row for every candidate."""
-    params = found.params
+def _table(found: Search) -> list[dict[str, Any]]:
+    """Return one row for every candidate."""
     return [
-        {**dict(zip(params, values, strict=True)), "mean": mean, "std": std, "splits": by_split}
-        for *values, mean, std, by_split in zip(
-            *(column.tolist() for column in params.values()),
-            found.means.tolist(),
-            found.deviations.tolist(),
-            found.scores.T.tolist(),
-            strict=True,
-        )
+        {
+            **{name: values[k] for name, values in found.params.items()},
+            "mean": found.means[k],
+            "std": found.deviations[k],
+            "splits": found.scores[:, k],
+        }
+        for k in range(len(found.means))
     ]
 
 
-def warn_about(found: Search) -> None:
-    """Tell what is wrong with a search, if anything."""
+def _warn_about(found: Search) -> None:
+    """Warn about splits and fits that do not count, and about optima at the edge of a grid."""
     n_fits = found.scores.size
-    troubles: tuple[tuple[Sequence[Any], str], ...] = (
-        (found.undefined, "splits do not count"),
-        (found.unscored, f"of {n_fits} fits have no score"),
-        (found.shortfalls, f"of {n_fits} fits ended early"),
-    )
-    for trouble, what in troubles:
-        if trouble:
-            warn(
-                Message(
-                    "{n} {what}, the first of them: {first}",
-                    n=len(trouble),
-                    what=what,
-                    first=trouble[0],
-                )
-            )
+    troubles: dict[str, Sequence[Any]] = {
+        "splits do not count": found.undefined,
+        f"of {n_fits} fits have no score": found.unscored,
+        f"of {n_fits} fits ended early": found.shortfalls,
+    }
+    for what, those in troubles.items():
+        if those:
+            text = "{n} {what}, the first of them: {first}"
+            warn(Message(text, n=len(those), what=what, first=those[0]))
     for edge in found.edges:
         warn(edge)
 
 
-def show_search(
+def _show_search(
     report: Mapping[str, Any], best: Mapping[str, float], *, one_split: bool, to_stderr: bool
 ) -> None:
-    """Show what every candidate is worth."""
+    """Print the score of every candidate."""
     metric, table = report["metric"], report["table"]
     sizes = " times ".join(
         f"{counted(len({row[name] for row in table}), 'value')} of {name}" for name in best

@@ -1,4 +1,4 @@
-"""Output that is there as a whole or not at all, or goes to stdout; and what it may replace.
+"""Output files, which are written completely or not at all, and what they may replace.
 
 One rule for all commands (:mod:`ranksvm._contents` has it): an input of the same command is never
 replaced, and another file only by what it is itself, or with ``--force``.  A suffix that means
@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from ranksvm._contents import (
@@ -26,9 +26,10 @@ from ranksvm._contents import (
     Content,
     check_replaces,
 )
-from ranksvm._files import atomic_write, naming
+from ranksvm._files import STDOUT, atomic_write, naming
+from ranksvm._messages import render
 from ranksvm.cli.options import COMPRESSED, SUFFIXES, Format
-from ranksvm.cli.output import STDOUT, UsageProblem, check_stdout, say, told_error
+from ranksvm.cli.output import COMMAND_LINE, UsageProblem, check_stdout, say
 from ranksvm.data.sources import name_of
 from ranksvm.models import Model, write_model
 
@@ -47,17 +48,17 @@ __all__ = [
 
 
 def is_stdout(path: str | None) -> bool:
-    """Whether output goes where results are printed."""
+    """Return whether a path means standard output."""
     return path in ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
 
 def is_regular(path: str) -> bool:
-    """Whether a name is that of a file that keeps what is written, or of nothing yet."""
+    """Return whether a path is a file or directory, or does not exist yet; not a pipe or device."""
     return os.path.isfile(path) or os.path.isdir(path) or not os.path.exists(path)
 
 
 class Kind(NamedTuple):
-    """What a command writes: how it is recognised, and which suffixes mean something else.
+    """What a command writes: how it is recognized, and which suffixes mean something else.
 
     ``advice`` ends the message about such a name.
     """
@@ -97,7 +98,7 @@ def check_output(
     force: bool = False,
     called: str = "output",
 ) -> None:
-    """Look before the work whether its result can be written, and what it would replace.
+    """Check before the work whether its result can be written, and what it would replace.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ def check_output(
     inputs : sequence of (str or None)
         Files of the same command, which are never replaced.
     kind : Kind or None
-        What it is; None if whoever writes it looks at what is there himself.
+        What is written; None if the writer itself checks what is there.
     force : bool
         Whether a file that holds something else may be replaced.
     called : str
@@ -139,7 +140,7 @@ def check_output(
 
 
 def _about_input(path: str, source: str, called: str) -> str:
-    """Say that an output is an input of the same command."""
+    """Return the message that an output is also an input of the command."""
     if not is_stdout(path):
         return f"{called} {path} is also an input; choose another name"
     status = _status(1)
@@ -149,7 +150,7 @@ def _about_input(path: str, source: str, called: str) -> str:
 
 
 def is_same(path: str, source: str) -> bool:
-    """Whether an output is the very file that an input is, by whatever name."""
+    """Return whether an output and an input are the same file, under whatever names."""
     one = _status(1 if is_stdout(path) else path)
     other = _status(0 if source == "-" else source)
     if one is None or other is None or not stat.S_ISREG(one.st_mode):
@@ -183,22 +184,20 @@ def _check_content(path: str, kind: Kind) -> None:
     if os.path.splitext(path)[1].lower() in COMPRESSED and os.path.isfile(path):
         from ranksvm.data.sources import FileFormatError, text_blocks
 
-        try:
+        with suppress(FileFormatError):
             first = next(iter(text_blocks(path, block_bytes=HEAD_BYTES)))
             head = bytes(first.text[: min(first.size, HEAD_BYTES)])
-        except FileFormatError:
-            head = None
     try:
         check_replaces(path, kind.content, head=head)
     except FileExistsError as error:
-        raise UsageProblem(told_error(error)) from None
+        raise UsageProblem(render(error, COMMAND_LINE)) from None
 
 
 @contextmanager
 def open_output(path: str) -> Iterator[Any]:
-    """Open a file that takes its place when the block ends well; "-" is stdout."""
+    """Open a file that is replaced when the block ends without an error; "-" is stdout."""
     if not is_stdout(path):
-        with atomic_write(path, "wb") as file:
+        with atomic_write(path) as file:
             yield file
         return
     yield _StandardOutput()
@@ -207,7 +206,7 @@ def open_output(path: str) -> Iterator[Any]:
 
 
 class _StandardOutput:
-    """Standard output for bytes; on a terminal, what it would obey is escaped."""
+    """Standard output for bytes; on a terminal, control characters are escaped."""
 
     closed = False
 
@@ -225,7 +224,7 @@ class _StandardOutput:
 
 
 def is_svmrank(path: str) -> bool:
-    """Whether a name asks for SVM^rank's format."""
+    """Return whether a file name means SVM^rank's format."""
     return path.lower().endswith(".dat")
 
 
@@ -236,8 +235,7 @@ def save_model(path: str, model: Model) -> None:
 
         write_svmrank(path, model)
     elif is_stdout(path):
-        with naming(STDOUT):
-            write_model(sys.stdout.buffer, model)
-            sys.stdout.buffer.flush()
+        with open_output(path) as file:
+            write_model(file, model)
     else:
         write_model(path, model)

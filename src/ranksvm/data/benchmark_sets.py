@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
-from scipy import optimize
+from numpy.typing import NDArray
+from scipy import optimize, sparse
 
 from ranksvm._checks import check_integer
 from ranksvm._vectors import Array
-from ranksvm.data.sparse_rows import SparseRows, count_repeats, row_chunks, stack_rows
-from ranksvm.data.synthetic import Sample, Seed, standardize
+from ranksvm.data.synthetic import Sample, Seed, counted_rows, standardize
 
 __all__ = ["make_cadata_like", "make_reuters_like"]
 
@@ -45,7 +43,6 @@ def make_cadata_like(m: int, *, random_state: Seed = None) -> Sample:
     """
     check_integer("m", m, 1)
     rng = np.random.default_rng(random_state)
-    X = np.empty((m, 8))
     north = rng.random(m) < 0.4
     latitude = np.where(north, 37.8, 34.0) + 0.9 * rng.standard_normal(m)
     longitude = -119.6 - 0.8 * (latitude - 35.6) + 0.8 * rng.standard_normal(m)
@@ -56,8 +53,7 @@ def make_cadata_like(m: int, *, random_state: Seed = None) -> Sample:
     bedrooms = households * np.exp(0.07 + 0.1 * rng.standard_normal(m))
     population = households * np.exp(1.05 + 0.3 * rng.standard_normal(m))
     columns = (income, age, rooms, bedrooms, population, households, latitude, longitude)
-    for j, column in enumerate(columns):
-        X[:, j] = standardize(column)
+    X = np.column_stack([standardize(column) for column in columns])
 
     coast = longitude + 0.8 * (latitude - 35.6) + 119.6  # distance from a diagonal coastline
     y = (
@@ -124,20 +120,23 @@ def make_reuters_like(
     idf = np.empty(n_features)
     idf[column_of_word] = 1.0 - np.log(_chance_to_occur(probability, length))
 
-    def documents(n_rows: int) -> Iterator[SparseRows]:
-        for n in row_chunks(n_rows, 2.0 * length):
-            spread = np.exp(_LENGTH_SPREAD * rng.standard_normal(n))
-            lengths = np.maximum(1, np.rint(length * spread)).astype(np.int64)
-            words = rng.integers(0, _ZIPF_TABLE, size=int(lengths.sum()), dtype=np.uint32)
-            row_nnz, columns, counts = count_repeats(lengths, column_at[words], n_features)
-            values = (1.0 + np.log(counts)) * idf[columns]
-            starts = np.cumsum(row_nnz) - row_nnz
-            norms = np.sqrt(np.add.reduceat(values * values, starts))
-            values /= np.repeat(norms, row_nnz)
-            yield SparseRows(row_nnz, columns, values)
+    def draw(n: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        spread = np.exp(_LENGTH_SPREAD * rng.standard_normal(n))
+        lengths = np.maximum(1, np.rint(length * spread)).astype(np.int64)
+        words = rng.integers(0, _ZIPF_TABLE, size=int(lengths.sum()), dtype=np.uint32)
+        return lengths, column_at[words]
 
-    held_out = stack_rows(documents(1), n_features).toarray()[0]
-    X = stack_rows(documents(m), n_features)
+    def documents(n_rows: int) -> sparse.csr_array:
+        chunks = []
+        for chunk in counted_rows(draw, n_rows, n_features, 2.0 * length):
+            values = (1.0 + np.log(chunk.data)) * idf[chunk.indices]
+            norms = np.sqrt(np.add.reduceat(values * values, chunk.indptr[:-1]))
+            chunk.data = values / np.repeat(norms, np.diff(chunk.indptr))
+            chunks.append(chunk)
+        return sparse.vstack(chunks, format="csr")
+
+    held_out = documents(1).toarray()[0]
+    X = documents(m)
     return X, X @ held_out, None, held_out
 
 

@@ -129,7 +129,7 @@ def clicks_to_pairs(
     >>> clicks_to_pairs(log, eta=1.0)
     Preferences(better=array([2, 2]), worse=array([0, 1]), weight=array([3., 3.]))
     """
-    check_choice("over", over, _CANDIDATES)
+    check_choice("over", over, ("skipped", "others"))
     _check_weighting(eta, max_weight)
     names = {"query": query, "position": position, "document": document, "clicked": clicked}
     if session is not None:
@@ -137,7 +137,7 @@ def clicks_to_pairs(
     log = read_impressions(impressions, names, items)
     weight, level = _inverse_propensities(log.position, eta, max_weight)
     pairs = _pairs(log.impression, log.clicked, over)
-    return _merged(pairs, log.row, level, weight, net)
+    return _summed(pairs, log.row, level, weight, net)
 
 
 def _check_weighting(eta: float | None, max_weight: float | None) -> None:
@@ -162,40 +162,28 @@ def _is_number(value: Any, most: float = sys.float_info.max) -> bool:
     return number is not None and 0.0 <= number <= most
 
 
-class _Candidates(NamedTuple):
-    """Click c is preferred to ``rows[first[c]:first[c] + n[c]]`` of the sorted log, not itself."""
-
-    rows: Rows
-    first: Rows
-    n: Rows
-
-
-def _skipped(clicked: NDArray[np.bool_], clicks: Rows, begin: Rows, end: Rows) -> _Candidates:
-    unclicked_before = np.arange(len(clicked)) - np.cumsum(clicked) + clicked
-    first = unclicked_before[begin]
-    return _Candidates(np.flatnonzero(~clicked), first, unclicked_before[clicks] - first)
-
-
-def _others(clicked: NDArray[np.bool_], clicks: Rows, begin: Rows, end: Rows) -> _Candidates:
-    return _Candidates(np.arange(len(clicked)), begin, end - begin)
-
-
-_CANDIDATES = {"skipped": _skipped, "others": _others}
-
-
 def _pairs(impression: Rows, clicked: NDArray[np.bool_], over: str) -> Iterator[tuple[Rows, Rows]]:
     """Yield the better and worse rows of a log sorted by impression and position, in parts."""
     begins = np.flatnonzero(np.diff(impression, prepend=-1))
     clicks = np.flatnonzero(clicked)
     page = np.searchsorted(begins, clicks, side="right") - 1
     ends = np.append(begins[1:], len(clicked))
-    candidates = _CANDIDATES[over](clicked, clicks, begins[page], ends[page])
-    part = (np.cumsum(candidates.n) - candidates.n) // _PAIRS_AT_A_TIME
+    # A click is preferred to n of the candidates, from the first one on, except itself.
+    if over == "skipped":
+        candidates = np.flatnonzero(~clicked)
+        unclicked_before = np.arange(len(clicked)) - np.cumsum(clicked) + clicked
+        first = unclicked_before[begins[page]]
+        n = unclicked_before[clicks] - first
+    else:
+        candidates = np.arange(len(clicked))
+        first = begins[page]
+        n = ends[page] - first
+    part = (np.cumsum(n) - n) // _PAIRS_AT_A_TIME
     for chosen in np.split(np.arange(len(clicks)), np.flatnonzero(np.diff(part)) + 1):
-        n = candidates.n[chosen]
-        better = np.repeat(clicks[chosen], n)
-        worse = np.repeat(candidates.first[chosen] - np.cumsum(n) + n, n) + np.arange(n.sum())
-        worse = candidates.rows[worse]
+        count = n[chosen]
+        better = np.repeat(clicks[chosen], count)
+        start = first[chosen] - np.cumsum(count) + count
+        worse = candidates[np.repeat(start, count) + np.arange(count.sum())]
         different = better != worse
         yield better[different], worse[different]
 
@@ -207,22 +195,21 @@ class _Counts(NamedTuple):
     level: Rows
     times: Rows
 
-    def with_(self, other: _Counts) -> _Counts:
-        """Return both, concatenated."""
-        return _Counts(*map(np.concatenate, zip(self, other, strict=True)))
 
-    def merged(self) -> _Counts:
-        """Return them sorted, with equal ones added up."""
-        order = np.lexsort((self.level, self.pair))
-        pair, level = self.pair[order], self.level[order]
-        new = np.ones(len(order), dtype=bool)
-        new[1:] = (pair[1:] != pair[:-1]) | (level[1:] != level[:-1])
-        begin = np.flatnonzero(new)
-        times = np.add.reduceat(self.times[order], begin) if len(order) else self.times
-        return _Counts(pair[begin], level[begin], times)
+def _merged(parts: list[_Counts]) -> _Counts:
+    """Return all counts, sorted, with those of the same pair and weight added up."""
+    pair, level, times = map(np.concatenate, zip(*parts, strict=True))
+    order = np.lexsort((level, pair))
+    pair, level = pair[order], level[order]
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (pair[1:] != pair[:-1]) | (level[1:] != level[:-1])
+    begin = np.flatnonzero(new)
+    if len(begin):
+        times = np.add.reduceat(times[order], begin)
+    return _Counts(pair[begin], level[begin], times)
 
 
-def _merged(
+def _summed(
     pairs: Iterator[tuple[Rows, Rows]],
     rows: Rows,
     level: Rows,
@@ -242,11 +229,11 @@ def _merged(
     parts: list[_Counts] = []
     for better, worse in pairs:
         keys = code[better] * n_rows + code[worse]
-        parts.append(_Counts(keys, level[better], np.ones_like(keys)).merged())
+        parts.append(_merged([_Counts(keys, level[better], np.ones_like(keys))]))
         while len(parts) > 1 and len(parts[-2].pair) < 2 * len(parts[-1].pair):
-            parts.append(parts.pop().with_(parts.pop()).merged())
+            parts[-2:] = [_merged(parts[-2:])]
     while len(parts) > 1:
-        parts.append(parts.pop().with_(parts.pop()).merged())
+        parts[-2:] = [_merged(parts[-2:])]
     pair, levels, times = parts.pop()
     begin = np.flatnonzero(np.diff(pair, prepend=-1))
     total = np.add.reduceat(times * weight[levels], begin) if len(begin) else np.empty(0)

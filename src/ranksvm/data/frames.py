@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._messages import Param, ParameterError
+from ranksvm._values import as_objects
 
 __all__ = ["check_numeric", "drop_columns", "frame_columns", "is_frame", "split_frame"]
 
@@ -125,9 +126,7 @@ def _values(column: nw.Series[Any]) -> NDArray[Any]:
     """Return a column as an array that keeps missing values and exact integers."""
     missing = column.null_count() and not column.dtype.is_numeric()
     if missing or column.dtype in (nw.Int128, nw.UInt128):  # NumPy lacks 128-bit integers
-        array = np.empty(len(column), dtype=object)
-        array[:] = column.to_list()
-        return array
+        return as_objects(column.to_list())
     return np.asarray(column.to_numpy())
 
 

@@ -14,7 +14,7 @@ This module numbers the impressions and replaces documents by rows of X:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ranksvm._checks import shown
-from ranksvm._values import is_missing, refuse_masked
+from ranksvm._values import as_objects, is_missing, refuse_masked
 
 __all__ = ["Impressions", "Items", "Rows", "read_impressions"]
 
@@ -78,15 +78,16 @@ def read_impressions(table: Any, names: Mapping[str, str], items: Items | None) 
     """
     columns = _columns(table, names)
     position = _whole_numbers(
-        columns["position"], names["position"], 1, "integers from 1, the top of the page"
+        columns["position"], names["position"], "integers from 1, the top of the page", 1
     )
-    clicked = _clicks(columns["clicked"], names["clicked"])
+    what = "booleans, or 0 and 1 (for counts, pass whether they are > 0)"
+    clicked = _whole_numbers(columns["clicked"], names["clicked"], what, 0, 1).astype(bool)
     queries = _numbered(columns["query"], names["query"])
-    rows = _row_numbers(columns, names, queries, items)
-    impression = queries.code
+    rows = _row_numbers(columns, names, items)
+    impression = queries
     if "session" in names:
         sessions = _numbered(columns["session"], names["session"])
-        impression = impression * max(1, len(sessions.ids)) + sessions.code
+        impression = queries * (1 + sessions.max(initial=0)) + sessions
     order = np.lexsort((position, impression))
     _check_once("position", columns, names, impression, position, order)
     by_row = np.lexsort((rows, impression))
@@ -120,13 +121,6 @@ def _check_once(
 
 
 # --- Columns ------------------------------------------------------------------------------------
-
-
-class _Numbered(NamedTuple):
-    """Numbered ids: ``ids`` maps ids to numbers, and row r has the number ``code[r]``."""
-
-    code: Rows
-    ids: dict[Any, int]
 
 
 def _columns(impressions: Any, names: Mapping[str, str]) -> dict[str, NDArray[Any]]:
@@ -170,27 +164,27 @@ def _as_array(name: str, values: Any) -> NDArray[Any]:
     """Return a column as an array; NumPy would turn the missing value in ["a", nan] into text."""
     refuse_masked(name, values)
     if isinstance(values, list | tuple) and len(set(map(type, values))) > 1:
-        array = np.empty(len(values), dtype=object)
-        array[:] = values
-        return array
+        return as_objects(values)
     return np.asarray(values)
 
 
-def _as_numbers(column: NDArray[Any], *, booleans: bool) -> NDArray[Any]:
-    """Return the column as numbers, with NaN for anything else."""
-    if column.dtype.kind in ("biuf" if booleans else "iuf"):
-        return column
+def _whole_numbers(
+    column: NDArray[Any], name: str, what: str, smallest: int, largest: int = _LARGEST_WHOLE
+) -> Rows:
+    """Return a column of integers from ``smallest`` to ``largest``; booleans count as 0 and 1.
 
-    def number(value: Any) -> float:
-        is_boolean = isinstance(value, bool | np.bool_)
-        return float(value) if (booleans if is_boolean else isinstance(value, Real)) else np.nan
-
-    return np.fromiter(map(number, column.tolist()), dtype=np.float64, count=len(column))
-
-
-def _whole_numbers(column: NDArray[Any], name: str, smallest: int, what: str) -> Rows:
-    numbers = _as_numbers(column, booleans=False)
-    wrong = ~((numbers >= smallest) & (numbers <= _LARGEST_WHOLE))  # also NaN
+    Anything else is an error, and so are booleans if ``largest`` is not 1.
+    """
+    numbers, booleans = column, largest == 1
+    if column.dtype.kind not in ("biuf" if booleans else "iuf"):
+        known = (Real, np.bool_) if booleans else (Real,)
+        refused = () if booleans else (bool,)
+        values = (
+            float(v) if isinstance(v, known) and not isinstance(v, refused) else np.nan
+            for v in column.tolist()
+        )
+        numbers = np.fromiter(values, dtype=np.float64, count=len(column))
+    wrong = ~((numbers >= smallest) & (numbers <= largest))  # also NaN
     if numbers.dtype.kind == "f":
         wrong |= numbers != np.rint(numbers)
     if wrong.any():
@@ -202,23 +196,10 @@ def _whole_numbers(column: NDArray[Any], name: str, smallest: int, what: str) ->
     return numbers.astype(np.int64)
 
 
-def _clicks(column: NDArray[Any], name: str) -> NDArray[np.bool_]:
-    numbers = _as_numbers(column, booleans=True)
-    wrong = (numbers != 0) & (numbers != 1)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise ValueError(
-            f"{name} must hold booleans, or 0 and 1; got {shown(column[row])} in row {row} "
-            f"({int(wrong.sum())} such rows). If these are counts, pass whether they are > 0"
-        )
-    return numbers.astype(bool)
-
-
-def _numbered(column: NDArray[Any], name: str) -> _Numbered:
-    """Assign numbers to ids; a missing id is an error."""
+def _numbered(column: NDArray[Any], name: str) -> Rows:
+    """Replace ids by numbers from 0; a missing id is an error."""
     if column.dtype.kind in "iub":
-        distinct, code = np.unique(column, return_inverse=True)
-        return _Numbered(code, {v: n for n, v in enumerate(distinct.tolist())})
+        return np.unique(column, return_inverse=True)[1]
     ids: dict[Any, int] = {}
     try:
         # A new id gets the next number.
@@ -232,7 +213,7 @@ def _numbered(column: NDArray[Any], name: str) -> _Numbered:
             raise ValueError(
                 f"{name} is missing in row {row}: got {value!r}. Drop such rows or fill them in"
             )
-    return _Numbered(code, ids)
+    return code
 
 
 def _not_ids(name: str, error: TypeError) -> ValueError:
@@ -245,72 +226,61 @@ def _not_ids(name: str, error: TypeError) -> ValueError:
 def _row_numbers(
     columns: Mapping[str, NDArray[Any]],
     names: Mapping[str, str],
-    queries: _Numbered,
     items: Items | None,
 ) -> Rows:
     """Return the row of X for every row of the log."""
     column, name = columns["document"], names["document"]
     if items is None:
-        return _whole_numbers(
-            column,
-            name,
-            0,
-            "row numbers of X, counted from 0 (for ids, pass items=(qid, docid) of the rows of X)",
-        )
-    documents = _numbered(column, name)
-    code, key_of = _item_keys(items, queries, documents)
-    known = np.flatnonzero(code >= 0)
-    known = known[np.argsort(code[known], kind="stable")]
-    twice = np.flatnonzero(np.diff(code[known]) == 0)
-    if twice.size:
-        first, second = known[twice[0]], known[twice[0] + 1]
-        raise ValueError(
-            f"items has the document {_as_array('docid', items[1])[first]!s} twice"
-            f"{'' if items[0] is None else ' in one query'}: rows {first} and {second}. Keep one "
-            "of them, or pass row numbers of X instead of ids"
-        )
-    at = np.searchsorted(code[known], key_of)
-    found = np.append(code[known], -1)[at] == key_of
-    if not found.all():
-        row = int(np.argmin(found))
-        of_query = "" if items[0] is None else f" of {names['query']} {columns['query'][row]!s}"
-        raise ValueError(
-            f"{name} {column[row]!s}{of_query} in row {row} is not among the items "
-            f"({int((~found).sum())} of {len(found)} rows have such documents"
-            f"{_other_types(columns, items)}). Drop these rows, or add the items"
-        )
-    return known[at]
-
-
-def _item_keys(items: Items, queries: _Numbered, documents: _Numbered) -> tuple[Rows, Rows]:
-    """Return keys of the items (-1 if the log lacks the document) and of the rows of the log."""
+        what = "row numbers of X, from 0 (for ids, pass items=(qid, docid) of the rows of X)"
+        return _whole_numbers(column, name, what, 0)
     try:
         qid, docid = items
     except (TypeError, ValueError):
         raise ValueError("items must be (qid, docid), the ids of the rows of X") from None
     ids = _as_array("docid", docid)
-    if ids.ndim != 1:
-        raise ValueError(f"docid of items must be one-dimensional; got shape {ids.shape}")
-    code = _looked_up("docid of items", ids, documents.ids)
-    if qid is None:
-        return code, documents.code
-    query = _as_array("qid", qid)
-    if query.shape != ids.shape:
+    queries = None if qid is None else _as_array("qid", qid)
+    if ids.ndim != 1 or (queries is not None and queries.shape != ids.shape):
+        shapes = " and ".join(str(one.shape) for one in (queries, ids) if one is not None)
         raise ValueError(
-            f"items must have one query and one document id per row of X; got shapes {query.shape} "
-            f"and {ids.shape}"
+            f"items must have one query and one document id per row of X; got shapes {shapes}"
         )
-    query_code = _looked_up("qid of items", query, queries.ids)
-    n_documents = max(1, len(documents.ids))
-    keys = np.where((code < 0) | (query_code < 0), -1, query_code * n_documents + code)
-    return keys, queries.code * n_documents + documents.code
-
-
-def _looked_up(name: str, values: NDArray[Any], ids: dict[Any, int]) -> Rows:
+    row_of: dict[Any, int] = {}
+    second_row: dict[int, int] = {}  # of items that occur twice, by their first row
     try:
-        return np.fromiter((ids.get(v, -1) for v in values.tolist()), np.int64, len(values))
+        for row, (key, document) in enumerate(zip(_keys(queries, ids), ids.tolist(), strict=True)):
+            if not is_missing(document) and (first := row_of.setdefault(key, row)) != row:
+                second_row.setdefault(first, row)
+    except TypeError as error:
+        raise _not_ids("items", error) from None
+    keys = _keys(None if qid is None else columns["query"], column)
+    try:
+        rows = np.fromiter((row_of.get(key, -1) for key in keys), np.int64, len(column))
     except TypeError as error:
         raise _not_ids(name, error) from None
+    twice = np.flatnonzero(np.isin(rows, list(second_row)))
+    if twice.size:
+        first = int(rows[twice[0]])
+        raise ValueError(
+            f"items has the document {ids[first]!s} twice{'' if qid is None else ' in one query'}: "
+            f"rows {first} and {second_row[first]}. Keep one of them, or pass row numbers of X "
+            "instead of ids"
+        )
+    unknown = rows < 0
+    if unknown.any():
+        row = int(np.argmax(unknown))
+        of_query = "" if qid is None else f" of {names['query']} {columns['query'][row]!s}"
+        raise ValueError(
+            f"{name} {column[row]!s}{of_query} in row {row} is not among the items "
+            f"({int(unknown.sum())} of {len(rows)} rows have such documents"
+            f"{_other_types(columns, items)}). Drop these rows, or add the items"
+        )
+    return rows
+
+
+def _keys(queries: NDArray[Any] | None, documents: NDArray[Any]) -> Iterable[Any]:
+    """Return what identifies items: document ids, or pairs of a query and a document id."""
+    ids: list[Any] = documents.tolist()
+    return ids if queries is None else zip(queries.tolist(), ids, strict=True)
 
 
 def _other_types(columns: Mapping[str, NDArray[Any]], items: Items) -> str:

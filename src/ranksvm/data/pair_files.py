@@ -27,32 +27,31 @@ import math
 import re
 import warnings
 from collections.abc import Sequence
-from itertools import islice
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ranksvm._checks import check_weights
 from ranksvm._messages import MessageWarning
 from ranksvm.data.pair_checks import doubt_about
 from ranksvm.data.pair_items import (
     MOST_ROWS,
     QID,
     DocumentRows,
-    FieldError,
     comma_hint,
     item_columns,
     numbered_rows,
 )
-from ranksvm.data.preferences import Preferences
+from ranksvm.data.preferences import Preferences, check_preferences
 from ranksvm.data.sources import (
     MAX_LINE_BYTES,
+    FieldError,
     FileFormatError,
     Source,
     name_of,
-    text_blocks,
+    text_lines,
 )
-from ranksvm.data.targets import Target, open_target
+from ranksvm.data.targets import Target, write_lines
 
 __all__ = ["read_pairs", "write_pairs"]
 
@@ -61,8 +60,6 @@ _COMMENT = re.compile(rb"(?<!\S)#")
 _COMMENT_OR_COMMA = re.compile(rb"(?<![^\s,])#")
 _EMPTY_FIELD = re.compile(rb"(?:^|,)\s*(?=,|$)")
 _COMMAS_TO_BLANKS = bytes.maketrans(b",", b" ")
-# Lines that are formatted and written at a time.
-_LINES = 20_000
 
 
 def read_pairs(
@@ -130,25 +127,23 @@ def read_pairs(
     weighted = False
     number = 0
     try:
-        for block in text_blocks(source, max_line_bytes=max_line_bytes, background=True):
-            text = bytes(memoryview(block.text)[: block.size])
-            for line in text.split(b"\n")[:-1]:
-                number += 1
-                fields = split(line)
-                if not fields:
-                    continue
-                n_names = 3 if fields[0].startswith(QID) else 2
-                weight = 1.0
-                if len(fields) == n_names + 1:
-                    weight, weighted = _weight(fields.pop()), True
-                elif len(fields) != n_names:
-                    n, hint = len(fields), "" if docids is None else comma_hint(line)
-                    got = f"{n} field{'s' * (n != 1)}"
-                    raise FieldError(line, f"expected 'better worse [weight]'; got {got}{hint}")
-                i, j = resolve(fields)
-                better.append(i)
-                worse.append(j)
-                weights.append(weight)
+        for line in text_lines(source, max_line_bytes=max_line_bytes):
+            number += 1
+            fields = split(line)
+            if not fields:
+                continue
+            n_names = 3 if fields[0].startswith(QID) else 2
+            weight = 1.0
+            if len(fields) == n_names + 1:
+                weight, weighted = _weight(fields.pop()), True
+            elif len(fields) != n_names:
+                n, hint = len(fields), "" if docids is None else comma_hint(line)
+                got = f"{n} field{'s' * (n != 1)}"
+                raise FieldError(line, f"expected 'better worse [weight]'; got {got}{hint}")
+            i, j = resolve(fields)
+            better.append(i)
+            worse.append(j)
+            weights.append(weight)
     except FieldError as error:
         raise FileFormatError(error.message, file, number) from None
     if not better:
@@ -182,52 +177,13 @@ def write_pairs(target: Target, preferences: Preferences) -> None:
         paired with itself, a weight is negative or not finite, or there are no pairs.  Nothing is
         written in that case.
     """
-    better, worse = (np.asarray(rows) for rows in preferences[:2])
-    weight = None if preferences.weight is None else np.asarray(preferences.weight, np.float64)
-    _check_writable(better, worse, weight)
-    columns = [(rows.astype(np.int64) + 1).tolist() for rows in (better, worse)]
-    if weight is not None:
+    better, worse, _ = check_preferences(*preferences[:2], None, MOST_ROWS)
+    columns = [(rows + 1).tolist() for rows in (better, worse)]
+    if preferences.weight is not None:
+        n_pairs = len(better)
+        weight = check_weights("weight", preferences.weight, n_pairs, "pair", may_be_zero=True)
         columns.append(weight.tolist())
-    lines = (" ".join(map(repr, values)) for values in zip(*columns, strict=True))
-    with open_target(target) as write:
-        while part := list(islice(lines, _LINES)):
-            write(("\n".join(part) + "\n").encode())
-
-
-def _check_writable(
-    better: NDArray[Any], worse: NDArray[Any], weight: NDArray[np.float64] | None
-) -> None:
-    whole = better.dtype.kind in "iu" and worse.dtype.kind in "iu"
-    if better.ndim != 1 or better.shape != worse.shape or not whole:
-        raise ValueError(
-            "better and worse must be one-dimensional integer arrays of the same length; got "
-            f"shapes {better.shape} and {worse.shape}, types {better.dtype} and {worse.dtype}"
-        )
-    if not len(better):
-        raise ValueError("there are no pairs to write")
-    for name, rows in (("better", better), ("worse", worse)):
-        at = int(np.argmax(rows))
-        if int(rows[at]) >= MOST_ROWS:
-            raise ValueError(
-                f"{name} must hold row numbers below 2^53; got {rows[at]} in pair {at}"
-            )
-    wrong = (better < 0) | (worse < 0) | (better == worse)
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise ValueError(
-            f"a pair must join two different rows, counted from 0; got {better[at]} over "
-            f"{worse[at]} in pair {at}"
-        )
-    if weight is None:
-        return
-    if weight.shape != better.shape:
-        raise ValueError(
-            f"weight has shape {weight.shape} for {len(better)} pairs; give one weight per pair"
-        )
-    wrong = ~((weight >= 0.0) & (weight < np.inf))
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise ValueError(f"weight must be finite and not negative; got {weight[at]} in pair {at}")
+    write_lines(target, (" ".join(map(repr, values)) for values in zip(*columns, strict=True)))
 
 
 # --- Fields --------------------------------------------------------------------------------------

@@ -14,13 +14,12 @@ import numpy as np
 
 from ranksvm._messages import Message, Param
 from ranksvm.data.pair_checks import ZERO_BASED
+from ranksvm.data.sources import FieldError
 
 __all__ = [
     "MOST_ROWS",
     "QID",
     "DocumentRows",
-    "FieldError",
-    "ResolveRows",
     "comma_hint",
     "item_columns",
     "numbered_rows",
@@ -33,21 +32,7 @@ QID = b"qid:"
 # No array has more rows.
 MOST_ROWS = 2**53
 _USE_NUMBERS = "Name the items by row number instead"
-_SHOWN = 60  # characters of a field in a message
 _NAMED = 3  # queries named in a message
-
-
-class FieldError(Exception):
-    """A field is not what was expected."""
-
-    def __init__(self, field: bytes, expected: str | Message) -> None:
-        super().__init__()
-        self.message = Message("found {field}, {expected}", field=_shown(field), expected=expected)
-
-
-def _shown(field: bytes) -> str:
-    text = field[: 4 * _SHOWN].strip().decode("utf-8", "replace")
-    return repr(text[:_SHOWN]) + ("..." if len(text) > _SHOWN else "")
 
 
 def comma_hint(text: bytes) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ranksvm import _core
-from ranksvm._checks import as_weights, check_weights
+from ranksvm._checks import check_weights
 from ranksvm._values import refuse_masked
 from ranksvm.data.queries import QueryGroups
 
@@ -78,10 +78,7 @@ def check_preferences(
             f"{len(rows['worse'])}. Pair p is better[p] over worse[p]."
         )
     if not n_pairs:
-        raise ValueError(
-            "better and worse are empty: there is no pair to learn from. Give at least one pair of "
-            "row numbers."
-        )
+        raise ValueError("better and worse are empty. Give at least one pair of row numbers.")
     with_itself = rows["better"] == rows["worse"]
     if with_itself.any():
         pair = int(np.argmax(with_itself))
@@ -89,7 +86,8 @@ def check_preferences(
             f"{int(with_itself.sum())} of {n_pairs} pairs prefer an item to itself, first pair "
             f"{pair}: row {rows['better'][pair]} is both better and worse. Drop these pairs."
         )
-    return Preferences(rows["better"], rows["worse"], _as_pair_weight(weight, n_pairs))
+    weights = None if weight is None else check_weights("weight", weight, n_pairs, "pair")
+    return Preferences(rows["better"], rows["worse"], weights)
 
 
 def count_contradictions(preferences: Preferences) -> int:
@@ -210,15 +208,3 @@ def _as_rows(name: str, values: ArrayLike, n_items: int) -> NDArray[np.int64]:
             "from 0; negative numbers do not count from the end."
         )
     return np.ascontiguousarray(array, dtype=np.int64)
-
-
-def _as_pair_weight(weight: ArrayLike | None, n_pairs: int) -> NDArray[np.float64] | None:
-    if weight is None:
-        return None
-    weights = as_weights("weight", weight)
-    if len(weights) != n_pairs:
-        raise ValueError(
-            f"weight has {len(weights)} values for {n_pairs} pairs; give one weight per pair"
-        )
-    check_weights("weight", weights, "pair")
-    return weights

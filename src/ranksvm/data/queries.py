@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ranksvm._messages import ParameterError, Row
-from ranksvm._values import is_missing, refuse_masked
+from ranksvm._values import as_objects, is_missing, refuse_masked
 
-__all__ = ["QueryGroups", "ids_from_text"]
+__all__ = ["QueryGroups", "exact_ids", "ids_from_text"]
 
 # float64 represents every integer up to here; beyond it, neighboring ids would become equal.
 _LARGEST_EXACT_FLOAT = 2.0**53
@@ -97,7 +97,7 @@ class QueryGroups:
         if array.dtype.kind in "OT":  # variable-length strings can have missing values, too
             codes, ids = _factorize_objects(array.astype(object), name)
             return replace(cls._from_codes(codes), ids=ids)
-        return cls._from_codes(_as_codes(array, name))
+        return cls._from_codes(exact_ids(array, name))
 
     @classmethod
     def _from_codes(cls, codes: NDArray[Any]) -> QueryGroups:
@@ -186,13 +186,12 @@ def _as_array(qid: ArrayLike, name: str) -> NDArray[Any]:
         # NumPy turns ["a", nan] and ["1", b"1"] into strings, which would hide the missing id and
         # make different ids equal.
         if array.ndim == 1 and array.dtype.kind in "US" and len(set(map(type, qid))) > 1:
-            array = np.empty(len(qid), dtype=object)
-            array[:] = qid
+            return as_objects(qid)
         return array
     return np.asarray(qid)
 
 
-def _as_codes(array: NDArray[Any], name: str) -> NDArray[Any]:
+def exact_ids(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Check the ids of a typed array; return them in a type that is sorted exactly."""
     kind = array.dtype.kind
     if kind in "iubUS":
@@ -240,9 +239,7 @@ def _factorize_objects(
                 raise _inexact(row, value, name)
             code = numbers[value] = len(numbers)
         codes[row] = code
-    ids = np.empty(len(numbers), dtype=object)
-    ids[:] = list(numbers)
-    return codes, ids
+    return codes, as_objects(list(numbers))
 
 
 def _missing(row: int, what: str, name: str) -> ParameterError:

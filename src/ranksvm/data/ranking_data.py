@@ -65,38 +65,30 @@ class Comments(Sequence[str | None]):
     @overload
     def __getitem__(self, key: slice | NDArray[Any] | list[int]) -> list[str | None]: ...
     def __getitem__(self, key: Any) -> str | list[str | None] | None:
-        rows = np.arange(len(self))[key]
-        if isinstance(rows, np.ndarray):
-            return [self._get(row) for row in rows.tolist()]
-        return self._get(int(rows))
-
-    def _get(self, row: int) -> str | None:
-        begin, end = int(self._ends[row]), int(self._ends[row + 1])
-        if begin == end:
-            return None
-        # Invalid UTF-8 is kept as lone surrogates, so that it can be written back unchanged.
-        return self._text[begin + 1 : end].tobytes().decode("utf-8", "surrogateescape")
+        if isinstance(key, slice | np.ndarray | list):
+            return [self[row] for row in np.arange(len(self))[key].tolist()]
+        row = range(len(self))[key]
+        return _decoded(self._text[self._ends[row] : self._ends[row + 1]].tobytes())
 
     def __iter__(self) -> Iterator[str | None]:
         text = self._text.tobytes()
-        ends = self._ends.tolist()
-        for begin, end in pairwise(ends):
-            if begin == end:
-                yield None
-            else:
-                yield text[begin + 1 : end].decode("utf-8", "surrogateescape")
+        for begin, end in pairwise(self._ends.tolist()):
+            yield _decoded(text[begin:end])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, str | bytes):
             return NotImplemented
-        return len(self) == len(other) and all(
-            mine == theirs for mine, theirs in zip(self, other, strict=True)
-        )
+        return list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"<comments of {len(self)} rows>"
+
+
+def _decoded(comment: bytes) -> str | None:
+    # Invalid UTF-8 is kept as lone surrogates, so that it can be written back unchanged.
+    return comment[1:].decode("utf-8", "surrogateescape") if comment else None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,18 +23,22 @@ from typing import IO, Any, NamedTuple
 
 from ranksvm._files import naming
 from ranksvm._messages import Message, Param, ParameterError
+from ranksvm._waiting import file_name
 from ranksvm.data.streams import FileFormatError, FileStream, text_stream
 
 __all__ = [
     "MAX_LINE_BYTES",
     "NOT_TEXT",
     "Block",
+    "FieldError",
     "FileFormatError",
     "Source",
+    "excerpt",
     "name_of",
     "sources",
     "standard_input",
     "text_blocks",
+    "text_lines",
     "total_size",
 ]
 
@@ -46,6 +49,7 @@ BLOCK_BYTES = 4 << 20
 MAX_LINE_BYTES = 16 << 20
 NOT_TEXT = "found a NUL byte: this is not a text file, or it is UTF-16. Convert it to UTF-8"
 _FIRST_BLOCK_BYTES = 1 << 16
+_SHOWN = 60  # characters of a field in a message
 
 
 class Block(NamedTuple):
@@ -67,6 +71,22 @@ class Block(NamedTuple):
     size: int
     complete: bool
     bytes_read: int
+
+
+class FieldError(Exception):
+    """A field of a line is not what was expected; readers turn it into a FileFormatError."""
+
+    def __init__(self, field: bytes, expected: str | Message) -> None:
+        super().__init__()
+        self.message = Message(
+            "found {field}, {expected}", field=excerpt(field.strip()), expected=expected
+        )
+
+
+def excerpt(text: bytes) -> str:
+    """Return the beginning of a text in quotes, for messages."""
+    shown = text[: 4 * _SHOWN].decode("utf-8", "replace")
+    return repr(shown[:_SHOWN]) + ("..." if len(shown) > _SHOWN else "")
 
 
 # --- Names ---------------------------------------------------------------------------------------
@@ -97,24 +117,15 @@ def name_of(source: Source) -> str:
     """Return the name of a source for messages."""
     if isinstance(source, str | os.PathLike):
         return "standard input" if source == "-" else os.fspath(source)
-    name = getattr(source, "name", None)
-    return name if isinstance(name, str) else f"<{type(source).__name__}>"
+    return file_name(source)
 
 
 def total_size(items: Sequence[Source]) -> int | None:
     """Return the total size of all sources in bytes; None if one is not a regular file."""
-    total = 0
-    for item in items:
-        if not isinstance(item, str | os.PathLike) or item == "-":
-            return None
-        try:
-            status = os.stat(item)
-        except OSError:
-            return None
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        total += status.st_size
-    return total
+    if any(not isinstance(item, str | os.PathLike) or item == "-" for item in items):
+        return None
+    paths: Any = items
+    return sum(map(os.path.getsize, paths)) if all(map(os.path.isfile, paths)) else None
 
 
 # --- Blocks --------------------------------------------------------------------------------------
@@ -154,30 +165,32 @@ def text_blocks(
             limit=Param("max_line_bytes"),
             value=max_line_bytes,
         )
-    limits = _Limits(name_of(source), block_bytes, int(max_line_bytes), error)
-    blocks: Iterator[Block]
-    if isinstance(source, str | os.PathLike) and source != "-":
-        in_file = _file_blocks(source, limits)
-        blocks = _read_ahead(in_file) if background and os.path.isfile(source) else in_file
-    else:
-        file = standard_input() if isinstance(source, str | os.PathLike) else source
-        blocks = _named_blocks(FileStream(file), limits)
-    return _numbered(blocks, count)
+    name = name_of(source)
+    path = source if isinstance(source, str | os.PathLike) and source != "-" else None
+    with naming(name), contextlib.ExitStack() as stack:
+        file: Any = standard_input() if source == "-" else source
+        if path is not None:
+            file = stack.enter_context(open(path, "rb", buffering=0))
+        blocks = _blocks(FileStream(file), name, int(max_line_bytes), block_bytes, error)
+        if background and path is not None and os.path.isfile(path):
+            blocks = _read_ahead(blocks)
+        stack.enter_context(contextlib.closing(blocks))
+        lines = 0
+        try:
+            for block in blocks:
+                yield block
+                if count is None:
+                    lines += block.text.count(b"\n", 0, block.size)
+        except FileFormatError as failure:
+            if failure.line is not None:
+                failure.line += lines if count is None else count()
+            raise
 
 
-def _numbered(blocks: Iterator[Block], count: Callable[[], int] | None) -> Iterator[Block]:
-    """Yield the same blocks, and make line numbers in errors count from the start of the file."""
-    lines = 0
-    try:
-        for block in blocks:
-            yield block
-            if count is None:
-                lines += block.text.count(b"\n", 0, block.size)
-            del block
-    except FileFormatError as error:
-        if error.line is not None:
-            error.line += lines if count is None else count()
-        raise
+def text_lines(source: Source, **options: Any) -> Iterator[bytes]:
+    """Yield the lines of a source without their line feeds; ``options`` as for text_blocks."""
+    for block in text_blocks(source, background=True, **options):
+        yield from bytes(memoryview(block.text)[: block.size]).split(b"\n")[:-1]
 
 
 def standard_input() -> Any:
@@ -187,42 +200,29 @@ def standard_input() -> Any:
     return getattr(sys.stdin, "buffer", sys.stdin)
 
 
-class _Limits(NamedTuple):
-    """Limits for the blocks of a file, and what error messages need."""
-
-    name: str
-    block: int
-    line: int
-    error: type[FileFormatError]
-
-
-def _file_blocks(path: str | os.PathLike[str], limits: _Limits) -> Generator[Block, None, None]:
-    with naming(os.fspath(path)), open(path, "rb", buffering=0) as file:
-        yield from _blocks(FileStream(file), limits)
-
-
-def _named_blocks(file: FileStream, limits: _Limits) -> Generator[Block, None, None]:
-    with naming(limits.name):
-        yield from _blocks(file, limits)
-
-
-def _blocks(file: FileStream, limits: _Limits) -> Generator[Block, None, None]:
+def _blocks(
+    file: FileStream,
+    name: str,
+    max_line_bytes: int,
+    block_bytes: int,
+    error: type[FileFormatError],
+) -> Generator[Block, None, None]:
     """Yield blocks; line numbers in errors count from the end of the last block."""
-    stream = text_stream(file, limits.name)
+    stream = text_stream(file, name)
     tail = bytearray()  # the beginning of an incomplete line
     # Two buffers alternate: one may be filled in the background while the other is in use. They
     # start small, since many files are small. For a line longer than the block the buffer doubles,
     # so that every byte is copied only a few times, but it never exceeds the longest line allowed.
     # One extra byte leaves room for the line ending that the last line may lack.
     buffer, other = bytearray(), bytearray()
-    wanted = min(limits.block, _FIRST_BLOCK_BYTES)
+    wanted = min(block_bytes, _FIRST_BLOCK_BYTES)
     while True:
         buffer, other = other, buffer
-        room = min(max(wanted, 2 * len(tail)), limits.line + 1)
+        room = min(max(wanted, 2 * len(tail)), max_line_bytes + 1)
         if len(buffer) <= room:
             buffer = bytearray(room + 1)
         room = len(buffer) - 1
-        wanted = min(limits.block, 2 * wanted)
+        wanted = min(block_bytes, 2 * wanted)
         buffer[: len(tail)] = tail
         filled = len(tail)
         with memoryview(buffer) as view:
@@ -234,19 +234,19 @@ def _blocks(file: FileStream, limits: _Limits) -> Generator[Block, None, None]:
             column = len(buffer[size:nul].decode("utf-8", "replace")) + 1
             if size:  # errors in the lines before come first
                 yield Block(buffer, size, True, file.bytes_read)
-            raise limits.error(NOT_TEXT, limits.name, 1, column)
+            raise error(NOT_TEXT, name, 1, column)
         if filled < room:
             break
         size = buffer.rfind(b"\n", len(tail), filled) + 1
         tail = buffer[size:filled]
-        if len(tail) > limits.line:
-            raise limits.error(
+        if len(tail) > max_line_bytes:
+            raise error(
                 Message(
                     "the line is longer than {bytes} bytes. If that is intended, raise {limit}",
-                    bytes=limits.line,
+                    bytes=max_line_bytes,
                     limit=Param("max_line_bytes"),
                 ),
-                limits.name,
+                name,
                 1,
             )
         if size:
@@ -258,7 +258,7 @@ def _blocks(file: FileStream, limits: _Limits) -> Generator[Block, None, None]:
     yield Block(buffer, filled, complete, file.bytes_read)
 
 
-def _read_ahead(blocks: Generator[Block, None, None]) -> Iterator[Block]:
+def _read_ahead(blocks: Generator[Block, None, None]) -> Generator[Block, None, None]:
     """Yield the same blocks; a thread prepares the next one while the current one is in use."""
     with contextlib.closing(blocks), ThreadPoolExecutor(1, "ranksvm-read-ahead") as thread:
         following = thread.submit(next, blocks, None)

@@ -17,10 +17,10 @@ import codecs
 import io
 import re
 import sys
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
-from ranksvm._messages import PYTHON, Door, Message, told
+from ranksvm._messages import PYTHON, Formatter, Message, render
 from ranksvm._waiting import check_text_file, patiently
 from ranksvm.data.zstd_frame import ZstdFrame
 
@@ -77,88 +77,75 @@ class FileFormatError(ValueError):
         self.message, self.file, self.line, self.column = message, file, line, column
 
     def __str__(self) -> str:
-        return self.told(PYTHON)
+        return self.render(PYTHON)
 
-    def told(self, door: Door) -> str:
-        """Format the message for a door."""
+    def render(self, formatter: Formatter) -> str:
+        """Format the message for one interface of the library."""
         where = [
             self.file,
             None if self.line is None else f"line {self.line}",
             None if self.column is None else f"column {self.column}",
         ]
         prefix = ", ".join(part for part in where if part is not None)
-        message = told(self.message, door)
+        message = render(self.message, formatter)
         return f"{prefix}: {message}" if prefix else str(message)
 
 
-class Stream(Protocol):
-    """A source of bytes."""
+class Stream:
+    """Bytes that arrive in pieces; the first ones can be inspected before they are read."""
+
+    def __init__(self, pieces: Iterable[bytes] = ()) -> None:
+        self._pieces = iter(pieces)
+        self._rest = memoryview(b"")  # arrived, but not read yet
+
+    def _more(self, size: int) -> bytes:
+        """Return the next piece; ``size`` is the number of bytes wanted.  Empty at the end."""
+        return next(self._pieces, b"")
+
+    def peek(self, size: int) -> bytes:
+        """Return the next ``size`` bytes, or all that are left, without reading them."""
+        while len(self._rest) < size and (more := self._more(size)):
+            self._rest = memoryview(bytes(self._rest) + more)
+        return bytes(self._rest[:size])
+
+    def read(self, size: int) -> memoryview:
+        """Read the next piece, of about ``size`` bytes; empty at the end."""
+        data = self._rest or memoryview(self._more(size))
+        self._rest = memoryview(b"")
+        return data
 
     def readinto(self, view: memoryview) -> int:
         """Fill the view or a part of it; return the number of bytes, 0 at the end."""
+        data = self.read(len(view))
+        count = min(len(data), len(view))
+        view[:count] = data[:count]
+        self._rest = data[count:]
+        return count
 
 
-class FileStream:
+class FileStream(Stream):
     """The bytes of a binary or text file object; waits for the data of a non-blocking file."""
 
     def __init__(self, file: Any) -> None:
+        super().__init__()
         if isinstance(file, io.TextIOBase):
             check_text_file(file)
-        self.bytes_read = 0
         self._file = file
-        self._rest = b""
+        self.bytes_read = 0
+
+    def _more(self, size: int) -> bytes:
+        data: str | bytes = patiently(self._file, lambda: self._file.read(size))
+        if isinstance(data, str):
+            data = data.encode("utf-8", "surrogateescape")
+        self.bytes_read += len(data)
+        return data
 
     def readinto(self, view: memoryview) -> int:
-        file = self._file
-        if isinstance(file, io.RawIOBase):
-            count: int = patiently(file, lambda: file.readinto(view))
-        else:
-            data = self._rest or patiently(file, lambda: file.read(len(view)))
-            if isinstance(data, str):
-                data = data.encode("utf-8", "surrogateescape")
-            count = min(len(data), len(view))
-            view[:count] = data[:count]
-            self._rest = data[count:]  # text may have more bytes than characters
+        if self._rest or not isinstance(self._file, io.RawIOBase):
+            return super().readinto(view)
+        count: int = patiently(self._file, lambda: self._file.readinto(view))  # without a copy
         self.bytes_read += count
         return count
-
-
-class _HeadStream:
-    """A stream whose first bytes can be inspected before they are read."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-        self.head = _read(stream, _HEAD_BYTES)
-
-    def readinto(self, view: memoryview) -> int:
-        if not self.head:
-            return self._stream.readinto(view)
-        count = min(len(self.head), len(view))
-        view[:count] = self.head[:count]
-        self.head = self.head[count:]
-        return count
-
-
-def _read(stream: Stream, size: int) -> bytes:
-    """Read ``size`` bytes, or all that are left."""
-    buffer = bytearray(size)
-    view = memoryview(buffer)
-    filled = 0
-    while filled < size and (count := stream.readinto(view[filled:])):
-        filled += count
-    return bytes(view[:filled])
-
-
-class _Decompressor(Protocol):
-    """The interface of the decompressors in the modules bz2 and lzma."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int) -> bytes: ...
 
 
 class _Gzip:
@@ -183,19 +170,19 @@ class _Gzip:
         return out
 
 
-def _bzip2() -> _Decompressor:
+def _bzip2() -> Any:
     import bz2
 
     return bz2.BZ2Decompressor()
 
 
-def _xz() -> _Decompressor:
+def _xz() -> Any:
     import lzma
 
     return lzma.LZMADecompressor(memlimit=MOST_MEMORY)
 
 
-def _zstd() -> _Decompressor:
+def _zstd() -> Any:
     if sys.version_info >= (3, 14):
         from compression.zstd import DecompressionParameter, ZstdDecompressor
 
@@ -204,8 +191,13 @@ def _zstd() -> _Decompressor:
 
 
 class _Compression(NamedTuple):
+    """The name of a format, and a function that returns a decompressor for one member.
+
+    Decompressors have the interface of those in the modules bz2 and lzma.
+    """
+
     name: str
-    start: Callable[[], _Decompressor]
+    start: Callable[[], Any]
 
 
 _COMPRESSIONS = {
@@ -225,74 +217,52 @@ def _compression(head: bytes) -> _Compression | None:
     return found
 
 
-class _DecompressedStream:
-    """The decompressed content of a stream with one or more compressed members."""
-
-    def __init__(self, stream: Stream, compression: _Compression, file: str) -> None:
-        self._stream, self._compression, self._file = stream, compression, file
-        self._member = compression.start()
-        self._out = memoryview(b"")
-
-    def readinto(self, view: memoryview) -> int:
-        while not self._out:
-            data = b""
-            if self._member.eof:
-                data = self._next_member()
-                if not data:
-                    return 0
-                self._member = self._compression.start()
-            elif self._member.needs_input:
-                data = _read(self._stream, _COMPRESSED_BYTES)
-                if not data:
-                    raise FileFormatError(
-                        f"is truncated: its {self._compression.name} data ends too early. Get "
-                        "the complete file",
-                        self._file,
-                    )
-            self._out = memoryview(self._decompress(data))
-        count = min(len(self._out), len(view))
-        view[:count] = self._out[:count]
-        self._out = self._out[count:]
-        return count
-
-    def _next_member(self) -> bytes:
-        """Return the first bytes after a member; zero bytes are padding."""
-        data = self._member.unused_data.lstrip(b"\0")
-        while not data:
-            chunk = _read(self._stream, _COMPRESSED_BYTES)
-            if not chunk:
-                break
-            data = chunk.lstrip(b"\0")
-        return data
-
-    def _decompress(self, data: bytes) -> bytes:
-        try:
-            return self._member.decompress(data, _DECOMPRESSED_BYTES)
-        except MemoryError:
-            raise
-        except Exception as error:  # every module has its own exception types
-            name = self._compression.name
-            message = f"holds damaged {name} data ({error}). Get the file again"
-            if _TOO_LARGE.search(str(error)):
-                message = (
-                    f"holds {name} data that needs more than {MOST_MEMORY >> 20} MiB of memory to "
-                    "decompress. Compress it again with a smaller dictionary or window"
+def _decompressed(stream: Stream, compression: _Compression, file: str) -> Iterator[bytes]:
+    """Yield the content of all members, about a megabyte at a time."""
+    data: Any = stream.read(_COMPRESSED_BYTES)
+    while data:
+        member = compression.start()
+        while not member.eof:
+            if member.needs_input and not (data := data or stream.read(_COMPRESSED_BYTES)):
+                raise FileFormatError(
+                    f"is truncated: its {compression.name} data ends too early. Get the complete "
+                    "file",
+                    file,
                 )
-            raise FileFormatError(message, self._file) from error
+            try:
+                out = member.decompress(data, _DECOMPRESSED_BYTES)
+            except MemoryError:
+                raise
+            except Exception as error:  # every module has its own exception types
+                message = f"holds damaged {compression.name} data ({error}). Get the file again"
+                if _TOO_LARGE.search(str(error)):
+                    message = (
+                        f"holds {compression.name} data that needs more than {MOST_MEMORY >> 20} "
+                        "MiB of memory to decompress. Compress it again with a smaller dictionary "
+                        "or window"
+                    )
+                raise FileFormatError(message, file) from error
+            data = b""
+            if out:
+                yield out
+        data = member.unused_data.lstrip(b"\0")  # zero bytes between members are padding
+        while not data and (more := stream.read(_COMPRESSED_BYTES)):
+            data = bytes(more).lstrip(b"\0")
 
 
 def text_stream(stream: Stream, file: str) -> Stream:
     """Return the text of a stream: decompressed, without byte order mark; refuse other formats."""
-    peeked = _HeadStream(stream)
-    compression = _compression(peeked.head)
+    compression = _compression(stream.peek(_HEAD_BYTES))
     if compression is not None:
-        peeked = _HeadStream(_DecompressedStream(peeked, compression, file))
-        if _compression(peeked.head) is not None:
+        stream = Stream(_decompressed(stream, compression, file))
+        if _compression(stream.peek(_HEAD_BYTES)) is not None:
             raise FileFormatError(
                 f"is compressed twice. Decompress it once with {compression.name}", file
             )
+    head = stream.peek(_HEAD_BYTES)
     for magic, what in _NOT_TEXT.items():
-        if peeked.head.startswith(magic):
+        if head.startswith(magic):
             raise FileFormatError(f"is {what}, expected plain text. Convert it first", file)
-    peeked.head = peeked.head.removeprefix(codecs.BOM_UTF8)
-    return peeked
+    if head.startswith(codecs.BOM_UTF8):
+        stream.readinto(memoryview(bytearray(len(codecs.BOM_UTF8))))
+    return stream

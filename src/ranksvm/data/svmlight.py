@@ -40,6 +40,7 @@ from ranksvm.data.sources import (
     Block,
     FileFormatError,
     Source,
+    excerpt,
     name_of,
     sources,
     text_blocks,
@@ -56,8 +57,6 @@ _READERS: dict[np.dtype[Any], Any] = {
 _LARGEST_INT32 = 2**31 - 1
 # Text that a thread parses at a time.
 _PIECE_BYTES = 1 << 18
-# Characters of a bad token that a message shows.
-_SHOWN = 40
 
 _LIKE_BEFORE = "as on the lines before"
 # What was expected instead of what was found, or the whole message; and what to do.
@@ -252,7 +251,9 @@ def load_letor(
         del block, text
         before += read
         if reader.file_rows == 0:
-            raise LetorError(_no_items(reader.lines), name_of(item))
+            n = reader.lines
+            got = f"has {n} lines, all of them blank or comments" if n else "is empty"
+            raise LetorError(f"{got}; expected lines such as '2 qid:1 1:0.5 2:1'", name_of(item))
         if not complete:
             _warn_if_cut(item, reader.widths)
     return _assemble(reader, kind, dense, n_features, threads)
@@ -264,28 +265,19 @@ def _letor_error(
     name, line, offset, length = fault
     begin = block.text.rfind(b"\n", 0, offset) + 1
     column = len(block.text[begin:offset].decode("utf-8", "replace")) + 1
-    token = bytes(block.text[offset : offset + min(length, 4 * _SHOWN)]).decode("utf-8", "replace")
-    found = repr(token[:_SHOWN]) + ("..." if len(token) > _SHOWN else "")
+    token = bytes(memoryview(block.text)[offset : offset + length])
+    found = excerpt(token)
     if not token:
         found = "the end of the line" if block.text[offset] in b"\r\n" else "nothing"
     text = _FAULTS[name]
     if text.startswith("expected"):
         text = f"found {{found}}, {text}"
-    if "\r" in token:
+    if b"\r" in token:
         text += ". A carriage return ends a line only before a line feed"
     if not block.complete and block.text.find(b"\n", offset) == block.size - 1:
         text += ". This last line has no line ending: the file may be truncated"
     message = Message(text, found=found, **_PARAMETERS, **values)
     return LetorError(message, name_of(source), line, column)
-
-
-def _no_items(lines: int) -> str:
-    if lines == 0:
-        return "is empty, expected lines such as '2 qid:1 1:0.5 2:1'"
-    return (
-        f"has {lines} lines, all of them blank or comments; expected lines such as "
-        "'2 qid:1 1:0.5 2:1'"
-    )
 
 
 def _warn_if_cut(source: Source, widths: tuple[int, int, int]) -> None:

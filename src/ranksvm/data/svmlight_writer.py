@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +20,7 @@ from ranksvm._messages import Param, ParameterError, Row
 from ranksvm._sparse import check_structure
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._values import as_levels, exact_vector, finite_values, is_exact, refuse_masked
+from ranksvm.data.queries import exact_ids
 from ranksvm.data.ranking_data import Comments
 from ranksvm.data.targets import Target, open_target
 
@@ -28,14 +28,13 @@ __all__ = ["save_letor"]
 
 # Entries that are formatted at a time, about 10 MB of text.
 _BLOCK_ENTRIES = 1 << 19
-_LARGEST_EXACT = 2**53
 _ID = re.compile(r"[^\x00-\x20\x7f#:]+")
 _LONGEST_ID = 1024
 
 # Concatenated texts, and their offsets.
 Texts = tuple[NDArray[np.uint8], NDArray[np.int64]]
-# Takes two row numbers; returns a function that formats the rows between them.
-Format = Callable[[int, int], Callable[..., bytes]]
+# Formats the rows between two row numbers; the other arguments are those of the native functions.
+Format = Callable[..., bytes]
 
 
 def save_letor(
@@ -93,14 +92,23 @@ def save_letor(
     n_items = labels.shape[0]
     numbers, words = _as_ids(qid, n_items)
     remarks = _as_comments(comments, n_items)
-    if hasattr(X, "tocsr"):
-        entries, features = _sparse_rows(X, n_items, missing, every=zeros is True)
+    is_sparse = hasattr(X, "tocsr")
+    if not is_sparse:
+        refuse_masked("X", X)
+        X = np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must be two-dimensional; got shape {X.shape}")
+    _check_rows("X", X.shape[0], n_items)
+    if is_sparse:
+        entries, formatted = _sparse_rows(X, missing, every=zeros is True)
     else:
-        entries, features = _dense_rows(X, n_items, missing, zeros=zeros is not False)
+        entries, formatted = _dense_rows(X, missing, zeros=zeros is not False)
     threads = resolve_n_jobs(n_jobs)
     with open_target(target) as write:
         for begin, end in _cuts(entries):
-            text = features(begin, end)(
+            text = formatted(
+                begin,
+                end,
                 y=labels[begin:end],
                 qid=None if numbers is None else numbers[begin:end],
                 qid_text=None if words is None else (words[0], words[1][begin : end + 1]),
@@ -112,38 +120,26 @@ def save_letor(
             write(text)
 
 
-def _dense_rows(
-    X: Any, n_items: int, missing: str, *, zeros: bool
-) -> tuple[NDArray[np.int64], Format]:
+def _dense_rows(X: NDArray[Any], missing: str, *, zeros: bool) -> tuple[NDArray[np.int64], Format]:
     """Return the number of entries before each row, and a function that formats rows."""
-    refuse_masked("X", X)
-    array = np.asarray(X)
-    if array.ndim != 2:
-        raise ValueError(f"X must be two-dimensional; got shape {array.shape}")
-    _check_rows("X", array.shape[0], n_items)
-    _check_real("X", array)
-    kind = np.float32 if array.dtype == np.float32 else np.float64
-    entries = array.shape[1] * np.arange(n_items + 1, dtype=np.int64)
+    _check_real("X", X)
+    kind = np.float32 if X.dtype == np.float32 else np.float64
+    entries = X.shape[1] * np.arange(X.shape[0] + 1, dtype=np.int64)
     for begin, end in _cuts(entries):
-        problem = _not_writable(array[begin:end], missing)
-        if problem is not None:
-            row, column = np.argwhere(problem.where)[0]
-            raise problem.at(Row(begin + row, column))
+        wrong = _not_writable(X[begin:end], missing)
+        if wrong is not None:
+            row, column = divmod(wrong, X.shape[1])
+            raise _value_error(X[begin + row, column], Row(begin + row, column))
 
-    def features(begin: int, end: int) -> Callable[..., bytes]:
-        block: Any = np.ascontiguousarray(array[begin:end], dtype=kind)
-        return partial(_core.format_dense, x=block, zeros=zeros)
+    def formatted(begin: int, end: int, **options: Any) -> bytes:
+        block: Any = np.ascontiguousarray(X[begin:end], dtype=kind)
+        return _core.format_dense(x=block, zeros=zeros, **options)
 
-    return entries, features
+    return entries, formatted
 
 
-def _sparse_rows(
-    X: Any, n_items: int, missing: str, *, every: bool
-) -> tuple[NDArray[np.int64], Format]:
+def _sparse_rows(X: Any, missing: str, *, every: bool) -> tuple[NDArray[np.int64], Format]:
     """Do the same for a sparse matrix; ``every`` writes all features of all rows."""
-    if X.ndim != 2:
-        raise ValueError(f"X must be two-dimensional; got shape {X.shape}")
-    _check_rows("X", X.shape[0], n_items)
     rows = check_structure(X).tocsr()
     _check_real("X", rows.data)
     if rows.data.dtype not in (np.float32, np.float64):
@@ -151,24 +147,24 @@ def _sparse_rows(
     if not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()
-    problem = _not_writable(rows.data, missing)
-    if problem is not None:
-        entry = int(np.argmax(problem.where))
-        row = int(np.searchsorted(rows.indptr, entry, side="right")) - 1
-        raise problem.at(Row(row, rows.indices[entry]))
+    wrong = _not_writable(rows.data, missing)
+    if wrong is not None:
+        row = int(np.searchsorted(rows.indptr, wrong, side="right")) - 1
+        raise _value_error(rows.data[wrong], Row(row, rows.indices[wrong]))
 
-    def all_features(begin: int, end: int) -> Callable[..., bytes]:
+    def all_features(begin: int, end: int, **options: Any) -> bytes:
         block = np.ascontiguousarray(rows[begin:end].toarray())
-        return partial(_core.format_dense, x=block, zeros=True)
+        return _core.format_dense(x=block, zeros=True, **options)
 
-    def features(begin: int, end: int) -> Callable[..., bytes]:
+    def formatted(begin: int, end: int, **options: Any) -> bytes:
         indptr = rows.indptr[begin : end + 1]
-        arrays = {"indptr": indptr, "indices": rows.indices, "data": rows.data}
-        return partial(_core.format_sparse, **arrays, zeros=False)
+        return _core.format_sparse(
+            indptr=indptr, indices=rows.indices, data=rows.data, zeros=False, **options
+        )
 
     if every:
-        return rows.shape[1] * np.arange(n_items + 1, dtype=np.int64), all_features
-    return rows.indptr, features
+        return rows.shape[1] * np.arange(rows.shape[0] + 1, dtype=np.int64), all_features
+    return rows.indptr, formatted
 
 
 def _cuts(entries: NDArray[Any]) -> list[tuple[int, int]]:
@@ -221,25 +217,20 @@ def _check_rows(name: str, n_rows: int, n_items: int) -> None:
         raise ValueError(f"{name} must have one row per label; got {n_rows} for {n_items} labels")
 
 
-class _Problem(NamedTuple):
-    where: NDArray[np.bool_]
-    message: str
-
-    def at(self, row: Row) -> ParameterError:
-        words = Param("missing", "nan", "NULL", option="--missing nan")
-        return ParameterError(self.message, row=row, words=words)
+def _not_writable(values: NDArray[Any], missing: str) -> int | None:
+    """Return the flat index of the first value that cannot be written, or None."""
+    wrong = ~np.isfinite(values) if missing == "error" else np.isinf(values)
+    return int(np.argmax(wrong)) if wrong.any() else None
 
 
-def _not_writable(values: NDArray[Any], missing: str) -> _Problem | None:
-    """Find values that cannot be written; the message still needs the position."""
-    infinite = np.isinf(values)
-    if infinite.any():
-        return _Problem(infinite, "X must be finite; got an infinite value in {row}")
-    unknown = np.isnan(values)
-    if missing == "error" and unknown.any():
-        message = "X has a NaN in {row}. Use {words} to write NaN as that word"
-        return _Problem(unknown, message)
-    return None
+def _value_error(value: Any, row: Row) -> ParameterError:
+    if np.isinf(value):
+        return ParameterError("X must be finite; got an infinite value in {row}", row=row)
+    return ParameterError(
+        "X has a NaN in {row}. Use {words} to write NaN as that word",
+        row=row,
+        words=Param("missing", "nan", "NULL", option="--missing nan"),
+    )
 
 
 def _as_ids(qid: ArrayLike | None, n_items: int) -> tuple[NDArray[np.int64] | None, Texts | None]:
@@ -252,15 +243,7 @@ def _as_ids(qid: ArrayLike | None, n_items: int) -> tuple[NDArray[np.int64] | No
         raise ValueError(f"qid must be one-dimensional; got shape {ids.shape}")
     _check_rows("qid", ids.shape[0], n_items)
     if ids.dtype.kind == "f":
-        whole = np.isfinite(ids) & (ids == np.rint(ids)) & (np.abs(ids) <= _LARGEST_EXACT)
-        if not whole.all():
-            row = int(np.argmin(whole))
-            raise ParameterError(
-                "qid must hold integers or strings; got {value} in {row}",
-                value=ids[row],
-                row=Row(row),
-            )
-        ids = ids.astype(np.int64)
+        ids = exact_ids(ids, "qid")
     if ids.dtype.kind in "bi" or (ids.dtype.kind == "u" and int(ids.max()) < 2**63):
         return np.ascontiguousarray(ids, dtype=np.int64), None
     return None, _join(_encoded_ids(ids))

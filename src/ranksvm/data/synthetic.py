@@ -16,7 +16,7 @@ come from ``numpy.random.default_rng(random_state)``, so the same seed gives the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -25,15 +25,16 @@ from scipy import sparse
 
 from ranksvm._checks import check_choice, check_integer
 from ranksvm._vectors import Array
-from ranksvm.data.sparse_rows import SparseRows, count_repeats, row_chunks, stack_rows
 
-__all__ = ["Sample", "Seed", "make_letor_like", "make_ranking", "standardize"]
+__all__ = ["Sample", "Seed", "counted_rows", "make_letor_like", "make_ranking", "standardize"]
 
 Seed = int | np.random.Generator | None
 
 # Standard deviation of the shift of a query's utilities, relative to that of the utilities.
 _QUERY_SPREAD = 0.8
 _SIGNALS = ("linear", "nonlinear")
+# Cells of a sparse matrix that are drawn at a time.
+_CHUNK_CELLS = 4_000_000
 
 
 # X, y, query ids (None for one global ranking) and the direction of the linear part of the signal
@@ -215,14 +216,47 @@ def _sparse_features(
     """
     draws = -np.log1p(-density) * n_features
 
-    def rows() -> Iterator[SparseRows]:
-        for n in row_chunks(n_rows, draws):
-            lengths = rng.poisson(draws, size=n).astype(np.int64)
-            columns = rng.integers(0, n_features, size=int(lengths.sum()), dtype=np.int32)
-            row_nnz, columns, _ = count_repeats(lengths, columns, n_features)
-            yield SparseRows(row_nnz, columns, 1.0 - rng.random(columns.shape[0], dtype=dtype))
+    def draw(n: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        lengths = rng.poisson(draws, size=n).astype(np.int64)
+        return lengths, rng.integers(0, n_features, size=int(lengths.sum()), dtype=np.int32)
 
-    return stack_rows(rows(), n_features)
+    chunks = []
+    for chunk in counted_rows(draw, n_rows, n_features, draws):
+        chunk.data = 1.0 - rng.random(chunk.nnz, dtype=dtype)
+        chunks.append(chunk)
+    return sparse.vstack(chunks, format="csr")
+
+
+def counted_rows(
+    draw: Callable[[int], tuple[NDArray[np.int64], NDArray[np.int32]]],
+    n_rows: int,
+    n_columns: int,
+    draws_per_row: float,
+) -> Iterator[sparse.csr_array]:
+    """Yield random sparse rows in chunks that limit the temporary memory to about 100 MB.
+
+    Parameters
+    ----------
+    draw : callable
+        Takes a number of rows; returns how many columns each row draws, and the columns.
+    n_rows, n_columns : int
+        Shape of all chunks together.
+    draws_per_row : float
+        Mean number of columns that a row draws.
+
+    Yields
+    ------
+    csr_array of float64
+        How often each column was drawn.
+    """
+    step = max(1, int(_CHUNK_CELLS / max(1.0, draws_per_row)))
+    for first in range(0, n_rows, step):
+        n = min(step, n_rows - first)
+        lengths, columns = draw(n)
+        indptr = np.append(0, np.cumsum(lengths)).astype(np.int32)
+        chunk = sparse.csr_array((np.ones(len(columns)), columns, indptr), shape=(n, n_columns))
+        chunk.sum_duplicates()
+        yield chunk
 
 
 def _grades(

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from typing import IO, Any
 
 from ranksvm._files import STDOUT, atomic_write, naming
 from ranksvm.data.sources import name_of
 
-__all__ = ["Target", "open_target"]
+__all__ = ["Target", "open_target", "write_lines"]
 
 Target = str | os.PathLike[str] | IO[bytes] | IO[str]
 
 # Text that is compressed at a time, about 0.1 s of work for xz; interrupts are seen in between.
 _PIECE_BYTES = 1 << 17
+# Lines that are formatted and written at a time.
+_LINES = 20_000
 
 
 @contextlib.contextmanager
@@ -44,7 +46,7 @@ def open_target(target: Target) -> Iterator[Callable[[bytes], object]]:
         out.flush()
         out = out.buffer
     name = STDOUT if isinstance(target, str | os.PathLike) else name_of(target)
-    as_text = isinstance(out, io.TextIOBase) or hasattr(out, "encoding")
+    as_text = hasattr(out, "encoding")
 
     def write(data: bytes) -> object:
         with naming(name):
@@ -54,6 +56,14 @@ def open_target(target: Target) -> Iterator[Callable[[bytes], object]]:
     if hasattr(out, "flush"):
         with naming(name):
             out.flush()
+
+
+def write_lines(target: Target, lines: Iterable[str]) -> None:
+    """Write lines of text, given without their line feeds, to a target."""
+    remaining = iter(lines)
+    with open_target(target) as write:
+        while part := list(islice(remaining, _LINES)):
+            write(("\n".join(part) + "\n").encode("utf-8", "surrogateescape"))
 
 
 def _write_in_pieces(write: Callable[[memoryview], object], data: bytes) -> None:

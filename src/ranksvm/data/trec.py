@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,13 +23,15 @@ from numpy.typing import NDArray
 
 from ranksvm._checks import check_choice
 from ranksvm._text import printable
+from ranksvm._values import as_objects
 from ranksvm.data.queries import ids_from_text
 from ranksvm.data.sources import (
     MAX_LINE_BYTES,
+    FieldError,
     FileFormatError,
     Source,
     name_of,
-    text_blocks,
+    text_lines,
 )
 from ranksvm.data.trec_writer import write_run
 
@@ -36,7 +39,6 @@ __all__ = ["JoinedRun", "Qrels", "Run", "TrecError", "join", "read_qrels", "read
 
 _GRADE = re.compile(rb"[+-]?[0-9]{1,18}")
 _LARGEST_GRADE = 2**53
-_SHOWN = 60
 
 
 class TrecError(FileFormatError):
@@ -123,26 +125,22 @@ def read_qrels(source: Source, *, max_line_bytes: int = MAX_LINE_BYTES) -> Qrels
         If a line does not have four columns, a relevance label is not an integer or beyond 2^53, a
         document is judged twice for the same query, or the file has no judgments.
     """
-    known: dict[bytes, int] = {}
 
-    def grade(fields: list[bytes]) -> int:
-        found = known.get(fields[3])
-        if found is None:
-            if not _GRADE.fullmatch(fields[3]):
-                raise _FieldError(fields[3], "expected an integer relevance in the fourth column")
-            found = int(fields[3])
-            if abs(found) > _LARGEST_GRADE:
-                raise _FieldError(
-                    fields[3],
-                    "expected a relevance between -2^53 and 2^53, since float64 cannot tell larger "
-                    "integers apart",
-                )
-            known[fields[3]] = found
-        return found
+    @cache
+    def grade(field: bytes) -> int:
+        if not _GRADE.fullmatch(field):
+            raise FieldError(field, "expected an integer relevance in the fourth column")
+        if abs(int(field)) > _LARGEST_GRADE:
+            raise FieldError(
+                field,
+                "expected a relevance between -2^53 and 2^53, since float64 cannot tell larger "
+                "integers apart",
+            )
+        return int(field)
 
-    names = "query, iteration, document, relevance"
-    columns = _read(source, 4, names, grade, max_line_bytes)
-    return Qrels(columns.qid, columns.docid, np.array(columns.values, dtype=np.int64))
+    names = ("query", "iteration", "document", "relevance")
+    qid, docid, grades, _ = _read(source, names, 3, grade, max_line_bytes)
+    return Qrels(qid, docid, np.array(grades, dtype=np.int64))
 
 
 def read_run(source: Source, *, max_line_bytes: int = MAX_LINE_BYTES) -> Run:
@@ -166,55 +164,35 @@ def read_run(source: Source, *, max_line_bytes: int = MAX_LINE_BYTES) -> Run:
         twice for the same query, or the file has no items.
     """
 
-    def score(fields: list[bytes]) -> float:
+    def score(field: bytes) -> float:
         try:
-            found = float(fields[4])
+            found = float(field)
         except ValueError:
             found = math.nan
-        if not math.isfinite(found) or b"_" in fields[4]:
-            raise _FieldError(fields[4], "expected a finite score in the fifth column")
+        if not math.isfinite(found) or b"_" in field:
+            raise FieldError(field, "expected a finite score in the fifth column")
         return found
 
-    columns = _read(source, 6, "query, Q0, document, rank, score, tag", score, max_line_bytes)
-    scores = np.array(columns.values, dtype=np.float64)
-    return Run(columns.qid, columns.docid, scores, columns.first[5].decode("utf-8", "replace"))
-
-
-class _FieldError(Exception):
-    """A field is not what was expected."""
-
-    def __init__(self, field: bytes, expected: str) -> None:
-        super().__init__(f"found {_shown(field)}, {expected}")
-
-
-class _Columns(NamedTuple):
-    qid: NDArray[Any]
-    docid: NDArray[np.object_]
-    values: list[Any]
-    first: list[bytes]
-
-
-def _shown(field: bytes) -> str:
-    text = field[: 4 * _SHOWN].decode("utf-8", "replace")
-    return repr(text[:_SHOWN]) + ("..." if len(text) > _SHOWN else "")
-
-
-def _lines(source: Source, max_line_bytes: int) -> Iterator[bytes]:
-    for block in text_blocks(
-        source, max_line_bytes=max_line_bytes, error=TrecError, background=True
-    ):
-        yield from bytes(memoryview(block.text)[: block.size]).split(b"\n")[:-1]
+    names = ("query", "Q0", "document", "rank", "score", "tag")
+    qid, docid, scores, first = _read(source, names, 4, score, max_line_bytes)
+    tag = first[5].decode("utf-8", "replace")
+    return Run(qid, docid, np.array(scores, dtype=np.float64), tag)
 
 
 def _read(
     source: Source,
-    n_columns: int,
-    names: str,
-    parse: Callable[[list[bytes]], Any],
+    names: tuple[str, ...],
+    column: int,
+    parse: Callable[[bytes], Any],
     max_line_bytes: int,
-) -> _Columns:
-    """Read a file whose first column is the query and whose third is the document."""
+) -> tuple[NDArray[Any], NDArray[np.object_], list[Any], list[bytes]]:
+    """Read a file whose first column is the query and whose third is the document.
+
+    Returns the query ids, the documents, the parsed values of ``column``, and the fields of the
+    first line.
+    """
     file = name_of(source)
+    expected = f"{len(names)} columns: {', '.join(names)}"
     ids: list[str] = []
     documents: list[str] = []
     values: list[Any] = []
@@ -222,46 +200,41 @@ def _read(
     queries: dict[bytes, tuple[str, dict[str, int]]] = {}
     number = 0
     try:
-        for number, line in enumerate(_lines(source, max_line_bytes), 1):
+        lines = text_lines(source, max_line_bytes=max_line_bytes, error=TrecError)
+        for number, line in enumerate(lines, 1):
             fields = line.split()
-            if len(fields) != n_columns:
-                if not fields:
-                    continue
-                raise _FieldError(line, f"expected {n_columns} columns: {names}; got {len(fields)}")
+            if not fields:
+                continue
+            if len(fields) != len(names):
+                raise FieldError(line, f"expected {expected}; got {len(fields)}")
             found = queries.get(fields[0])
             if found is None:
                 found = queries[fields[0]] = (_text(fields[0]), {})
-            query, lines = found
+            query, line_of = found
             document = _text(fields[2])
-            before = lines.setdefault(document, number)
+            before = line_of.setdefault(document, number)
             if before != number:
-                raise _FieldError(
+                raise FieldError(
                     fields[2],
                     f"expected every document once per query; query {query} already has it on "
                     f"line {before}",
                 )
             ids.append(query)
             documents.append(document)
-            values.append(parse(fields))
+            values.append(parse(fields[column]))
             first = first or fields
-    except _FieldError as error:
-        raise TrecError(str(error), file, number) from None
+    except FieldError as error:
+        raise TrecError(error.message, file, number) from None
     if not ids:
-        raise TrecError(f"holds no data; expected lines with {n_columns} columns ({names})", file)
-    return _Columns(ids_from_text(ids), _as_objects(documents), values, first)
+        raise TrecError(f"holds no data; expected lines with {expected}", file)
+    return ids_from_text(ids), as_objects(documents), values, first
 
 
 def _text(field: bytes) -> str:
     try:
         return field.decode()
     except UnicodeDecodeError:
-        raise _FieldError(field, "expected UTF-8 text") from None
-
-
-def _as_objects(texts: list[str]) -> NDArray[np.object_]:
-    array = np.empty(len(texts), dtype=object)
-    array[:] = texts
-    return array
+        raise FieldError(field, "expected UTF-8 text") from None
 
 
 def join(
@@ -336,7 +309,7 @@ def join(
         np.array(y, dtype=np.float64),
         np.array(scores, dtype=np.float64),
         ids_from_text(ids),
-        _as_objects(documents),
+        as_objects(documents),
     )
 
 

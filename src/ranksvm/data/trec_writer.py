@@ -10,13 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from ranksvm._messages import Message, ParameterError, Row
 from ranksvm._values import as_float, exact_vector
 from ranksvm.data.queries import QueryGroups
-from ranksvm.data.targets import Target, open_target
+from ranksvm.data.targets import Target, write_lines
 
 __all__ = ["write_run"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-# Lines that are formatted and written at a time.
-_LINES = 20_000
 
 
 def write_run(
@@ -76,18 +74,9 @@ def write_run(
     order = np.lexsort((-values, index))
     ranks = np.arange(n_items) - groups.offsets[index[order]] + 1
     _check_documents(documents, index, names)
-    with open_target(target) as write:
-        for begin in range(0, n_items, _LINES):
-            rows = order[begin : begin + _LINES]
-            lines = zip(
-                index[rows].tolist(),
-                documents[rows].tolist(),
-                ranks[begin : begin + _LINES].tolist(),
-                values[rows].tolist(),
-                strict=True,
-            )
-            text = "".join(f"{names[q]} Q0 {d} {r} {s!r} {tag}\n" for q, d, r, s in lines)
-            write(text.encode("utf-8", "surrogateescape"))
+    columns = (index[order], documents[order], ranks, values[order])
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    write_lines(target, (f"{names[q]} Q0 {d} {r} {s!r} {tag}" for q, d, r, s in rows))
 
 
 def _check_word(name: str, word: object, row: int | None = None) -> None:

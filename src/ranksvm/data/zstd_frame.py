@@ -15,7 +15,8 @@ From Python 3.14 on, the standard library has a decompressor with an output limi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from itertools import islice
 
 __all__ = ["ZstdFrame"]
 
@@ -43,8 +44,7 @@ class ZstdFrame:
         self._inflate = decompressor.decompressobj()
         self._data = b""  # not yet passed to zstandard
         self._known = 0  # offset of the next block in it
-        self._step: Callable[[], bool] = self._header
-        self._checksum = 0
+        self._steps = self._walk()
         self.needs_input = True
 
     @property
@@ -57,43 +57,36 @@ class ZstdFrame:
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         self._data += data
-        steps = range(max(1, max_length // self._BLOCK_BYTES))
-        self.needs_input = not all(self._step() for _ in steps)
+        n_blocks = max(1, max_length // self._BLOCK_BYTES)
+        self.needs_input = not all(islice(self._steps, n_blocks))
         count = min(self._known, len(self._data))
         out = self._inflate.decompress(self._data[:count])
         self._data = self._data[count:]
         self._known -= count
         return out
 
-    # Each step moves past the header or a block; it returns False if more data is needed.
-
-    def _header(self) -> bool:
-        if len(self._data) < 5:
-            return False
+    def _walk(self) -> Iterator[bool]:
+        """Move past the header and block after block; yield False whenever more data is needed."""
+        while len(self._data) < 5:
+            yield False
         if not self._data.startswith(self._MAGIC):  # a skippable frame, or something else
-            self._step = self._rest
-            return self._rest()
+            while True:
+                self._known = len(self._data)
+                yield False
         descriptor = self._data[4]
         single = descriptor >> 5 & 1
         content = (single, 2, 4, 8)[descriptor >> 6]
         self._known = 5 + (1 - single) + (0, 1, 2, 4)[descriptor & 3] + content
-        self._checksum = 4 * (descriptor >> 2 & 1)
-        self._step = self._block
-        return True
-
-    def _block(self) -> bool:
-        if len(self._data) < self._known + 3:
-            return False
-        header = int.from_bytes(self._data[self._known : self._known + 3], "little")
-        self._known += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
-        if header & 1:
-            self._known += self._checksum
-            self._step = self._end
-        return True
-
-    def _end(self) -> bool:
-        return False
-
-    def _rest(self) -> bool:
-        self._known = len(self._data)
-        return False
+        yield True
+        last = 0
+        while not last:
+            while len(self._data) < self._known + 3:
+                yield False
+            header = int.from_bytes(self._data[self._known : self._known + 3], "little")
+            last = header & 1
+            self._known += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
+            if last:
+                self._known += 4 * (descriptor >> 2 & 1)  # the checksum
+            yield True
+        while True:
+            yield False

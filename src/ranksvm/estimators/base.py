@@ -24,10 +24,7 @@ from ranksvm.backends.native import NativeBackend
 from ranksvm.data.frames import split_frame
 from ranksvm.data.preferences import check_preferences
 from ranksvm.data.queries import QueryGroups
-from ranksvm.estimators.checks import (
-    check_scores,
-    check_utility,
-)
+from ranksvm.estimators.checks import check_labels, check_scores
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import check_features, known_qid
 from ranksvm.models import Explanation, Model, write_model
@@ -192,13 +189,13 @@ class Ranker(BaseEstimator):
             )
         X, columns = split_frame(X, y=y, qid=qid, sample_weight=sample_weight)
         scores = check_scores(self.predict(X))
-        utility = check_utility(columns["y"], len(scores))
+        utility, _ = check_labels(columns["y"], len(scores))
         groups = QueryGroups.from_qid(columns["qid"], len(scores))
         weight = check_item_weight(columns["sample_weight"], len(scores))
         backend = NativeBackend(
             PairOrder(utility, groups, weight), n_threads=resolve_n_jobs(self.n_jobs)
         )
-        return pairwise_accuracy(backend, groups, scores)
+        return pairwise_accuracy(backend, scores)
 
     def score_pairs(
         self,

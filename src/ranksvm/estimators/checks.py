@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ __all__ = [
     "check_items",
     "check_labels",
     "check_scores",
-    "check_utility",
 ]
 
 
@@ -53,24 +53,16 @@ def check_finite_columns(X: Any, names: Any) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum(dtype=np.float64)):  # needs no temporary array
             return
-    bad: dict[int, tuple[int, int]] = {}
-    columns = X.tocsc() if sp.issparse(X) else X
-    for j in range(X.shape[1]):
-        column = (
-            columns.data[columns.indptr[j] : columns.indptr[j + 1]]
-            if sp.issparse(X)
-            else columns[:, j]
-        )
-        missing, infinite = int(np.isnan(column).sum()), int(np.isinf(column).sum())
-        if missing or infinite:
-            bad[j] = (missing, infinite)
+    missing, infinite = _count(X, np.isnan), _count(X, np.isinf)
+    bad = np.flatnonzero(missing + infinite).tolist()
     if not bad:
         return  # the entries are finite, but their sum overflows
     shown = []
-    for j, (missing, infinite) in list(bad.items())[:5]:
+    for j in bad[:5]:
         name = f"{j}" if names is None else f"{j} ({names[j]!r})"
-        what = [f"{missing} NaN"] * bool(missing) + [f"{infinite} infinite"] * bool(infinite)
-        shown.append(f"column {name}: {' and '.join(what)}")
+        counts = ((missing[j], "NaN"), (infinite[j], "infinite"))
+        what = " and ".join(f"{count} {kind}" for count, kind in counts if count)
+        shown.append(f"column {name}: {what}")
     more = f", and {len(bad) - 5} more columns" if len(bad) > 5 else ""
     raise ValueError(
         f"X contains NaN or infinity in {len(bad)} of {X.shape[1]} columns ({'; '.join(shown)}"
@@ -78,9 +70,13 @@ def check_finite_columns(X: Any, names: Any) -> None:
     )
 
 
-def check_utility(y: Any, n_items: int) -> Array:
-    """Return the labels as float64 in their exact order, one finite number per item."""
-    return check_labels(y, n_items)[0]
+def _count(X: Any, test: Callable[[Any], NDArray[np.bool_]]) -> NDArray[np.int64]:
+    """Count the entries of each column that pass a test."""
+    if not sp.issparse(X):
+        counts: NDArray[np.int64] = np.count_nonzero(test(X), axis=0)
+        return counts
+    entries = X.tocoo()
+    return np.bincount(entries.col[test(entries.data)], minlength=X.shape[1])
 
 
 def check_both_have_ids(name: str, has_ids: bool, training_has: bool) -> None:

@@ -26,14 +26,9 @@ from ranksvm.estimators.checks import check_both_have_ids, check_labels
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import check_features, fitting, training_data
 from ranksvm.estimators.model_ranker import ModelRanker
-from ranksvm.learners.factorized import (
-    REMOVED,
-    FactorFit,
-    FactorizedModel,
-    FactorizedProblem,
-    FactorizedSettings,
-    Restart,
-)
+from ranksvm.learners.factor_descent import Restart
+from ranksvm.learners.factorized import FactorizedModel, FactorizedProblem
+from ranksvm.learners.factors import REMOVED, FactorizedSettings
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.pairs.accuracy import pairwise_accuracy
 from ranksvm.pairs.order import PairOrder
@@ -217,7 +212,6 @@ class FactorizedRankSVM(ModelRanker):
             problem = FactorizedProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
             fit = self._solve(problem, callback, validate=validate)
             self._keep_fit(problem, fit)
-            assert isinstance(fit, FactorFit)
             self.restarts_ = list(fit.restarts)
         return self
 
@@ -249,7 +243,7 @@ class FactorizedRankSVM(ModelRanker):
         if metric is not None:
             return lambda weights: metric(labels, score_map.scores(weights), ids)
         backend = NativeBackend(PairOrder(utility, groups), n_threads=threads)
-        return lambda weights: pairwise_accuracy(backend, groups, score_map.scores(weights))
+        return lambda weights: pairwise_accuracy(backend, score_map.scores(weights))
 
     def _set_model(self, model: FactorizedModel) -> None:
         self.coef_ = model.coef

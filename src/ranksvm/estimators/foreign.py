@@ -100,6 +100,5 @@ def refuse_unknown(model: object, method: Callable[..., Any], given: Mapping[str
             hint = f"Did you mean {near[0]!r}?" if near else f"Its parameters are {', '.join(of)}."
         called = type(model).__name__
         search = "KernelRankSVMCV" if called.startswith("Kernel") else "LinearRankSVMCV"
-        for word, text in (("{model}", called), ("{name}", name), ("{search}", search)):
-            hint = hint.replace(word, text)
+        hint = hint.format(model=called, name=name, search=search)
         raise TypeError(f"{called}.{method.__name__}() has no parameter {name!r}. {hint}")

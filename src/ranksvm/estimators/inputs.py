@@ -14,15 +14,18 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 from ranksvm._checks import check_item_weight
+from ranksvm._threads import resolve_n_jobs
 from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_frame, split_frame
 from ranksvm.data.preferences import check_preferences, count_contradictions
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.estimators.checks import check_finite_columns, check_items, check_labels
 from ranksvm.learners import check_query_weight
+from ranksvm.maps.gram_checks import check_gram
 
 __all__ = [
     "FEATURE_FACTS",
@@ -38,26 +41,40 @@ FEATURE_FACTS = ("n_features_in_", "feature_names_in_", "_frame_columns", "_qid_
 
 
 def training_data(
-    model: Any, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, query_weight: Any
+    model: Any,
+    X: Any,
+    y: Any,
+    qid: Any,
+    group: Any,
+    sample_weight: Any,
+    query_weight: Any,
+    *,
+    needs_labels: bool = True,
 ) -> RankingData:
     """Check the arguments of ``fit``, and return them as one data set."""
     if qid is not None and group is not None:
         raise ValueError("qid and group are two names for one thing: pass only one of them")
     name = "qid" if group is None else "group"
-    X, y, qid, sample_weight = _take_columns(
-        model, X, y, qid if group is None else group, sample_weight, qid_name=name
-    )
+    given = {"y": y, name: qid if group is None else group, "sample_weight": sample_weight}
+    X, values = split_frame(X, **given)
+    model._frame_columns = frozenset(v for v in given.values() if isinstance(v, str))
+    model._qid_column = given[name] if isinstance(given[name], str) else None
     X = check_features(model, X, reset=True)
     n_items = X.shape[0]
-    utility, labels = check_labels(y, n_items)
-    groups = QueryGroups.from_qid(qid, n_items, name=name)
+    utility = labels = None
+    if needs_labels or y is not None:
+        utility, labels = check_labels(values["y"], n_items)
+    groups = QueryGroups.from_qid(values[name], n_items, name=name)
+    item_weight = check_item_weight(values["sample_weight"], n_items)
     names = getattr(model, "feature_names_in_", None)
+    if get_tags(model).input_tags.pairwise:
+        X = check_gram(X, n_threads=resolve_n_jobs(model.n_jobs))
     data = RankingData(
         X,
         utility,
-        None if qid is None else groups.ids[groups.index],
+        None if values[name] is None else groups.ids[groups.index],
         labels=None if labels is utility else labels,
-        item_weight=check_item_weight(sample_weight, n_items),
+        item_weight=item_weight,
         query_weight=check_query_weight(query_weight, groups),
         feature_names=None if names is None else tuple(map(str, names)),
         origin=Origin("X", frame_columns=tuple(model._frame_columns), qid_column=model._qid_column),
@@ -77,23 +94,16 @@ def pair_data(
     query_weight: Any,
 ) -> RankingData:
     """Check the arguments of ``fit_pairs``; ``pairs`` are better, worse and weight."""
-    if y is not None:
-        data = training_data(model, X, y, qid, group, sample_weight, query_weight)
-    else:
-        about_labels = {
-            "qid": qid, "group": group, "sample_weight": sample_weight,
-            "query_weight": query_weight,
-        }  # fmt: skip
-        given = [name for name, value in about_labels.items() if value is not None]
-        if given:
-            raise ValueError(
-                f"{' and '.join(given)} can only be used with labels, but there is no y. Pass "
-                "y, or drop them: given pairs have their own weights, and need no query ids."
-            )
-        model._frame_columns, model._qid_column = frozenset(), None
-        X = check_features(model, X, reset=True)
-        names = getattr(model, "feature_names_in_", None)
-        data = RankingData(X, feature_names=None if names is None else tuple(map(str, names)))
+    about_labels = {
+        "qid": qid, "group": group, "sample_weight": sample_weight, "query_weight": query_weight,
+    }  # fmt: skip
+    given = [name for name, value in about_labels.items() if value is not None]
+    if y is None and given:
+        raise ValueError(
+            f"{' and '.join(given)} can only be used with labels, but there is no y. Pass "
+            "y, or drop them: given pairs have their own weights, and need no query ids."
+        )
+    data = training_data(model, X, y, **about_labels, needs_labels=False)
     preferences = check_preferences(*pairs, data.n_items)
     both_ways = count_contradictions(preferences)
     if both_ways:
@@ -147,14 +157,3 @@ def fitting(model: BaseEstimator) -> Iterator[None]:
             model.__dict__.pop(name, None)
         model.__dict__.update(before)
         raise
-
-
-def _take_columns(
-    model: Any, X: Any, y: Any, qid: Any, sample_weight: Any, *, qid_name: str
-) -> tuple[Any, Any, Any, Any]:
-    """Remove the named columns from a data frame, and remember which ones they are."""
-    arguments = {"y": y, qid_name: qid, "sample_weight": sample_weight}
-    X, values = split_frame(X, **arguments)
-    model._frame_columns = frozenset(v for v in arguments.values() if isinstance(v, str))
-    model._qid_column = qid if isinstance(qid, str) else None
-    return X, values["y"], values[qid_name], values["sample_weight"]

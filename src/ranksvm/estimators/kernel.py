@@ -18,7 +18,6 @@ There are m coefficients instead of one per item, and time and memory grow with 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -26,15 +25,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.data.ranking_data import RankingData
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import fitting, pair_data, training_data
 from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners.kernel import KernelProblem, KernelSettings
 from ranksvm.learners.kernel_model import KernelModel
-from ranksvm.learners.problem import Fit
 from ranksvm.maps.expansion import Expansion, GivenExpansion
-from ranksvm.maps.gram_checks import check_gram
 from ranksvm.solvers.base import Callback
 
 __all__ = ["KernelRankSVM"]
@@ -231,7 +227,8 @@ default="rbf"
         with fitting(self):
             settings = self._settings(KernelSettings)
             data = training_data(self, X, y, qid, group, sample_weight, query_weight)
-            self._keep_fit(*self._learn(data, settings, callback))
+            problem = KernelProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
+            self._keep_fit(problem, self._solve(problem, callback))
         return self
 
     def fit_pairs(
@@ -267,17 +264,9 @@ default="rbf"
             settings = self._settings(KernelSettings)
             pairs = (better, worse, weight)
             data = pair_data(self, X, pairs, y, qid, group, sample_weight, query_weight)
-            self._keep_fit(*self._learn(data, settings, callback))
+            problem = KernelProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
+            self._keep_fit(problem, self._solve(problem, callback))
         return self
-
-    def _learn(
-        self, data: RankingData, settings: KernelSettings, callback: Callback | None
-    ) -> tuple[KernelProblem, Fit]:
-        threads = resolve_n_jobs(self.n_jobs)
-        if settings.is_pairwise:
-            data = replace(data, X=check_gram(data.X, n_threads=threads))
-        problem = KernelProblem(data, settings, n_threads=threads)
-        return problem, self._solve(problem, callback)
 
     def _set_model(self, model: KernelModel) -> None:
         for name in (

@@ -24,12 +24,10 @@ from numpy.typing import ArrayLike
 
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.data.ranking_data import RankingData
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import fitting, pair_data, training_data
 from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners.linear import LinearModel, LinearProblem, LinearSettings
-from ranksvm.learners.problem import Fit
 from ranksvm.solvers.base import Callback
 
 __all__ = ["LinearRankSVM"]
@@ -149,7 +147,7 @@ class LinearRankSVM(ModelRanker):
             Arrow), the next four arguments may be names of its columns, which are then not used as
             features.
         y : array-like of shape (n_items,) or str
-            Labels (utilities): any real numbers; larger is better.
+            Labels: any real numbers; larger is better.
         qid : array-like of shape (n_items,), str or None, default=None
             Query id of each item: integers or strings, in any row order.  Only items of the same
             query are compared.  None: all items belong to one ranking.
@@ -172,7 +170,9 @@ class LinearRankSVM(ModelRanker):
         with fitting(self):
             settings = self._settings(LinearSettings)
             data = training_data(self, X, y, qid, group, sample_weight, query_weight)
-            self._keep_fit(*self._learn(data, settings, callback))
+            problem = LinearProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
+            fit = self._solve(problem, callback, start=self._start())
+            self._keep_fit(problem, fit)
         return self
 
     def fit_pairs(
@@ -244,17 +244,15 @@ class LinearRankSVM(ModelRanker):
             settings = self._settings(LinearSettings)
             pairs = (better, worse, weight)
             data = pair_data(self, X, pairs, y, qid, group, sample_weight, query_weight)
-            self._keep_fit(*self._learn(data, settings, callback))
+            problem = LinearProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
+            fit = self._solve(problem, callback, start=self._start())
+            self._keep_fit(problem, fit)
         return self
 
-    def _learn(
-        self, data: RankingData, settings: LinearSettings, callback: Callback | None
-    ) -> tuple[LinearProblem, Fit]:
-        problem = LinearProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
-        start = None
-        if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (data.n_features,):
-            start = self.coef_.copy()
-        return problem, self._solve(problem, callback, start=start)
+    def _start(self) -> Array | None:
+        """Return the weights to start from; None for zero."""
+        coef: Array = getattr(self, "coef_", np.empty(0))
+        return coef.copy() if self.warm_start and coef.shape == (self.n_features_in_,) else None
 
     def _set_model(self, model: LinearModel) -> None:
         self.coef_ = model.coef

@@ -7,6 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +19,6 @@ from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Array
 from ranksvm.estimators.base import Ranker
 from ranksvm.learners import Fit, Settings
-from ranksvm.learners.settings import settings_of
 from ranksvm.models import Model
 from ranksvm.solvers.base import Callback, TraceRow
 
@@ -88,12 +88,13 @@ class ModelRanker(Ranker):
 
     def _settings(self, settings: type[Settings]) -> Any:
         """Check the parameters, and return them as an instance of ``settings``."""
-        values = settings_of(settings, self)
+        names = [one.name for one in fields(settings) if hasattr(self, one.name)]
+        values = {name: getattr(self, name) for name in names}
         if "random_state" in values:
             values["random_state"] = seed_of(values["random_state"])
         return settings(**values)
 
-    def _solve(self, problem: Any, callback: Callback | None, **options: Any) -> Fit:
+    def _solve(self, problem: Any, callback: Callback | None, **options: Any) -> Any:
         """Solve a problem; log every iteration and call the callback."""
         with logged(self.verbose) as logger:
 
@@ -104,8 +105,7 @@ class ModelRanker(Ranker):
                 )  # fmt: skip
                 return callback is not None and callback(row, coef.copy())
 
-            fit: Fit = problem.solve(callback=report, **options)
-        return fit
+            return problem.solve(callback=report, **options)
 
     def _keep_fit(self, problem: Any, fit: Fit) -> None:
         """Set all fitted attributes, and warn about a fit that ended early; called by ``fit``."""

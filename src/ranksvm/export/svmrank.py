@@ -34,8 +34,9 @@ from numpy.typing import ArrayLike
 from ranksvm._checks import check_positive
 from ranksvm._files import atomic_write, naming
 from ranksvm._vectors import Array
-from ranksvm._waiting import blocking
+from ranksvm._waiting import blocking, file_name
 from ranksvm.data.queries import QueryGroups
+from ranksvm.data.sources import excerpt
 from ranksvm.learners.linear import LinearModel
 from ranksvm.models import Model, ModelFileError
 
@@ -95,9 +96,7 @@ def read_svmrank(
         If the file does not exist or cannot be read.
     """
     if not isinstance(source, str | os.PathLike):
-        name = getattr(source, "name", None)
-        named = name if isinstance(name, str) else "<stream>"
-        return _Parser(blocking(source), named).model(n_features)
+        return _Parser(blocking(source), file_name(source)).model(n_features)
     path = os.fspath(source)
     try:
         with open(path, "rb") as file:
@@ -136,7 +135,7 @@ def write_svmrank(
     if not isinstance(target, str | os.PathLike):
         target.write(content)
         return
-    with atomic_write(target, "wb") as file:
+    with atomic_write(target) as file:
         file.write(content)
 
 
@@ -242,10 +241,10 @@ class _Parser:
         self.number = 0
 
     def model(self, n_features: int | None) -> LinearModel:
-        first = self._line(LONGEST_HEADER)
+        first = self._line(LONGEST_HEADER).rstrip()
         if not first.startswith(FIRST_LINE):
             self._refuse(
-                f"a model of SVM^light starts with 'SVM-light Version'; got {_shown(first)}"
+                f"a model of SVM^light starts with 'SVM-light Version'; got {excerpt(first)}"
             )
         kernel = self._integer(0)
         if kernel != 0:
@@ -269,7 +268,7 @@ class _Parser:
             coef=self._weights(n_features or highest, highest, n_vectors),
             params={},
             facts={
-                "format": first.decode("ascii", "replace").strip(),
+                "format": first.decode("ascii", "replace"),
                 "threshold": threshold,
                 "n_training_documents": n_documents,
                 "n_support_vectors": n_vectors,
@@ -294,7 +293,7 @@ class _Parser:
             self._refuse(f"expected '{COMMENTS[i]}'; the file is truncated and ends here")
         value, _, comment = line.partition(b"#")
         if comment.strip() and not comment.strip().startswith(COMMENTS[i].encode()):
-            self._refuse(f"expected '{COMMENTS[i]}'; got {_shown(comment)}")
+            self._refuse(f"expected '{COMMENTS[i]}'; got {excerpt(comment.strip())}")
         return value.strip()
 
     def _weights(self, n_features: int, highest: int, n_vectors: int) -> Array:
@@ -314,7 +313,7 @@ class _Parser:
             if line.strip():
                 self._refuse(
                     f"expected the end of the file after {n_vectors} support vectors; got "
-                    f"{_shown(line)}"
+                    f"{excerpt(line.strip())}"
                 )
         if not np.isfinite(coef).all():
             self._refuse("the sum of the support vectors overflows")
@@ -329,7 +328,7 @@ class _Parser:
                 continue
             index, _, value = token.partition(b":")
             if not INTEGER.fullmatch(index) or not value:
-                self._refuse(f"expected 'index:value'; got {_shown(token)}")
+                self._refuse(f"expected 'index:value'; got {excerpt(token)}")
             number = int(index)
             if not last < number <= highest:
                 self._refuse(
@@ -345,18 +344,14 @@ class _Parser:
         """Return the integer in the next line, which must have comment ``i``."""
         text = self._header(i)
         if not INTEGER.fullmatch(text):
-            self._refuse(f"'{COMMENTS[i]}' must be a non-negative integer; got {_shown(text)}")
+            self._refuse(f"'{COMMENTS[i]}' must be a non-negative integer; got {excerpt(text)}")
         return int(text)
 
     def _number(self, text: bytes, what: str) -> float:
         value = float(text) if NUMBER.fullmatch(text) else np.nan
         if not np.isfinite(value):
-            self._refuse(f"{what} must be a finite number; got {_shown(text)}")
+            self._refuse(f"{what} must be a finite number; got {excerpt(text)}")
         return value
 
     def _refuse(self, what: str) -> NoReturn:
         raise ModelFileError(f"{self.name}, line {self.number}: {what}.") from None
-
-
-def _shown(text: bytes) -> str:
-    return repr(text[:40].decode("ascii", "backslashreplace").strip())

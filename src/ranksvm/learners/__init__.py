@@ -22,7 +22,8 @@ from typing import Any, BinaryIO
 
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import factorized, kernel_model
-from ranksvm.learners.factorized import FactorizedModel, FactorizedProblem, FactorizedSettings
+from ranksvm.learners.factorized import FactorizedModel, FactorizedProblem
+from ranksvm.learners.factors import FactorizedSettings
 from ranksvm.learners.kernel import KernelProblem, KernelSettings
 from ranksvm.learners.kernel_model import KernelModel
 from ranksvm.learners.linear import LinearModel, LinearProblem, LinearSettings

@@ -14,43 +14,33 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from threading import Event, Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ranksvm._checks import finite_number
+from ranksvm._messages import Message
 from ranksvm._vectors import Array, dot
 from ranksvm.backends.native import NativeBackend
-from ranksvm.data.ranking_data import RankingData
-from ranksvm.learners.factors import FactorEval, FactorObjective, best_multiple, random_start
-from ranksvm.learners.linear import LinearProblem
-from ranksvm.learners.multipliers import (
-    Multipliers,
-    factorize,
-    multiplier_point,
-    multiplier_terms,
+from ranksvm.learners.factors import (
+    METHOD,
+    FactorEval,
+    FactorizedSettings,
+    FactorObjective,
+    linear_start,
+    random_start,
 )
-from ranksvm.learners.problem import Fit
-from ranksvm.learners.weights import effective_query_weight
+from ranksvm.learners.linear import LinearProblem
+from ranksvm.learners.participants import has_weight
+from ranksvm.learners.problem import Fit, shortfall
 from ranksvm.maps.factorized import FactorMap
-from ranksvm.pairs.order import PairOrder
-from ranksvm.solvers.base import Callback, Status, TraceRow
+from ranksvm.solvers.base import Callback, Point, Status, TraceRow
 
-__all__ = [
-    "CORRECTIONS",
-    "STARTS",
-    "Descent",
-    "Found",
-    "Plan",
-    "Restart",
-    "Shared",
-    "Validate",
-    "in_parallel",
-]
+__all__ = ["CORRECTIONS", "Descent", "FactorFit", "Restart", "Shared", "Validate", "in_parallel"]
 
 Validate = Callable[[Array], float]
 """Returns the validation score of given feature weights; larger is better."""
@@ -63,17 +53,10 @@ MOST_TRIALS = 50  # maximum number of evaluations in a line search
 WIDTHS = tuple(2.0**-k for k in range(2, 18, 3))  # of the rounded kinks
 # A stage with rounded kinks ends when an iteration lowers F by at most this fraction.
 STAGE_TOL = 1e-6
-
-
-class Plan(NamedTuple):
-    """The parameters of a run; see ``FactorizedSettings``."""
-
-    n_factors: int
-    init: str
-    init_scale: float
-    max_iter: int
-    tol: float
-    patience: int
+REMEDIES = {
+    Status.MAX_ITER: "raise {max_iter} or {tol}",
+    Status.EXHAUSTED: "raise {tol}, or try another {random_state}",
+}
 
 
 class Restart(NamedTuple):
@@ -87,73 +70,64 @@ class Restart(NamedTuple):
     history: tuple[TraceRow, ...]
 
 
-def idle_items(data: RankingData) -> NDArray[np.bool_] | None:
-    """Return a mask of the items of weight zero, whose factors stay zero; None if there is none."""
-    idle = np.zeros(data.n_items, dtype=np.bool_)
-    if data.item_weight is not None:
-        idle |= data.item_weight == 0.0
-    if data.query_weight is not None:
-        idle |= (data.query_weight == 0.0)[data.groups.index]
-    return idle if idle.any() else None
+@dataclass(frozen=True)
+class FactorFit(Fit):
+    """A fit of a factorized model; ``coef`` is w(V).
+
+    Attributes
+    ----------
+    factors : ndarray of shape (n_items, n_factors)
+        Factors of the items, V.
+    restarts : tuple of Restart
+        All restarts, in the order of their seeds.
+    best : int
+        Index of the restart that was kept.
+    best_iteration : int
+        Its iteration that was kept.
+    """
+
+    factors: Array = field(default_factory=lambda: np.empty((0, 0)), repr=False)
+    restarts: tuple[Restart, ...] = ()
+    best: int = 0
+    best_iteration: int = 0
+
+    def report(self) -> dict[str, Any]:
+        return {
+            "optimizer": self.solver,
+            "restarts": [
+                {
+                    "seed": one.seed,
+                    "objective": one.objective,
+                    "valid": one.valid,
+                    "iterations": one.n_iter,
+                    "status": one.status,
+                }
+                for one in self.restarts
+            ],
+            "best_restart": self.best,
+            "best_iteration": self.best_iteration,
+        }
+
+    @property
+    def shortfall(self) -> Message | None:
+        return shortfall(
+            self.solver, self.status, self.n_iter, self.objective, self.gap, self.tol,
+            remedies=REMEDIES, method="optimizer", optimum=" to the global optimum",
+        )  # fmt: skip
 
 
-class Found(NamedTuple):
-    """The result of a run."""
+class Shared(NamedTuple):
+    """What all runs of a fit share.
 
-    merit: float  # validation score or, without a validation set, the negative objective
-    restart: Restart
-    row: TraceRow
-    factors: Array
-    weights: Array
-    status: Status
-    n_products: int
+    ``lower`` is a lower bound of F.  ``stop`` is set by the callback, or after an error in one of
+    the runs.
+    """
 
-
-class Shared:
-    """State that all runs of a fit share."""
-
-    def __init__(
-        self,
-        lower: float,
-        callback: Callback | None,
-        validate: Validate | None,
-    ) -> None:
-        self.lower = lower
-        self.validate = validate
-        self.stop = Event()  # requested by the callback; results are kept
-        self.cancel = Event()  # after an error or an interrupt; results are dropped
-        self._callback = callback
-        self._lock = Lock()
-
-    def check(self) -> None:
-        """Raise if another run has failed or the user has interrupted the fit."""
-        if self.cancel.is_set():
-            raise _Cancelled
-
-    def judge(self, weights: Array) -> float | None:
-        """Return the validation score; None without a validation set."""
-        if self.validate is None:
-            return None
-        with self._lock:  # one call of the user's function at a time
-            score = self.validate(weights)
-        if finite_number(score) is None:
-            raise ValueError(
-                f"the score on the validation set is {score!r}: early stopping needs a validation "
-                "set with at least one comparable pair and a metric that returns a finite number"
-            )
-        return float(score)
-
-    def tell(self, row: TraceRow, weights: Array) -> None:
-        """Call the callback; a true return value ends all runs."""
-        if self._callback is None:
-            return
-        with self._lock:
-            if self._callback(row, weights):
-                self.stop.set()
-
-
-class _Cancelled(Exception):
-    """The result of this run is no longer needed."""
+    lower: float
+    callback: Callback | None
+    validate: Validate | None
+    stop: Event
+    lock: Lock  # held while a function of the user runs
 
 
 class _Ended(Exception):
@@ -161,69 +135,96 @@ class _Ended(Exception):
 
 
 class Descent:
-    """One run of the minimization."""
+    """One run of the minimization.
+
+    Parameters
+    ----------
+    problem : LinearProblem
+        The convex problem.
+    linear : Fit
+        Its solution.
+    settings : FactorizedSettings
+        Parameters.
+    shared : Shared
+        What this run shares with others.
+    seed : int
+        Seed of the starting point.
+    """
 
     def __init__(
-        self, problem: LinearProblem, linear: Fit, plan: Plan, shared: Shared, seed: int
+        self,
+        problem: LinearProblem,
+        linear: Fit,
+        settings: FactorizedSettings,
+        shared: Shared,
+        seed: int,
     ) -> None:
-        data, settings = problem.data, problem.settings
-        assert data.y is not None
-        self._linear = linear
-        self._loss = settings.loss
-        self._plan = plan
-        self._groups = data.groups
+        (pairs,) = problem.backends
+        assert isinstance(pairs, NativeBackend)
+        self._problem = problem
+        self._settings = settings
         self._shared = shared
         self._seed = seed
-        order = PairOrder(data.y, data.groups, data.item_weight)
-        self._pairs = NativeBackend(order, n_threads=problem.n_threads)
-        query_weight = effective_query_weight(
-            self._pairs.pair_weights, settings.reduction, data.query_weight
-        )
-        if query_weight is not None:
-            self._pairs.set_query_weight(query_weight)
-        objective = problem.objective(settings.C)
-        self._objective = FactorObjective(objective, FactorMap(objective.score_map, self._pairs))
-        self._stage = self._objective
-        idle = idle_items(data)
-        rows = self._objective.factor_map.rows
-        self._idle = None if idle is None else np.flatnonzero(idle[rows])
-        self._shape = (data.n_items, plan.n_factors)
-        self._began_at_random = False
+        convex = problem.objective(settings.C)
+        objective = FactorObjective(convex, FactorMap(convex.score_map, pairs))
+        self._objective = self._stage = objective
+        # Items of weight zero, whose factors stay zero.
+        self._idle = np.flatnonzero(~has_weight(problem.data)[objective.factor_map.rows])
         self._began = time.perf_counter()
-        self._products_before = self._objective.n_products
+        self._products_before = convex.n_products
         self._last: tuple[Array, FactorEval] | None = None
         self._rows: list[TraceRow] = []
-        self._best: tuple[float, int, Array, Array] | None = None
+        self._best: tuple[float, TraceRow, Array, Array] | None = None
         self._status: Status | None = None
-        self._since = 0
+        start = None
+        if settings.init == "linear":
+            start = linear_start(objective, pairs, linear.point, settings, seed, self._idle)
+        self._began_at_random = start is None
+        if start is None:
+            start = random_start(
+                objective, pairs.groups, settings.n_factors, settings.init_scale, seed, self._idle
+            )
+        self._start = start
 
-    def run(self) -> Found:
-        """Minimize, and return the best iterate."""
-        flat = STARTS[self._plan.init](self).ravel()
+    def run(self) -> tuple[float, FactorFit]:
+        """Minimize, and return the best iterate.
+
+        The number says how good it is: its validation score or, without a validation set, the
+        negative objective.
+        """
         try:
-            self._watch(flat)
-            self._descend(flat)
+            self._watch(self._start.ravel())
+            self._descend(self._start.ravel())
         except _Ended:
             pass
         assert self._best is not None
         assert self._status is not None
-        merit, at, factors, weights = self._best
-        row = self._rows[at]
-        if self._shared.validate is not None and row is not self._rows[-1]:
-            self._status = Status.EARLY
-        restart = Restart(
-            self._seed, row.objective, row.valid, self._rows[-1].iteration,
-            self._status.name.lower(), tuple(self._rows),
-        )  # fmt: skip
-        return Found(
-            merit,
-            restart, row, self._objective.factor_map.by_item(factors.reshape(self._shape)), weights,
-            self._status, self._n_products,
-        )  # fmt: skip
+        merit, row, factors, weights = self._best
+        status, last = self._status, self._rows[-1]
+        if self._shared.validate is not None and row is not last:
+            status = Status.EARLY
+        history = tuple(self._rows)
+        name = status.name.lower()
+        restart = Restart(self._seed, row.objective, row.valid, last.iteration, name, history)
+        return merit, FactorFit(
+            point=Point(weights, np.empty(0)),
+            objective=row.objective,
+            gap=row.gap,
+            n_iter=last.iteration,
+            n_products=self._n_products,
+            n_pairs=self._problem.n_pairs,
+            status=status,
+            history=history,
+            solver=METHOD,
+            tol=self._settings.tol,
+            factors=self._objective.factor_map.by_item(factors.reshape(self._start.shape)),
+            restarts=(restart,),
+            best_iteration=row.iteration,
+        )
 
     @property
     def _n_products(self) -> int:
-        return self._objective.n_products - self._products_before
+        return self._objective.objective.n_products - self._products_before
 
     def _descend(self, start: Array) -> None:
         """Run SciPy's L-BFGS-B until it ends, or ``_watch`` ends it."""
@@ -241,11 +242,14 @@ class Descent:
         def watch(intermediate_result: OptimizeResult) -> None:  # SciPy requires this name
             self._watch(unit * intermediate_result.x)
 
-        x, left = start / unit, self._plan.max_iter
-        for stage in self._stages():
-            self._stage, self._last = stage, None
+        objective = self._objective
+        has_kinks = "smoothing" in objective.objective.loss.capabilities
+        x, left = start / unit, self._settings.max_iter
+        for width in (0.0, *WIDTHS) if has_kinks else (0.0,):
+            self._stage = objective.smoothed(width) if width else objective
+            self._last = None
             # SciPy multiplies ftol by the larger of the value and 1.
-            tol = 0.0 if stage is self._objective else STAGE_TOL * min(1.0, function(x)[0])
+            tol = STAGE_TOL * min(1.0, function(x)[0]) if width else 0.0
             result = minimize(
                 function,
                 x,
@@ -266,56 +270,23 @@ class Descent:
                 break
         self._status = Status.MAX_ITER if left <= 0 else Status.EXHAUSTED
 
-    def _stages(self) -> Iterator[FactorObjective]:
-        yield self._objective
-        if "smoothing" in self._objective.objective.loss.capabilities:
-            yield from map(self._objective.smoothed, WIDTHS)
-
-    def random_start(self) -> Array:
-        """Return random factors; see :mod:`ranksvm.learners.factors`."""
-        self._began_at_random = True
-        return random_start(
-            self._objective, self._groups, self._plan.n_factors, self._plan.init_scale, self._seed,
-            self._idle,
-        )  # fmt: skip
-
-    def linear_start(self) -> Array:
-        """Return factors of the multipliers of the linear model, scaled to minimize F.
-
-        If they are too few to give a descent direction w(V), random factors are used instead.
-        """
-        objective = self._objective.objective
-        point = multiplier_point(objective, self._linear.point, self._loss)
-        terms = multiplier_terms(self._loss, objective.C)
-        multipliers = Multipliers(self._pairs, point.scores, terms)
-        factors = factorize(
-            multipliers, self._groups, self._plan.n_factors, self._seed, self._shared.check
-        )
-        factors = factors[self._objective.factor_map.rows]
-        if self._idle is not None:
-            factors[self._idle] = 0.0
-        multiple = best_multiple(objective, self._objective.factor_map.weights(factors))
-        if not multiple > 0.0:
-            return self.random_start()
-        factors *= np.sqrt(multiple)
-        return factors
-
     def _at(self, x: Array) -> FactorEval:
         """Evaluate the objective of the current stage; ``x`` must not be modified afterwards."""
         if self._last is None or not np.array_equal(self._last[0], x):
-            self._shared.check()
-            at = self._stage.at(x.reshape(self._shape))
-            if self._idle is not None:
-                at.grad[self._idle] = 0.0
+            at = self._stage.at(x.reshape(self._start.shape))
+            at.grad[self._idle] = 0.0
             self._last = x, at
         return self._last[1]
 
     def _watch(self, x: Array) -> None:
         """Record an iteration, and raise ``_Ended`` if it meets a stopping criterion."""
-        shared, plan = self._shared, self._plan
+        shared, settings = self._shared, self._settings
         at = self._at(x)
         value, weights = at.stated, at.weights
-        valid = shared.judge(weights)
+        valid = None
+        if shared.validate is not None:
+            with shared.lock:
+                valid = _finite_score(shared.validate(weights))
         row = TraceRow(
             len(self._rows),
             value,
@@ -330,14 +301,14 @@ class Descent:
         if row.iteration == 0 and self._began_at_random:
             merit = -np.inf
         if self._best is None or merit > self._best[0]:
-            self._best = (merit, len(self._rows) - 1, x, weights)
-            self._since = 0
-        else:
-            self._since += 1
-        shared.tell(row, weights)
-        if row.gap <= plan.tol * abs(value):
+            self._best = (merit, row, x, weights)
+        if shared.callback is not None:
+            with shared.lock:
+                if shared.callback(row, weights):
+                    shared.stop.set()
+        if row.gap <= settings.tol * abs(value):
             self._status = Status.CONVERGED
-        elif shared.validate is not None and self._since >= plan.patience:
+        elif valid is not None and row.iteration - self._best[1].iteration >= settings.patience:
             self._status = Status.EARLY
         elif shared.stop.is_set():
             self._status = Status.STOPPED
@@ -345,25 +316,26 @@ class Descent:
             raise _Ended
 
 
-STARTS: dict[str, Callable[[Descent], Array]] = {
-    "random": Descent.random_start,
-    "linear": Descent.linear_start,
-}
+def _finite_score(score: Any) -> float:
+    if finite_number(score) is None:
+        raise ValueError(
+            f"the score on the validation set is {score!r}: early stopping needs a validation "
+            "set with at least one comparable pair and a metric that returns a finite number"
+        )
+    return float(score)
 
 
 def in_parallel(
-    run: Callable[[int], Found], seeds: Sequence[int], team: int, cancel: Event
-) -> list[Found]:
+    run: Callable[[int], tuple[float, FactorFit]], seeds: Sequence[int], team: int, stop: Event
+) -> list[tuple[float, FactorFit]]:
     """Run all seeds on ``team`` threads; if one fails or the user interrupts, the others end."""
     with ThreadPoolExecutor(team) as pool:
         futures = [pool.submit(run, seed) for seed in seeds]
         try:
-            done = wait(futures, return_when=FIRST_EXCEPTION).done
-            for future in done:
+            for future in wait(futures, return_when=FIRST_EXCEPTION).done:
                 future.result()
         except BaseException:
-            cancel.set()
-            for future in futures:
-                future.cancel()
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
             raise
         return [future.result() for future in futures]

@@ -21,163 +21,41 @@ score is kept or, without a validation set, the one with the lowest F.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from threading import Event, Lock
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._checks import check_choice, check_positive, check_seed
 from ranksvm._memory import check_memory
-from ranksvm._messages import Message, Param, ParameterError
+from ranksvm._messages import Message, Param
 from ranksvm._text import counted
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.factor_descent import (
     CORRECTIONS,
-    STARTS,
     Descent,
-    Found,
-    Plan,
-    Restart,
+    FactorFit,
     Shared,
     Validate,
     in_parallel,
 )
+from ranksvm.learners.factors import METHOD, FactorizedSettings
 from ranksvm.learners.linear import COEF, LinearModel, LinearProblem, LinearSettings
-from ranksvm.learners.multipliers import EXTRA_DIRECTIONS, MULTIPLIER_TERMS
-from ranksvm.learners.problem import Fit, about_fit
-from ranksvm.learners.settings import Settings, parameter, redefault
+from ranksvm.learners.multipliers import EXTRA_DIRECTIONS
+from ranksvm.learners.problem import about_fit
 from ranksvm.models.model import ArraySpec, Format
-from ranksvm.solvers.base import Callback, Point, Status
+from ranksvm.solvers.base import Callback
 
-__all__ = ["FactorFit", "FactorizedModel", "FactorizedProblem", "FactorizedSettings", "Restart"]
+__all__ = ["FactorizedModel", "FactorizedProblem"]
 
 # Maximum number of arrays of the size of the factors that a run needs.
 ARRAYS = 4 * CORRECTIONS + 8
 # The tolerance of the linear fit, as a fraction of ``tol``.
 LINEAR_SHARE = 0.25
-METHOD = "lbfgs"  # name of the optimizer
-REMOVED = ("gradient", "sgd")  # optimizers of earlier versions; the estimator warns about them
-
-
-@dataclass(frozen=True)
-class FactorizedSettings(Settings):
-    """The parameters of ``FactorizedRankSVM`` that determine the model."""
-
-    loss: str = redefault(Settings, "loss", "hinge")
-    tol: float = redefault(Settings, "tol", 1e-3)
-    max_iter: int = redefault(Settings, "max_iter", 500)
-    n_factors: int = parameter(
-        10, "Train a factorized model with this many factors per item.", flag="factors"
-    )
-    n_restarts: int = parameter(
-        1, "Number of random starts; the best result is kept.", flag="restarts"
-    )
-    init: str = parameter(
-        "random", "Start at random factors, or at the linear model.", choices=lambda: STARTS
-    )
-    init_scale: float = parameter(
-        0.1,
-        "Standard deviation of the scores at a random start.",
-        only=("init", lambda: ("random",)),
-    )
-    optimizer: str = "auto"
-    patience: int = parameter(
-        20, "Stop after this many iterations without a better validation score (needs --valid)."
-    )
-    random_state: int | None = parameter(None, "Random seed.", flag="seed")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("n_factors", self.n_factors, integer=True)
-        check_positive("n_restarts", self.n_restarts, integer=True)
-        check_positive("init_scale", self.init_scale)
-        check_positive("patience", self.patience, integer=True)
-        check_choice("init", self.init, STARTS)
-        check_seed("random_state", self.random_state)
-        check_choice("optimizer", self.optimizer, ("auto", METHOD, *REMOVED))
-        if self.init == "linear" and self.n_restarts > 1:
-            raise ParameterError(
-                "{n_restarts} with {linear} would repeat the same run, because there is only one "
-                "linear start. Use {one}, or {random}.",
-                n_restarts=Param("n_restarts", self.n_restarts),
-                linear=Param("init", "linear"),
-                one=Param("n_restarts", 1),
-                random=Param("init", "random"),
-            )
-        if self.init == "linear" and self.loss not in MULTIPLIER_TERMS:
-            raise ParameterError(
-                "{linear} is not available for {loss}, whose Lagrange multipliers are not known. "
-                "Use {random}.",
-                linear=Param("init", "linear"),
-                loss=Param("loss", self.loss),
-                random=Param("init", "random"),
-            )
-
-
-@dataclass(frozen=True)
-class FactorFit(Fit):
-    """A fit of a factorized model; ``coef`` is w(V).
-
-    Attributes
-    ----------
-    factors : ndarray of shape (n_items, n_factors)
-        Factors of the items, V.
-    restarts : tuple of Restart
-        All restarts, in the order of their seeds.
-    best : int
-        Index of the restart that was kept.
-    best_iteration : int
-        Its iteration that was kept.
-    """
-
-    factors: Array = field(default_factory=lambda: np.empty((0, 0)), repr=False)
-    restarts: tuple[Restart, ...] = ()
-    best: int = 0
-    best_iteration: int = 0
-
-    def report(self) -> dict[str, Any]:
-        return {
-            "optimizer": self.solver,
-            "restarts": [
-                {
-                    "seed": one.seed,
-                    "objective": one.objective,
-                    "valid": one.valid,
-                    "iterations": one.n_iter,
-                    "status": one.status,
-                }
-                for one in self.restarts
-            ],
-            "best_restart": self.best,
-            "best_iteration": self.best_iteration,
-        }
-
-    @property
-    def shortfall(self) -> Message | None:
-        if self.status not in (Status.MAX_ITER, Status.EXHAUSTED):
-            return None
-        remedy = "raise {max_iter} or {tol}"
-        if self.status is Status.EXHAUSTED:
-            remedy = "raise {tol}, or try another {random_state}"
-        return Message(
-            "optimizer {solver!r} stopped after {n_iter} iterations with a relative gap to the "
-            "global optimum of {gap:.2e}, which exceeds {asked} ({why}); {remedy}.",
-            solver=self.solver,
-            n_iter=self.n_iter,
-            gap=self.gap / max(abs(self.objective), np.finfo(float).tiny),
-            asked=Param("tol", self.tol),
-            why=self.status.value,
-            remedy=Message(
-                remedy,
-                max_iter=Param("max_iter"),
-                tol=Param("tol"),
-                random_state=Param("random_state"),
-            ),
-        )
 
 
 class FactorizedProblem:
@@ -203,12 +81,12 @@ class FactorizedProblem:
                 "factorized models learn from labels, not from listed pairs: use a linear or a "
                 "kernel model"
             )
-        team = min(settings.n_restarts, n_threads)
+        self._team = min(settings.n_restarts, n_threads)  # runs at a time
         width = settings.n_factors * ARRAYS
         if settings.init == "linear":
             width += 4 * (2 * settings.n_factors + EXTRA_DIRECTIONS)
         check_memory(
-            8 * data.n_items * width * team,
+            8 * data.n_items * width * self._team,
             f"{settings.n_factors:,} factors of {data.n_items:,} items",
             Message(
                 "Use fewer {n_factors}, or run one restart at a time ({n_jobs}).",
@@ -220,7 +98,6 @@ class FactorizedProblem:
         self.settings = settings
         self.n_threads = n_threads
         self._linear = self._linear_problem(n_threads)
-        self.n_pairs = self._linear.n_pairs
 
     def _linear_problem(self, n_threads: int) -> LinearProblem:
         """Return the convex problem, whose minimum is a lower bound of F."""
@@ -247,42 +124,29 @@ class FactorizedProblem:
         FactorFit
         """
         settings = self.settings
-        plan = Plan(**{name: getattr(settings, name) for name in Plan._fields})
+        states = np.random.SeedSequence(settings.random_state).generate_state(settings.n_restarts)
+        team = self._team
         with one_blas_thread():
             linear = self._linear.solve()
-            team = max(1, min(settings.n_restarts, self.n_threads))
-            share = max(1, self.n_threads // team)
-            shared = Shared(linear.lower, callback, validate)
-            seeds = _seeds(settings.random_state, settings.n_restarts)
+            shared = Shared(linear.lower, callback, validate, Event(), Lock())
 
-            def run(seed: int) -> Found:
-                problem = self._linear if team == 1 else self._linear_problem(share)
-                return Descent(problem, linear, plan, shared, seed).run()
+            def run(seed: int) -> tuple[float, FactorFit]:
+                problem = self._linear
+                if team > 1:  # counts its own products, with its share of the threads
+                    problem = self._linear_problem(self.n_threads // team)
+                return Descent(problem, linear, settings, shared, seed).run()
 
             if team == 1:
-                found = [run(seed) for seed in seeds]
+                found = [run(seed) for seed in states.tolist()]
             else:
-                found = in_parallel(run, seeds, team, shared.cancel)
-        return self._best(found, linear)
-
-    def _best(self, found: Sequence[Found], linear: Fit) -> FactorFit:
-        best = int(np.argmax([one.merit for one in found]))
-        chosen = found[best]
-        return FactorFit(
-            point=Point(chosen.weights, np.empty(0)),
-            objective=chosen.restart.objective,
-            gap=chosen.row.gap,
-            n_iter=chosen.restart.n_iter,
-            n_products=linear.n_products + sum(one.n_products for one in found),
-            n_pairs=self.n_pairs,
-            status=chosen.status,
-            history=chosen.restart.history,
-            solver=METHOD,
-            tol=self.settings.tol,
-            factors=chosen.factors,
-            restarts=tuple(one.restart for one in found),
+                found = in_parallel(run, states.tolist(), team, shared.stop)
+        fits = [fit for _, fit in found]
+        best = int(np.argmax([merit for merit, _ in found]))
+        return replace(
+            fits[best],
+            n_products=linear.n_products + sum(fit.n_products for fit in fits),
+            restarts=tuple(restart for fit in fits for restart in fit.restarts),
             best=best,
-            best_iteration=chosen.row.iteration,
         )
 
     def model(self, fit: FactorFit) -> FactorizedModel:
@@ -290,10 +154,6 @@ class FactorizedProblem:
         about = about_fit(fit, self.data, self.settings)
         about["facts"]["best_iteration"] = fit.best_iteration
         return FactorizedModel(coef=fit.coef, factors=fit.factors, **about)
-
-
-def _seeds(random_state: int | None, n_restarts: int) -> list[int]:
-    return [int(seed) for seed in np.random.SeedSequence(random_state).generate_state(n_restarts)]
 
 
 def _check_factors(arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
@@ -325,16 +185,9 @@ class FactorizedModel(LinearModel):
         )
     }
 
-    @property
-    def kind(self) -> str:
-        return "factorized"
-
     def describe(self) -> dict[str, Any]:
         n_items, n_factors = self.factors.shape
         return {**super().describe(), "factors": n_factors, "items_with_factors": n_items}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        return {"coef": self.coef, "factors": self.factors}
 
 
 def words(report: Mapping[str, Any]) -> str:

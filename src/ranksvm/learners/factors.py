@@ -1,4 +1,4 @@
-"""The objective of factorized models, and its starting points.
+"""Factorized models: their parameters, their objective, and its starting points.
 
     F(V) = f(w(V)),    f(w) = 1/2 |w|^2 + C * loss(X w),    w(V) = sum <v_b, v_w> (x_b - x_w)
 
@@ -8,26 +8,110 @@ infimum.  V = 0 is a saddle point and cannot be the start.
 
 A random start is drawn from a normal distribution and scaled, by one factor for all items, so that
 the scores of w(V) have the standard deviation ``scale`` around the means of their queries: well
-inside the margin, whatever the scale of the features.
+inside the margin, whatever the scale of the features.  A linear start approximates the multipliers
+of the linear model (:mod:`ranksvm.learners.multipliers`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._checks import check_choice, check_positive, check_seed
+from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Array, dot
 from ranksvm.data.queries import QueryGroups
+from ranksvm.learners.multipliers import (
+    MULTIPLIER_TERMS,
+    Multipliers,
+    factorize,
+    multiplier_point,
+    multiplier_terms,
+)
+from ranksvm.learners.settings import Settings, parameter, redefault
 from ranksvm.maps.factorized import FactorMap
 from ranksvm.objective import RankObjective
+from ranksvm.pairs.order import PairBackend
+from ranksvm.solvers.base import Point
 
-__all__ = ["FactorEval", "FactorObjective", "best_multiple", "random_start", "spread"]
+__all__ = [
+    "METHOD",
+    "REMOVED",
+    "FactorEval",
+    "FactorObjective",
+    "FactorizedSettings",
+    "best_multiple",
+    "linear_start",
+    "random_start",
+    "spread",
+]
+
+STARTS = ("random", "linear")
+METHOD = "lbfgs"  # name of the optimizer
+REMOVED = ("gradient", "sgd")  # optimizers of earlier versions; the estimator warns about them
+NO_ITEMS = np.empty(0, dtype=np.int64)
 
 BISECTIONS = 20
 DOUBLINGS = 200
 ROUNDING = 1e-12  # a spread below this, relative to the scores, counts as zero
+
+
+@dataclass(frozen=True)
+class FactorizedSettings(Settings):
+    """The parameters of ``FactorizedRankSVM`` that determine the model."""
+
+    loss: str = redefault("loss", "hinge")
+    tol: float = redefault("tol", 1e-3)
+    max_iter: int = redefault("max_iter", 500)
+    n_factors: int = parameter(
+        10, "Train a factorized model with this many factors per item.", flag="factors"
+    )
+    n_restarts: int = parameter(
+        1, "Number of random starts; the best result is kept.", flag="restarts"
+    )
+    init: str = parameter(
+        "random", "Start at random factors, or at the linear model.", choices=lambda: STARTS
+    )
+    init_scale: float = parameter(
+        0.1,
+        "Standard deviation of the scores at a random start.",
+        only=("init", lambda: ("random",)),
+    )
+    optimizer: str = "auto"
+    patience: int = parameter(
+        20, "Stop after this many iterations without a better validation score (needs --valid)."
+    )
+    random_state: int | None = parameter(None, "Random seed.", flag="seed")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("n_factors", self.n_factors, integer=True)
+        check_positive("n_restarts", self.n_restarts, integer=True)
+        check_positive("init_scale", self.init_scale)
+        check_positive("patience", self.patience, integer=True)
+        check_choice("init", self.init, STARTS)
+        check_seed("random_state", self.random_state)
+        check_choice("optimizer", self.optimizer, ("auto", METHOD, *REMOVED))
+        if self.init == "linear" and self.n_restarts > 1:
+            raise ParameterError(
+                "{n_restarts} with {linear} would repeat the same run, because there is only one "
+                "linear start. Use {one}, or {random}.",
+                n_restarts=Param("n_restarts", self.n_restarts),
+                linear=Param("init", "linear"),
+                one=Param("n_restarts", 1),
+                random=Param("init", "random"),
+            )
+        if self.init == "linear" and self.loss not in MULTIPLIER_TERMS:
+            raise ParameterError(
+                "{linear} is not available for {loss}, whose Lagrange multipliers are not known. "
+                "Use {random}.",
+                linear=Param("init", "linear"),
+                loss=Param("loss", self.loss),
+                random=Param("init", "random"),
+            )
 
 
 class FactorEval(NamedTuple):
@@ -58,11 +142,6 @@ class FactorObjective:
         self.objective = objective
         self.factor_map = factor_map
 
-    @property
-    def n_products(self) -> int:
-        """Number of products with X or its transpose so far."""
-        return self.objective.n_products
-
     def at(self, factors: Array) -> FactorEval:
         weights = self.factor_map.weights(factors)
         evaluation = self.objective.at(self.objective.point(weights))
@@ -80,7 +159,7 @@ def random_start(
     n_factors: int,
     scale: float,
     seed: int,
-    idle: NDArray[np.int64] | None = None,
+    idle: NDArray[np.int64] = NO_ITEMS,
 ) -> Array:
     """Return random factors for which the scores have the standard deviation ``scale``.
 
@@ -88,16 +167,37 @@ def random_start(
     """
     rng = np.random.default_rng(seed)
     factors = rng.standard_normal((groups.n_items, n_factors))
-    rows = objective.factor_map.rows
-    if idle is not None:
-        factors[idle] = 0.0
-        rows = np.delete(rows, idle)
+    factors[idle] = 0.0
+    rows = np.delete(objective.factor_map.rows, idle)
     weights = objective.factor_map.weights(factors)
     scores = objective.objective.point(weights).scores
     found = spread(scores[rows], groups.index[rows])
     if found > ROUNDING * float(np.max(np.abs(scores), initial=0.0)):
         factors *= np.sqrt(scale / found)
     return factors
+
+
+def linear_start(
+    objective: FactorObjective,
+    pairs: PairBackend,
+    optimum: Point,
+    settings: FactorizedSettings,
+    seed: int,
+    idle: NDArray[np.int64],
+) -> Array | None:
+    """Return factors of the multipliers of the linear model, scaled to minimize F.
+
+    ``optimum`` is the linear model.  The factors of the rows ``idle`` are zero.  Returns None if
+    there are too few factors to give a descent direction w(V).
+    """
+    convex, factor_map = objective.objective, objective.factor_map
+    point = multiplier_point(convex, optimum, settings.loss)
+    terms = multiplier_terms(settings.loss, convex.C)
+    multipliers = Multipliers(pairs, point.scores, terms)
+    factors = factorize(multipliers, pairs.groups, settings.n_factors, seed)[factor_map.rows]
+    factors[idle] = 0.0
+    multiple = best_multiple(convex, factor_map.weights(factors))
+    return factors * np.sqrt(multiple) if multiple > 0.0 else None
 
 
 def spread(scores: Array, query: NDArray[np.int64]) -> float:

@@ -299,14 +299,14 @@ def _nystroem_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads:
         n_threads=n_threads,
     )
     values = basis.raw(X, dtype=settings.dtype, n_threads=n_threads)
-    score_map = FeatureMap(values, basis.fold, n_threads=n_threads)
+    score_map = FeatureMap(values, basis.whitening, n_threads=n_threads)
     return _Space(score_map, Expansion(kernel, basis.landmarks, np.empty(0)), kernel, basis.coef_of)
 
 
 def _fourier_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: int) -> _Space:
     check_feature_room(X.shape[0], settings)
     basis = make_fourier(kernel, X.shape[1], settings.n_components, seed=settings.random_state)
-    values = basis.raw(X, dtype=settings.dtype, n_threads=n_threads)
+    values = basis.features(X, dtype=settings.dtype, n_threads=n_threads)
     expansion = Expansion(basis.kernel, basis.frequencies, np.empty(0), basis.shifts)
     return _Space(FeatureMap(values, n_threads=n_threads), expansion, kernel, np.copy)
 

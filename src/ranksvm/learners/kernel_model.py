@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from ranksvm._text import counted
 from ranksvm._vectors import Array
 from ranksvm.maps.expansion import Expansion, GivenExpansion
-from ranksvm.maps.kernels import KERNELS, Kernel, is_sparse
-from ranksvm.models.explain import Explanation, explain_kernel
+from ranksvm.maps.kernels import KERNELS, Kernel, is_sparse, kernel_matrix
 from ranksvm.models.model import (
     FEATURES,
     ArraySpec,
@@ -52,14 +51,11 @@ SPARSE = {
 COSINE = ("cosine",)
 
 
-def _check_dense_support(arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
-    del n_features
-    check_support(arrays)
-
-
-def _check_sparse_support(arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
-    check_csr(arrays, n_features)
-    check_support(arrays)
+def _check_points(arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
+    if "indptr" in arrays:
+        check_csr(arrays, n_features)
+    if "support" in arrays:
+        check_support(arrays)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -78,11 +74,11 @@ class KernelModel(Model):
     support: NDArray[np.int64] | None
 
     FORMATS: ClassVar[Mapping[str, Format]] = {
-        "kernel": Format({**COEF, **SUPPORT, **DENSE}, _check_dense_support, KERNELS),
-        "kernel_sparse": Format({**COEF, **SUPPORT, **SPARSE}, _check_sparse_support, KERNELS),
-        "nystroem": Format({**COEF, **DENSE}, None, KERNELS),
-        "nystroem_sparse": Format({**COEF, **SPARSE}, check_csr, KERNELS),
-        "fourier": Format({**COEF, **SHIFT, **DENSE}, None, COSINE),
+        "kernel": Format({**COEF, **SUPPORT, **DENSE}, _check_points, KERNELS),
+        "kernel_sparse": Format({**COEF, **SUPPORT, **SPARSE}, _check_points, KERNELS),
+        "nystroem": Format({**COEF, **DENSE}, _check_points, KERNELS),
+        "nystroem_sparse": Format({**COEF, **SPARSE}, _check_points, KERNELS),
+        "fourier": Format({**COEF, **SHIFT, **DENSE}, _check_points, COSINE),
         "precomputed": Format({**COEF, **SUPPORT}, check_support),
     }
 
@@ -109,13 +105,20 @@ class KernelModel(Model):
         return isinstance(self.expansion, Expansion) and is_sparse(self.expansion.points)
 
     def scores(self, X: Any, *, n_threads: int = 1) -> Array:
-        return self.expansion.scores(_by_rows(X), n_threads=n_threads)
+        X = X.tocsr() if is_sparse(X) else X
+        return self.expansion.scores(X, n_threads=n_threads)
 
-    def explain(
-        self, X: Any, i: int, j: int, *, items: tuple[str, str] | None = None, first: int = 0
-    ) -> Explanation:
-        X = _by_rows(X)
-        return explain_kernel(self.expansion, self.support, X, i, j, items=items, first=first)
+    def contributions(self, rows: Any) -> tuple[str, NDArray[np.int64], Array]:
+        expansion = self.expansion
+        if isinstance(expansion, GivenExpansion):
+            values = (rows.toarray() if is_sparse(rows) else rows)[:, expansion.items]
+        else:
+            values = kernel_matrix(expansion.kernel, rows, expansion.points, shift=expansion.shift)
+        contributions = self.coef * (values[0] - values[1])
+        if self.support is not None:
+            return "support item", self.support, contributions
+        part = "random feature" if self.kind == "fourier" else "landmark"
+        return part, np.arange(self.coef.size), contributions
 
     def describe(self) -> dict[str, Any]:
         kernel = self.params.get("kernel")
@@ -158,27 +161,20 @@ class KernelModel(Model):
         object.__setattr__(self, "facts", facts)
 
     @classmethod
-    def from_arrays(cls, kind: str, arrays: Mapping[str, NDArray[Any]], **about: Any) -> Self:
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], **about: Any) -> Self:
         coef, support, facts = arrays["coef"], arrays.get("support"), about["facts"]
-        expansion: Expansion | GivenExpansion
-        if kind == "precomputed":
-            assert support is not None
-            expansion = GivenExpansion(support, coef, facts["n_features"])
-            return cls(expansion=expansion, support=support, **about)
         points: Any = arrays.get("points")
-        if points is None:
+        if "indptr" in arrays:
             from scipy.sparse import csr_matrix
 
             parts = arrays["data"], arrays["indices"], arrays["indptr"]
             points = csr_matrix(parts, shape=(coef.size, facts["n_features"]))
-        kernel = Kernel(**facts["kernel"])
-        expansion = Expansion(kernel, points, coef, arrays.get("shift"))
+        expansion: Expansion | GivenExpansion
+        if points is not None:
+            expansion = Expansion(Kernel(**facts["kernel"]), points, coef, arrays.get("shift"))
+        else:
+            expansion = GivenExpansion(arrays["support"], coef, facts["n_features"])
         return cls(expansion=expansion, support=support, **about)
-
-
-def _by_rows(X: Any) -> Any:
-    """Convert a sparse matrix to CSR, which kernels need."""
-    return X.tocsr() if is_sparse(X) else X
 
 
 COMPONENTS = {"nystroem": "Nystrom landmarks", "fourier": "random Fourier features"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from ranksvm.learners.problem import Fit, RankProblem, about_fit, check_room
 from ranksvm.learners.settings import Settings
 from ranksvm.maps.kernels import is_sparse
 from ranksvm.maps.matrix import MatrixMap
-from ranksvm.models.explain import Explanation, explain_linear
 from ranksvm.models.model import FEATURES, ArraySpec, Format, Model
 
 __all__ = ["LinearModel", "LinearProblem", "LinearSettings"]
@@ -93,10 +92,6 @@ class LinearModel(Model):
     FORMATS: ClassVar[Mapping[str, Format]] = {"linear": Format({"coef": COEF})}
 
     @property
-    def kind(self) -> str:
-        return "linear"
-
-    @property
     def n_features(self) -> int:
         return len(self.coef)
 
@@ -107,20 +102,13 @@ class LinearModel(Model):
     def scores(self, X: Any, *, n_threads: int = 1) -> Array:
         return MatrixMap(X, n_threads=n_threads).scores(self.coef)
 
-    def explain(
-        self, X: Any, i: int, j: int, *, items: tuple[str, str] | None = None, first: int = 0
-    ) -> Explanation:
-        return explain_linear(
-            self.coef, X, i, j, names=self.feature_names, items=items, first=first
-        )
+    def contributions(self, rows: Any) -> tuple[str, NDArray[np.int64], Array]:
+        if not is_sparse(rows):
+            return "feature", np.arange(self.n_features), self.coef * (rows[0] - rows[1])
+        change = (rows[[0]] - rows[[1]]).tocsr()
+        change.sum_duplicates()
+        columns = change.indices.astype(np.int64)
+        return "feature", columns, self.coef[columns] * change.data
 
     def describe(self) -> dict[str, Any]:
         return {"features_used": int(np.count_nonzero(self.coef))}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        return {"coef": self.coef}
-
-    @classmethod
-    def from_arrays(cls, kind: str, arrays: Mapping[str, NDArray[Any]], **about: Any) -> Self:
-        parts: dict[str, Any] = {**arrays, **about}
-        return cls(**parts)

@@ -21,7 +21,7 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.objective import RankObjective
 from ranksvm.pairs.order import PairBackend, PairPlan
-from ranksvm.solvers.base import Eval, Point, gradient_norm2
+from ranksvm.solvers.base import Eval, Point
 from ranksvm.solvers.newton import Newton, Stepper
 
 __all__ = [
@@ -93,13 +93,9 @@ class Multipliers:
             (snapshot.plan(term.margin, products=True), term) for term in terms
         ]
 
-    def product(self, V: Array, check: Callable[[], None] = lambda: None) -> Array:
-        """Return S V, for V of shape (n_items, k); ``check`` is called before every column."""
-        out = np.empty_like(V)
-        for k in range(V.shape[1]):
-            check()
-            out[:, k] = self._column(np.ascontiguousarray(V[:, k]))
-        return out
+    def product(self, V: Array) -> Array:
+        """Return S V, for V of shape (n_items, k)."""
+        return np.stack([self._column(np.ascontiguousarray(x)) for x in V.T], axis=1)
 
     def _column(self, x: Array) -> Array:
         s = self._scores
@@ -125,7 +121,7 @@ def multiplier_point(objective: RankObjective, optimum: Point, loss: str) -> Poi
     for _ in range(NEWTON_STEPS):
         goal = NEWTON_GAP * abs(evaluation.value)
         # Half the squared norm of the gradient bounds the distance of the value from its minimum.
-        if 0.5 * gradient_norm2(smooth, evaluation) <= goal:
+        if 0.5 * smooth.inner(evaluation.grad, evaluation.slope) <= goal:
             break
         moved = stepper.step(evaluation, gap_goal=goal)
         if moved is None:
@@ -135,23 +131,16 @@ def multiplier_point(objective: RankObjective, optimum: Point, loss: str) -> Poi
 
 
 def factorize(
-    multipliers: Multipliers,
-    groups: QueryGroups,
-    n_factors: int,
-    seed: int = 0,
-    check: Callable[[], None] = lambda: None,
+    multipliers: Multipliers, groups: QueryGroups, n_factors: int, seed: int = 0
 ) -> Array:
-    """Return V of shape (n_items, n_factors) such that <v_b, v_w> approximates alpha_bw.
-
-    ``check`` is called regularly and may raise an exception to stop.
-    """
+    """Return V of shape (n_items, n_factors) such that <v_b, v_w> approximates alpha_bw."""
     rng = np.random.default_rng(seed)
     # The rank of a query is at most its number of items.
     width = min(2 * n_factors + EXTRA_DIRECTIONS, int(groups.sizes.max()))
     basis = rng.standard_normal((groups.n_items, width))
     for _ in range(ITERATIONS):
-        basis = _orthonormal(multipliers.product(basis, check), groups)
-    image = multipliers.product(basis, check)
+        basis = _orthonormal(multipliers.product(basis), groups)
+    image = multipliers.product(basis)
     factors = np.zeros((groups.n_items, n_factors))
     for rows in _rows_of(groups):
         Q = basis[rows, : len(rows)]
@@ -177,7 +166,7 @@ def _rows_of(groups: QueryGroups) -> list[NDArray[np.int64]]:
     return np.split(groups.rows, groups.offsets[1:-1])
 
 
-def query_multipliers(utility: Array, scores: Array, terms: Sequence[Term]) -> Array:
+def query_multipliers(labels: Array, scores: Array, terms: Sequence[Term]) -> Array:
     """Return the multipliers of all pairs of one query, in O(n^2).
 
     Returns
@@ -186,8 +175,8 @@ def query_multipliers(utility: Array, scores: Array, terms: Sequence[Term]) -> A
         Entry (b, w) belongs to the pair of better item b and worse item w, with the items sorted
         from best to worst; zero where there is no pair.
     """
-    best_first = np.argsort(-utility, kind="stable")
-    u, s = utility[best_first], scores[best_first]
+    best_first = np.argsort(-labels, kind="stable")
+    u, s = labels[best_first], scores[best_first]
     slack = s[None, :] - s[:, None]
     alpha = np.zeros_like(slack)
     for margin, factor in terms:
@@ -244,14 +233,14 @@ class MultiplierSpectrum:
 
 
 def spectrum_of(
-    utility: Array, scores: Array, groups: QueryGroups, terms: Sequence[Term], seed: int
+    labels: Array, scores: Array, groups: QueryGroups, terms: Sequence[Term], seed: int
 ) -> MultiplierSpectrum:
     """Compute the spectrum of the multipliers of every query."""
     rng = np.random.default_rng(seed)
     energy, shuffled, queries, n_pairs, n_violated = [], [], [], [], []
     for query, rows in enumerate(_rows_of(groups)):
-        alpha = query_multipliers(utility[rows], scores[rows], terms)
-        u = np.sort(utility[rows])[::-1]
+        alpha = query_multipliers(labels[rows], scores[rows], terms)
+        u = np.sort(labels[rows])[::-1]
         is_pair = u[:, None] > u[None, :]
         if not (alpha > 0.0).any():
             continue

@@ -14,7 +14,7 @@ from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.weights import no_pairs
 from ranksvm.pairs.order import PairBackend, PairOrder
 
-__all__ = ["comparable_items", "count_pairs", "participants"]
+__all__ = ["comparable_items", "count_pairs", "has_weight", "participants"]
 
 
 def participants(data: RankingData) -> NDArray[np.int64]:
@@ -30,15 +30,14 @@ def participants(data: RankingData) -> NDArray[np.int64]:
 
 def count_pairs(data: RankingData, backends: Sequence[PairBackend]) -> int:
     """Count the pairs of positive weight; ``backends`` are those of the labels and preferences."""
-    weights = [one for one in (data.item_weight, data.query_weight) if one is not None]
-    if data.y is None or all((weight > 0.0).all() for weight in weights):
-        return sum(int(sum(backend.pairs)) for backend in backends)
-    items = comparable_items(data)
-    listed = sum(int(sum(backend.pairs)) for backend in backends[1:])
-    if not items.size:
-        return listed
-    kept = QueryGroups.from_qid(data.groups.index[items], items.size)
-    return listed + int(sum(NativeBackend(PairOrder(data.y[items], kept)).pairs))
+    counts = [sum(backend.pairs) for backend in backends]
+    if data.y is not None and not has_weight(data).all():
+        items = comparable_items(data)
+        counts[0] = 0
+        if items.size:
+            kept = QueryGroups.from_qid(data.groups.index[items], items.size)
+            counts[0] = sum(NativeBackend(PairOrder(data.y[items], kept)).pairs)
+    return int(sum(counts))
 
 
 def comparable_items(data: RankingData) -> NDArray[np.int64]:
@@ -46,13 +45,19 @@ def comparable_items(data: RankingData) -> NDArray[np.int64]:
     labels, groups = data.y, data.groups
     if labels is None:
         return np.empty(0, dtype=np.int64)
-    has_weight = np.ones(len(labels), dtype=np.bool_)
-    if data.item_weight is not None:
-        has_weight &= data.item_weight > 0.0
-    if data.query_weight is not None:
-        has_weight &= data.query_weight[groups.index] > 0.0
+    counts = has_weight(data)
     lowest = np.full(groups.n_queries, np.inf)
     highest = np.full(groups.n_queries, -np.inf)
-    np.minimum.at(lowest, groups.index[has_weight], labels[has_weight])
-    np.maximum.at(highest, groups.index[has_weight], labels[has_weight])
-    return np.flatnonzero(has_weight & (lowest < highest)[groups.index])
+    np.minimum.at(lowest, groups.index[counts], labels[counts])
+    np.maximum.at(highest, groups.index[counts], labels[counts])
+    return np.flatnonzero(counts & (lowest < highest)[groups.index])
+
+
+def has_weight(data: RankingData) -> NDArray[np.bool_]:
+    """Return for each item whether it and its query have a positive weight."""
+    found = np.ones(data.n_items, dtype=np.bool_)
+    if data.item_weight is not None:
+        found &= data.item_weight > 0.0
+    if data.query_weight is not None:
+        found &= data.query_weight[data.groups.index] > 0.0
+    return found

@@ -9,6 +9,7 @@ search direction; if its scores are known, the line search takes no product with
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -27,7 +28,7 @@ from ranksvm.learners.participants import count_pairs
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.weights import no_pairs, reduce_weights
 from ranksvm.maps.matrix import ScoreMap
-from ranksvm.maps.steady import SteadyScatter
+from ranksvm.maps.sample import SteadyScatter
 from ranksvm.objective import RankEval, RankObjective, too_large
 from ranksvm.pairs.oracle import LOSSES, PairLoss, SumLoss
 from ranksvm.pairs.order import PairBackend, PairOrder
@@ -45,6 +46,12 @@ MAX_REFRESHES = 3  # after a stall
 # A forecast is not used as a search direction if its distance from the last solution, relative to
 # the norm of the latter, is below this.
 NEAR = 1e-4
+# What to do about a fit that ended early.  "C" is not a Param, because `ranksvm tune` has no option
+# --C.
+REMEDIES = {
+    Status.MAX_ITER: "raise {max_iter}, scale the features, or lower C",
+    Status.STALLED: "scale the features, lower C, or raise {tol}",
+}
 
 
 @dataclass(frozen=True)
@@ -87,26 +94,33 @@ class Fit:
 
 
 def shortfall(
-    solver: str, status: Status, n_iter: int, objective: float, gap: float, tol: float
+    solver: str,
+    status: Status,
+    n_iter: int,
+    objective: float,
+    gap: float,
+    tol: float,
+    *,
+    remedies: Mapping[Status, str] = REMEDIES,
+    method: str = "solver",
+    optimum: str = "",
 ) -> Message | None:
     """Return a message with a remedy if a fit ended before it reached ``tol``; otherwise None."""
-    if status not in (Status.MAX_ITER, Status.STALLED):
+    if status not in remedies:
         return None
-    # "C" is not a Param, because `ranksvm tune` has no option --C.
-    remedy = (
-        "raise {max_iter}, scale the features, or lower C"
-        if status is Status.MAX_ITER
-        else "scale the features, lower C, or raise {tol}"
-    )
     return Message(
-        "solver {solver!r} stopped after {n_iter} iterations with a relative gap of {gap:.2e}, "
-        "which exceeds {asked} ({why}); {remedy}.",
+        "{method} {solver!r} stopped after {n_iter} iterations with a relative gap{optimum} of "
+        "{gap:.2e}, which exceeds {asked} ({why}); {remedy}.",
+        method=method,
         solver=solver,
         n_iter=n_iter,
+        optimum=optimum,
         gap=gap / max(abs(objective), np.finfo(float).tiny),
         asked=Param("tol", tol),
         why=status.value,
-        remedy=Message(remedy, max_iter=Param("max_iter"), tol=Param("tol")),
+        remedy=Message(
+            remedies[status], **{name: Param(name) for name in ("max_iter", "tol", "random_state")}
+        ),
     )
 
 
@@ -138,7 +152,7 @@ class RankProblem:
         self.data = data
         self.settings = settings
         self.n_threads = n_threads
-        backends: list[PairBackend] = []
+        self.backends = backends = list[PairBackend]()
         if data.y is not None:
             order = PairOrder(data.y, data.groups, data.item_weight)
             backends.append(NativeBackend(order, counting=settings.counting, n_threads=n_threads))
@@ -146,12 +160,11 @@ class RankProblem:
             backends.append(PairListBackend(data.preferences, data.n_items, n_threads=n_threads))
         if not backends:
             raise no_pairs(data)
-        reduced = reduce_weights(backends, settings.reduction, data.query_weight, data.n_items)
-        self._factor, self._weight_rounding = reduced
+        self._factor, self._weight_rounding = reduce_weights(backends, settings.reduction, data)
         losses = [LOSSES[settings.loss](backend) for backend in backends]
         self._loss: PairLoss = losses[0] if len(losses) == 1 else SumLoss(losses)
         self._map = score_map
-        self._steady_scatter = SteadyScatter(score_map)
+        self._steady_scatter = SteadyScatter(score_map.scatter)
         self.n_pairs = count_pairs(data, backends)
         self.solver = settings.make_solver()
 
@@ -163,7 +176,7 @@ class RankProblem:
     @property
     def n_coefficients(self) -> int:
         """Number of unknowns."""
-        return self._map.dim
+        return self._map.shape[1]
 
     def objective(self, C: float, *, steady: bool = False) -> RankObjective:
         """Return F for this C; ``steady`` keeps the preconditioner from one C to the next."""
@@ -216,7 +229,7 @@ class RankProblem:
         if after is not None and start is None:
             start = after.point
         if start is None:
-            start = np.zeros(self._map.dim)
+            start = np.zeros(self._map.shape[1])
         point = start if isinstance(start, Point) else objective.point(start)
         if known is not None and isinstance(self.solver, Resuming):
             evaluation = known.rescaled(objective)
@@ -266,13 +279,13 @@ class RankProblem:
         for _ in range(MAX_REFRESHES):
             if result.status is not Status.STALLED:
                 break
-            lowest = result.point if result.lowest is None else result.lowest[1]
+            lowest = result.lowest[1]
             is_sharper = self._map.sharpen()
             fresh = objective.point(lowest.w)
             if fresh.error > STALE * lowest.error and not is_sharper:
                 break
             result = result.followed_by(self.solver.solve(objective, fresh, callback=callback))
-        if result.status is not Status.STALLED or result.lowest is None:
+        if result.status is not Status.STALLED:
             return result
         # Because of rounding, the point with the lowest upper bound is not always the one with the
         # lowest F.

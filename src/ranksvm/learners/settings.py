@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ranksvm._checks import check_choice, check_positive
 from ranksvm._messages import Message, Param, ParameterError
 from ranksvm.backends.native import COUNTINGS
 from ranksvm.pairs.oracle import LOSSES
-from ranksvm.solvers.base import Solver, missing_capabilities
+from ranksvm.solvers.base import Solver
 from ranksvm.solvers.bundle import Bundle
 from ranksvm.solvers.newton import Newton
 from ranksvm.solvers.smoothing import SmoothedNewton
@@ -30,7 +30,6 @@ __all__ = [
     "parameter",
     "parse_number",
     "redefault",
-    "settings_of",
     "solvers_for",
 ]
 
@@ -94,9 +93,9 @@ def parameter(default: Any, help: str = "", **about: Any) -> Any:
     return field(default=default, metadata={"option": Option(help, **about)} if help else {})
 
 
-def redefault(settings: type[Settings], name: str, default: Any) -> Any:
-    """Return a field like that of ``settings``, with another default."""
-    return field(default=default, metadata=settings.__dataclass_fields__[name].metadata)
+def redefault(name: str, default: Any) -> Any:
+    """Return a field like that of :class:`Settings`, with another default."""
+    return field(default=default, metadata=Settings.__dataclass_fields__[name].metadata)
 
 
 def option_of(settings: type[Settings], name: str) -> Option | None:
@@ -132,7 +131,7 @@ class Settings:
         check_choice("reduction", self.reduction, REDUCTIONS)
         check_choice("counting", self.counting, COUNTINGS)
         check_choice("solver", self.solver, ("auto", *SOLVERS))
-        lacking = missing_capabilities(self.make_solver(), LOSSES[self.loss])
+        lacking = self.make_solver().requires - LOSSES[self.loss].capabilities
         if lacking:
             raise self._unsuitable(min(lacking))
 
@@ -171,12 +170,6 @@ def solvers_for(loss: str) -> list[str]:
     if not found:
         raise ValueError(f"no solver works with the loss {loss!r}")
     return found
-
-
-def settings_of(settings: type[Settings], values: Any) -> dict[str, Any]:
-    """Return the attributes of an object that are parameters in ``settings``."""
-    names = [one.name for one in fields(settings)]
-    return {name: getattr(values, name) for name in names if hasattr(values, name)}
 
 
 def parse_number(text: str) -> float:

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ranksvm._checks import SMALLEST_PAIR_WEIGHT, as_weights, check_weights
+from ranksvm._checks import SMALLEST_PAIR_WEIGHT, check_weights
 from ranksvm._messages import Param, ParameterError
 from ranksvm._rounding import roundings
 from ranksvm._vectors import Array, dot
 from ranksvm.backends.native import NativeBackend
+from ranksvm.data.preferences import positive_pairs
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.pairs.order import PairBackend, PairOrder
 
 __all__ = [
     "check_query_weight",
-    "effective_query_weight",
     "no_pairs",
     "reduce_weights",
     "total_pair_weight",
@@ -26,9 +26,9 @@ __all__ = [
 
 
 def reduce_weights(
-    backends: Sequence[PairBackend], reduction: str, query_weight: Array | None, n_items: int
+    backends: Sequence[PairBackend], reduction: str, data: RankingData
 ) -> tuple[float, float]:
-    """Set the query weights of the backends.
+    """Set the query weights of the backends of a data set.
 
     Parameters
     ----------
@@ -37,10 +37,8 @@ def reduce_weights(
         query of weight 1.
     reduction : str
         Key of ``REDUCTIONS``.
-    query_weight : ndarray of shape (n_queries,) or None
-        Weights of the queries of the first backend.
-    n_items : int
-        Number of items.
+    data : RankingData
+        The data set.
 
     Returns
     -------
@@ -51,9 +49,9 @@ def reduce_weights(
     """
     masses = [backend.pair_weights for backend in backends]
     mass = np.concatenate(masses)
-    weight = None
-    if query_weight is not None:
-        weight = np.concatenate([query_weight, np.ones(len(mass) - len(query_weight))])
+    weight = data.query_weight
+    if weight is not None:
+        weight = np.concatenate([weight, np.ones(len(mass) - len(weight))])
     with np.errstate(over="ignore", invalid="ignore"):
         total = dot(np.ones(len(mass)) if weight is None else weight, mass)
     if not np.isfinite(total):
@@ -63,8 +61,8 @@ def reduce_weights(
             "the weights down."
         )
     if not total > SMALLEST_PAIR_WEIGHT:
-        raise _no_pairs(sum(sum(backend.pairs) for backend in backends), n_items, len(mass))
-    scaled = effective_query_weight(mass, reduction, weight)
+        raise no_pairs(data)
+    scaled = _effective_query_weight(mass, reduction, weight)
     if scaled is not None:
         ends = np.cumsum([len(part) for part in masses])[:-1]
         for backend, part in zip(backends, np.split(scaled, ends), strict=True):
@@ -74,10 +72,12 @@ def reduce_weights(
     factor = 1.0 / total if reduction == "mean" else 1.0
     pairs = [count for backend in backends for count in backend.pairs]
     plain = scaled is None and total < 2.0**53 and np.array_equal(mass, pairs)
-    return factor, roundings(4 if plain else 2 * n_items + len(mass) + 16)
+    return factor, roundings(4 if plain else 2 * data.n_items + len(mass) + 16)
 
 
-def effective_query_weight(mass: Array, reduction: str, query_weight: Array | None) -> Array | None:
+def _effective_query_weight(
+    mass: Array, reduction: str, query_weight: Array | None
+) -> Array | None:
     """Return the factors of the queries in the sum over pairs; None if all are 1.
 
     Parameters
@@ -100,16 +100,16 @@ def effective_query_weight(mass: Array, reduction: str, query_weight: Array | No
 
 def no_pairs(data: RankingData) -> ValueError:
     """Return the error for a data set without a pair of positive weight."""
-    if data.y is None:
+    n_pairs = 0
+    if data.preferences is not None:
+        n_pairs += len(positive_pairs(data.preferences).better)
+    if data.y is not None:
+        n_pairs += sum(NativeBackend(PairOrder(data.y, data.groups)).pairs)
+    elif not n_pairs:
         return ValueError(
             "no pair to learn from: there are neither labels nor preferences of positive weight. "
             "Pass at least one of them."
         )
-    backend = NativeBackend(PairOrder(data.y, data.groups, data.item_weight))
-    return _no_pairs(sum(backend.pairs), data.n_items, data.groups.n_queries)
-
-
-def _no_pairs(n_pairs: int, n_items: int, n_queries: int) -> ValueError:
     why = (
         "every query has only one distinct value in {y}"
         if n_pairs == 0
@@ -124,8 +124,8 @@ def _no_pairs(n_pairs: int, n_items: int, n_queries: int) -> ValueError:
         y=Param("y", option="the labels"),
         qid=Param("qid", option="the query ids"),
         n_pairs=n_pairs,
-        n_samples=Param("n_samples", n_items, option=f"items={n_items}"),
-        n_queries=n_queries,
+        n_samples=Param("n_samples", data.n_items, option=f"items={data.n_items}"),
+        n_queries=data.groups.n_queries,
     )
 
 
@@ -155,11 +155,5 @@ def check_query_weight(weight: Any, groups: QueryGroups) -> Array | None:
                 f"{missing[0]!r}"
             )
         weight = [weight[q] for q in groups.ids.tolist()]
-    weights = as_weights("query_weight", weight)
-    if len(weights) != n_queries:
-        raise ValueError(
-            f"query_weight has {len(weights)} values for {n_queries} queries; pass one weight per "
-            "query, in the order in which the queries first appear in qid, or a dict by query id"
-        )
-    check_weights("query_weight", weights, "query")
-    return weights
+    how = ", in the order in which the queries first appear in qid, or a dict by query id"
+    return check_weights("query_weight", weight, n_queries, "query", how)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
-from ranksvm.maps.kernels import Kernel, is_sparse, kernel_matrix, kernel_scores, row_blocks
+from ranksvm.maps.kernels import Kernel, is_sparse, kernel_matrix, kernel_scores, value_blocks
 from ranksvm.maps.matrix import MatrixMap
 
 __all__ = ["Expansion", "GivenExpansion"]
@@ -65,7 +65,7 @@ class Expansion:
     def scores_for(self, X: Any, coefs: Sequence[Array], *, n_threads: int = 1) -> list[Array]:
         """Return scores for several coefficient vectors; kernel values are computed once."""
         scores = [np.empty(X.shape[0]) for _ in coefs]
-        for part in row_blocks(X.shape[0], max(1, BLOCK_VALUES // max(1, self.points.shape[0]))):
+        for part in value_blocks(X.shape[0], self.points.shape[0], BLOCK_VALUES):
             values = kernel_matrix(
                 self.kernel, X[part], self.points, n_threads=n_threads, shift=self.shift
             )

@@ -27,7 +27,7 @@ from ranksvm._vectors import Array, length
 from ranksvm.maps.features import whitening
 from ranksvm.maps.kernels import LINEAR, kernel_matrix, row_blocks
 from ranksvm.maps.matrix import MatrixMap
-from ranksvm.maps.sample import SampledParts, WeightedItems
+from ranksvm.maps.sample import SampledScatter, WeightedItems
 
 __all__ = ["FeatureMap"]
 
@@ -63,16 +63,8 @@ class FeatureMap(MatrixMap):
         self._directions = None if fold is None else fold[:, :MOST_DIRECTIONS]
         self._fold_norms = None if fold is None else np.sqrt(np.einsum("ij,ij->j", fold, fold))
         self._subspace: _Subspace | None = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_items, n_features)."""
-        return self._shape[0], self.dim
-
-    @property
-    def dim(self) -> int:
-        """Number of features."""
-        return self._shape[1] if self._fold is None else self._fold.dim
+        if fold is not None:
+            self.shape = values.shape[0], fold.shape[1]
 
     def scores(self, w: Array) -> Array:
         return super().scores(w if self._fold is None else self._fold.scores(w))
@@ -107,14 +99,14 @@ class FeatureMap(MatrixMap):
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
         """Return the scatter of a sample of the items in the subspace."""
-        if self.dim < FEWEST_FEATURES and self._fold is None:
+        if self.shape[1] < FEWEST_FEATURES and self._fold is None:
             return super().scatter(parts)
         if self._subspace is None:
             self._subspace = _Subspace(self._values, self._directions, self._threads)
         return self._subspace.scatter.at(parts, self._threads)
 
     def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        return super().lift(inverse if self._subspace is None else self._subspace.lift(inverse))
+        return inverse if self._subspace is None else self._subspace.lift(inverse)
 
 
 class _Subspace:
@@ -134,7 +126,7 @@ class _Subspace:
             return found
 
         self._n_directions = len(across)
-        self.scatter = SampledParts(coordinates, MOST_ITEMS)
+        self.scatter = SampledScatter(coordinates, MOST_ITEMS)
 
     def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
         n_directions, basis = self._n_directions, self._basis

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,14 +49,12 @@ from ranksvm._checks import check_positive
 from ranksvm._messages import Param, ParameterError
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
-from ranksvm.maps.kernels import LINEAR, Kernel, kernel_matrix
-from ranksvm.maps.landmarks import MEMORY, Seed, as_generator, choose_landmarks
+from ranksvm.maps.kernels import LINEAR, Kernel, kernel_matrix, row_blocks
+from ranksvm.maps.landmarks import Seed, as_generator, choose_landmarks
 
 __all__ = [
-    "FeatureBasis",
     "FourierBasis",
     "NystroemBasis",
-    "fourier_basis",
     "make_fourier",
     "make_nystroem",
     "whitening",
@@ -72,32 +70,6 @@ SMALL = 1_000
 BLOCK_ROWS = 4_096
 
 
-class FeatureBasis(Protocol):
-    """A fitted feature transformation."""
-
-    @property
-    def fold(self) -> Array | None:
-        """Matrix (n_raw, n_features) that multiplies the raw features; None if there is none."""
-        ...
-
-    @property
-    def n_raw(self) -> int: ...
-    @property
-    def n_features(self) -> int: ...
-
-    def raw(self, X: Any, dtype: Any = np.float64, n_threads: int = 1) -> NDArray[Any]:
-        """Return the raw features of items, shape (n_items, n_raw)."""
-        ...
-
-    def features(self, X: Any, dtype: Any = np.float64, n_threads: int = 1) -> NDArray[Any]:
-        """Return features (n_items, n_features) of items, rounded to ``dtype`` only at the end."""
-        ...
-
-    def coef_of(self, weights: Array) -> Array:
-        """Convert weights of the features (n_features,) to weights of the raw features (n_raw,)."""
-        ...
-
-
 @dataclass(frozen=True)
 class NystroemBasis:
     """Nystrom features: whitened kernel values at landmarks.
@@ -106,9 +78,9 @@ class NystroemBasis:
     ----------
     kernel : Kernel
         The kernel.
-    landmarks : ndarray or CSR of shape (n_raw, d), where d is the number of features of an item
+    landmarks : ndarray or CSR of shape (m, d), where d is the number of features of an item
         The landmarks.
-    whitening : ndarray of shape (n_raw, n_features)
+    whitening : ndarray of shape (m, n_features)
         The whitening matrix M.
     """
 
@@ -117,30 +89,24 @@ class NystroemBasis:
     whitening: Array
 
     @property
-    def fold(self) -> Array:
-        return self.whitening
-
-    @property
-    def n_raw(self) -> int:
-        return int(self.whitening.shape[0])
-
-    @property
     def n_features(self) -> int:
         return int(self.whitening.shape[1])
 
     def raw(self, X: Any, dtype: Any = np.float64, n_threads: int = 1) -> NDArray[Any]:
+        """Return the raw features of items: kernel values, shape (n_items, m)."""
         return kernel_matrix(self.kernel, X, self.landmarks, dtype=dtype, n_threads=n_threads)
 
     def features(self, X: Any, dtype: Any = np.float64, n_threads: int = 1) -> NDArray[Any]:
+        """Return features (n_items, n_features) of items, rounded to ``dtype`` only at the end."""
         out = np.empty((X.shape[0], self.n_features), dtype=dtype)
         columns = np.ascontiguousarray(self.whitening.T)
-        for first in range(0, len(out), BLOCK_ROWS):
-            part = slice(first, first + BLOCK_ROWS)
+        for part in row_blocks(len(out), BLOCK_ROWS):
             raw = self.raw(X[part], np.float64, n_threads)
             out[part] = kernel_matrix(LINEAR, raw, columns, dtype=dtype, n_threads=n_threads)
         return out
 
     def coef_of(self, weights: Array) -> Array:
+        """Convert weights of the features (n_features,) to weights of the raw features (m,)."""
         coef: Array = np.einsum("ij,j->i", self.whitening, weights)
         return coef
 
@@ -164,27 +130,14 @@ class FourierBasis:
     shifts: Array
 
     @property
-    def fold(self) -> None:
-        return None
-
-    @property
-    def n_raw(self) -> int:
-        return len(self.shifts)
-
-    @property
     def n_features(self) -> int:
         return len(self.shifts)
 
-    def raw(self, X: Any, dtype: Any = np.float64, n_threads: int = 1) -> NDArray[Any]:
+    def features(self, X: Any, dtype: Any = np.float64, n_threads: int = 1) -> NDArray[Any]:
+        """Return features (n_items, n_features) of items, rounded to ``dtype`` only at the end."""
         return kernel_matrix(
             self.kernel, X, self.frequencies, dtype=dtype, n_threads=n_threads, shift=self.shifts
         )
-
-    def features(self, X: Any, dtype: Any = np.float64, n_threads: int = 1) -> NDArray[Any]:
-        return self.raw(X, dtype, n_threads)
-
-    def coef_of(self, weights: Array) -> Array:
-        return weights
 
 
 def make_nystroem(
@@ -195,10 +148,7 @@ def make_nystroem(
     *,
     seed: Seed = None,
     dtype: Any = np.float64,
-    threshold: float | None = None,
-    rank: int | None = None,
     n_threads: int = 1,
-    memory: int = MEMORY,
 ) -> NystroemBasis:
     """Choose landmarks among the items and compute the whitening matrix.
 
@@ -216,47 +166,19 @@ def make_nystroem(
         Seed or random number generator.
     dtype : float64 or float32
         Type in which the raw features will be stored; float32 needs a larger threshold.
-    threshold : float or None, default=None
-        See :func:`whitening`; None means the threshold for ``dtype``.
-    rank : int or None, default=None
-        Maximum number of features to keep.
     n_threads : int, default=1
         Number of threads.
-    memory : int
-        See :func:`~ranksvm.maps.landmarks.choose_landmarks`.
 
     Returns
     -------
     NystroemBasis
     """
-    if threshold is None:
-        threshold = THRESHOLD[np.dtype(dtype).name]
-    chosen = choose_landmarks(
-        X, kernel, n_components, landmarks, seed=seed, n_threads=n_threads, memory=memory
-    )
+    chosen = choose_landmarks(X, kernel, n_components, landmarks, seed=seed, n_threads=n_threads)
     W = kernel_matrix(kernel, chosen, chosen, n_threads=n_threads)
-    return NystroemBasis(kernel, chosen, whitening(W, threshold=threshold, rank=rank))
+    return NystroemBasis(kernel, chosen, whitening(W, threshold=THRESHOLD[np.dtype(dtype).name]))
 
 
-def make_fourier(
-    kernel: Kernel,
-    n_features: int,
-    n_components: int,
-    *,
-    orthogonal: bool = True,
-    seed: Seed = None,
-) -> FourierBasis:
-    """Draw random Fourier features; see :func:`fourier_basis` for the parameters."""
-    frequencies, shifts = fourier_basis(
-        kernel, n_features, n_components, orthogonal=orthogonal, seed=seed
-    )
-    cosine = Kernel("cosine", scale=float(np.sqrt(2.0 / n_components)))
-    return FourierBasis(cosine, frequencies, shifts)
-
-
-def whitening(
-    W: Array, *, threshold: float = THRESHOLD["float64"], rank: int | None = None
-) -> Array:
+def whitening(W: Array, *, threshold: float = THRESHOLD["float64"]) -> Array:
     """Return M with M' W M = I, from the eigenvectors of W with large enough eigenvalues.
 
     Parameters
@@ -266,18 +188,12 @@ def whitening(
     threshold : float, default=1e-12
         Eigenvalues up to this fraction of the largest are dropped, and so are those that can be
         explained by rounding errors of W; see the module docstring.
-    rank : int or None, default=None
-        Maximum number of eigenvalues to keep.
 
     Returns
     -------
     ndarray of shape (m, r)
         The columns are sorted by descending eigenvalue.
     """
-    if not 0.0 <= threshold < 1.0:
-        raise ValueError(f"threshold must be a number in [0, 1); got {threshold!r}")
-    if rank is not None:
-        check_positive("rank", rank, integer=True)
     _check_kernel_values(W)
     with one_blas_thread() if len(W) <= SMALL else nullcontext():
         eigenvalues, vectors = np.linalg.eigh(W)
@@ -298,18 +214,21 @@ def whitening(
     floor = max(max(threshold, unresolved) * largest, -2.0 * smallest)
     first = int(np.searchsorted(eigenvalues, floor, side="right"))
     matrix = vectors[:, first:] / np.sqrt(eigenvalues[first:])
-    return np.ascontiguousarray(matrix[:, ::-1][:, :rank])
+    return np.ascontiguousarray(matrix[:, ::-1])
 
 
-def fourier_basis(
+def make_fourier(
     kernel: Kernel,
     n_features: int,
     n_components: int,
     *,
     orthogonal: bool = True,
     seed: Seed = None,
-) -> tuple[Array, Array]:
-    """Draw frequencies and phases of random Fourier features.
+) -> FourierBasis:
+    """Draw the frequencies and phases of random Fourier features.
+
+    Frequencies come in pairs of equal ones, with phases 0 and -pi/2, so that each pair is a cosine
+    and a sine.  With an odd number of components, the last phase is uniform.
 
     Parameters
     ----------
@@ -327,18 +246,15 @@ def fourier_basis(
 
     Returns
     -------
-    frequencies : ndarray of shape (n_components, n_features)
-        Frequencies, in pairs of equal ones.
-    shifts : ndarray of shape (n_components,)
-        Phases: alternately 0 and -pi/2, so that each pair is a cosine and a sine.  With an odd
-        number of components, the last phase is uniform.
+    FourierBasis
     """
     check_positive("n_components", n_components, integer=True)
     rng = as_generator(seed)
     n_different = (n_components + 1) // 2
     if kernel.function == "rbf":
-        draw = _orthogonal_normal if orthogonal else _independent_normal
-        different = np.sqrt(2.0 * kernel.gamma) * draw(n_different, n_features, rng)
+        shape = n_different, n_features
+        normal = _orthogonal_normal(*shape, rng) if orthogonal else rng.standard_normal(shape)
+        different = np.sqrt(2.0 * kernel.gamma) * normal
     elif kernel.function == "laplacian":
         different = kernel.gamma * rng.standard_cauchy((n_different, n_features))
     else:
@@ -352,11 +268,8 @@ def fourier_basis(
     shifts = np.where(np.arange(n_components) % 2 == 0, 0.0, -0.5 * np.pi)
     if n_components % 2:
         shifts[-1] = rng.uniform(0.0, 2.0 * np.pi)
-    return frequencies, shifts
-
-
-def _independent_normal(n_rows: int, n_columns: int, rng: np.random.Generator) -> Array:
-    return rng.standard_normal((n_rows, n_columns))
+    cosine = Kernel("cosine", scale=float(np.sqrt(2.0 / n_components)))
+    return FourierBasis(cosine, frequencies, shifts)
 
 
 def _orthogonal_normal(n_rows: int, n_columns: int, rng: np.random.Generator) -> Array:

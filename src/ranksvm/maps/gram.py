@@ -13,7 +13,6 @@ product is bitwise identical for any amount of memory and any number of threads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -116,7 +115,7 @@ class TiledGram:
                 rows=STRIP_ROWS,
             )
         if kernel.function in MOVABLE and not is_sparse(X):
-            X = X - centre_of(Kernel("rbf"), X, X)
+            X = X - centre_of(X)
         self._X = X
         self._kernel = kernel
         self._dtype = np.dtype(dtype)
@@ -210,7 +209,8 @@ class TiledGram:
                 self._native, self._rows, first, last, self._rows, first, self.n_items, values,
                 self._threads,
             )  # fmt: skip
-        return partial(_add_strip, values, first, self._threads)
+        threads = self._threads
+        return lambda x, y: _core.symmetric_strip(values, first, x, y, threads)
 
     def _native_strip(self, first: int, last: int) -> Callable[[Array, Array], None]:
         native, rows, threads = self._native, self._rows, self._threads
@@ -222,7 +222,8 @@ class TiledGram:
 
         def add(x: Array, y: Array) -> None:
             values = _called_values(kernel, X, first, last)
-            _add_strip(np.ascontiguousarray(values, dtype=dtype), first, threads, x, y)
+            values = np.ascontiguousarray(values, dtype=dtype)
+            _core.symmetric_strip(values, first, x, y, threads)
 
         return add
 
@@ -234,10 +235,6 @@ def _called_values(kernel: Kernel, X: Any, first: int, last: int) -> NDArray[Any
     below = np.tril_indices(last - first, -1)
     square[below] = square.T[below]
     return values
-
-
-def _add_strip(values: NDArray[Any], first: int, n_threads: int, x: Array, y: Array) -> None:
-    _core.symmetric_strip(values, first, x, y, n_threads)
 
 
 def least_memory(X: Any, kernel: Kernel, n_threads: int) -> int:

@@ -33,7 +33,7 @@ from ranksvm.maps.cholesky import pivoted_cholesky
 from ranksvm.maps.gram import Gram
 from ranksvm.maps.gram_checks import ADVICE
 from ranksvm.maps.matrix import MatrixMap
-from ranksvm.maps.sample import SampledParts, WeightedItems
+from ranksvm.maps.sample import SampledScatter, WeightedItems
 
 __all__ = ["KernelMap", "preconditioner_rank"]
 
@@ -79,40 +79,16 @@ class KernelMap:
         self.gram = gram
         self._rank = rank
         self._threads = n_threads
-        self._n_products = 0
+        self.shape = gram.n_items, gram.n_items
+        self.n_products = 0
         self._subspace: _Subspace | None = None
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_items, n_items)."""
-        return self.gram.n_items, self.gram.n_items
-
-    @property
-    def dim(self) -> int:
-        """Number of items."""
-        return self.gram.n_items
-
-    @property
-    def n_products(self) -> int:
-        """Number of products with K so far."""
-        return self._n_products
-
     def scores(self, w: Array) -> Array:
-        self._n_products += 1
+        self.n_products += 1
         return self.gram.product(w)
 
     def pullback(self, g: Array) -> Array:
         return g.copy()
-
-    def dual(self, v: Array, point: Callable[[Array], Point]) -> Point:
-        return point(v)
-
-    def scored(self, dual: Point, point: Callable[[Array], Point]) -> Point:
-        del point
-        return dual
-
-    def added(self, point: Point, dual: Point) -> Point:
-        return point.plus(1.0, dual)
 
     def inner(self, u: Array, v: Array, v_scores: Array) -> float:
         del v
@@ -168,7 +144,7 @@ class KernelMap:
         return False
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
-        if self._subspace is None and self._rank and self._n_products >= self._price:
+        if self._subspace is None and self._rank and self.n_products >= self._price:
             self._subspace = _Subspace(self.gram, self._rank, self._threads)
         return None if self._subspace is None else self._subspace.scatter.at(parts, self._threads)
 
@@ -205,7 +181,7 @@ class _Subspace:
         self._columns = gram.columns(self._items)
         self._map = MatrixMap(self._columns, n_threads=n_threads)
         self._reach = SLACK * gram.scale
-        self.scatter = SampledParts(self._features, ITEMS_PER_LANDMARK * len(self._items))
+        self.scatter = SampledScatter(self._features, ITEMS_PER_LANDMARK * len(self._items))
 
     def _features(self, rows: NDArray[np.int64]) -> Array:
         """Return the coordinates of items in the subspace."""

@@ -35,6 +35,7 @@ __all__ = [
     "Kernel",
     "KernelFunction",
     "called",
+    "canonical_csr",
     "centre_of",
     "check_gamma",
     "is_sparse",
@@ -45,6 +46,7 @@ __all__ = [
     "kernels_with",
     "resolve_gamma",
     "row_blocks",
+    "value_blocks",
 ]
 
 DTYPES = ("float64", "float32")
@@ -185,27 +187,36 @@ def resolve_gamma(gamma: Any, X: Any, weight: Array | None = None) -> float:
     check_gamma(gamma)
     if gamma == "auto":
         return 1.0 / int(X.shape[1])
-    if gamma == "scale":
-        variance = _variance(X, weight)
-        if variance == 0.0 and X.min() == X.max():
-            return 1.0
-        with np.errstate(divide="ignore"):
-            scaled = float(1.0 / np.float64(X.shape[1] * variance))
-        if not 0.0 < scaled < np.inf:
-            raise ParameterError(
-                "{scale} does not work here: the variance of X is {variance:.3g}. Scale the "
-                "features, or set {gamma} to a number.",
-                scale=Param("gamma", "scale"),
-                gamma=Param("gamma"),
-                variance=variance,
-            )
-        return scaled
-    return float(gamma)
+    if gamma != "scale":
+        return float(gamma)
+    variance = _variance(X, weight)
+    if variance == 0.0 and X.min() == X.max():
+        return 1.0
+    with np.errstate(divide="ignore"):
+        scaled = float(1.0 / np.float64(X.shape[1] * variance))
+    if not 0.0 < scaled < np.inf:
+        raise ParameterError(
+            "{scale} does not work here: the variance of X is {variance:.3g}. Scale the "
+            "features, or set {gamma} to a number.",
+            scale=Param("gamma", "scale"),
+            gamma=Param("gamma"),
+            variance=variance,
+        )
+    return scaled
 
 
 def is_sparse(X: Any) -> bool:
     """Return whether X is a SciPy sparse matrix or array."""
     return hasattr(X, "tocsr")
+
+
+def canonical_csr(X: Any) -> Any:
+    """Return a sparse X as CSR with sorted columns and without duplicate entries."""
+    X = X.tocsr()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def kernel_matrix(
@@ -239,14 +250,11 @@ def kernel_matrix(
     """
     out = np.empty((X.shape[0], Z.shape[0]), dtype=dtype)
     if kernel.called is not None:
-        for part in row_blocks(X.shape[0], max(1, CALLED_VALUES // max(1, Z.shape[0]))):
+        for part in value_blocks(X.shape[0], Z.shape[0], CALLED_VALUES):
             out[part] = called(kernel, X[part], Z)
         return out
-    centre = centre_of(kernel, X, Z)
-    columns = kernel_rows(Z, centre, shift)
     function = kernel.native
-    for part in row_blocks(X.shape[0], BLOCK_ROWS):
-        rows = _block_of(X, part, centre)
+    for part, rows, columns in _native_blocks(kernel, X, Z, shift):
         _core.kernel_block(
             function, rows, 0, rows.shape[0], columns, 0, columns.shape[0], out[part], n_threads
         )
@@ -277,15 +285,12 @@ def kernel_scores(
     """
     scores = np.zeros(X.shape[0])
     if kernel.called is not None:
-        for part in row_blocks(X.shape[0], max(1, CALLED_VALUES // max(1, Z.shape[0]))):
+        for part in value_blocks(X.shape[0], Z.shape[0], CALLED_VALUES):
             scores[part] = np.einsum("ij,j->i", called(kernel, X[part], Z), coef)
         return scores
-    centre = centre_of(kernel, X, Z)
-    columns = kernel_rows(Z, centre, shift)
     coef = np.ascontiguousarray(coef, dtype=np.float64)
     function = kernel.native
-    for part in row_blocks(X.shape[0], BLOCK_ROWS):
-        rows = _block_of(X, part, centre)
+    for part, rows, columns in _native_blocks(kernel, X, Z, shift):
         scores[part] = _core.kernel_cross(function, rows, columns, coef, n_threads)
     return scores
 
@@ -298,7 +303,7 @@ def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
         blocks = [called(kernel, X[part], X[part]).diagonal() for part in row_blocks(n, 64)]
         return np.concatenate(blocks) if blocks else np.empty(0)
     if isinstance(diagonal, float):
-        return np.full(n, kernel.scale * diagonal)
+        return np.full(n, diagonal)
     squares = np.empty(n)
     for part in row_blocks(n, BLOCK_ROWS):
         rows = X[part]
@@ -307,7 +312,7 @@ def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
             squares[part] = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
         else:
             squares[part] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-    return kernel.scale * diagonal(kernel, squares)
+    return diagonal(kernel, squares)
 
 
 def kernel_rows(
@@ -315,19 +320,10 @@ def kernel_rows(
 ) -> _core.KernelRows:
     """Return items as an object of the native code: float64, dense or CSR, minus ``centre``."""
     if is_sparse(X):
-        X = X.tocsr()
-        if not X.has_canonical_format:  # unsorted or duplicate columns
-            X = X.copy()
-            X.sum_duplicates()
-        wide = max(X.indices.dtype.itemsize, X.indptr.dtype.itemsize) > 4
-        index = np.int64 if wide else np.int32
-        return _core.KernelRows.sparse(
-            np.ascontiguousarray(X.data, dtype=np.float64),
-            np.ascontiguousarray(X.indices, dtype=index),
-            np.ascontiguousarray(X.indptr, dtype=index),
-            X.shape[1],
-            shift,
-        )
+        X = canonical_csr(X)
+        data = np.ascontiguousarray(X.data, dtype=np.float64)
+        indices, indptr = np.ascontiguousarray(X.indices), np.ascontiguousarray(X.indptr)
+        return _core.KernelRows.sparse(data, indices, indptr, X.shape[1], shift)
     moved = np.asarray(X, dtype=np.float64) if centre is None else X - centre
     return _core.KernelRows.dense(np.ascontiguousarray(moved), shift)
 
@@ -364,28 +360,34 @@ def row_blocks(n: int, size: int) -> Iterator[slice]:
         yield slice(first, min(first + size, n))
 
 
-def centre_of(kernel: Kernel, X: Any, Z: Any) -> Array | None:
+def value_blocks(n_rows: int, n_columns: int, most: int) -> Iterator[slice]:
+    """Yield blocks of rows with at most about ``most`` values each."""
+    return row_blocks(n_rows, max(1, most // max(1, n_columns)))
+
+
+def centre_of(Z: Any) -> Array:
     """Return the center that is subtracted from dense items before distances are computed.
 
     It is the median of a sample of items in each column, which is robust against outliers.
     """
-    if kernel.function != "rbf" or is_sparse(Z) or not Z.shape[0] or not _dense_enough(X):
-        return None
     some = Z[:: max(1, Z.shape[0] // CENTRE_ROWS)]
     centre: Array = np.median(some.astype(np.float64), axis=0)
     return centre
 
 
-def _dense_enough(X: Any) -> bool:
-    """Return whether X is dense, or has so few columns that blocks of it can be made dense."""
-    return not is_sparse(X) or X.shape[1] <= FEW_COLUMNS
-
-
-def _block_of(X: Any, part: slice, centre: Array | None) -> _core.KernelRows:
-    rows = X[part]
-    if centre is not None and is_sparse(rows):
-        rows = rows.toarray()
-    return kernel_rows(rows, centre)
+def _native_blocks(
+    kernel: Kernel, X: Any, Z: Any, shift: Array | None
+) -> Iterator[tuple[slice, _core.KernelRows, _core.KernelRows]]:
+    """Yield blocks of X: their rows, and these rows and Z as objects of the native code."""
+    can_be_dense = not is_sparse(X) or X.shape[1] <= FEW_COLUMNS
+    is_centred = kernel.function == "rbf" and can_be_dense and Z.shape[0] and not is_sparse(Z)
+    centre = centre_of(Z) if is_centred else None
+    columns = kernel_rows(Z, centre, shift)
+    for part in row_blocks(X.shape[0], BLOCK_ROWS):
+        rows = X[part]
+        if centre is not None and is_sparse(rows):
+            rows = rows.toarray()
+        yield part, kernel_rows(rows, centre), columns
 
 
 def _variance(X: Any, weight: Array | None) -> float:
@@ -395,6 +397,7 @@ def _variance(X: Any, weight: Array | None) -> float:
     share = np.ones(X.shape[0]) if weight is None else weight
     share = share / (share.sum() * X.shape[1])
     if is_sparse(X):
+        X = canonical_csr(X)
         values = X.data.astype(np.float64)
         share = np.repeat(share, np.diff(X.indptr))
         mean = dot(share, values)

@@ -25,7 +25,7 @@ native kernels, which are bitwise identical for any number of threads.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,14 @@ from numpy.typing import NDArray
 from ranksvm._checks import check_choice, check_positive
 from ranksvm._messages import MessageWarning, Param
 from ranksvm._vectors import Array
-from ranksvm.maps.kernels import LINEAR, Kernel, is_sparse, kernel_diagonal, kernel_matrix
+from ranksvm.maps.kernels import (
+    LINEAR,
+    Kernel,
+    is_sparse,
+    kernel_diagonal,
+    kernel_matrix,
+    value_blocks,
+)
 
 __all__ = ["LANDMARKS", "Seed", "as_generator", "choose_landmarks"]
 
@@ -53,8 +60,8 @@ MOST_PILOTS = 1_000
 PILOTS_PER_RANK = 8
 # Eigenvalues and leverages below this fraction of the largest are rounding errors.
 NOISE = 1e-8
-# Bytes of kernel values held at a time.
-MEMORY = 1 << 24
+# Kernel values held at a time; more make it no faster.
+BLOCK_VALUES = 1 << 21
 
 
 def choose_landmarks(
@@ -65,7 +72,6 @@ def choose_landmarks(
     *,
     seed: Seed = None,
     n_threads: int = 1,
-    memory: int = MEMORY,
 ) -> Any:
     """Choose landmarks for a set of items.
 
@@ -83,8 +89,6 @@ def choose_landmarks(
         Seed or random number generator.
     n_threads : int, default=1
         Number of threads.
-    memory : int
-        Bytes of kernel values held at a time; more than a few megabytes make it no faster.
 
     Returns
     -------
@@ -106,7 +110,7 @@ def choose_landmarks(
             stacklevel=2,
         )
     rng = as_generator(seed)
-    return LANDMARKS[how](X, kernel, min(int(n_landmarks), n_items), rng, n_threads, memory)
+    return LANDMARKS[how](X, kernel, min(int(n_landmarks), n_items), rng, n_threads)
 
 
 def as_generator(seed: Seed) -> np.random.Generator:
@@ -117,14 +121,14 @@ def as_generator(seed: Seed) -> np.random.Generator:
 
 
 def _uniform(
-    X: Any, kernel: Kernel, n_landmarks: int, rng: np.random.Generator, n_threads: int, memory: int
+    X: Any, kernel: Kernel, n_landmarks: int, rng: np.random.Generator, n_threads: int
 ) -> Any:
-    del kernel, n_threads, memory
+    del kernel, n_threads
     return X[_draw(X.shape[0], n_landmarks, rng)]
 
 
 def _kmeans(
-    X: Any, kernel: Kernel, n_landmarks: int, rng: np.random.Generator, n_threads: int, memory: int
+    X: Any, kernel: Kernel, n_landmarks: int, rng: np.random.Generator, n_threads: int
 ) -> Any:
     """Return centroids of a sample of the items; dense items are centered meanwhile."""
     del kernel
@@ -136,7 +140,7 @@ def _kmeans(
     squares = kernel_diagonal(LINEAR, items)
 
     def nearest(centres: Any) -> tuple[Rows, Array]:
-        return _nearest(items, squares, centres, n_threads, memory)
+        return _nearest(items, squares, centres, n_threads)
 
     centres = items[_spread_rows(items, n_landmarks, rng, nearest)]
     last = np.inf
@@ -151,17 +155,17 @@ def _kmeans(
 
 
 def _leverage(
-    X: Any, kernel: Kernel, n_landmarks: int, rng: np.random.Generator, n_threads: int, memory: int
+    X: Any, kernel: Kernel, n_landmarks: int, rng: np.random.Generator, n_threads: int
 ) -> Any:
     """Draw rows one after the other, each with probability proportional to its leverage."""
     part = _part(X.shape[0], n_landmarks, rng)
     items = X if len(part) == X.shape[0] else X[part]
     pilots = items[_draw(len(part), min(n_landmarks, MOST_PILOTS), rng)]
-    leverage = _leverages(items, kernel, pilots, n_threads, memory)
+    leverage = _leverages(items, kernel, pilots, n_threads)
     return X[part[_draw_weighted(leverage, n_landmarks, rng)]]
 
 
-LANDMARKS: dict[str, Callable[[Any, Kernel, int, np.random.Generator, int, int], Any]] = {
+LANDMARKS: dict[str, Callable[[Any, Kernel, int, np.random.Generator, int], Any]] = {
     "uniform": _uniform,
     "kmeans": _kmeans,
     "leverage": _leverage,
@@ -195,21 +199,13 @@ def _part(n_items: int, n_landmarks: int, rng: np.random.Generator) -> Rows:
     return np.arange(n_items) if size == n_items else _draw(n_items, size, rng)
 
 
-def _blocks(n_items: int, n_columns: int, memory: int) -> Iterator[slice]:
-    step = max(1, memory // (8 * max(1, n_columns)))
-    for first in range(0, n_items, step):
-        yield slice(first, min(first + step, n_items))
-
-
-def _nearest(
-    items: Any, squares: Array, centres: Any, n_threads: int, memory: int
-) -> tuple[Rows, Array]:
+def _nearest(items: Any, squares: Array, centres: Any, n_threads: int) -> tuple[Rows, Array]:
     """Return the nearest center of every item (the first if tied) and its squared distance."""
     n_items = items.shape[0]
     half = 0.5 * kernel_diagonal(LINEAR, centres)
     label = np.empty(n_items, dtype=np.int64)
     distance = np.empty(n_items)
-    for part in _blocks(n_items, len(half), memory):
+    for part in value_blocks(n_items, len(half), BLOCK_VALUES):
         likeness = kernel_matrix(LINEAR, items[part], centres, n_threads=n_threads)
         likeness -= half
         best = label[part] = likeness.argmax(axis=1)
@@ -265,7 +261,7 @@ def _means(items: Any, label: Rows, centres: Any) -> Any:
     return means
 
 
-def _leverages(items: Any, kernel: Kernel, pilots: Any, n_threads: int, memory: int) -> Array:
+def _leverages(items: Any, kernel: Kernel, pilots: Any, n_threads: int) -> Array:
     """Estimate the ridge leverage of every item, up to a common factor."""
     diagonal = kernel_diagonal(kernel, items)
     eigenvalues, vectors = np.linalg.eigh(
@@ -277,7 +273,7 @@ def _leverages(items: Any, kernel: Kernel, pilots: Any, n_threads: int, memory: 
     ridge = max(tail, NOISE * float(eigenvalues[-1]), np.finfo(np.float64).tiny)
     root = (vectors / np.sqrt(np.maximum(eigenvalues, 0.0) + ridge)).T
     leverage = np.empty(items.shape[0])
-    for part in _blocks(items.shape[0], 2 * n_pilots, memory):
+    for part in value_blocks(items.shape[0], 2 * n_pilots, BLOCK_VALUES):
         values = kernel_matrix(kernel, items[part], pilots, n_threads=n_threads)
         seen = kernel_matrix(LINEAR, values, root, n_threads=n_threads)
         leverage[part] = diagonal[part] - np.einsum("ij,ij->i", seen, seen)

@@ -15,13 +15,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from ranksvm import _core
-from ranksvm._points import Point
 from ranksvm._rounding import SLACK, roundings
 from ranksvm._sparse import check_structure
-from ranksvm._vectors import Array, dot, dot_depth, length
+from ranksvm._vectors import Array, add, dot, dot_depth, length
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.kernels import is_sparse
-from ranksvm.maps.sample import WeightedItems, add, by_whole_groups
+from ranksvm.maps.sample import WeightedItems, by_whole_groups
 
 __all__ = ["MatrixMap", "ScoreMap"]
 
@@ -36,11 +35,15 @@ class ScoreMap(Protocol):
     """A linear map from a Hilbert space of weights to scores."""
 
     @property
-    def shape(self) -> tuple[int, int]: ...
+    def shape(self) -> tuple[int, int]:
+        """Number of items, and dimension of the weights."""
+        ...
+
     @property
-    def dim(self) -> int: ...
-    @property
-    def n_products(self) -> int: ...
+    def n_products(self) -> int:
+        """Number of products so far, in either direction."""
+        ...
+
     @property
     def capabilities(self) -> frozenset[str]:
         """Contains "euclidean" if the inner product is Euclidean and therefore needs no scores."""
@@ -48,23 +51,8 @@ class ScoreMap(Protocol):
 
     def scores(self, w: Array) -> Array: ...
     def pullback(self, g: Array) -> Array: ...
-    def dual(self, v: Array, point: Callable[[Array], Point]) -> Point:
-        """Return v with its dual, which represents it in inner products: itself, or its scores.
-
-        ``point`` computes the scores of vectors.
-        """
-        ...
-
-    def scored(self, dual: Point, point: Callable[[Array], Point]) -> Point:
-        """Return a vector that is given with its dual, with its scores."""
-        ...
-
-    def added(self, point: Point, dual: Point) -> Point:
-        """Return the sum of a point and a vector given with its dual; the sum has its dual."""
-        ...
-
     def inner(self, u: Array, v: Array, v_scores: Array) -> float:
-        """Return the inner product; ``v_scores``, the scores of v or its dual, may be unused."""
+        """Return the inner product; ``v_scores`` is not used if it is Euclidean."""
         ...
 
     def norm2(self, v: Array, v_scores: Array) -> float:
@@ -133,9 +121,9 @@ class MatrixMap:
     capabilities = frozenset({"euclidean"})
 
     def __init__(self, X: Any, *, n_threads: int = 1) -> None:
-        self._shape: tuple[int, int] = X.shape
+        self.shape: tuple[int, int] = X.shape
+        self.n_products = 0
         self._threads = n_threads
-        self._n_products = 0
         self._diagonals: dict[int, Array] = {}  # for each part
         self._tallest: Array | None = None  # largest absolute value of each feature
         if is_sparse(X):
@@ -145,50 +133,30 @@ class MatrixMap:
                 X = X.tocsr()
                 by_rows = True
             X = _without_repetitions(X)
-            wide = max(X.indices.dtype.itemsize, X.indptr.dtype.itemsize) > 4
-            index = np.int64 if wide else np.int32
-            self._parts: tuple[Any, ...] = (
+            rows, cols = X.shape if by_rows else X.shape[::-1]
+            # The matrix as it is stored, in the form that the native functions take.
+            self._stored: tuple[Any, ...] = (
                 np.ascontiguousarray(_as_float(X.data)),
-                np.ascontiguousarray(X.indices, dtype=index),
-                np.ascontiguousarray(X.indptr, dtype=index),
+                np.ascontiguousarray(X.indices),
+                np.ascontiguousarray(X.indptr),
+                cols,
             )
+            self._fullest = int(np.max(np.diff(X.indptr), initial=0))  # entries of a stored row
         else:
             X = _as_float(np.asarray(X))
             by_rows = X.flags.c_contiguous or not X.flags.f_contiguous
-            self._parts = (np.ascontiguousarray(X) if by_rows else X.T,)
+            self._stored = (np.ascontiguousarray(X) if by_rows else X.T,)
+            rows, cols = self._stored[0].shape
+            self._fullest = cols
         self._by_rows = by_rows
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_items, n_features)."""
-        return self._shape
-
-    @property
-    def dim(self) -> int:
-        """Number of features."""
-        return self._shape[1]
-
-    @property
-    def n_products(self) -> int:
-        """Number of products so far, in either direction."""
-        return self._n_products
+        self._is_dense = len(self._stored) == 1
+        self._stored_shape = rows, cols
 
     def scores(self, w: Array) -> Array:
-        return self._product(self._parts, w, transposed=not self._by_rows)
+        return self._product(w, transposed=not self._by_rows)
 
     def pullback(self, g: Array) -> Array:
-        return self._product(self._parts, g, transposed=self._by_rows)
-
-    def dual(self, v: Array, point: Callable[[Array], Point]) -> Point:
-        del point
-        return Point(v, v)
-
-    def scored(self, dual: Point, point: Callable[[Array], Point]) -> Point:
-        return point(dual.w)
-
-    def added(self, point: Point, dual: Point) -> Point:
-        total = point.w + dual.w
-        return Point(total, total)
+        return self._product(g, transposed=self._by_rows)
 
     def inner(self, u: Array, v: Array, v_scores: Array) -> float:
         del v_scores
@@ -229,21 +197,18 @@ class MatrixMap:
         """Compute the largest value of each feature: a few may be far larger than the others."""
         if self._tallest is not None:
             return False
-        if len(self._parts) == 1:
-            stored, items = self._parts[0], 0 if self._by_rows else 1
-            highest, lowest = (
-                stored.max(axis=items, initial=0.0),
-                stored.min(axis=items, initial=0.0),
-            )
+        if self._is_dense:
+            stored, items = self._stored[0], 0 if self._by_rows else 1
+            highest = stored.max(axis=items, initial=0.0)
+            lowest = stored.min(axis=items, initial=0.0)
             self._tallest = np.maximum(highest, -lowest).astype(np.float64)
             return True
-        data, indices, indptr = self._parts
+        data, indices, indptr, _ = self._stored
         if not self._by_rows:
             indices = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-        tallest = np.zeros(self._shape[1])
+        self._tallest = np.zeros(self.shape[1])
         end = int(indptr[-1])
-        np.maximum.at(tallest, indices[:end], np.abs(data[:end]).astype(np.float64))
-        self._tallest = tallest
+        np.maximum.at(self._tallest, indices[:end], np.abs(data[:end]).astype(np.float64))
         return True
 
     @cached_property
@@ -251,36 +216,22 @@ class MatrixMap:
         """Largest norm of an item, from one pass over X."""
         longest = self._row_norm(1.0)
         if not _LEAST_NORM < longest < 1.0 / _LEAST_NORM:  # squares may have over- or underflowed
-            scale = max(1e-290, float(np.max(np.abs(self._parts[0]), initial=0.0)))
+            scale = max(1e-290, float(np.max(np.abs(self._stored[0]), initial=0.0)))
             longest = scale * self._row_norm(1.0 / scale)
         return SLACK * longest
 
     def _row_norm(self, scale: float) -> float:
         # SLACK covers rounding if X has at most 2^40 columns.
-        transposed = not self._by_rows
-        if len(self._parts) == 1:
-            squares = _core.dense_squares(self._parts[0], scale, transposed, self._threads)
-        else:
-            cols = self._shape[1] if self._by_rows else self._shape[0]
-            data, indices, indptr = self._parts
-            squares = _core.sparse_squares(
-                data, indices, indptr, cols, scale, transposed, self._threads
-            )
+        compute: Any = _core.dense_squares if self._is_dense else _core.sparse_squares
+        squares = compute(*self._stored, scale, not self._by_rows, self._threads)
         return float(np.sqrt(np.max(squares, initial=0.0)))
 
     def _depth(self, *, transposed: bool) -> int:
         """Return the maximum number of roundings of a term of a product."""
-        rows, cols = self._shape if self._by_rows else self._shape[::-1]
-        dense = len(self._parts) == 1
-        elements = self._parts[0].size
-        return _core.depth_of_product(rows, cols, elements, self._fullest, dense, transposed)
-
-    @cached_property
-    def _fullest(self) -> int:
-        """Maximum number of stored elements in a stored row."""
-        if len(self._parts) == 1:
-            return int(self._parts[0].shape[1])
-        return int(np.max(np.diff(self._parts[2]), initial=0))
+        elements = self._stored[0].size
+        return _core.depth_of_product(
+            *self._stored_shape, elements, self._fullest, self._is_dense, transposed
+        )
 
     def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
         return inverse
@@ -300,7 +251,7 @@ class MatrixMap:
         ndarray of shape (dim, dim) or (dim,), or None
         """
         n_items, dim = self.shape
-        if len(self._parts) > 1 or dim > MOST_COLUMNS:
+        if not self._is_dense or dim > MOST_COLUMNS:
             if 2 * n_items < dim:
                 return None
             return add(self._scaled_diagonal(k, *part) for k, part in enumerate(parts))
@@ -310,7 +261,7 @@ class MatrixMap:
         n_items, dim = self.shape
         step = max(1, n_items // max(SCATTER_ITEMS, 64 * dim))
         flat = _core.scatter(
-            self._parts[0] if self._by_rows else self._parts[0].T,
+            self._stored[0] if self._by_rows else self._stored[0].T,
             weight,
             groups.rows,
             groups.offsets,
@@ -323,20 +274,20 @@ class MatrixMap:
     def _scaled_diagonal(self, part: int, weight: Array, groups: QueryGroups) -> Array:
         total = float(weight.sum())
         if not total > 0.0:
-            return np.zeros(self.dim)
+            return np.zeros(self.shape[1])
         if part not in self._diagonals:
             self._diagonals[part] = self._scatter_diagonal(weight, groups) / total
         return self._diagonals[part] * total
 
     def _scatter_diagonal(self, weight: Array, groups: QueryGroups) -> Array:
-        self._n_products += 2
-        if len(self._parts) > 1:
-            data, indices, indptr = self._parts
+        self.n_products += 2
+        if not self._is_dense:
+            data, indices, indptr, cols = self._stored
             diagonal: Array = _core.sparse_scatter_diagonal(
                 data,
                 indices,
                 indptr,
-                self.shape[1 if self._by_rows else 0],
+                cols,
                 self._by_rows,
                 weight,
                 groups.index,
@@ -345,9 +296,9 @@ class MatrixMap:
                 self._threads,
             )
             return np.maximum(0.0, diagonal)
-        X = self._parts[0] if self._by_rows else self._parts[0].T
+        X = self._stored[0] if self._by_rows else self._stored[0].T
         middle = X[:: max(1, self.shape[0] // 256)].mean(axis=0, dtype=np.float64)
-        diagonal = np.zeros(self.dim)
+        diagonal = np.zeros(self.shape[1])
         query = 0
         n_queries = len(groups.offsets) - 1
         while query < n_queries:  # complete queries, about 256 items at a time
@@ -359,18 +310,11 @@ class MatrixMap:
             query = last
         return np.maximum(0.0, diagonal)
 
-    def _product(self, parts: tuple[Any, ...], x: Array, *, transposed: bool) -> Array:
-        self._n_products += 1
+    def _product(self, x: Array, *, transposed: bool) -> Array:
+        self.n_products += 1
         x = np.ascontiguousarray(x, dtype=np.float64)
-        product: Array
-        if len(parts) == 1:
-            product = _core.dense_product(parts[0], x, transposed, self._threads)
-        else:
-            data, indices, indptr = parts
-            cols = self.shape[1] if self._by_rows else self.shape[0]
-            product = _core.sparse_product(
-                data, indices, indptr, cols, x, transposed, self._threads
-            )
+        compute: Any = _core.dense_product if self._is_dense else _core.sparse_product
+        product: Array = compute(*self._stored, x, transposed, self._threads)
         return product
 
 

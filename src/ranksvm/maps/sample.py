@@ -1,26 +1,29 @@
-"""The scatter of a sample of items: a few thousand suffice, since it is only used for scaling."""
+"""Approximate scatters of items, which suffice because a scatter is only used for scaling.
+
+A sample of a few thousand items gives a good estimate, and a scatter can be reused while its
+weights change little.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm import _core
-from ranksvm._vectors import Array
+from ranksvm._vectors import Array, add
 from ranksvm.data.queries import QueryGroups
 
-__all__ = ["SampledParts", "SampledScatter", "WeightedItems", "add", "by_whole_groups"]
+__all__ = ["SampledScatter", "Scatter", "SteadyScatter", "WeightedItems", "by_whole_groups"]
 
 # A weight for each item, and the groups within which the scatter is computed.
 WeightedItems = tuple[Array, QueryGroups]
+# The sum of the scatters of several parts; None if there is none.  See ``ScoreMap.scatter``.
+Scatter = Callable[[Sequence[WeightedItems]], Array | None]
 
-
-def add(matrices: Iterable[Array]) -> Array:
-    """Return the sum of the scatters of several parts."""
-    return reduce(np.add, matrices)
+# A steady scatter is reused until this fraction of the weight has moved to other items.
+MOVED = 0.1
 
 
 def by_whole_groups(groups: QueryGroups, step: int) -> bool:
@@ -44,40 +47,7 @@ def sample_rows(groups: QueryGroups, most: int) -> NDArray[np.int64]:
 class SampledScatter:
     """Weighted scatter of sampled items within their groups, scaled up to all items.
 
-    Parameters
-    ----------
-    features : ndarray of float64, shape (n_rows, k)
-        Features of the sampled items.
-    rows : ndarray of int64, shape (n_rows,)
-        Row numbers of the sampled items.
-    groups : QueryGroups
-        Groups of all items.
-    """
-
-    def __init__(self, features: Array, rows: NDArray[np.int64], groups: QueryGroups) -> None:
-        self._features = np.ascontiguousarray(features)
-        self._rows = rows
-        self._share = len(rows) / groups.n_items
-        self._groups = QueryGroups.from_qid(groups.index[rows], len(rows))
-
-    def at(self, weight: Array, n_threads: int) -> Array:
-        """Return the scatter for the weights of all items, shape (k, k)."""
-        flat: Array = _core.scatter(
-            self._features,
-            weight[self._rows],
-            self._groups.rows,
-            self._groups.offsets,
-            1,
-            True,
-            n_threads,
-        )
-        k = self._features.shape[1]
-        scatter: Array = flat.reshape(k, k) / self._share
-        return scatter
-
-
-class SampledParts:
-    """The sum of the sampled scatters of several parts; each part is sampled at the first call.
+    The scatters of several parts are added up; each part is sampled at the first call.
 
     Parameters
     ----------
@@ -90,12 +60,53 @@ class SampledParts:
     def __init__(self, features: Callable[[NDArray[np.int64]], Array], most: int) -> None:
         self._features = features
         self._most = most
-        self._samples: list[SampledScatter] = []
+        # For each part: the rows in the sample, their features and their groups.
+        self._samples: list[tuple[NDArray[np.int64], Array, QueryGroups]] = []
 
     def at(self, parts: Sequence[WeightedItems], n_threads: int) -> Array:
-        """Return the scatter of all parts, shape (k, k)."""
+        """Return the scatter for the weights of all items, shape (k, k)."""
         for _, groups in parts[len(self._samples) :]:
             rows = sample_rows(groups, self._most)
-            self._samples.append(SampledScatter(self._features(rows), rows, groups))
-        samples = zip(self._samples, parts, strict=True)
-        return add(sample.at(weight, n_threads) for sample, (weight, _) in samples)
+            features = np.ascontiguousarray(self._features(rows))
+            within = QueryGroups.from_qid(groups.index[rows], len(rows))
+            self._samples.append((rows, features, within))
+        scatters = []
+        for (rows, features, groups), (weight, _) in zip(self._samples, parts, strict=True):
+            flat = _core.scatter(
+                features, weight[rows], groups.rows, groups.offsets, 1, True, n_threads
+            )
+            k = features.shape[1]
+            scatters.append(flat.reshape(k, k) / (len(rows) / len(weight)))
+        return add(scatters)
+
+
+class SteadyScatter:
+    """A scatter that is recomputed only if its weights have changed noticeably.
+
+    It serves a series of similar problems, such as a path over C.  The scatter is only used for
+    scaling, and the violated pairs change slowly along a path, while on dense data a scatter costs
+    several products with X.
+    """
+
+    def __init__(self, scatter: Scatter) -> None:
+        self._scatter = scatter
+        self._shares: list[Array] | None = None  # shares of the total weight
+        self._matrix: Array | None = None
+
+    def __call__(self, parts: Sequence[WeightedItems]) -> Array | None:
+        """Return the scatter; see ``ScoreMap.scatter``."""
+        total = sum(float(weight.sum()) for weight, _ in parts)
+        if not total > 0.0:
+            return self._scatter(parts)
+        shares = [weight / total for weight, _ in parts]
+        if self._shares is None or _moved(self._shares, shares) > MOVED:
+            matrix = self._scatter(parts)
+            self._matrix = None if matrix is None else matrix / total
+            self._shares = shares
+        return None if self._matrix is None else self._matrix * total
+
+
+def _moved(before: Sequence[Array], now: Sequence[Array]) -> float:
+    """Return the fraction of the weight that has moved to other items."""
+    pairs = zip(before, now, strict=True)
+    return sum(0.5 * float(np.abs(new - old).sum()) for old, new in pairs)

@@ -7,14 +7,14 @@ over queries, and has a name for :func:`evaluate`, :func:`compare` and :func:`ra
 ============================  ======================================  =========================
 name                          function                                a query is left out if
 ============================  ======================================  =========================
-``ndcg``, ``ndcg@k``          :func:`ndcg`                            no utility is positive
-``mean_ndcg``                 :func:`mean_ndcg`                       no utility is positive
+``ndcg``, ``ndcg@k``          :func:`ndcg`                            no label is positive
+``mean_ndcg``                 :func:`mean_ndcg`                       no label is positive
 ``map``, ``map@k``            :func:`average_precision`               no item is relevant
 ``p@k``                       :func:`precision_at`                    no item is relevant
 ``mrr``, ``mrr@k``            :func:`reciprocal_rank`                 no item is relevant
-``err``, ``err@k``            :func:`expected_reciprocal_rank`        no utility is positive
-``pairwise_accuracy``         :func:`pairwise_accuracy`               all utilities are equal
-``kendall_tau``               :func:`kendall_tau`                     all utilities are equal
+``err``, ``err@k``            :func:`expected_reciprocal_rank`        no label is positive
+``pairwise_accuracy``         :func:`pairwise_accuracy`               all labels are equal
+``kendall_tau``               :func:`kendall_tau`                     all labels are equal
 ``auc``                       :func:`auc`                             all are relevant, or none
 ``median_level_map[@k]``      :func:`median_level_average_precision`  (none relevant scores 0)
 ``reciprocal_true_rank[@k]``  :func:`reciprocal_true_rank`            (never)
@@ -23,9 +23,9 @@ name                          function                                a query is
 These are the definitions of ``conventions="standard"``: the gain is 2^y - 1 and the discount
 1 / log2(1 + rank); an item is relevant if y > 0; items with equal scores are ranked in row order; a
 query with fewer than k items is scored on the items it has (P@k still divides by k).  Which queries
-are left out depends only on the utilities, never on the scores.
+are left out depends only on the labels, never on the scores.
 
-Utilities and scores are finite, with one exception: a score of -inf marks an item that was *not
+Labels and scores are finite, with one exception: a score of -inf marks an item that was *not
 retrieved*, such as a document that a search engine did not return.  It counts in the ideal ranking,
 in the numbers of items and of relevant items, and in deciding which queries are left out.  But it
 has no rank, and adds nothing to a metric.  For ``pairwise_accuracy``, ``kendall_tau`` and ``auc``

@@ -49,7 +49,7 @@ def reciprocal_rank(
     Parameters
     ----------
     y : array-like of shape (n_items,)
-        Utilities; larger is better.
+        Labels; larger is better.
     scores : array-like of shape (n_items,)
         Scores; larger is ranked higher, -inf marks items that were not retrieved.
     qid : array-like of shape (n_items,) or None, default=None
@@ -100,20 +100,20 @@ def expected_reciprocal_rank(
     Parameters
     ----------
     y : array-like of shape (n_items,)
-        Utilities >= 0, of any size.
+        Labels >= 0, of any size.
     scores, qid, per_query
         As in :func:`reciprocal_rank`.
     k : int or None, default=None
         Number of top ranks to look at; None for all.
     max_grade : float or None, default=None
         Highest possible grade: the reader stops at an item of grade y with probability
-        (2^y - 1) / 2^max_grade.  None takes the largest utility in ``y``; set it to compare values
+        (2^y - 1) / 2^max_grade.  None takes the largest label in ``y``; set it to compare values
         between data sets that may lack the highest grade.
     ties : {"row_order", "average"}, default="row_order"
         Rank items with equal scores in row order, or take the mean over all their orders,
         at a cost of O(t min(t, k)) for t items with equal scores.
     empty : {"skip", "zero", "one"}, default="skip"
-        Value of a query without a positive utility.
+        Value of a query without a positive label.
     conventions : {"standard", "letor"}, default="standard"
         "letor" sets empty="zero".  Explicit parameters take precedence.
 
@@ -133,26 +133,26 @@ def expected_reciprocal_rank(
 
 
 def _reciprocal_rank_values(ranked: Ranked, rules: Rules) -> Array:
-    relevant = (ranked.utility > rules.relevant_above).astype(np.float64)
+    relevant = (ranked.labels > rules.relevant_above).astype(np.float64)
     return _expected_reciprocal(ranked, rules, relevant, ranked.truth.all.sums(relevant) > 0.0)
 
 
 def _expected_reciprocal_rank_values(ranked: Ranked, rules: Rules) -> Array:
     truth = ranked.truth
     need_gains(truth, "expected_reciprocal_rank")
-    largest = float(truth.utility.max())
+    largest = float(truth.labels.max())
     highest = largest if rules.max_grade is None else rules.max_grade
     if largest > highest:
-        row = int(np.argmax(truth.utility))
+        row = int(np.argmax(truth.labels))
         raise ParameterError(
-            "{max_grade} must be at least the largest utility; got {value}, but y is {largest} in "
+            "{max_grade} must be at least the largest label; got {value}, but y is {largest} in "
             "{row}.",
             max_grade=Param("max_grade"),
             value=highest,
             largest=largest,
             row=Row(row),
         )
-    stop = exp2_gain(ranked.utility, highest)
+    stop = exp2_gain(ranked.labels, highest)
     return _expected_reciprocal(ranked, rules, stop, truth.largest > 0.0)
 
 
@@ -174,6 +174,6 @@ RECIPROCAL_RANK = Definition(
 EXPECTED_RECIPROCAL_RANK = Definition(
     "expected_reciprocal_rank",
     _expected_reciprocal_rank_values,
-    "an item with a positive utility",
+    "an item with a positive label",
     cutoff="optional",
 )

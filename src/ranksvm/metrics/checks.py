@@ -1,6 +1,6 @@
-"""Checks of utilities, scores and weights.
+"""Checks of labels, scores and weights.
 
-Metrics use scores, and many of them utilities, only for their order, which is kept exactly
+Metrics use scores, and many of them labels, only for their order, which is kept exactly
 (:mod:`ranksvm._values`).
 
 A score of -inf marks an item that was not retrieved.  Sorting needs finite numbers, so these scores
@@ -19,7 +19,7 @@ from ranksvm._messages import ParameterError, Row
 from ranksvm._values import as_float, as_levels, exact_vector, finite_values
 from ranksvm._vectors import Array
 
-__all__ = ["check_scores", "check_vector", "check_weight", "split_scores"]
+__all__ = ["check_scores", "check_vector", "check_weight"]
 
 
 def check_vector(name: str, values: ArrayLike) -> NDArray[Any]:
@@ -29,17 +29,32 @@ def check_vector(name: str, values: ArrayLike) -> NDArray[Any]:
     return array
 
 
-def check_scores(name: str, values: ArrayLike) -> NDArray[Any]:
-    """As :func:`check_vector`, but allow -inf."""
-    array = _real_vector(name, values)
-    if array.dtype.kind == "O" and not finite_values(array).all():
-        array = as_float(name, array)
-    if array.dtype.kind == "f":
-        allowed = array < np.inf  # false for NaN
-        _refuse(
-            ~allowed, array, f"{name} must be finite, or -inf for items that were not retrieved"
-        )
-    return array
+def check_scores(name: str, values: ArrayLike) -> tuple[Array, NDArray[np.bool_] | None]:
+    """Check scores, and separate the items that were not retrieved.
+
+    Returns
+    -------
+    levels : ndarray of shape (n_items,)
+        Finite numbers in the order of the scores, equal where the scores are equal.
+    unretrieved : ndarray of bool, shape (n_items,), or None
+        Which scores are -inf; None if none is.
+    """
+    scores = _real_vector(name, values)
+    if scores.dtype.kind == "O" and not finite_values(scores).all():
+        scores = as_float(name, scores)
+    levels = as_levels(scores)
+    if scores.dtype.kind != "f":
+        return levels, None
+    allowed = scores < np.inf  # false for NaN
+    _refuse(~allowed, scores, f"{name} must be finite, or -inf for items that were not retrieved")
+    unretrieved = np.isneginf(scores)
+    if not unretrieved.any():
+        return levels, None
+    lowest = float(levels.min(initial=0.0, where=~unretrieved))
+    below = min(lowest - 1.0, math.nextafter(lowest, -math.inf))
+    if math.isinf(below):  # there is no finite number below the lowest score
+        return np.unique(levels, return_inverse=True)[1].astype(np.float64), unretrieved
+    return np.where(unretrieved, below, levels), unretrieved
 
 
 def check_weight(weight: ArrayLike, n_items: int) -> Array:
@@ -52,32 +67,6 @@ def check_weight(weight: ArrayLike, n_items: int) -> Array:
         )
     _refuse(weights < 0.0, weights, "sample_weight must be >= 0")
     return weights
-
-
-def split_scores(scores: NDArray[Any]) -> tuple[Array, NDArray[np.bool_] | None]:
-    """Separate the items that were not retrieved.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_items,)
-        As returned by :func:`check_scores`.
-
-    Returns
-    -------
-    levels : ndarray of shape (n_items,)
-        Finite numbers in the order of the scores, equal where the scores are equal.
-    unretrieved : ndarray of bool, shape (n_items,), or None
-        Which scores are -inf; None if none is.
-    """
-    levels = as_levels(scores)
-    if scores.dtype.kind != "f" or scores.min() > -np.inf:
-        return levels, None
-    unretrieved = np.isneginf(scores)
-    lowest = float(levels.min(initial=0.0, where=~unretrieved))
-    below = min(lowest - 1.0, math.nextafter(lowest, -math.inf))
-    if math.isinf(below):  # there is no finite number below the lowest score
-        return np.unique(levels, return_inverse=True)[1].astype(np.float64), unretrieved
-    return np.where(unretrieved, below, levels), unretrieved
 
 
 def _real_vector(name: str, values: ArrayLike) -> NDArray[Any]:

@@ -21,7 +21,6 @@ from ranksvm._vectors import Array
 from ranksvm.metrics.evaluate import frame
 from ranksvm.metrics.ranked import Truth
 from ranksvm.metrics.registry import Metric, parse_metrics
-from ranksvm.metrics.rules import check_conventions
 from ranksvm.metrics.significance import holm, randomization_test, t_test
 
 __all__ = ["Comparison", "ComparisonRow", "compare"]
@@ -183,7 +182,7 @@ def compare(
     Parameters
     ----------
     y : array-like of shape (n_items,)
-        Utilities; larger is better.
+        Labels; larger is better.
     scores : mapping of str to array-like of shape (n_items,), or sequence of array-likes
         Scores of at least two rankings; -inf marks items that were not retrieved.  Rankings in a
         sequence are called "ranking 1", "ranking 2", ...
@@ -223,14 +222,13 @@ def compare(
     >>> row.ranking, row.baseline, round(row.difference, 4), row.wins, row.losses
     ('new', 'old', 0.1667, 2, 1)
     """
-    check_conventions(conventions)
     parsed = parse_metrics(metrics)
     named = _named(scores)
     pairs = _pairs(list(named), baseline)
     n_permutations = check_integer("n_permutations", n_permutations, 1)
     random_state = check_integer("random_state", random_state, 0)
 
-    truth = Truth.of(y, qid)
+    truth = Truth(y, qid)
     rankings = {name: truth.ranked(values, f"scores of {name!r}") for name, values in named.items()}
     by_query = {
         (metric.name, name): metric.by_query(ranked, conventions)

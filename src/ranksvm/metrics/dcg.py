@@ -4,7 +4,7 @@
     NDCG@k    = DCG@k divided by the DCG@k of the ideal ranking, by y itself
     mean NDCG = mean over k = 1, ..., n of NDCG@k, for a query of n items
 
-where y_(r) is the utility of the item at rank r (Jarvelin & Kekalainen 2002).  DCG is linear in
+where y_(r) is the label of the item at rank r (Jarvelin & Kekalainen 2002).  DCG is linear in
 the gains, so its mean over all orders of tied items is the DCG of their mean gain.  Items that were
 not retrieved have no gain, but count in n and in the ideal ranking.
 
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ranksvm._messages import ParameterError, Row
 from ranksvm._vectors import Array
-from ranksvm.metrics.definition import Definition, MeanOrArray
+from ranksvm.metrics.definition import Definition, MeanOrArray, divide
 from ranksvm.metrics.ranked import Ranked, Truth
 from ranksvm.metrics.rules import Conventions, Discount, Empty, Gain, Rules, Short, Ties, rules_of
 
@@ -52,7 +52,7 @@ def ndcg(
     Parameters
     ----------
     y : array-like of shape (n_items,)
-        Utilities >= 0, of any size; larger is better.
+        Labels >= 0, of any size; larger is better.
     scores : array-like of shape (n_items,)
         Scores; larger is ranked higher, -inf marks items that were not retrieved.
     qid : array-like of shape (n_items,) or None, default=None
@@ -66,7 +66,7 @@ def ndcg(
     ties : {"row_order", "average"}, default="row_order"
         Rank items with equal scores in row order, or take the mean over all their orders.
     empty : {"skip", "zero", "one"}, default="skip"
-        Value of a query without a positive utility; "skip" leaves it out of the mean.
+        Value of a query without a positive label; "skip" leaves it out of the mean.
     short : {"as_is", "zero"}, default="as_is"
         Value of a query with fewer than k items, retrieved or not: the NDCG of all its items, or 0.
     conventions : {"standard", "letor"}, default="standard"
@@ -143,12 +143,12 @@ def _ndcg_values(ranked: Ranked, rules: Rules) -> Array:
     gain, discounts = _GAINS[rules.gain], _discounts(rules.discount, top.ranks)
     if rules.ties == "average":
         everywhere = np.repeat(truth.largest, truth.groups.sizes)
-        found = ranked.tie_mean(gain(ranked.utility, everywhere))[top.positions]
+        found = ranked.tie_mean(gain(ranked.labels, everywhere))[top.positions]
     else:
-        found = gain(truth.utility[ranked.order[top.positions]], largest)
+        found = gain(truth.labels[ranked.order[top.positions]], largest)
     ideal = top.sums(gain(truth.ideal[top.positions], largest) * discounts)
     found = ranked.found(found, top.positions)
-    values = _divide(top.sums(found * discounts), ideal)
+    values = divide(top.sums(found * discounts), ideal)
     if rules.short == "zero" and rules.k is not None:
         values[(truth.groups.sizes < rules.k) & ~np.isnan(values)] = 0.0
     return values
@@ -160,25 +160,25 @@ def _mean_ndcg_values(ranked: Ranked, rules: Rules) -> Array:
     top = truth.all
     gain, discounts = _GAINS[rules.gain], _discounts(rules.discount, top.ranks)
     largest = np.repeat(truth.largest, top.taken)
-    found = gain(ranked.utility, largest)
+    found = gain(ranked.labels, largest)
     if rules.ties == "average":
         found = ranked.tie_mean(found)
     ideal = truth.running_sums(gain(truth.ideal, largest) * discounts)
     gained = truth.running_sums(ranked.found(found) * discounts)
-    values = _divide(gained, ideal)  # NDCG@rank, by position
+    values = divide(gained, ideal)  # NDCG@rank, by position
     return top.sums(values) / top.taken
 
 
 def need_gains(truth: Truth, name: str) -> None:
-    """Raise if a utility is negative."""
-    negative = truth.utility < 0.0
+    """Raise if a label is negative."""
+    negative = truth.labels < 0.0
     if negative.any():
         row = int(np.argmax(negative))
         raise ParameterError(
-            "{name} needs utilities >= 0; got {value} in {row}. Shift the utilities, or use "
+            "{name} needs labels >= 0; got {value} in {row}. Shift the labels, or use "
             "pairwise_accuracy, which takes any real numbers.",
             name=name,
-            value=truth.utility[row],
+            value=truth.labels[row],
             row=Row(row),
         )
 
@@ -191,7 +191,7 @@ def exp2_gain(y: Array, shift: Array | float) -> Array:
 
 
 def _scaled_exp2_gain(y: Array, largest: Array) -> Array:
-    """Compute 2^y - 1, divided by a power of two if the largest utility of the query is huge."""
+    """Compute 2^y - 1, divided by a power of two if the largest label of the query is huge."""
     below = largest - y
     shift = np.maximum(0.0, largest - _LARGEST_EXPONENT)
     with np.errstate(over="ignore"):
@@ -200,7 +200,7 @@ def _scaled_exp2_gain(y: Array, largest: Array) -> Array:
 
 
 def _linear_gain(y: Array, largest: Array) -> Array:
-    """Divide the utility by the largest one of the query, so that sums cannot overflow."""
+    """Divide the label by the largest one of the query, so that sums cannot overflow."""
     return y / np.where(largest > 0.0, largest, 1.0)
 
 
@@ -221,11 +221,6 @@ def _discounts(name: str, ranks: NDArray[np.int64]) -> Array:
     return table[ranks - 1]
 
 
-def _divide(found: Array, ideal: Array) -> Array:
-    """Divide; NaN where the ideal is 0, because no item has a positive gain."""
-    return np.divide(found, ideal, out=np.full_like(ideal, np.nan), where=ideal > 0.0)
-
-
-_NEEDS = "an item with a positive utility"
+_NEEDS = "an item with a positive label"
 NDCG = Definition("ndcg", _ndcg_values, _NEEDS, cutoff="optional")
 MEAN_NDCG = Definition("mean_ndcg", _mean_ndcg_values, _NEEDS)

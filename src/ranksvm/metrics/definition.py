@@ -1,7 +1,7 @@
 """What a metric is: a value for every query, and their mean.
 
 A metric is undefined for some queries, NDCG for one without a relevant item, for example.  Which
-ones depends only on the utilities, never on the scores, so that all rankings of the same items are
+ones depends only on the labels, never on the scores, so that all rankings of the same items are
 averaged over the same queries.
 """
 
@@ -18,7 +18,7 @@ from ranksvm._vectors import Array
 from ranksvm.metrics.ranked import Ranked, Truth
 from ranksvm.metrics.rules import Empty, Rules
 
-__all__ = ["Cutoff", "Definition", "MeanOrArray", "fill_empty"]
+__all__ = ["Cutoff", "Definition", "MeanOrArray", "divide", "fill_empty"]
 
 Cutoff = Literal["none", "optional", "required"]
 
@@ -27,6 +27,11 @@ Cutoff = Literal["none", "optional", "required"]
 MeanOrArray = float | Any
 
 _EMPTY = {"skip": np.nan, "zero": 0.0, "one": 1.0}
+
+
+def divide(found: Array, total: Array) -> Array:
+    """Divide; NaN, which means undefined, where the total is 0."""
+    return np.divide(found, total, out=np.full_like(total, np.nan), where=total > 0.0)
 
 
 def fill_empty(by_query: Array, empty: Empty) -> Array:
@@ -85,7 +90,7 @@ class Definition:
         per_query: bool,
     ) -> MeanOrArray:
         """Score a ranking: the mean over queries, or one value per query."""
-        values = self.by_query(Truth.of(y, qid).ranked(scores), rules)
+        values = self.by_query(Truth(y, qid).ranked(scores), rules)
         if per_query:
             return values
         return self.mean(values, "Use empty='zero' or empty='one' to score such queries.")

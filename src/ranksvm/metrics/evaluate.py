@@ -14,7 +14,6 @@ from ranksvm._checks import check_choice
 from ranksvm._vectors import Array
 from ranksvm.metrics.ranked import Truth
 from ranksvm.metrics.registry import Metric, parse_metric, parse_metrics
-from ranksvm.metrics.rules import check_conventions
 
 __all__ = ["DEFAULT_METRICS", "QueryTable", "evaluate", "evaluate_queries", "frame"]
 
@@ -66,13 +65,11 @@ class QueryTable:
         backend : {"pandas", "polars", "pyarrow"}, default="pandas"
             The query ids are the index of a pandas frame, and else the first column, named "qid".
         """
-        columns = {"qid": self.ids, **self.columns}
-        return frame(columns, backend, "evaluate_queries", index="qid")
+        made = frame({"qid": self.ids, **self.columns}, backend, "evaluate_queries")
+        return made.set_index("qid") if backend == "pandas" else made
 
 
-def frame(
-    columns: Mapping[str, Any], backend: str, instead: str, *, index: str | None = None
-) -> Any:
+def frame(columns: Mapping[str, Any], backend: str, instead: str) -> Any:
     """Make a data frame with a library that may not be installed.
 
     Parameters
@@ -81,8 +78,6 @@ def frame(
     backend : {"pandas", "polars", "pyarrow"}
     instead : str
         Name of the function or method that returns the same data without the library.
-    index : str or None
-        Column to use as the index of a pandas frame.
     """
     check_choice("backend", backend, ("pandas", "polars", "pyarrow"))
     try:
@@ -93,8 +88,7 @@ def frame(
             f"{backend}, or use {instead}, which works without it."
         ) from error
     make = library.table if backend == "pyarrow" else library.DataFrame
-    made = make(dict(columns))
-    return made.set_index(index) if backend == "pandas" and index is not None else made
+    return make(dict(columns))
 
 
 def evaluate(
@@ -111,7 +105,7 @@ def evaluate(
     Parameters
     ----------
     y : array-like of shape (n_items,)
-        Utilities; larger is better.  Metrics with gains (ndcg, mean_ndcg, err) need y >= 0.
+        Labels; larger is better.  Metrics with gains (ndcg, mean_ndcg, err) need y >= 0.
     scores : array-like of shape (n_items,)
         Scores; larger is ranked higher, -inf marks items that were not retrieved.
     qid : array-like of shape (n_items,) or None, default=None
@@ -167,9 +161,8 @@ def evaluate_queries(
     -------
     QueryTable
     """
-    check_conventions(conventions)
     parsed = parse_metrics(metrics)
-    ranked = Truth.of(y, qid).ranked(scores)
+    ranked = Truth(y, qid).ranked(scores)
     groups = ranked.truth.groups
     columns = {metric.name: metric.by_query(ranked, conventions) for metric in parsed}
     return QueryTable(groups.ids, groups.sizes, columns)

@@ -27,8 +27,8 @@ from ranksvm._checks import check_choice
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.metrics.checks import check_weight
-from ranksvm.metrics.definition import Definition, MeanOrArray, fill_empty
-from ranksvm.metrics.ranked import PairCounts, Ranked, Truth
+from ranksvm.metrics.definition import Definition, MeanOrArray, divide, fill_empty
+from ranksvm.metrics.ranked import Ranked, Truth
 from ranksvm.metrics.rules import Empty, Rules, Ties, rules_of
 from ranksvm.pairs.accuracy import right_and_total
 from ranksvm.pairs.order import PairOrder
@@ -57,13 +57,13 @@ def pairwise_accuracy(
 ) -> MeanOrArray:
     """Mean over queries of the share of comparable pairs that the scores order correctly.
 
-    Two items are comparable if they belong to the same query and their utilities differ.  A pair
+    Two items are comparable if they belong to the same query and their labels differ.  A pair
     with equal scores counts as one half.
 
     Parameters
     ----------
     y : array-like of shape (n_items,)
-        Utilities; larger is better.  Integers of any size keep their exact order.
+        Labels; larger is better.  Integers of any size keep their exact order.
     scores : array-like of shape (n_items,)
         Scores; larger is ranked higher.  -inf marks items that were not retrieved; they are ranked
         below all others and tied with each other.
@@ -98,17 +98,17 @@ def pairwise_accuracy(
     """
     check_choice("average", average, ("query", "pairs"))
     rules = rules_of(empty=empty)
-    ranked = Truth.of(y, qid).ranked(scores)
+    ranked = Truth(y, qid).ranked(scores)
     if sample_weight is None:
-        right, total = _right_and_total(ranked.pair_counts(ranked.truth.level))
+        right, total = _right_and_total(ranked, ranked.truth.level)
     else:
         weight = check_weight(sample_weight, ranked.scores.shape[0])
         groups = ranked.truth.groups
         backend = NativeBackend(
             PairOrder(ranked.truth.level, groups, weight), n_threads=ranked.truth.n_threads
         )
-        right, total = right_and_total(backend, groups, ranked.scores)
-    shares = _share(right, total)
+        right, total = right_and_total(backend, ranked.scores)
+    shares = divide(right, total)
     if per_query:
         return fill_empty(shares, rules.empty)
     if average == "query":
@@ -125,19 +125,19 @@ def kendall_tau(
     empty: Empty = "skip",
     per_query: bool = False,
 ) -> MeanOrArray:
-    """Mean over queries of Kendall's tau-b between utilities and scores.
+    """Mean over queries of Kendall's tau-b between labels and scores.
 
     Parameters
     ----------
     y, scores, qid, per_query
         As in :func:`pairwise_accuracy`.
     empty : {"skip", "zero", "one"}, default="skip"
-        Value of a query in which all utilities are equal.
+        Value of a query in which all labels are equal.
 
     Returns
     -------
     float, or ndarray of shape (n_queries,)
-        Between -1 and 1; 0 for a query with different utilities but equal scores, which must not
+        Between -1 and 1; 0 for a query with different labels but equal scores, which must not
         be rewarded by leaving the query out.
 
     Examples
@@ -195,7 +195,7 @@ def reciprocal_true_rank(
 ) -> MeanOrArray:
     """Mean over queries of the mean reciprocal true rank of the first k items.
 
-    The true rank of an item is 1 + the number of items of its query with a larger utility.
+    The true rank of an item is 1 + the number of items of its query with a larger label.
 
     Parameters
     ----------
@@ -221,22 +221,18 @@ def reciprocal_true_rank(
     return RECIPROCAL_TRUE_RANK.score(y, scores, qid, rules_of(k=k, ties=ties), per_query)
 
 
-def _right_and_total(counts: PairCounts) -> tuple[Array, Array]:
+def _right_and_total(ranked: Ranked, level: Array) -> tuple[Array, Array]:
+    counts = ranked.pair_counts(level)
     return counts.right + 0.5 * counts.tied, counts.comparable.astype(np.float64)
 
 
-def _share(right: Array, total: Array) -> Array:
-    share: Array = np.full(total.shape, np.nan)
-    return np.divide(right, total, out=share, where=total > 0.0)
-
-
 def _accuracy_values(ranked: Ranked, rules: Rules) -> Array:
-    return _share(*_right_and_total(ranked.pair_counts(ranked.truth.level)))
+    return divide(*_right_and_total(ranked, ranked.truth.level))
 
 
 def _auc_values(ranked: Ranked, rules: Rules) -> Array:
-    relevant = (ranked.truth.utility > rules.relevant_above).astype(np.float64)
-    return _share(*_right_and_total(ranked.pair_counts(relevant)))
+    relevant = (ranked.truth.labels > rules.relevant_above).astype(np.float64)
+    return divide(*_right_and_total(ranked, relevant))
 
 
 def _kendall_tau_values(ranked: Ranked, rules: Rules) -> Array:
@@ -260,13 +256,13 @@ def _true_rank_values(ranked: Ranked, rules: Rules) -> Array:
     return top.sums(ranked.found(reciprocal[top.positions], top.positions)) / top.taken
 
 
-_COMPARABLE = "a comparable pair (two items with different utilities and positive weights)"
+_COMPARABLE = "a comparable pair (two items with different labels and positive weights)"
 _NO_PAIR = "Check that items to be compared have the same query id."
 PAIRWISE_ACCURACY = Definition("pairwise_accuracy", _accuracy_values, _COMPARABLE, preset=Rules())
 KENDALL_TAU = Definition(
     "kendall_tau",
     _kendall_tau_values,
-    "two items with different utilities",
+    "two items with different labels",
     preset=Rules(),
     lowest=-1.0,
 )

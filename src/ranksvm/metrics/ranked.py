@@ -1,7 +1,7 @@
 """Items sorted by rank: what all metrics are computed from.
 
 A *position* numbers the items query by query, the best one of each query first.  ``Truth`` holds
-what follows from the utilities alone and is shared by all rankings of the same items; ``Ranked`` is
+what follows from the labels alone and is shared by all rankings of the same items; ``Ranked`` is
 one ranking of them.  Each order is computed once, when it is first needed.
 
 Items that were not retrieved come last in their query.  They have a position but no rank, so they
@@ -22,7 +22,7 @@ from ranksvm._threads import resolve_n_jobs
 from ranksvm._values import as_float, as_levels
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
-from ranksvm.metrics.checks import check_scores, check_vector, split_scores
+from ranksvm.metrics.checks import check_scores, check_vector
 
 __all__ = ["PairCounts", "Ranked", "Top", "Truth"]
 
@@ -66,48 +66,42 @@ class PairCounts(NamedTuple):
         return self.right + self.wrong + self.tied
 
 
-@dataclass(frozen=True, eq=False)
 class Truth:
-    """Utilities and queries.
+    """Labels and queries, as they are given to a metric function.
 
     Attributes
     ----------
     y : ndarray of shape (n_items,)
-        Utilities in their own type.
+        Labels in their own type.
     groups : QueryGroups
     n_threads : int
     """
 
-    y: NDArray[Any]
-    groups: QueryGroups
-    n_threads: int = 1
-
-    @classmethod
-    def of(cls, y: ArrayLike, qid: ArrayLike | None) -> Truth:
-        """Check the arguments of a metric function."""
-        utilities = check_vector("y", y)
-        if utilities.shape[0] == 0:
+    def __init__(self, y: ArrayLike, qid: ArrayLike | None) -> None:
+        self.y: NDArray[Any] = check_vector("y", y)
+        if self.y.shape[0] == 0:
             raise ValueError("y and scores must hold at least one item; got none.")
-        return cls(utilities, QueryGroups.from_qid(qid, len(utilities)), resolve_n_jobs(None))
+        self.groups = QueryGroups.from_qid(qid, len(self.y))
+        self.n_threads = resolve_n_jobs(None)
 
     def ranked(self, scores: ArrayLike, name: str = "scores") -> Ranked:
         """Rank the items by scores."""
-        checked = check_scores(name, scores)
-        if checked.shape != self.y.shape:
+        levels, unretrieved = check_scores(name, scores)
+        if levels.shape != self.y.shape:
             raise ValueError(
                 f"y and {name} must have one value per item each; got {self.y.shape[0]} and "
-                f"{checked.shape[0]} values."
+                f"{levels.shape[0]} values."
             )
-        return Ranked(self, *split_scores(checked))
+        return Ranked(self, levels, unretrieved)
 
     @cached_property
-    def utility(self) -> Array:
-        """Utilities as float64, by row."""
+    def labels(self) -> Array:
+        """Labels as float64, by row."""
         return as_float("y", self.y)
 
     @cached_property
     def level(self) -> Array:
-        """Numbers in the exact order of the utilities, by row."""
+        """Numbers in the exact order of the labels, by row."""
         return as_levels(self.y)
 
     @cached_property
@@ -117,17 +111,17 @@ class Truth:
 
     @cached_property
     def ideal(self) -> Array:
-        """Utilities by position in the ideal ranking."""
-        return self.utility[self.order]
+        """Labels by position in the ideal ranking."""
+        return self.labels[self.order]
 
     @property
     def largest(self) -> Array:
-        """Largest utility of each query."""
+        """Largest label of each query."""
         return self.ideal[self.groups.offsets[:-1]]
 
     @cached_property
     def true_rank(self) -> Index:
-        """By row: 1 + the number of items of the same query with a larger utility."""
+        """By row: 1 + the number of items of the same query with a larger label."""
         starts = self.ties_of(self.level[self.order])
         first = np.repeat(self.all.ranks[starts[:-1]], np.diff(starts))
         ranks = np.empty_like(first)
@@ -205,9 +199,9 @@ class Ranked:
         return self.truth.rank(self.scores)
 
     @cached_property
-    def utility(self) -> Array:
-        """Utilities by position."""
-        return self.truth.utility[self.order]
+    def labels(self) -> Array:
+        """Labels by position."""
+        return self.truth.labels[self.order]
 
     @cached_property
     def ties(self) -> Index:

@@ -24,7 +24,7 @@ from ranksvm.metrics.relevance import (
     MEDIAN_LEVEL_AVERAGE_PRECISION,
     PRECISION,
 )
-from ranksvm.metrics.rules import CONVENTIONS, Rules, check_conventions
+from ranksvm.metrics.rules import rules_of
 
 __all__ = ["METRICS", "Metric", "metric_names", "parse_metric", "parse_metrics"]
 
@@ -67,11 +67,6 @@ class Metric:
         return self.base if self.k is None else f"{self.base}@{self.k}"
 
     @property
-    def greater_is_better(self) -> bool:
-        """Whether larger values are better; true for all metrics."""
-        return True
-
-    @property
     def bounds(self) -> tuple[float, float]:
         """Smallest and largest possible value, with room for rounding errors."""
         return METRICS[self.base].lowest - _ROUNDING, 1.0 + _ROUNDING
@@ -88,21 +83,19 @@ class Metric:
         conventions: str = "standard",
     ) -> float:
         """Score a ranking; see :func:`ranksvm.metrics.evaluate`."""
-        return self.mean(self.by_query(Truth.of(y, qid).ranked(scores), conventions))
+        return self.mean(self.by_query(Truth(y, qid).ranked(scores), conventions))
 
     def by_query(self, ranked: Ranked, conventions: str) -> Array:
         """Return one value per query; NaN for queries that are left out of the mean."""
-        return METRICS[self.base].by_query(ranked, self._rules(conventions))
+        definition, rules = METRICS[self.base], rules_of(conventions, k=self.k)
+        if definition.preset is not None:
+            rules = replace(definition.preset, k=rules.k)
+        return definition.by_query(ranked, rules)
 
     def mean(self, by_query: Array) -> float:
         """Average over the queries that count."""
         remedy = f"Leave out {self.name!r}, or check labels and query ids."
         return METRICS[self.base].mean(by_query, remedy)
-
-    def _rules(self, conventions: str) -> Rules:
-        check_conventions(conventions)
-        preset = METRICS[self.base].preset
-        return replace(CONVENTIONS[conventions] if preset is None else preset, k=self.k)
 
 
 def parse_metric(name: str | Metric) -> Metric:

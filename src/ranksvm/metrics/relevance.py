@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from ranksvm._values import as_float
 from ranksvm._vectors import Array
 from ranksvm.metrics.checks import check_vector
-from ranksvm.metrics.definition import Definition, MeanOrArray
+from ranksvm.metrics.definition import Definition, MeanOrArray, divide
 from ranksvm.metrics.ranked import Ranked
 from ranksvm.metrics.rules import Conventions, Empty, Rules, Ties, rules_of
 
@@ -57,7 +57,7 @@ def average_precision(
     Parameters
     ----------
     y : array-like of shape (n_items,)
-        Utilities; larger is better.
+        Labels; larger is better.
     scores : array-like of shape (n_items,)
         Scores; larger is ranked higher, -inf marks items that were not retrieved.
     qid : array-like of shape (n_items,) or None, default=None
@@ -104,14 +104,14 @@ def median_level_average_precision(
 ) -> MeanOrArray:
     """MAP with the items of at least the median level taken as relevant.
 
-    The MAP of Kuo, Lee & Lin (2014), for utilities with many levels.
+    The MAP of Kuo, Lee & Lin (2014), for labels with many levels.
 
     Parameters
     ----------
     y, scores, qid, k, ties, per_query
         As in :func:`average_precision`.
     levels : array-like of shape (n,) or None, default=None
-        Utilities whose distinct values are the levels, in case ``y`` lacks some of them; None for
+        Labels whose distinct values are the levels, in case ``y`` lacks some of them; None for
         ``y`` itself.  The median of an even number of levels is the mean of the middle two.
     empty : {"zero", "skip", "one"}, default="zero"
         Value of a query without a relevant item.
@@ -132,7 +132,7 @@ def median_level_average_precision(
         return MEDIAN_LEVEL_AVERAGE_PRECISION.score(y, scores, qid, rules, per_query)
     known = as_float("levels", check_vector("levels", levels))
     if known.shape[0] == 0:
-        raise ValueError("levels must hold at least one utility; got none. Use None to take y.")
+        raise ValueError("levels must hold at least one label; got none. Use None to take y.")
     rules = replace(rules, relevant_above=_below_median(known))
     return AVERAGE_PRECISION.score(y, scores, qid, rules, per_query)
 
@@ -177,7 +177,7 @@ def precision_at(
 
 def _average_precision_values(ranked: Ranked, rules: Rules) -> Array:
     truth = ranked.truth
-    relevant = (ranked.utility > rules.relevant_above).astype(np.float64)
+    relevant = (ranked.labels > rules.relevant_above).astype(np.float64)
     running = truth.running_sums(relevant)
     ranks = truth.all.ranks
     if rules.ties == "average":
@@ -188,7 +188,7 @@ def _average_precision_values(ranked: Ranked, rules: Rules) -> Array:
     if rules.k is not None:
         shares[ranks > rules.k] = 0.0
     total = running[truth.groups.offsets[1:] - 1]
-    return np.where(total > 0.0, truth.all.sums(shares) / np.maximum(total, 1.0), np.nan)
+    return divide(truth.all.sums(shares), total)
 
 
 def _expected_hits(ranked: Ranked, relevant: Array, running: Array) -> Array:
@@ -204,19 +204,19 @@ def _expected_hits(ranked: Ranked, relevant: Array, running: Array) -> Array:
 
 
 def _median_level_values(ranked: Ranked, rules: Rules) -> Array:
-    above = _below_median(ranked.truth.utility)
+    above = _below_median(ranked.truth.labels)
     return _average_precision_values(ranked, replace(rules, relevant_above=above))
 
 
-def _below_median(utility: Array) -> float:
+def _below_median(labels: Array) -> float:
     """Return the largest number below the median of the distinct values."""
     # np.median would overflow for the largest numbers.
-    return float(np.nextafter(np.quantile(np.unique(utility), 0.5), -np.inf))
+    return float(np.nextafter(np.quantile(np.unique(labels), 0.5), -np.inf))
 
 
 def _precision_values(ranked: Ranked, rules: Rules) -> Array:
     truth = ranked.truth
-    relevant = (ranked.utility > rules.relevant_above).astype(np.float64)
+    relevant = (ranked.labels > rules.relevant_above).astype(np.float64)
     found = ranked.tie_mean(relevant) if rules.ties == "average" else relevant
     top = truth.first(rules.k)
     hits = top.sums(ranked.found(found[top.positions], top.positions))

@@ -1,7 +1,7 @@
 """Options of the metrics, and the conventions that set their defaults.
 
     k               number of top ranks to look at; None for all
-    gain            gain of an item with utility y: "exp2" is 2^y - 1, "linear" is y
+    gain            gain of an item with label y: "exp2" is 2^y - 1, "linear" is y
     discount        discount of rank r: "log2" is 1 / log2(1 + r); "letor" is 1 at ranks 1 and 2 and
                     1 / log2(r) below
     relevant_above  an item is relevant if y > relevant_above
@@ -11,7 +11,7 @@
                     mean, "zero" and "one" count it as 0 or 1
     short           NDCG@k of a query with fewer than k items: "as_is" uses the items there are,
                     "zero" is 0
-    max_grade       highest possible grade, for ERR; None for the largest utility in the data
+    max_grade       highest possible grade, for ERR; None for the largest label in the data
 
 The evaluation scripts of LETOR 4.0 use a discount of their own and score 0 for queries without a
 relevant item and, in NDCG@k, for queries with fewer than k items.
@@ -35,7 +35,6 @@ __all__ = [
     "Rules",
     "Short",
     "Ties",
-    "check_conventions",
     "rules_of",
 ]
 
@@ -75,11 +74,6 @@ _CHOICES: Mapping[str, Any] = {
 }
 
 
-def check_conventions(conventions: str) -> None:
-    """Raise unless these conventions exist."""
-    check_choice("conventions", conventions, CONVENTIONS)
-
-
 def rules_of(conventions: str = "standard", **options: Any) -> Rules:
     """Return the rules of the conventions, overridden by every option that is not None.
 
@@ -88,22 +82,17 @@ def rules_of(conventions: str = "standard", **options: Any) -> Rules:
     ValueError
         If an option has an invalid value.
     """
-    check_conventions(conventions)
+    check_choice("conventions", conventions, CONVENTIONS)
     given = {name: value for name, value in options.items() if value is not None}
     for name, value in given.items():
         if name == "k":
             given[name] = check_integer(name, value, 1, ", or None for all ranks")
         elif name in _CHOICES:
             check_choice(name, value, get_args(_CHOICES[name]))
+        elif (number := finite_number(value)) is not None:
+            given[name] = number
         else:
-            given[name] = _number(name, value)
+            raise ParameterError(
+                "{name} must be a finite number; got {value}", name=Param(name), value=shown(value)
+            )
     return replace(CONVENTIONS[conventions], **given)
-
-
-def _number(name: str, value: Any) -> float:
-    number = finite_number(value)
-    if number is None:
-        raise ParameterError(
-            "{name} must be a finite number; got {value}", name=Param(name), value=shown(value)
-        )
-    return number

@@ -34,7 +34,7 @@ from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_obje
 
 from ranksvm.metrics.evaluate import evaluate
 from ranksvm.metrics.registry import Metric, parse_metrics
-from ranksvm.metrics.rules import check_conventions
+from ranksvm.metrics.rules import rules_of
 
 __all__ = ["RankingScorer", "ranking_scorer"]
 
@@ -73,7 +73,7 @@ class RankingScorer:
             ``qid`` if the estimator or a step of it requests it.
         X : {array-like, sparse matrix} of shape (n_items, n_features)
         y : array-like of shape (n_items,)
-            Utilities.
+            Labels.
         qid : array-like of shape (n_items,) or None, default=None
             Query id of each item.
 
@@ -173,6 +173,6 @@ def ranking_scorer(
     >>> ranking_scorer("ndcg@10")
     ranking_scorer('ndcg@10')
     """
-    check_conventions(conventions)
+    rules_of(conventions)  # raises if there are no such conventions
     several = not isinstance(metric, str | Metric)
     return RankingScorer(parse_metrics(metric), several, conventions, global_ranking)

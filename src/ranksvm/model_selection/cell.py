@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
-from ranksvm.metrics.registry import parse_metric
+from ranksvm._messages import Message
+from ranksvm.learners.problem import shortfall
+from ranksvm.metrics import parse_metric
 from ranksvm.solvers.base import Status
 
 __all__ = ["UNREADABLE", "Cell"]
@@ -36,9 +39,20 @@ class Cell:
     statuses: tuple[str, ...]
     solver: str
 
+    def shortfalls(self, tol: float) -> Iterator[Message]:
+        """Yield a message with a remedy for each fit that ended before it reached ``tol``."""
+        for k, status in enumerate(self.statuses):
+            values = self.n_iter[k], self.objectives[k], self.gaps[k]
+            short = shortfall(self.solver, Status[status], *values, tol)
+            if short is not None:
+                yield short
+
     def to_text(self) -> str:
         """Return the cell as JSON, with enough digits to restore every number exactly."""
-        entries = {name: _plain(value) for name, value in asdict(self).items()}
+        entries: dict[str, Any] = asdict(self)
+        for name in REALS:
+            # JSON has no infinity and no NaN; float() parses their text.
+            entries[name] = [x if math.isfinite(x) else repr(float(x)) for x in entries[name]]
         return json.dumps(entries, allow_nan=False)
 
     @classmethod
@@ -47,24 +61,18 @@ class Cell:
         entries = json.loads(text)
         if not isinstance(entries, dict) or entries.keys() != {one.name for one in fields(cls)}:
             raise ValueError
-        statuses, solver = _listed(entries["statuses"], n_C), entries["solver"]
-        if not isinstance(solver, str) or any(one not in Status.__members__ for one in statuses):
+        solver = entries.pop("solver")
+        if not isinstance(solver, str):
             raise ValueError
-        numbers: dict[str, Any] = {
-            **{name: tuple(map(_real, _listed(entries[name], n_C))) for name in REALS},
-            **{name: tuple(map(_count, _listed(entries[name], n_C))) for name in COUNTS},
-        }
+        for name, values in entries.items():
+            if not isinstance(values, list) or len(values) != n_C:
+                raise ValueError
+            entries[name] = tuple(map(_READ[name], values))
         low, high = parse_metric(metric).bounds
-        within = all(math.isnan(score) or low <= score <= high for score in numbers["scores"])
-        if not within or any(value < 0.0 for name in REALS[1:] for value in numbers[name]):
+        within = all(math.isnan(score) or low <= score <= high for score in entries["scores"])
+        if not within or any(value < 0.0 for name in REALS[1:] for value in entries[name]):
             raise ValueError
-        return cls(**numbers, statuses=tuple(statuses), solver=solver)
-
-
-def _listed(values: Any, n: int) -> list[Any]:
-    if not isinstance(values, list) or len(values) != n:
-        raise ValueError
-    return values
+        return cls(**entries, solver=solver)
 
 
 def _real(value: Any) -> float:
@@ -79,9 +87,8 @@ def _count(value: Any) -> int:
     return value
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(float(value))  # float() parses it
-    return value
+def _status(value: Any) -> str:
+    return Status[value].name
+
+
+_READ = {**dict.fromkeys(REALS, _real), **dict.fromkeys(COUNTS, _count), "statuses": _status}

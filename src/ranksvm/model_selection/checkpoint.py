@@ -27,7 +27,6 @@ import json
 import math
 import os
 import sqlite3
-import stat
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -54,7 +53,6 @@ FORMAT = 3
 # The header of a database: magic string, file format versions, user version, application id.
 HEAD = struct.Struct(">16s 2x 2s 40x i 4x i")
 SQLITE, LAYOUT = b"SQLite format 3\0", b"\x01\x01"
-OLD_FORMATS = b'{"file": "ranksvm grid search"'  # formats 1 and 2 were JSON lines
 TABLES = (
     "CREATE TABLE cells (candidate TEXT, split INTEGER, content TEXT NOT NULL, "
     "sha256 TEXT NOT NULL, PRIMARY KEY (candidate, split)) WITHOUT ROWID",
@@ -109,17 +107,16 @@ class Checkpoint:
         n_C: int,
         random_state: int | None,
     ) -> None:
-        self.random_state = None if random_state is None else int(random_state)
+        self.random_state = random_state
         self._search, self._n_C = dict(search), n_C
         self._cells: dict[tuple[str, int], Cell] = {}
-        self._is_new = False
         self._path = _checked_path(path)
         self._file = os.path.realpath(self._path)
         self._journal = f"{self._file}-journal"  # SQLite's rollback journal
         self._base: sqlite3.Connection | None = None
         self._descriptor = _open_locked(self._path)
+        self._is_new = not os.fstat(self._descriptor).st_size
         try:
-            self._is_new = not os.fstat(self._descriptor).st_size
             if not self._is_new:
                 _check_head(self._path, os.pread(self._descriptor, HEAD.size, 0))
             with self._errors():
@@ -169,7 +166,7 @@ class Checkpoint:
                 raise ValueError
         except UNREADABLE:
             raise self._damaged("the description of its search has been changed") from None
-        names = [*self._search, *(name for name in there if name not in self._search)]
+        names = {**self._search, **there}
         other = [name for name in names if self._search.get(name) != there.get(name)]
         if other:
             raise ValueError(
@@ -254,22 +251,15 @@ def _checked_path(path: Any) -> str:
         raise TypeError(f"the checkpoint must be a path as text; got {name!r}")
     if not name:
         raise ValueError("the name of the checkpoint is empty: give a file")
+    if os.path.exists(name) and not (os.path.isfile(name) or os.path.isdir(name)):
+        raise ValueError(
+            f"{name} cannot be a checkpoint: it is a device or a pipe, and keeps nothing. Give the "
+            "name of a file."
+        )
     directory = os.path.dirname(os.path.realpath(name))
-    try:
-        mode = os.stat(name).st_mode
-    except FileNotFoundError:
-        if not os.path.isdir(directory):
-            message = f"cannot write: there is no directory {directory!r}; create it first"
-            raise FileNotFoundError(errno.ENOENT, message, name) from None
-    else:
-        if stat.S_ISDIR(mode):
-            message = "cannot be a checkpoint: this is a directory"
-            raise IsADirectoryError(errno.EISDIR, message, name)
-        if not stat.S_ISREG(mode):
-            raise ValueError(
-                f"{name} cannot be a checkpoint: it is a device or a pipe, and keeps nothing. Give "
-                "the name of a file."
-            )
+    if not os.path.isdir(directory):
+        message = f"cannot write: there is no directory {directory!r}; create it first"
+        raise FileNotFoundError(errno.ENOENT, message, name)
     if not os.access(directory, os.W_OK):  # SQLite creates its journal there
         message = (
             f"cannot write: new files are not allowed in {directory!r}; choose another directory "
@@ -300,24 +290,18 @@ def _open_locked(path: str) -> int:
 
 def _check_head(path: str, head: bytes) -> None:
     """Raise unless this is the header of a checkpoint."""
-    if head.startswith(OLD_FORMATS):
-        raise _other_version(path, "1 or 2")
     what, layout, version, application = HEAD.unpack(head.ljust(HEAD.size, b"\0"))
     if what != SQLITE or application != APPLICATION:
         raise ValueError(
             f"{path} already exists and is not a checkpoint; not overwritten. Choose another file."
         )
     if version != FORMAT:
-        raise _other_version(path, version)
+        raise ValueError(
+            f"{path} is a checkpoint of another version of ranksvm (format {version}, expected "
+            f"{FORMAT}). Delete it or choose another file."
+        )
     if layout != LAYOUT:
         raise ValueError(f"{path} is damaged: its layout was changed. {START_OVER}")
-
-
-def _other_version(path: str, version: Any) -> ValueError:
-    return ValueError(
-        f"{path} is a checkpoint of another version of ranksvm (format {version}, expected "
-        f"{FORMAT}). Delete it or choose another file."
-    )
 
 
 def _connect(path: str) -> sqlite3.Connection:
@@ -376,16 +360,12 @@ def identity(
         "weights": _digest(data.item_weight, data.query_weight),
         "splits": _digest(*(array for split in splits for array in split.parts())),
         "Cs": _digest(Cs),
-        "settings": json.dumps(part, sort_keys=True, default=_as_python),
+        # A parameter may be a NumPy number.
+        "settings": json.dumps(part, sort_keys=True, default=lambda value: value.item()),
         "metric": metric,
         "conventions": conventions,
         "version of ranksvm": library_version(),
     }
-
-
-def _as_python(value: Any) -> Any:
-    """Convert a NumPy number to a Python number."""
-    return value.item()
 
 
 def _digest(*arrays: Any) -> str:
@@ -396,8 +376,7 @@ def _digest(*arrays: Any) -> str:
             continue
         layout = getattr(array, "format", "dense")
         digest.update(repr((layout, array.shape)).encode())
-        dense = layout == "dense"
-        for part in [array] if dense else [array.data, array.indices, array.indptr]:
+        for part in [array] if layout == "dense" else [array.data, array.indices, array.indptr]:
             _update(digest, np.asarray(part))
     return digest.hexdigest()
 

@@ -83,22 +83,26 @@ def default_gammas(X: Any, n: int = N_GAMMAS, item_weight: Array | None = None) 
     return np.asarray(resolve_gamma("scale", X, item_weight) * FACTOR**powers, dtype=np.float64)
 
 
-# Default grids of parameters other than C, and their default sizes.
-DEFAULTS: dict[str, Callable[[RankingData, int], Array]] = {
-    "gamma": lambda data, n: default_gammas(data.X, n, data.item_weight),
+# Default grids of parameters other than C, of a default or a given size.
+DEFAULTS: dict[str, Callable[..., Array]] = {
+    "gamma": lambda data, n=N_GAMMAS: default_gammas(data.X, n, data.item_weight),
 }
-COUNTS = {"gamma": N_GAMMAS}
 
 
 def searched(settings: Settings) -> list[str]:
     """Return the names of the parameters other than C that a search chooses for these settings."""
-    found = []
-    for name in learner_of(settings).searched or ():
-        option = option_of(type(settings), name)
-        only = None if option is None else option.only
-        if only is None or getattr(settings, only[0]) in only[1]():
-            found.append(name)
-    return found
+    names = learner_of(settings).searched or ()
+    return [name for name in names if _excluded_by(settings, name) is None]
+
+
+def _excluded_by(settings: Settings, name: str) -> Param | None:
+    """Return the parameter, with its value, that leaves no use for another; None if it applies."""
+    option = option_of(type(settings), name)
+    if option is None or option.only is None:
+        return None
+    other, values = option.only
+    value = getattr(settings, other)
+    return None if value in values() else Param(other, value)
 
 
 def make_grid(
@@ -116,56 +120,46 @@ def make_grid(
         Values of other parameters.  If the settings have no such parameter (a kernel without
         gamma), a number is ignored, and a sequence is an error.
     """
-    if learner_of(settings).searched is None:
+    names = learner_of(settings).searched
+    if names is None:
         raise ValueError("there is no search for this kind of model")
-    names = searched(settings)
+    given = {**dict.fromkeys(names), **(others or {})}
     grid = {}
-    for name in {**dict.fromkeys(names), **(others or {})}:
-        values = (others or {}).get(name)
-        if name not in names:
-            if values is None or is_count(values):
-                continue
-            raise _not_searched(settings, name, values)
-        values = COUNTS[name] if values is None else values
-        grid[name] = (
-            DEFAULTS[name](data, int(values)) if is_count(values) else check_grid(name, values)
-        )
+    for name, values in given.items():
+        what = _excluded_by(settings, name) if name in names else "this kind of model"
+        if what is None and values is None:
+            grid[name] = DEFAULTS[name](data)
+        elif what is None:
+            count = is_count(values)
+            grid[name] = DEFAULTS[name](data, int(values)) if count else check_grid(name, values)
+        elif values is not None and not is_count(values):
+            raise ParameterError(
+                "{what} has no {name} to choose: give no {grid}; got {values}",
+                what=what,
+                name=name,
+                grid=Param(f"{name}s"),
+                values=shown(values),
+            )
     if Cs is None:
-        Cs = N_CS_OF_GRID if learner_of(settings).searched else N_CS
+        Cs = N_CS_OF_GRID if names else N_CS
     if is_count(Cs):
         Cs = default_Cs(int(Cs), settings.reduction, total_pair_weight(data))
     return {**grid, "C": check_grid("C", Cs)}
 
 
-def _not_searched(settings: Settings, name: str, values: Any) -> ParameterError:
-    """Return the error for values of a parameter that is not searched."""
-    what: Any = "this kind of model"
-    if name in (learner_of(settings).searched or ()):
-        option = option_of(type(settings), name)
-        if option is not None and option.only is not None:
-            what = Param(option.only[0], getattr(settings, option.only[0]))
-    return ParameterError(
-        "{what} has no {name} to choose: give no {grid}; got {values}",
-        what=what,
-        name=name,
-        grid=Param(f"{name}s"),
-        values=shown(values),
-    )
-
-
 def check_grid(name: str, given: Any) -> NDArray[np.float64]:
     """Return the values of a parameter; raise unless they are positive, finite and distinct."""
-    values = np.asarray(list(given) if isinstance(given, range | tuple) else given)
+    values = np.asarray(given)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(
             f"{name}s must be a sequence of at least one positive number; got {given!r}"
         )
     for value in values.tolist():
-        check_positive(f"every {name} of {name}s", value)
+        check_positive(f"every {name} in {name}s", value)
     distinct, counts = np.unique(values, return_counts=True)
     if distinct.size < values.size:
         twice = distinct[counts > 1][0]
-        raise ValueError(f"{name}s holds {twice:g} more than once; give every {name} one time")
+        raise ValueError(f"{name}s holds {twice:g} more than once; list each {name} once")
     return values.astype(np.float64)
 
 

@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.estimators.kernel import KernelRankSVM
 from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners import KernelSettings
 from ranksvm.learners.kernel import check_refit_room
-from ranksvm.maps.gram_checks import check_gram
 from ranksvm.model_selection.search import Search
 from ranksvm.model_selection.search_cv import SearchCV
 
@@ -175,8 +173,6 @@ counting, tol, max_iter, memory_budget, dtype
     def _checked(self, data: RankingData, settings: KernelSettings) -> RankingData:
         if hasattr(data.X, "tocsr"):
             data = replace(data, X=data.X.tocsr())
-        if settings.is_pairwise:
-            data = replace(data, X=check_gram(data.X, n_threads=resolve_n_jobs(self.n_jobs)))
         if self.refit:
             check_refit_room(data, settings)
         return data

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ranksvm._vectors import Array
@@ -123,9 +122,3 @@ class LinearRankSVMCV(SearchCV):
         self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.verbose = verbose
-
-    def _others(self) -> Mapping[str, Any]:
-        return {}
-
-    def _by_hand(self) -> str:
-        return "LinearRankSVM(model.C_)"

@@ -83,15 +83,21 @@ def fit_path(
     """
     grid = check_grid("C", Cs)
     fits: dict[int, Fit] = {}
-    forecast = _Forecast(guide)
+    known: list[_Known] = []
+    errors: dict[str, float] = {}  # of each kind of forecast for the last C
     last: Fit | None = None
     for k in np.argsort(grid).tolist():
         C = float(grid[k])
-        start = forecast.at(k, C)
-        fit = problem.solve(C, start=start, after=last, callback=callback)
-        forecast.learn(fit.point)
-        last = fit
-        fits[k] = replace(fit, evaluation=None)  # it holds the violated pairs, which need memory
+        guided = None if guide is None else guide(k)
+        forecasts = _forecasts(C, known, guided)
+        start = None
+        if forecasts:  # without any errors yet, the first one
+            best = min(forecasts, key=lambda kind: errors.get(kind, math.inf))
+            start = _combined(forecasts[best])
+        last = problem.solve(C, start=start, after=last, callback=callback)
+        errors = {kind: _distance(parts, last.point) for kind, parts in forecasts.items()}
+        known = [*known[-max(DEGREES) :], _Known(C, last.point, guided)]
+        fits[k] = replace(last, evaluation=None)  # it holds the violated pairs, which need memory
         if finished is not None:
             finished(k, fits[k])
     return [fits[k] for k in range(grid.size)]
@@ -104,71 +110,50 @@ class _Known(NamedTuple):
     point: Point
     guide: Point | None
 
+    def difference(self, weight: float) -> _Combination:
+        """Return the difference from the guide, times a weight."""
+        assert self.guide is not None
+        return [(weight, self.point), (-weight, self.guide)]
+
 
 # A forecast is a linear combination of points.
 _Combination = list[tuple[float, Point]]
 
 
-class _Forecast:
-    """Forecasts the next solution, and remembers the last error of each kind of forecast."""
-
-    def __init__(self, guide: Guide | None) -> None:
-        self._guide = guide
-        self._known: list[_Known] = []
-        self._errors: dict[str, float] = {}
-        self._next: tuple[float, Point | None, dict[str, _Combination]] | None = None
-
-    def at(self, k: int, C: float) -> Point | None:
-        """Return the forecast for C, which is ``Cs[k]``; None if nothing is known yet."""
-        guide = None if self._guide is None else self._guide(k)
-        kinds = self._kinds(C, guide)
-        self._next = C, guide, kinds
-        if not kinds:
-            return None
-        # Without any errors yet, this is the first kind.
-        best = min(kinds, key=lambda kind: self._errors.get(kind, math.inf))
-        return _combined(kinds[best])
-
-    def learn(self, point: Point) -> None:
-        """Record the solution for which the last forecast was made."""
-        assert self._next is not None
-        C, guide, kinds = self._next
-        self._errors = {kind: _distance(parts, point) for kind, parts in kinds.items()}
-        self._known = [*self._known[-max(DEGREES) :], _Known(C, point, guide)]
-
-    def _kinds(self, C: float, guide: Point | None) -> dict[str, _Combination]:
-        """Return all kinds of forecasts that have enough solutions, the safest first."""
-        if not self._known:
-            return {} if guide is None else {"guide": [(1.0, guide)]}
-        kinds: dict[str, _Combination] = {}
-        if guide is not None:
-            kinds["guide, same"] = [(1.0, guide), *_difference(1.0, self._known[-1])]
-        zero = self._known[-1].point.times(0.0)
-        for variable, x in VARIABLES.items():
-            known = self._known
-            if variable == "C" and len(known) <= max(DEGREES):  # at the start of the path
-                known = [_Known(0.0, zero, None if guide is None else zero), *known]
-            for degree in DEGREES:
-                if len(known) <= degree:
-                    continue
-                used = known[-degree - 1 :]
-                nodes = [x(one.C) for one in used]
-                if len(set(nodes)) < len(nodes):  # the values of C differ only by rounding
-                    continue
-                weights = _lagrange(nodes, x(C))
-                if not all(map(math.isfinite, weights)):  # a C is nearly zero
-                    continue
-                kinds[f"{variable}, degree {degree}"] = [
-                    (weight, one.point) for weight, one in zip(weights, used, strict=True)
-                ]
-                if guide is not None and degree == 1:
-                    kinds[f"guide, {variable}"] = [(1.0, guide)] + [
-                        part
-                        for weight, one in zip(weights, used, strict=True)
-                        for part in _difference(weight, one)
-                    ]
-        kinds["same"] = [(1.0, self._known[-1].point)]
-        return kinds
+def _forecasts(
+    C: float, solutions: Sequence[_Known], guide: Point | None
+) -> dict[str, _Combination]:
+    """Return all kinds of forecasts that have enough solutions, the safest first."""
+    if not solutions:
+        return {} if guide is None else {"guide": [(1.0, guide)]}
+    last = solutions[-1]
+    found: dict[str, _Combination] = {}
+    if guide is not None:
+        found["guide, same"] = [(1.0, guide), *last.difference(1.0)]
+    zero = last.point.times(0.0)
+    for variable, x in VARIABLES.items():
+        known = solutions
+        if variable == "C" and len(known) <= max(DEGREES):  # at the start of the path
+            known = [_Known(0.0, zero, None if guide is None else zero), *known]
+        for degree in DEGREES:
+            if len(known) <= degree:
+                continue
+            used = known[-degree - 1 :]
+            nodes = [x(one.C) for one in used]
+            if len(set(nodes)) < len(nodes):  # the values of C differ only by rounding
+                continue
+            weights = _lagrange(nodes, x(C))
+            if not all(map(math.isfinite, weights)):  # a C is nearly zero
+                continue
+            weighted = list(zip(weights, used, strict=True))
+            found[f"{variable}, degree {degree}"] = [
+                (weight, one.point) for weight, one in weighted
+            ]
+            if guide is not None and degree == 1:
+                differences = [part for weight, one in weighted for part in one.difference(weight)]
+                found[f"guide, {variable}"] = [(1.0, guide), *differences]
+    found["same"] = [(1.0, last.point)]
+    return found
 
 
 def _lagrange(nodes: Sequence[float], x: float) -> list[float]:
@@ -177,11 +162,6 @@ def _lagrange(nodes: Sequence[float], x: float) -> list[float]:
         math.prod((x - other) / (node - other) for j, other in enumerate(nodes) if j != i)
         for i, node in enumerate(nodes)
     ]
-
-
-def _difference(weight: float, known: _Known) -> _Combination:
-    assert known.guide is not None
-    return [(weight, known.point), (-weight, known.guide)]
 
 
 def _combined(parts: _Combination) -> Point:

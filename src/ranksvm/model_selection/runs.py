@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -23,29 +23,28 @@ from ranksvm._messages import UserError
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import Fit, Point, Settings, make_problem
-from ranksvm.model_selection.path import Guide, fit_path
-from ranksvm.model_selection.splits import Split, take_metric
+from ranksvm.model_selection.cell import Cell
+from ranksvm.model_selection.path import fit_path
+from ranksvm.model_selection.splits import Split
 
-__all__ = ["SplitResult", "SplitTask", "naming", "run_in_parallel"]
+__all__ = ["Run", "Task"]
 
 
-# Seconds between checks for an interrupt.  A signal does not always wake a waiting thread: it may
-# arrive just before the wait, or another library's handler may resume it.
+# Seconds between reports of progress, and between checks for an interrupt: a signal does not always
+# wake a waiting thread.  It may arrive just before the wait, or another library's handler may
+# resume it.
 _LOOK_UP = 0.1
 
 
-class SplitResult(NamedTuple):
-    """Results of one split, with one entry per C in each list.
+class Run(NamedTuple):
+    """The path of one split.
 
-    ``scores`` is the metric on the held-out part; NaN if it is undefined there, or if the model
-    gives some held-out item a score that is not finite.  ``seconds`` of the smallest C include the
-    time to prepare the problem.  ``guide`` has the coefficients and the scores of all items of the
-    data set, for other splits to follow.
+    ``coefs`` has one row per C.  ``guide`` has the coefficients and the scores of all items of the
+    data set, for other splits to follow; None if it was not asked for, or a score is not finite.
     """
 
-    fits: list[Fit]
-    scores: list[float]
-    seconds: list[float]
+    cell: Cell
+    coefs: Array
     guide: list[Point] | None
 
 
@@ -54,25 +53,29 @@ class _Stopped(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class SplitTask:
-    """What to do with each split: fit a path over ``Cs`` and compute ``metric``."""
+class Task:
+    """What to do with each split: fit a path over ``Cs`` and score the held-out part.
+
+    ``score(labels, scores, query)`` is the metric, ``where`` the beginning of messages, and
+    ``tell`` gets a message after each fit.  If ``stop`` is set, fits end at their next iteration.
+    """
 
     data: RankingData
     settings: Settings
     Cs: Array
-    metric: str
-    conventions: str
+    score: Callable[..., float]
+    where: str
+    tell: Callable[[str], Any]
+    stop: threading.Event | None = None
 
     def run(
         self,
         split: Split,
         n_threads: int,
-        tell: Callable[[str], Any],
         *,
         guide: list[Point] | None = None,
         keep: bool = False,
-        stop: threading.Event | None = None,
-    ) -> SplitResult:
+    ) -> Run:
         """Fit the path of a split and score its held-out part.
 
         ``keep`` returns the path as a guide for other splits.  This requires settings whose
@@ -82,119 +85,109 @@ class SplitTask:
         clock = time.perf_counter()
 
         def look(*_: Any) -> None:
-            if stop is not None and stop.is_set():
+            if self.stop is not None and self.stop.is_set():
                 raise _Stopped
 
         def finished(k: int, fit: Fit) -> None:
             nonlocal clock
             now = time.perf_counter()
             seconds[k], clock = now - clock, now
-            tell(f"{split.name}, C = {self.Cs[k]:.4g}: {fit.n_iter} iterations")
+            self.tell(f"{self.where}{split.name}, C = {self.Cs[k]:.4g}: {fit.n_iter} iterations")
 
-        def following(k: int) -> Point:
+        def follow(k: int) -> Point:
             assert guide is not None
             point: Point = problem.known_point(guide[k], split.train)
             return point
 
-        follow: Guide | None = None if guide is None else following
-        with naming(f"{split.name}: "):
+        with _naming(f"{self.where}{split.name}: "):
             pairwise = self.settings.is_pairwise
             part = split.training_part(self.data, pairwise=pairwise)
             problem = make_problem(part, self.settings, n_threads=n_threads)
-            fits = fit_path(problem, self.Cs, guide=follow, callback=look, finished=finished)
+            fits = fit_path(
+                problem,
+                self.Cs,
+                guide=None if guide is None else follow,
+                callback=look,
+                finished=finished,
+            )
             held_out = split.held_out_part(self.data, pairwise=pairwise)
             found = problem.score(held_out.X, fits)
             kept = self._for_others(problem, split, fits, found) if keep else None
-        scores = [np.nan if split.undefined else self._score(held_out, one) for one in found]
-        # The scores of the training items are not needed any more.
-        short = [_without_scores(fit) for fit in fits]
-        return SplitResult(short, scores, seconds, kept)
-
-    def _score(self, held_out: RankingData, scores: Array) -> float:
-        """Return the metric; NaN if a score is not finite."""
-        if not np.isfinite(scores).all():
-            return np.nan
-        return take_metric(
-            held_out.truth, scores, held_out.query_numbers, self.metric, self.conventions
+        cell = Cell(
+            scores=tuple(
+                self.score(held_out.truth, scores, held_out.query_numbers)
+                if split.undefined is None and np.isfinite(scores).all()
+                else np.nan
+                for scores in found
+            ),
+            objectives=tuple(fit.objective for fit in fits),
+            gaps=tuple(fit.gap for fit in fits),
+            seconds=tuple(seconds),
+            n_iter=tuple(fit.n_iter for fit in fits),
+            n_products=tuple(fit.n_products for fit in fits),
+            statuses=tuple(fit.status.name for fit in fits),
+            solver=fits[0].solver,
         )
+        return Run(cell, np.array([fit.coef for fit in fits]), kept)
 
     def _for_others(
-        self,
-        problem: Any,
-        split: Split,
-        fits: list[Fit],
-        found: list[Array],
+        self, problem: Any, split: Split, fits: list[Fit], found: list[Array]
     ) -> list[Point] | None:
         """Return the solutions with the scores of all items; None if a score is not finite."""
-        assert split.test is not None
-        n_items = self.data.n_items
-        left = np.ones(n_items, dtype=np.bool_)
-        left[split.train] = left[split.test] = False
-        rest = np.flatnonzero(left)  # empty unless the folds leave items out
-        left_out = (
-            problem.score(self.data.take(rest).X, fits) if rest.size else [np.empty(0)] * len(fits)
-        )
+        known = [(split.train, [fit.point.scores for fit in fits]), (split.test, found)]
+        left_out = np.setdiff1d(np.arange(self.data.n_items), np.r_[split.train, split.test])
+        if left_out.size:
+            known.append((left_out, problem.score(self.data.take(left_out).X, fits)))
         points = []
-        for fit, scores, others in zip(fits, found, left_out, strict=True):
-            full = np.empty(n_items)
-            full[split.test] = scores
-            full[split.train] = fit.point.scores
-            full[rest] = others
-            points.append(fit.point._replace(scores=full))
+        for k, fit in enumerate(fits):
+            every = np.empty(self.data.n_items)
+            for rows, scores in known:
+                every[rows] = scores[k]
+            points.append(fit.point._replace(scores=every))
         return points if all(np.isfinite(point.scores).all() for point in points) else None
 
+    def run_guided(self, splits: Sequence[Split], n_threads: int) -> list[Run]:
+        """Run the first split, then the others in parallel, guided by its path."""
+        first, *others = splits
+        runs = [self.run(first, n_threads, keep=bool(others))]
+        guide = runs[0].guide
+        n_workers = min(n_threads, len(others))
+        if n_workers > 1:
+            return runs + self._run_in_parallel(others, n_workers, n_threads // n_workers, guide)
+        return runs + [self.run(split, n_threads, guide=guide) for split in others]
 
-def run_in_parallel(
-    task: SplitTask,
-    splits: Sequence[Split],
-    workers: int,
-    n_threads: int,
-    guide: list[Point] | None,
-    tell: Callable[[str], Any],
-) -> list[SplitResult]:
-    """Run splits in threads; native code releases Python's global lock.
+    def _run_in_parallel(
+        self, splits: Sequence[Split], n_workers: int, n_threads: int, guide: list[Point] | None
+    ) -> list[Run]:
+        """Run splits in threads; native code releases Python's global lock.
 
-    The calling thread reports messages and waits for an interrupt or an error in a split.  Then
-    splits that have not started are cancelled, and the others stop at their next iteration.
-    """
-    stop = threading.Event()
-    # Messages, and None for each split that has ended.
-    messages: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-
-    def ended(future: Future[SplitResult]) -> None:
-        del future
-        messages.put(None)
-
-    with ThreadPoolExecutor(workers, thread_name_prefix="ranksvm-split") as pool:
-        try:
-            futures = [
-                pool.submit(task.run, split, n_threads, messages.put, guide=guide, stop=stop)
-                for split in splits
-            ]
-            for future in futures:
-                future.add_done_callback(ended)
-            running = len(futures)
-            while running:
-                try:
-                    message = messages.get(timeout=_LOOK_UP)
-                except queue.Empty:
-                    continue
-                if message is not None:
-                    tell(message)
-                    continue
-                running -= 1
-                for future in futures:
-                    if future.done():
+        The calling thread reports messages and waits for an interrupt or an error in a split.  Then
+        splits that have not started are cancelled, and the others stop at their next iteration.
+        """
+        stop = threading.Event()
+        messages: queue.SimpleQueue[str] = queue.SimpleQueue()
+        worker = replace(self, tell=messages.put, stop=stop)
+        with ThreadPoolExecutor(n_workers, thread_name_prefix="ranksvm-split") as pool:
+            try:
+                futures = [
+                    pool.submit(worker.run, split, n_threads, guide=guide) for split in splits
+                ]
+                running = set(futures)
+                while running:
+                    done, running = wait(running, _LOOK_UP, return_when=FIRST_EXCEPTION)
+                    while not messages.empty():
+                        self.tell(messages.get())
+                    for future in done:
                         future.result()
-        except BaseException:
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-    return [future.result() for future in futures]
+            except BaseException:
+                stop.set()
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+        return [future.result() for future in futures]
 
 
 @contextmanager
-def naming(where: str) -> Iterator[None]:
+def _naming(where: str) -> Iterator[None]:
     """Put ``where`` in front of errors of the library; other errors are not changed."""
     try:
         yield
@@ -205,7 +198,3 @@ def naming(where: str) -> Iterator[None]:
             raise
         kind = OverflowError if isinstance(error, OverflowError) else ValueError
         raise kind(f"{where}{error}") from error
-
-
-def _without_scores(fit: Fit) -> Fit:
-    return replace(fit, point=Point(fit.coef, np.empty(0)))

@@ -20,10 +20,12 @@ and of those the one with the smallest other parameters.
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,12 +35,11 @@ from ranksvm._messages import Message, Param
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import Settings
-from ranksvm.learners.problem import shortfall
+from ranksvm.metrics import parse_metric
 from ranksvm.model_selection.cell import Cell
 from ranksvm.model_selection.grids import make_grid
-from ranksvm.model_selection.runs import SplitResult, SplitTask, naming, run_in_parallel
+from ranksvm.model_selection.runs import Task
 from ranksvm.model_selection.splits import Split, make_splits
-from ranksvm.solvers.base import Status
 
 if TYPE_CHECKING:
     from ranksvm.model_selection.checkpoint import Checkpoint
@@ -153,8 +154,24 @@ class Search:
     @property
     def edges(self) -> tuple[Message, ...]:
         """A warning for each parameter whose best value is at the edge of its grid."""
-        told = (_edge_of(name, best, self.grid[name]) for name, best in self.best.items())
-        return tuple(sentence for sentence in told if sentence is not None)
+        edges = []
+        for name, best in self.best.items():
+            values = self.grid[name]
+            if values.size == 1 or best not in (values.min(), values.max()):
+                continue
+            smallest = best == values.min()
+            edges.append(
+                Message(
+                    "the best {name}, {best:g}, is the {which} of the grid, and a {other} one may "
+                    "be better. Extend {grid}.",
+                    name=name,
+                    best=best,
+                    which="smallest" if smallest else "largest",
+                    other="smaller" if smallest else "larger",
+                    grid=Param(f"{name}s"),
+                )
+            )
+        return tuple(edges)
 
     def facts(self) -> dict[str, Any]:
         """Return a description of the search for the model file."""
@@ -229,8 +246,13 @@ def search(
     ]
     # One seed for all fits, also after a search is resumed.
     seed = _random_state(settings)
-    tally = _Tally(len(rows) * len(splits) * grid["C"].size, progress)
-    cells: list[list[Cell]] = []
+    total, done = len(rows) * len(splits) * grid["C"].size, itertools.count(1)
+
+    def tell(message: str) -> None:
+        if progress is not None:
+            progress(next(done), total, message)
+
+    cells: list[list[Cell]] = []  # by row and split
     mean_coefs: list[Array] = []
     n_resumed = 0
     with ExitStack() as stack:
@@ -244,26 +266,88 @@ def search(
             seed = file.random_state
         if seed is not None:
             settings = _with(settings, random_state=seed)
+        score = partial(parse_metric(metric), conventions=conventions)
         for row in rows:
-            task = SplitTask(data, _with(settings, **row), grid["C"], metric, conventions)
-            work = _Work(task, splits, row, n_threads, tally, file)
+            where = _where(row)
+            task = Task(data, _with(settings, **row), grid["C"], score, where, tell)
             if settings.shares_coefficients and file is None:
-                found, mean_coef = work.guided()
-                mean_coefs.append(mean_coef)
-            else:
-                n_resumed += work.n_known
-                found = work.one_by_one()
-            cells.append(found)
+                runs = task.run_guided(splits, n_threads)
+                cells.append([run.cell for run in runs])
+                shares = (run.coefs / len(runs) for run in runs)
+                mean_coefs.append(sum(shares, start=np.zeros_like(runs[0].coefs)))
+                continue
+            key = ", ".join(f"{name}={value!r}" for name, value in row.items())
+            cells.append([])
+            for number, split in enumerate(splits):
+                cell = None if file is None else file.get(key, number)
+                if cell is None:
+                    cell = task.run(split, n_threads).cell
+                    if file is not None:
+                        file.add(key, number, cell)
+                else:
+                    n_resumed += 1
+                    for C in grid["C"].tolist():
+                        tell(f"{where}{split.name}, C = {C:.4g}: done before")
+                cells[-1].append(cell)
     return _gathered(
+        rows,
         cells,
         splits,
-        grid,
-        settings,
-        metric,
-        conventions,
+        grid=grid,
+        settings=settings,
+        metric=metric,
+        conventions=conventions,
         mean_coef=np.concatenate(mean_coefs) if mean_coefs else None,
         n_resumed=n_resumed,
     )
+
+
+def _gathered(
+    rows: Sequence[Mapping[str, float]],
+    cells: Sequence[Sequence[Cell]],
+    splits: Sequence[Split],
+    *,
+    grid: dict[str, Array],
+    settings: Settings,
+    **known: Any,
+) -> Search:
+    """Return the results of all cells as tables, with warnings."""
+
+    def table(name: str) -> Any:
+        by_row = np.array([[getattr(cell, name) for cell in row] for row in cells])
+        return by_row.transpose(1, 0, 2).reshape(len(splits), -1)
+
+    short = (one for row in cells for cell in row for one in cell.shortfalls(settings.tol))
+    unscored = tuple(
+        f"{_where(row)}{split.name}, C = {C:.4g}: the scores of held-out items are not finite, and "
+        "this candidate cannot be chosen. Scale the features."
+        for row, of_row in zip(rows, cells, strict=True)
+        for k, C in enumerate(grid["C"].tolist())
+        for split, cell in zip(splits, of_row, strict=True)
+        if split.undefined is None and math.isnan(cell.scores[k])
+    )
+    tables = ("scores", "objectives", "gaps", "seconds", "n_iter", "n_products")
+    found = Search(
+        grid=grid,
+        settings=settings,
+        **{name: table(name) for name in tables},
+        counted=np.array([split.undefined is None for split in splits]),
+        shortfalls=tuple(short),
+        undefined=tuple(split.undefined for split in splits if split.undefined is not None),
+        unscored=unscored,
+        **known,
+    )
+    if np.isnan(found.means).all():
+        raise ValueError(
+            "there is nothing to choose from: no candidate has finite scores in every split. "
+            f"{unscored[0]}"
+        )
+    return found
+
+
+def _where(row: Mapping[str, float]) -> str:
+    """Return the beginning of messages about a row of the grid."""
+    return "".join(f"{name} = {value:.4g}, " for name, value in row.items())
 
 
 def _with(settings: Settings, **values: Any) -> Settings:
@@ -272,184 +356,7 @@ def _with(settings: Settings, **values: Any) -> Settings:
 
 def _random_state(settings: Any) -> int | None:
     """Return the seed of all fits; draw one if they need it and have none."""
-    seed: int | None = getattr(settings, "random_state", None)
+    seed = getattr(settings, "random_state", None)
     if seed is None and getattr(settings, "approximation", None) is not None:
-        seed = int(np.random.default_rng().integers(2**31))
-    return seed
-
-
-class _Tally:
-    """Counts finished fits and reports them."""
-
-    def __init__(self, total: int, progress: Progress | None) -> None:
-        self._total = total
-        self._progress = progress
-        self._done = 0
-
-    def add(self, message: str) -> None:
-        self._done += 1
-        if self._progress is not None:
-            self._progress(self._done, self._total, message)
-
-
-@dataclass(frozen=True)
-class _Work:
-    """The cells of one row of the grid: all parameters but C are fixed."""
-
-    task: SplitTask
-    splits: Sequence[Split]
-    row: Mapping[str, float]
-    n_threads: int
-    tally: _Tally
-    file: Checkpoint | None
-
-    @property
-    def where(self) -> str:
-        return "".join(f"{name} = {value:.4g}, " for name, value in self.row.items())
-
-    @property
-    def key(self) -> str:
-        """Name of this row in a checkpoint."""
-        return ", ".join(f"{name}={value!r}" for name, value in self.row.items())
-
-    @property
-    def n_known(self) -> int:
-        """Number of cells that are in the checkpoint."""
-        return sum(self._known(number) is not None for number in range(len(self.splits)))
-
-    def _known(self, number: int) -> Cell | None:
-        return None if self.file is None else self.file.get(self.key, number)
-
-    def tell(self, message: str) -> None:
-        self.tally.add(f"{self.where}{message}")
-
-    def one_by_one(self) -> list[Cell]:
-        """Process the splits one after the other, each with all threads."""
-        return [self._cell(number, split) for number, split in enumerate(self.splits)]
-
-    def _cell(self, number: int, split: Split) -> Cell:
-        done = self._known(number)
-        if done is not None:
-            for C in self.task.Cs.tolist():
-                self.tell(f"{split.name}, C = {C:.4g}: done before")
-            return done
-        with naming(self.where):
-            cell = _cell_of(self.task.run(split, self.n_threads, self.tell))
-        if self.file is not None:
-            self.file.add(self.key, number, cell)
-        return cell
-
-    def guided(self) -> tuple[list[Cell], Array]:
-        """Process the first split, then the others in parallel, guided by its path.
-
-        Returns the cells and the mean coefficients for every C.
-        """
-        task, n_threads = self.task, self.n_threads
-        first, *others = self.splits
-        results = [task.run(first, n_threads, self.tell, keep=bool(others))]
-        guide = results[0].guide
-        workers = min(n_threads, len(others))
-        if workers > 1:
-            results += run_in_parallel(
-                task, others, workers, n_threads // workers, guide, self.tell
-            )
-        else:
-            results += [task.run(split, n_threads, self.tell, guide=guide) for split in others]
-        mean = np.zeros((task.Cs.size, results[0].fits[0].coef.size))
-        for one in results:
-            for row, fit in zip(mean, one.fits, strict=True):
-                row += fit.coef / len(results)
-        return [_cell_of(result) for result in results], mean
-
-
-def _cell_of(result: SplitResult) -> Cell:
-    fits = result.fits
-    return Cell(
-        scores=tuple(map(float, result.scores)),
-        objectives=tuple(fit.objective for fit in fits),
-        gaps=tuple(fit.gap for fit in fits),
-        seconds=tuple(result.seconds),
-        n_iter=tuple(fit.n_iter for fit in fits),
-        n_products=tuple(fit.n_products for fit in fits),
-        statuses=tuple(fit.status.name for fit in fits),
-        solver=fits[0].solver,
-    )
-
-
-def _gathered(
-    cells: Sequence[Sequence[Cell]],
-    splits: Sequence[Split],
-    grid: dict[str, Array],
-    settings: Settings,
-    metric: str,
-    conventions: str,
-    **rest: Any,
-) -> Search:
-    def table(name: str, dtype: Any = np.float64) -> Any:
-        by_row = np.array([[getattr(cell, name) for cell in row] for row in cells], dtype=dtype)
-        return by_row.transpose(1, 0, 2).reshape(len(splits), -1)
-
-    by_name = {name: table(name) for name in ("scores", "objectives", "gaps", "seconds")}
-    counts = {name: table(name, np.int64) for name in ("n_iter", "n_products")}
-    short = [
-        _shortfall(cell, k, settings.tol)
-        for row in cells
-        for cell in row
-        for k in range(len(cell.scores))
-    ]
-    made = Search(
-        grid=grid,
-        settings=settings,
-        metric=metric,
-        conventions=conventions,
-        counted=np.array([split.undefined is None for split in splits]),
-        **by_name,
-        **counts,
-        shortfalls=tuple(one for one in short if one is not None),
-        undefined=tuple(split.undefined for split in splits if split.undefined is not None),
-        unscored=(),
-        **rest,
-    )
-    made = replace(made, unscored=_unscored(made, splits))
-    if np.isnan(made.means).all():
-        raise ValueError(
-            "there is nothing to choose from: no candidate has finite scores in every split. "
-            f"{made.unscored[0]}"
-        )
-    return made
-
-
-def _shortfall(cell: Cell, k: int, tol: float) -> Message | None:
-    status = Status[cell.statuses[k]]
-    return shortfall(cell.solver, status, cell.n_iter[k], cell.objectives[k], cell.gaps[k], tol)
-
-
-def _unscored(made: Search, splits: Sequence[Split]) -> tuple[str, ...]:
-    """Return warnings about scores that are NaN although the metric is defined."""
-    params = made.params
-    texts = []
-    for place, split in zip(*np.nonzero(np.isnan(made.scores.T)), strict=True):
-        if splits[split].undefined is None:
-            *others, C = (f"{name} = {values[place]:.4g}" for name, values in params.items())
-            where = ", ".join([*others, splits[split].name, C])
-            texts.append(
-                f"{where}: the scores of held-out items are not finite, and this candidate cannot "
-                "be chosen. Scale the features."
-            )
-    return tuple(texts)
-
-
-def _edge_of(name: str, best: float, values: Array) -> Message | None:
-    """Return a warning if the best value is the smallest or largest of its grid."""
-    if values.size < 2 or best not in (values.min(), values.max()):
-        return None
-    smallest = best == values.min()
-    return Message(
-        "the best {name}, {best:g}, is the {which} of the grid, and a {other} one may be better. "
-        "Extend {grid}.",
-        name=name,
-        best=best,
-        which="smallest" if smallest else "largest",
-        other="smaller" if smallest else "larger",
-        grid=Param(f"{name}s"),
-    )
+        seed = np.random.default_rng().integers(2**31)
+    return None if seed is None else int(seed)

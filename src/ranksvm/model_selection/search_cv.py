@@ -8,8 +8,8 @@ with it on all items.
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -27,9 +27,8 @@ from ranksvm.estimators.base import Ranker
 from ranksvm.estimators.checks import check_both_have_ids, check_labels
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import FEATURE_FACTS, check_features, fitting, training_data
-from ranksvm.estimators.model_ranker import ModelRanker
+from ranksvm.estimators.model_ranker import ModelRanker, logged
 from ranksvm.learners import Settings, make_problem
-from ranksvm.model_selection.progress import shown
 from ranksvm.model_selection.search import Progress, Search, search
 from ranksvm.model_selection.splitters import folds_of
 from ranksvm.models import Model
@@ -63,13 +62,13 @@ class SearchCV(Ranker):
     _of_model: ClassVar[tuple[str, ...]] = ("objective_", "gap_", "n_iter_")
     _selection: dict[str, Any]
 
-    @abstractmethod
     def _others(self) -> Mapping[str, Any]:
         """Return the grids of the parameters other than C."""
+        return {}
 
-    @abstractmethod
     def _by_hand(self) -> str:
         """Return the code that makes the model that refit=True would have made."""
+        return f"{self._ranker.__name__}(model.C_)"
 
     def _checked(self, data: RankingData, settings: Any) -> RankingData:
         """Return the data in the form that the fits need; raise if the refit would fail."""
@@ -117,7 +116,7 @@ class SearchCV(Ranker):
                 folds = folds_of(data, self.cv)
             data = self._checked(data, settings)
             threads = resolve_n_jobs(self.n_jobs)
-            with shown(self.verbose, progress) as tell:
+            with _shown(self.verbose, progress) as tell:
                 found = search(
                     data,
                     settings,
@@ -154,30 +153,18 @@ class SearchCV(Ranker):
                 params["random_state"] = getattr(found.settings, "random_state", None)
         return self._ranker(**params)
 
-    def _warn(self, search: Search, short: list[Any]) -> None:
+    def _warn(self, search: Search, short: Sequence[Any]) -> None:
         name = type(self).__name__
         n_splits, n_candidates = search.scores.shape
-        if short:
-            n_fits = n_splits * n_candidates + bool(self.refit)
-            warnings.warn(
-                f"{name}: {len(short)} of {n_fits} fits ended early, the first of them: {short[0]}",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        if search.undefined:
-            warnings.warn(
-                f"{name}: {len(search.undefined)} of {n_splits} splits do not count, the first of "
-                f"them: {search.undefined[0]}",
-                UserWarning,
-                stacklevel=3,
-            )
-        if search.unscored:
-            warnings.warn(
-                f"{name}: {len(search.unscored)} of {n_splits * n_candidates} fits have no score, "
-                f"the first of them: {search.unscored[0]}",
-                UserWarning,
-                stacklevel=3,
-            )
+        n_scores = n_splits * n_candidates
+        for trouble, what, kind in (
+            (short, f"{n_scores + bool(self.refit)} fits ended early", ConvergenceWarning),
+            (search.undefined, f"{n_splits} splits do not count", UserWarning),
+            (search.unscored, f"{n_scores} fits have no score", UserWarning),
+        ):
+            if trouble:
+                first = f"the first of them: {trouble[0]}"
+                warnings.warn(f"{name}: {len(trouble)} of {what}, {first}", kind, stacklevel=3)
         for edge in search.edges:
             warnings.warn(f"{name}: {edge}", UserWarning, stacklevel=3)
 
@@ -206,17 +193,17 @@ class SearchCV(Ranker):
         X, values = split_frame(parts[0], y=parts[1], qid=parts[2])
         X = check_features(self, X, reset=False)
         check_both_have_ids("validation", values["qid"] is not None, qid is not None)
-        utility, labels = check_labels(values["y"], X.shape[0])
+        y, labels = check_labels(values["y"], X.shape[0])
         groups = QueryGroups.from_qid(values["qid"], X.shape[0], name="qid of validation")
         ids = None if values["qid"] is None else groups.index
-        return RankingData(X, utility, ids, labels=None if labels is utility else labels)
+        return RankingData(X, y, ids, labels=None if labels is y else labels)
 
     def _keep_search(self, found: Search, model: ModelRanker | None) -> None:
         self.C_ = found.best["C"]
         self.Cs_ = found.grid["C"]
         self.best_index_ = found.best_index
         self.best_score_ = found.best_score
-        self.cv_results_ = results_table(found)
+        self.cv_results_ = _results_table(found)
         self.n_splits_ = len(found.scores)
         self._selection = {**found.facts(), "splits": self.n_splits_}
         for name in ("best_estimator_", *self._of_model):
@@ -231,7 +218,7 @@ class SearchCV(Ranker):
         return replace(model, facts={**model.facts, "selection": self._selection})
 
 
-def results_table(found: Search) -> dict[str, Any]:
+def _results_table(found: Search) -> dict[str, Any]:
     """Return the results of a search in the format of scikit-learn's ``cv_results_``."""
     mean = found.means
     known = np.where(np.isnan(mean), -np.inf, mean)  # candidates that cannot be chosen come last
@@ -260,3 +247,40 @@ def results_table(found: Search) -> dict[str, Any]:
         "mean_fit_time": found.seconds.mean(axis=0),
         "std_fit_time": found.seconds.std(axis=0),
     }
+
+
+@contextmanager
+def _shown(verbose: int, progress: Progress | None) -> Iterator[Progress | None]:
+    """Yield a callback that shows progress if ``verbose`` is set, and then calls ``progress``.
+
+    Progress is a bar on a terminal, and log lines elsewhere.
+    """
+    if not verbose:
+        yield progress
+        return
+    bar = _bar()
+    task = None if bar is None else bar.add_task("fits", total=None)
+    with logged(verbose) as logger, bar or nullcontext():
+
+        def tell(done: int, total: int, message: str) -> None:
+            if bar is None:
+                logger.info("%d of %d fits: %s", done, total, message)
+            else:
+                bar.update(task, total=total, completed=done, description=message)
+            if progress is not None:
+                progress(done, total, message)
+
+        yield tell
+
+
+def _bar() -> Any:
+    """Return a progress bar of rich; None if rich is not installed or there is no terminal."""
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+        from rich.progress import Progress as Bar
+    except ImportError:
+        return None
+    console = Console(stderr=True)
+    columns = BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}")
+    return Bar(*columns, console=console, transient=True) if console.is_terminal else None

@@ -6,18 +6,18 @@ defined on the held-out part.  That depends on the labels alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.metrics import evaluate
+from ranksvm.metrics import parse_metric
 from ranksvm.model_selection.splitters import Rows
 
-__all__ = ["Split", "make_splits", "take_metric"]
+__all__ = ["Split", "make_splits"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,30 +70,29 @@ def make_splits(
     """
     if (folds is None) == (validation is None):
         raise ValueError("give either folds or a validation set")
-    take_metric(data.truth, data.truth, data.query_numbers, metric, conventions)
+    score = partial(parse_metric(metric), conventions=conventions)
+    score(data.truth, data.truth, data.query_numbers)  # raises if it does not suit the labels
     if validation is not None:
         splits = [Split("validation set", np.arange(data.n_items), held_out=validation)]
     else:
         splits = [_fold(data, k, *pair) for k, pair in enumerate(folds or (), start=1)]
     if not splits:
         raise ValueError("there is no fold: give at least one pair of (train, test)")
-    splits = [replace(one, undefined=_why_not(data, one, metric, conventions)) for one in splits]
+    splits = [replace(one, undefined=_why_not(data, one, score)) for one in splits]
     reasons = [split.undefined for split in splits if split.undefined is not None]
     if len(reasons) == len(splits):
-        raise ValueError(f"there is no split to take {metric} on. {reasons[0]}")
+        raise ValueError(f"there is no split to compute {metric} on. {reasons[0]}")
     return splits
 
 
-def _why_not(data: RankingData, split: Split, metric: str, conventions: str) -> str | None:
+def _why_not(data: RankingData, split: Split, score: Callable[..., float]) -> str | None:
     """Return why the metric is undefined on the held-out part; None if it is defined."""
     if split.held_out is not None:
-        labels, query = split.held_out.truth, split.held_out.query_numbers
+        labels, query = split.held_out.truth, split.held_out.groups.index
     else:
-        assert split.test is not None
-        labels, query = data.truth[split.test], data.query_numbers
-        query = None if query is None else query[split.test]
+        labels, query = data.truth[split.test], data.groups.index[split.test]
     try:
-        take_metric(labels, labels, query, metric, conventions)
+        score(labels, labels, query)
     except ValueError as error:
         return f"{split.name}, held-out part: {error}"
     return None
@@ -106,38 +105,22 @@ def _fold(data: RankingData, number: int, train: Any, test: Any) -> Split:
     train = _row_numbers(train, groups.n_items, name)
     test = _row_numbers(test, groups.n_items, name)
     if groups.n_queries == 1:
-        both = _in_both(train, test, groups.n_items)
+        both = np.intersect1d(train, test)
         if both.size:
             raise ValueError(
                 f"{name}: {both.size} items are in the training and in the held-out part, row "
                 f"{both[0]} for example; the parts of a fold must not share items"
             )
     else:
-        both = _in_both(groups.index[train], groups.index[test], groups.n_queries)
+        both = np.intersect1d(groups.index[train], groups.index[test])
         if both.size:
             (example,) = groups.ids[both[:1]].tolist()
             raise ValueError(
-                f"{name} splits {both.size} queries, {example!r} for example: some of its items "
-                "are to train on and some to score. Use QueryKFold, or another splitter that "
+                f"{name} splits {both.size} queries, {example!r} for example: it has items in the "
+                "training part and in the held-out part. Use QueryKFold, or another splitter that "
                 "keeps groups together."
             )
     return Split(name, train, test)
-
-
-def take_metric(
-    labels: NDArray[Any], scores: NDArray[Any], qid: Any, metric: str, conventions: str
-) -> float:
-    """Return the value of a metric."""
-    chosen: Any = conventions
-    (value,) = evaluate(labels, scores, qid, [metric], conventions=chosen).values()
-    return value
-
-
-def _in_both(some: Rows, others: Rows, n: int) -> Rows:
-    """Return the numbers below n that are on both sides, ascending."""
-    there = np.zeros((2, n), dtype=np.bool_)
-    there[0, some] = there[1, others] = True
-    return np.flatnonzero(there.all(axis=0))
 
 
 def _row_numbers(part: Any, n_items: int, name: str) -> Rows:

@@ -140,7 +140,7 @@ class QueryKFold:
         return fold[groups.index]
 
 
-def item_folds(utility: Any, n_splits: int) -> list[tuple[Rows, Rows]]:
+def item_folds(labels: Any, n_splits: int) -> list[tuple[Rows, Rows]]:
     """Return folds of single items, for data without queries.
 
     Items are dealt to the folds in the order of their labels, so that all folds have similar
@@ -148,7 +148,7 @@ def item_folds(utility: Any, n_splits: int) -> list[tuple[Rows, Rows]]:
 
     Parameters
     ----------
-    utility : array-like of shape (n_items,)
+    labels : array-like of shape (n_items,)
     n_splits : int
         At least 2.
 
@@ -156,8 +156,7 @@ def item_folds(utility: Any, n_splits: int) -> list[tuple[Rows, Rows]]:
     -------
     list of (train, test), row numbers
     """
-    check_positive("n_splits", n_splits, integer=True)
-    order = np.argsort(np.asarray(utility), kind="stable")
+    order = np.argsort(np.asarray(labels), kind="stable")
     if not 2 <= n_splits <= order.size:
         raise ParameterError(
             "cannot make {n_splits} folds of {n_samples} items; give at least 2 folds, and no more "
@@ -183,22 +182,21 @@ def folds_of(data: RankingData, cv: Any) -> list[tuple[Rows, Rows]]:
     data : RankingData
     cv : int, splitter or iterable of (train, test)
     """
-    given = cv
     if is_count(cv):
         if data.qid is None:
             return item_folds(data.y, int(cv))
         cv = QueryKFold(int(cv))
-    if hasattr(cv, "split") and not isinstance(cv, str):
-        qid = data.qid
-        if qid is None and isinstance(cv, QueryKFold):
-            qid = np.arange(data.n_items)
-        return list(cv.split(data.X, data.y, groups=qid))
-    if hasattr(cv, "__iter__") and not isinstance(cv, str):
+    if isinstance(cv, str) or not (hasattr(cv, "split") or hasattr(cv, "__iter__")):
+        raise ValueError(
+            "cv must be a number of folds, a splitter, or an iterable of (train, test) row "
+            f"numbers; got {cv!r}"
+        )
+    if not hasattr(cv, "split"):
         return list(cv)
-    raise ValueError(
-        "cv must be a number of folds, a splitter, or an iterable of (train, test) row numbers; "
-        f"got {given!r}"
-    )
+    qid = data.qid
+    if qid is None and isinstance(cv, QueryKFold):
+        qid = np.arange(data.n_items)
+    return list(cv.split(data.X, data.y, groups=qid))
 
 
 def query_train_test_split(

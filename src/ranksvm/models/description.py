@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import reprlib
 from collections.abc import Mapping
 from typing import Any
@@ -31,7 +32,6 @@ DEEPEST = 64  # nested lists and mappings
 LONGEST_INTEGER = 2048  # bits; Python does not parse much longer ones
 MOST_VALUES = 5_000_000  # in a text
 MOST_CONTAINERS = 100_000  # lists and mappings among them
-PIECE = 1 << 24  # bytes that are examined at a time
 NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
@@ -106,26 +106,23 @@ def check_extent(text: bytes) -> None:
 
     The count is correct up to the first syntax error, where a parser stops as well.
     """
+    values, containers = _extent(text)
+    if values > MOST_VALUES or containers > MOST_CONTAINERS:
+        # Strings may contain these characters, too: count again without strings.
+        unescaped = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+        values, containers = _extent(re.sub(rb'"[^"]*"?', b"", unescaped))
+    if values > MOST_VALUES:
+        raise ValueError(f"too many values ({values:,}; the limit is {MOST_VALUES:,})")
+    if containers > MOST_CONTAINERS:
+        raise ValueError(
+            f"too many lists and mappings ({containers:,}; the limit is {MOST_CONTAINERS:,})"
+        )
+
+
+def _extent(text: bytes) -> tuple[int, int]:
+    """Count the values, and the lists and mappings among them."""
     containers = text.count(b"{") + text.count(b"[")
-    values = containers + text.count(b",")
-    if containers <= MOST_CONTAINERS and values <= MOST_VALUES:
-        return
-    # Count again without the characters inside strings.
-    plain_text = np.frombuffer(text.replace(b"\\\\", b"").replace(b'\\"', b""), dtype=np.uint8)
-    containers = values = 0
-    inside = False
-    for begin in range(0, len(plain_text), PIECE):
-        piece = plain_text[begin : begin + PIECE]
-        quoted = np.logical_xor.accumulate(piece == ord('"')) ^ inside
-        inside = bool(quoted[-1])
-        outside = np.bincount(piece[~quoted], minlength=256)
-        containers += int(outside[ord("{")] + outside[ord("[")])
-        values += int(outside[ord("{")] + outside[ord("[")] + outside[ord(",")])
-    if containers > MOST_CONTAINERS or values > MOST_VALUES:
-        what, count, limit = "values", values, MOST_VALUES
-        if values <= MOST_VALUES:
-            what, count, limit = "lists and mappings", containers, MOST_CONTAINERS
-        raise ValueError(f"too many {what} ({count:,}; the limit is {limit:,})")
+    return containers + text.count(b","), containers
 
 
 def from_json(text: str) -> Any:

@@ -27,7 +27,6 @@ import textwrap
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import takewhile
 from numbers import Integral
 from typing import Any
@@ -38,19 +37,14 @@ from numpy.typing import NDArray
 from ranksvm._checks import check_positive
 from ranksvm._text import can_show, printable
 from ranksvm._vectors import Array
-from ranksvm.maps.expansion import Expansion, GivenExpansion
-from ranksvm.maps.kernels import is_sparse, kernel_matrix
-from ranksvm.maps.matrix import MatrixMap
 
-__all__ = ["Explanation", "check_rows", "explain_kernel", "explain_linear"]
+__all__ = ["Explanation", "check_rows"]
 
 SHOWN = 20  # number of parts that ``str`` shows
 WIDTH = 80  # of a chart, in columns
 NARROWEST = 40
 # Full block, half blocks at the right and left end of a bar, axis, mark of a shortened name.
 BLOCKS, PLAIN = ("█", "▌", "▐", "│", "…"), ("#", "", "", "|", "~")
-# Generated names of parts, if not their kind: i and j are items as well.
-CALLED = {"support item": "training item"}
 # Names of the two sides of a chart if the names of the items do not fit.
 SHORT = ("i", "j")
 
@@ -143,95 +137,6 @@ class Explanation:
         )
 
 
-def explain_linear(
-    coef: Array,
-    X: Any,
-    i: int,
-    j: int,
-    *,
-    names: Sequence[str] | None = None,
-    items: tuple[str, str] | None = None,
-    first: int = 0,
-) -> Explanation:
-    """Explain the scores X w of a linear model.
-
-    Parameters
-    ----------
-    coef : ndarray of shape (n_features,)
-        Weights of the features, w.
-    X : ndarray or SciPy sparse matrix of shape (n_items, n_features), finite
-        Features.
-    i, j : int
-        Rows of X, from 0.
-    names : sequence of str or None, default=None
-        Names of the features; None for their numbers.
-    items : tuple of two str, or None, default=None
-        Names of i and j; None for their row numbers.
-    first : int, default=0
-        Number of the first row or feature in generated names: 0 or 1.
-
-    Returns
-    -------
-    Explanation
-    """
-    rows = _two_rows(X, i, j)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if is_sparse(rows):
-            moved = (rows[[0]] - rows[[1]]).tocsr()
-            moved.sum_duplicates()
-            columns, change = moved.indices.astype(np.int64), moved.data
-        else:
-            columns, change = np.arange(len(coef), dtype=np.int64), rows[0] - rows[1]
-        contributions = coef[columns] * change
-    scores = MatrixMap(rows).scores(coef)
-    call: Callable[[int], str] | None = None if names is None else lambda k: str(names[k])
-    return _explanation("feature", columns, contributions, scores, i, j, items, first, call)
-
-
-def explain_kernel(
-    expansion: Expansion | GivenExpansion,
-    support: NDArray[np.int64] | None,
-    X: Any,
-    i: int,
-    j: int,
-    *,
-    items: tuple[str, str] | None = None,
-    first: int = 0,
-) -> Explanation:
-    """Explain the scores of a kernel model.
-
-    Parameters
-    ----------
-    expansion : Expansion or GivenExpansion
-        Points and coefficients of the model.
-    support : ndarray of int64, shape (n_points,), or None
-        Row numbers of the points in the training set; None for landmarks and random features.
-    X : ndarray or CSR of shape (n_items, n_features), finite
-        Features; for a precomputed kernel, the kernel values with all training items.
-    i, j, items, first
-        As for :func:`explain_linear`.
-
-    Returns
-    -------
-    Explanation
-    """
-    rows = _two_rows(X, i, j)
-    if isinstance(expansion, GivenExpansion):
-        rows = rows.toarray() if is_sparse(rows) else rows
-        values = rows[:, expansion.items]
-    else:
-        values = kernel_matrix(expansion.kernel, rows, expansion.points, shift=expansion.shift)
-    with np.errstate(over="ignore", invalid="ignore"):
-        contributions = expansion.coef * (values[0] - values[1])
-    scores = expansion.scores(rows)
-    if support is not None:
-        return _explanation("support item", support, contributions, scores, i, j, items, first)
-    is_fourier = isinstance(expansion, Expansion) and expansion.shift is not None
-    part = "random feature" if is_fourier else "landmark"
-    places = np.arange(len(contributions), dtype=np.int64)
-    return _explanation(part, places, contributions, scores, i, j, items, first)
-
-
 def check_rows(i: Any, j: Any, n_items: int) -> tuple[int, int]:
     """Return two different row numbers of X, or raise a ValueError."""
     for name, row in (("i", i), ("j", j)):
@@ -246,49 +151,6 @@ def check_rows(i: Any, j: Any, n_items: int) -> tuple[int, int]:
             f"i and j are the same item, row {i}: there is no difference to explain. Pass two rows."
         )
     return int(i), int(j)
-
-
-def _two_rows(X: Any, i: int, j: int) -> Any:
-    """Return rows i and j as float64, dense or CSR."""
-    rows = X[[i, j]]
-    return (rows.tocsr() if is_sparse(rows) else rows).astype(np.float64)
-
-
-def _explanation(
-    part: str,
-    index: NDArray[np.int64],
-    contributions: Array,
-    scores: Array,
-    i: int,
-    j: int,
-    items: tuple[str, str] | None,
-    first: int,
-    call: Callable[[int], str] | None = None,
-) -> Explanation:
-    """Sort the parts, and omit those that are zero."""
-    one, other = (float(score) for score in scores)
-    if not np.isfinite([one, other, one - other]).all() or not np.isfinite(contributions).all():
-        raise OverflowError(
-            f"the scores {one:g} and {other:g}, or parts of their difference, overflow float64 and "
-            "cannot be explained. Scale the features down."
-        )
-    if call is None:
-        call = partial(_numbered, CALLED.get(part, part), first)
-    kept = np.flatnonzero(contributions)
-    kept = kept[np.lexsort((index[kept], -np.abs(contributions[kept])))]
-    return Explanation(
-        part=part,
-        names=tuple(call(k) for k in index[kept].tolist()),
-        index=index[kept],
-        contributions=contributions[kept],
-        difference=one - other,
-        scores=(one, other),
-        items=items if items is not None else (f"row {i + first}", f"row {j + first}"),
-    )
-
-
-def _numbered(what: str, first: int, k: int) -> str:
-    return f"{what} {k + first}"
 
 
 def _draw(explained: Explanation, width: int, encoding: str) -> list[str]:

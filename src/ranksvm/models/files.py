@@ -96,7 +96,7 @@ def write_model(target: str | os.PathLike[str] | BinaryIO, model: Model) -> None
         with naming(_name_of(target)):
             target.write(content)
         return
-    with atomic_write(target, "wb") as file:
+    with atomic_write(target) as file:
         file.write(content)
 
 
@@ -209,7 +209,7 @@ class _Reader:
     def model(self) -> Model:
         head, header = self._head()
         table = self._parsed(header, "its header")
-        entries = self._entries(table)
+        entries, values = self._description(table)
         start = len(head) + len(header)
         end = start + self._body_length(table)
         if self.size is not None:
@@ -219,11 +219,10 @@ class _Reader:
         try:
             loaded = safetensors.load(b"".join((head, header, body)))
         except (SafetensorError, ValueError, OverflowError) as error:
-            self._refuse(f"damaged ({_quoted(error)})", COPY_AGAIN)
+            self._damaged(_quoted(error))
         arrays = {name: _little_endian(array) for name, array in loaded.items()}
         if entries.pop("sha256") != checksum(entries, arrays):
             self._refuse("checksum mismatch: the file is damaged or was edited", COPY_AGAIN)
-        values = self._values(entries)
         kind, names = values["kind"], values["feature_names"]
         model_class = self.models[kind]
         try:
@@ -231,7 +230,6 @@ class _Reader:
         except ValueError as error:
             self._refuse(f"not a valid model ({_quoted(error)})", GIVE_ANOTHER)
         return model_class.from_arrays(
-            kind,
             {k: np.array(v, dtype=v.dtype.newbyteorder("=")) for k, v in arrays.items()},
             params=values["params"],
             facts=values["facts"],
@@ -281,13 +279,13 @@ class _Reader:
         try:
             value = from_json(text.decode("utf-8"))
         except (ValueError, RecursionError) as error:
-            self._refuse(f"damaged: {what} is not valid JSON ({_quoted(error)})", COPY_AGAIN)
+            self._damaged(f"{what} is not valid JSON ({_quoted(error)})")
         if not isinstance(value, dict):
-            self._refuse(f"damaged: {what} is a {type(value).__name__}", COPY_AGAIN)
+            self._damaged(f"{what} is a {type(value).__name__}")
         return value
 
-    def _entries(self, table: dict[str, Any]) -> dict[str, Any]:
-        """Remove the description from the table of arrays, and return it checked."""
+    def _description(self, table: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Remove the description from the table of arrays; return it as written and decoded."""
         texts = table.pop("__metadata__", None)
         if not isinstance(texts, dict) or not isinstance(texts.get(TEXT), str):
             arrays = listed(table) or "none"
@@ -297,27 +295,18 @@ class _Reader:
         self._check_version(entries)
         absent = ", ".join(name for name in ENTRIES if name not in entries)
         if absent:
-            self._refuse(f"damaged: its description has no {absent}", COPY_AGAIN)
+            self._damaged(f"its description has no {absent}")
         unknown = listed(entries.keys() - ENTRIES.keys())
         if unknown:
-            self._refuse(f"damaged: its description has unknown entries: {unknown}", COPY_AGAIN)
-        self._check_types(entries)
-        return entries
-
-    def _values(self, entries: dict[str, Any]) -> dict[str, Any]:
-        """Decode the entries, which must not change their types."""
+            self._damaged(f"its description has unknown entries: {unknown}")
         try:
             values: dict[str, Any] = restored(entries)
         except ValueError as error:
-            self._refuse(f"damaged ({_quoted(error)})", COPY_AGAIN)
-        self._check_types(values)
-        return values
-
-    def _check_types(self, entries: dict[str, Any]) -> None:
-        for name, value in entries.items():
+            self._damaged(_quoted(error))
+        for name, value in values.items():
             if not isinstance(value, ENTRIES[name]):
-                got = type(value).__name__
-                self._refuse(f"damaged: {name} in its description is a {got}", COPY_AGAIN)
+                self._damaged(f"{name} in its description is a {type(value).__name__}")
+        return entries, values
 
     def _check_version(self, entries: dict[str, Any]) -> None:
         """Check the entries that every schema has: its number, the version and the kind."""
@@ -325,7 +314,7 @@ class _Reader:
         there = printable(version[:40]) if isinstance(version, str) else "of an unknown version"
         here = f"this is ranksvm {library_version()}"
         if type(schema) is not int or schema < 1:
-            self._refuse(f"damaged: its schema is {reprlib.repr(schema)}", COPY_AGAIN)
+            self._damaged(f"its schema is {reprlib.repr(schema)}")
         if schema > SCHEMA:
             self._refuse(
                 f"written by a newer version, ranksvm {there}, in schema {reprlib.repr(schema)}; "
@@ -343,14 +332,14 @@ class _Reader:
         """Return the size of the arrays according to the header; safetensors checks the rest."""
         length = 0
         for name, entry in table.items():
-            what = f"damaged: array {reprlib.repr(name)} in its header"
+            what = f"array {reprlib.repr(name)} in its header"
             if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
-                self._refuse(f"{what} must have dtype, shape and data_offsets", COPY_AGAIN)
+                self._damaged(f"{what} must have dtype, shape and data_offsets")
             if entry["dtype"] not in TYPES:
-                self._refuse(f"{what} has dtype {reprlib.repr(entry['dtype'])}", COPY_AGAIN)
+                self._damaged(f"{what} has dtype {reprlib.repr(entry['dtype'])}")
             offsets = entry["data_offsets"]
             if not isinstance(offsets, list) or [type(one) for one in offsets] != [int, int]:
-                self._refuse(f"{what} has the offsets {reprlib.repr(offsets)}", COPY_AGAIN)
+                self._damaged(f"{what} has the offsets {reprlib.repr(offsets)}")
             length = max(length, *offsets)
         if length > LARGEST_BODY:
             claim = reprlib.repr(length)
@@ -367,7 +356,10 @@ class _Reader:
             got = f"{found} bytes, expected {expected}"
             if self.size is None:  # only one byte too many was read
                 got = f"more than the expected {expected} bytes"
-            self._refuse(f"damaged: {got}", COPY_AGAIN)
+            self._damaged(got)
+
+    def _damaged(self, what: str) -> NoReturn:
+        self._refuse(f"damaged: {what}", COPY_AGAIN)
 
     def _refuse(self, what: str, remedy: str) -> NoReturn:
         raise ModelFileError(f"{self.name}: {what}; {remedy}.") from None

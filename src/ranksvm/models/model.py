@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
+from ranksvm.maps.kernels import is_sparse
 from ranksvm.models.explain import Explanation
 from ranksvm.models.facts import check_facts
 
@@ -69,9 +70,10 @@ class Model(ABC):
     FORMATS: ClassVar[Mapping[str, Format]]
 
     @property
-    @abstractmethod
     def kind(self) -> str:
-        """Name of its format, a key of ``FORMATS``."""
+        """Name of its format, a key of ``FORMATS``; the only one by default."""
+        (kind,) = self.FORMATS
+        return kind
 
     @property
     @abstractmethod
@@ -103,6 +105,20 @@ class Model(ABC):
         """
 
     @abstractmethod
+    def contributions(self, rows: Any) -> tuple[str, NDArray[np.int64], Array]:
+        """Split the difference of the scores of two items into a sum.
+
+        Parameters
+        ----------
+        rows : ndarray or CSR matrix of shape (2, n_features), float64
+            Features of the two items.
+
+        Returns
+        -------
+        part, index, contributions
+            As in :class:`ranksvm.models.Explanation`, in any order and with zeros.
+        """
+
     def explain(
         self, X: Any, i: int, j: int, *, items: tuple[str, str] | None = None, first: int = 0
     ) -> Explanation:
@@ -123,29 +139,53 @@ class Model(ABC):
         -------
         Explanation
         """
+        rows = X[[i, j]]
+        rows = (rows.tocsr() if is_sparse(rows) else rows).astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            part, index, contributions = self.contributions(rows)
+        one, other = self.scores(rows).tolist()
+        if not (np.isfinite(one - other) and np.isfinite(contributions).all()):
+            raise OverflowError(
+                f"the scores {one:g} and {other:g}, or parts of their difference, overflow float64 "
+                "and cannot be explained. Scale the features down."
+            )
+        kept = np.flatnonzero(contributions)
+        kept = kept[np.lexsort((index[kept], -np.abs(contributions[kept])))]
+        names = self.feature_names if part == "feature" else None
+        called = "training item" if part == "support item" else part  # i and j are items as well
+        return Explanation(
+            part=part,
+            names=tuple(
+                f"{called} {k + first}" if names is None else names[k] for k in index[kept].tolist()
+            ),
+            index=index[kept],
+            contributions=contributions[kept],
+            difference=one - other,
+            scores=(one, other),
+            items=items or (f"row {i + first}", f"row {j + first}"),
+        )
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Return a summary for display, by name; values may be lists and mappings."""
 
-    @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays to save, as specified by ``FORMATS[self.kind]``."""
+        """Return the arrays to save; by default the attributes with the names in its format."""
+        return {name: getattr(self, name) for name in self.FORMATS[self.kind].arrays}
 
     @classmethod
-    @abstractmethod
-    def from_arrays(cls, kind: str, arrays: Arrays, **about: Any) -> Self:
+    def from_arrays(cls, arrays: Arrays, **about: Any) -> Self:
         """Return the model for the contents of a file.
 
         Parameters
         ----------
-        kind : str
-            A key of ``FORMATS``.
         arrays : mapping of str to ndarray
             The arrays, already checked by :func:`check_model`.
         **about
             ``params``, ``facts`` and ``feature_names``.
         """
+        parts: dict[str, Any] = {**arrays, **about}
+        return cls(**parts)
 
 
 @dataclass(frozen=True)

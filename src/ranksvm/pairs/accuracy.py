@@ -16,25 +16,22 @@ import numpy as np
 from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Array, dot
 from ranksvm.data.preferences import Preferences
-from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.order import PairBackend
 
 __all__ = ["pairwise_accuracy", "preference_accuracy", "right_and_total"]
 
 
-def pairwise_accuracy(backend: PairBackend, groups: QueryGroups, scores: Array) -> float:
+def pairwise_accuracy(backend: PairBackend, scores: Array) -> float:
     """Return the mean accuracy over the queries whose pairs have positive weight.
 
     Parameters
     ----------
     backend : PairBackend
         Backend of the true order; its query weights must be unset.
-    groups : QueryGroups
-        Queries of the same order.
     scores : ndarray of shape (n_items,)
         Scores to evaluate.
     """
-    right, total = right_and_total(backend, groups, scores)
+    right, total = right_and_total(backend, scores)
     if not total.sum() > 0.0:
         raise ParameterError(
             "no comparable pair: a pair needs two items of one query with different labels "
@@ -46,14 +43,12 @@ def pairwise_accuracy(backend: PairBackend, groups: QueryGroups, scores: Array) 
     return float(np.mean(right[there] / total[there]))
 
 
-def right_and_total(
-    backend: PairBackend, groups: QueryGroups, scores: Array
-) -> tuple[Array, Array]:
+def right_and_total(backend: PairBackend, scores: Array) -> tuple[Array, Array]:
     """Return for each query the weight of the correctly ordered pairs and of all pairs.
 
     Parameters
     ----------
-    backend, groups, scores
+    backend, scores
         See :func:`pairwise_accuracy`.
 
     Returns
@@ -73,7 +68,7 @@ def right_and_total(
 
     def violated(r: Array) -> Array:
         above, _ = backend.at(r).plan(0.5, products=False).counts()
-        return np.bincount(groups.index, above, len(total)).astype(np.float64)
+        return np.bincount(backend.groups.index, above, len(total)).astype(np.float64)
 
     return 0.5 * (total - violated(ranks) + violated(-ranks)), total
 

@@ -48,15 +48,14 @@ e, no slack xi is off by more than 2e, and the value is at most
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ranksvm._rounding import UNIT, roundings
-from ranksvm._vectors import Array, dot, dot_depth
+from ranksvm._vectors import Array, add, dot, dot_depth
 from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.order import PairBackend, PairErrors, PairPlan
 
@@ -254,7 +253,8 @@ class SmoothedHinge:
         zone = outer.total - inner.total  # weight of the pairs on the parabola
         multipliers = max(0.0, inner.total + (zone + dot(difference, snapshot.centred)) / mu)
         # These errors apply to both plans.
-        adding = roundings(dot_depth(grad.size) + 8) * _moment(difference, snapshot.centred)
+        moment = float(np.einsum("i,i->", np.abs(difference), np.abs(snapshot.centred)))
+        adding = roundings(dot_depth(grad.size) + 8) * moment
         errors = LossErrors(
             stated=_linear_error(off, hinge, grad.size),
             linear=(4.0 * off.total + 2.0 * off.tilt + adding) / mu + roundings(8) * multipliers,
@@ -290,14 +290,14 @@ class SumLoss:
         smooth = "hessian" in self.capabilities
 
         def hessp(direction: Array) -> Array:
-            return _sum(product(direction) for product in products)
+            return add(product(direction) for product in products)
 
         def degrees() -> list[Degrees]:
             return [degree for diagonal in diagonals for degree in diagonal()]
 
         return LossEval(
             value=sum(part.value for part in parts),
-            grad=_sum(part.grad for part in parts),
+            grad=add(part.grad for part in parts),
             stated=sum(part.stated for part in parts),
             dual_linear=sum(part.dual_linear for part in parts),
             dual_quadratic=sum(part.dual_quadratic for part in parts),
@@ -326,10 +326,6 @@ def _sum_errors(parts: Sequence[LossEval]) -> LossErrors:
         total.quadratic + rounding * sum(part.dual_quadratic for part in parts),
         total.grad + rounding * 2.0 * linear,
     )
-
-
-def _sum(vectors: Iterable[Array]) -> Array:
-    return reduce(np.add, vectors)
 
 
 def _power_sums(plan: PairPlan, scores: Array, margin: float) -> tuple[float, float, Array]:
@@ -362,10 +358,6 @@ def _square_error(off: PairErrors, value: float, n_items: int) -> float:
 def _gradient_error(off: PairErrors, size: float) -> float:
     """Bound the summed errors of 2 (L c + net), whose absolute values sum to 2 ``size``."""
     return 2.0 * off.imbalance + 2.0 * off.product + roundings(8) * size
-
-
-def _moment(net: Array, scores: Array) -> float:
-    return float(np.einsum("i,i->", np.abs(net), np.abs(scores)))
 
 
 def _balance(grad: Array, groups: QueryGroups) -> None:

@@ -28,7 +28,6 @@ from ranksvm._vectors import Array, dot
 __all__ = [
     "Array",
     "Callback",
-    "Capable",
     "Eval",
     "Monitor",
     "Objective",
@@ -40,8 +39,6 @@ __all__ = [
     "TraceRow",
     "Trial",
     "dot",
-    "gradient_norm2",
-    "missing_capabilities",
 ]
 
 
@@ -50,12 +47,13 @@ _CROSSED = 1e-12
 
 
 class Trial(NamedTuple):
-    """A point on a line: the value of F and its slope along the line.
+    """A point on a line, after ``step`` times its direction: F and its slope along the line.
 
     ``accept()`` evaluates F fully at that point.  It reuses what is known and costs one product
     with X'.
     """
 
+    step: float
     value: float
     slope: float
     accept: Callable[[], Eval]
@@ -73,11 +71,9 @@ class Eval(Protocol):
     value : float
         F(w), the function that is minimized.
     grad : ndarray
-        Its gradient (a subgradient where F has a kink): ``w + risk_grad``.
-    risk, risk_grad : float, ndarray
-        R(w) and its (sub)gradient.
+        Its gradient (a subgradient where F has a kink).
     slope, risk_slope : Point
-        ``grad`` and ``risk_grad``, each with its dual: the vector that represents it in inner
+        The (sub)gradients of F and of R, each with its dual: the vector that represents it in inner
         products.  This is the vector itself or, without the capability "euclidean", its scores.
     estimate : float
         The stated objective at w, as computed.
@@ -87,11 +83,11 @@ class Eval(Protocol):
     dual : float
         A lower bound on the optimum of the stated objective.
     offset, slope_error, slope_loss : float
-        For every v, R(v) is at least ``offset + <a, v>``, where a equals ``risk_grad`` up to
-        rounding: its norm is at most ``objective.norm_bound(risk_grad, slope_error) + slope_loss``,
-        and likewise for means of several a.
+        For every v, R(v) is at least ``offset + <a, v>``, where a equals the gradient of R up to
+        rounding: its norm is at most ``objective.norm_bound(risk_slope, slope_error) +
+        slope_loss``, and likewise for means of several a.
     slope_size : float
-        Bounds the norm of every vector whose entries are no larger than those of ``risk_grad``.
+        Bounds the norm of every vector whose entries are no larger than those of the gradient of R.
 
     ``primal``, ``dual`` and ``offset`` are valid in spite of rounding errors.
     """
@@ -102,10 +98,6 @@ class Eval(Protocol):
     def value(self) -> float: ...
     @property
     def grad(self) -> Array: ...
-    @property
-    def risk(self) -> float: ...
-    @property
-    def risk_grad(self) -> Array: ...
     @property
     def slope(self) -> Point: ...
     @property
@@ -130,7 +122,7 @@ class Eval(Protocol):
         ...
 
     def preconditioner(self, *, diagonal: bool = False) -> Any:
-        """Return an approximate inverse of the Hessian of F, or None; capability "preconditioner".
+        """Return an approximate inverse of the Hessian of F, or None if there is none.
 
         It is a function from vectors to vectors, whose scores then have to be computed, or,
         without the capability "euclidean", from points to points.
@@ -151,11 +143,9 @@ class Objective(Protocol):
     ``capabilities`` holds the names of the optional features that this objective supports:
 
     ``"hessian"``
-        ``Eval.hessp`` works.
+        ``Eval.hessp`` and ``Eval.preconditioner`` work.
     ``"smoothing"``
         ``smoothed(mu)`` returns an objective that has a Hessian and tends to this one as mu -> 0.
-    ``"preconditioner"``
-        ``Eval.preconditioner()`` works.
     ``"euclidean"``
         <u, v> is the Euclidean inner product.  Otherwise it is u . scores(v), as with a kernel.
     """
@@ -187,11 +177,6 @@ class Objective(Protocol):
     def norm_bound(self, v: Point, slope_error: float = 0.0) -> float:
         """Bound the norm of v, and of every vector that differs from v by ``slope_error``."""
         ...
-
-
-def gradient_norm2(objective: Objective, evaluation: Eval) -> float:
-    """Return the squared norm of the gradient in the objective's inner product."""
-    return objective.inner(evaluation.grad, evaluation.slope)
 
 
 class Status(enum.Enum):
@@ -240,15 +225,14 @@ class SolverResult:
     n_iter: int
     n_products: int
     trace: Sequence[TraceRow]
-    evaluation: Eval | None = None
-    lowest: tuple[float, Point] | None = None
-    lower: float = -np.inf
+    evaluation: Eval | None
+    lowest: tuple[float, Point]
+    lower: float
 
     def followed_by(self, other: SolverResult) -> SolverResult:
         """Return the combined result of this solve and of ``other``, which continued it."""
         last = self.trace[-1]
         lower = max(self.lower, other.lower)
-        lows = [low for low in (self.lowest, other.lowest) if low is not None]
         best = min((other, self), key=lambda result: result.objective)
         more = (
             row._replace(
@@ -262,7 +246,7 @@ class SolverResult:
             best,
             gap=best.objective - lower,
             lower=lower,
-            lowest=min(lows, key=lambda low: low[0], default=None),
+            lowest=min(self.lowest, other.lowest, key=lambda low: low[0]),
             status=other.status,
             n_iter=self.n_iter + other.n_iter,
             n_products=self.n_products + other.n_products,
@@ -292,18 +276,6 @@ class Resuming(Protocol):
     ) -> SolverResult:
         """Minimize ``objective`` from the point of ``evaluation``, one of its own."""
         ...
-
-
-class Capable(Protocol):
-    """Something with ``capabilities``: an objective, or a part of one."""
-
-    @property
-    def capabilities(self) -> frozenset[str]: ...
-
-
-def missing_capabilities(solver: Solver, objective: Capable) -> frozenset[str]:
-    """Return the capabilities that ``solver`` needs and ``objective`` does not have."""
-    return solver.requires - objective.capabilities
 
 
 class Monitor:
@@ -368,6 +340,7 @@ class Monitor:
     def result(self, status: Status, n_iter: int, last: Eval | None = None) -> SolverResult:
         """Return the result; ``last`` is kept if it was made at the best point."""
         assert self.best is not None
+        assert self.lowest is not None
         kept = last if last is not None and last.point is self.best else None
         if status is Status.STALLED and self.converged:  # a last bound closed the gap
             status = Status.CONVERGED

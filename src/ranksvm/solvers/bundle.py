@@ -41,7 +41,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -55,7 +54,7 @@ from ranksvm.solvers.base import (
     Status,
     Trial,
 )
-from ranksvm.solvers.planes import Plane, Planes, plane_at
+from ranksvm.solvers.planes import Planes
 
 __all__ = ["Bundle"]
 
@@ -111,15 +110,6 @@ class Bundle:
     name = "bundle"
     requires = frozenset[str]()
 
-    def __post_init__(self) -> None:
-        if not self.tol >= 0.0:
-            raise ValueError(f"tol must be zero or more, got {self.tol!r}")
-        if self.max_iter < 1 or self.patience < 1:
-            raise ValueError(
-                "max_iter and patience must be at least 1, "
-                f"got {self.max_iter!r} and {self.patience!r}"
-            )
-
     def solve(
         self, objective: Objective, start: Point, *, callback: Callback | None = None
     ) -> SolverResult:
@@ -148,7 +138,7 @@ class Bundle:
         own_duals = "euclidean" in objective.capabilities
         model = Planes(origin.size, self.patience, own_duals=own_duals)
         if self.risk_lower is not None:
-            model.add(Plane(Point(origin, origin), self.risk_lower))
+            model.add(Point(origin, origin), self.risk_lower)
         stall = _Stall()
         new = [center]
         step, trials = 1.0, 0
@@ -156,10 +146,11 @@ class Bundle:
         while True:
             iteration += 1
             for at in new:
-                model.add(plane_at(at), center=at is center)
+                errors = at.slope_error, at.slope_loss, at.slope_size
+                model.add(at.risk_slope, at.offset, errors, center=at is center)
                 monitor.offer(at, at.dual)
-            minimizer = model.minimize(_MODEL_TOL * min(monitor.gap, abs(monitor.upper)))
-            lower = minimizer.lower(objective)
+            model_tol = _MODEL_TOL * min(monitor.gap, abs(monitor.upper))
+            minimizer, lower = model.minimize(objective, model_tol)
             monitor.offer(center, lower)
             status = monitor.record(iteration, trials)
             if status is None and stall.reached(monitor.upper, lower):
@@ -169,7 +160,7 @@ class Bundle:
             if status is not None:
                 return monitor.result(status, iteration, center)
 
-            target = objective.scored(minimizer.point)
+            target = objective.scored(minimizer)
             if self.line_search:
                 center, new, step, trials = _step_towards(
                     objective, center, target, min(step, 1.0), _NEGLIGIBLE * monitor.gap
@@ -200,35 +191,20 @@ class _Stall:
         return self._still >= _STALL_AFTER
 
 
-class _Step(NamedTuple):
-    """The result of a line search."""
-
-    center: Eval
-    new: list[Eval]
-    step: float
-    trials: int
-
-
-class _Sample(NamedTuple):
-    """A point on the line."""
-
-    step: float
-    value: float
-    slope: float
-    accept: Callable[[], Eval]
-
-
 def _step_towards(
     objective: Objective, center: Eval, target: Point, first: float, negligible: float
-) -> _Step:
-    """Search the line from the center through the target; evaluate where planes are needed."""
+) -> tuple[Eval, list[Eval], float, int]:
+    """Search the line from the center through the target; evaluate where planes are needed.
+
+    Returns the new center, the evaluations for new planes, the step and the number of trials.
+    """
     direction = target.plus(-1.0, center.point)
     slope = objective.inner(center.grad, direction)
     if not slope < 0.0:
         # The center's plane makes F decrease towards the target, except for rounding.
-        return _Step(center, [objective.at(target)], 1.0, 0)
-    line = _sampler(center.line(direction, target))
-    origin = _Sample(0.0, center.value, slope, lambda: center)
+        return center, [objective.at(target)], 1.0, 0
+    line = center.line(direction, target)
+    origin = Trial(0.0, center.value, slope, lambda: center)
     best, beyond, trials = _search_line(line, origin, first, negligible)
     new: list[Eval] = []
     moved = center
@@ -242,20 +218,12 @@ def _step_towards(
         if beyond.step < far or beyond is best:
             beyond = line(far)
         new.append(beyond.accept())
-    return _Step(moved, new, step, trials)
-
-
-def _sampler(line: Callable[[float], Trial]) -> Callable[[float], _Sample]:
-    def sample(step: float) -> _Sample:
-        trial = line(step)
-        return _Sample(step, trial.value, trial.slope, trial.accept)
-
-    return sample
+    return moved, new, step, trials
 
 
 def _search_line(
-    line: Callable[[float], _Sample], origin: _Sample, first: float, negligible: float
-) -> tuple[_Sample, _Sample, int]:
+    line: Callable[[float], Trial], origin: Trial, first: float, negligible: float
+) -> tuple[Trial, Trial, int]:
     """Approximately minimize a convex function on ``t > 0``, from values and slopes.
 
     The tangents at the ends of a bracket of the minimum intersect at a lower bound on it.  The
@@ -266,7 +234,7 @@ def _search_line(
     ----------
     line : callable
         The function.
-    origin : _Sample
+    origin : Trial
         The known point ``t = 0``.  Its slope is negative, but at a kink it may come from another
         subgradient than the one that applies in this direction.
     first : float
@@ -276,16 +244,16 @@ def _search_line(
 
     Returns
     -------
-    best : _Sample
+    best : Trial
         The lowest point seen; ``origin`` itself if none is lower.
-    beyond : _Sample
+    beyond : Trial
         The nearest point seen beyond the minimum, where the function increases; the farthest point
         if it decreases everywhere.
     trials : int
         Number of trials.
     """
     low = best = origin
-    high: _Sample | None = None
+    high: Trial | None = None
     step = first
     trials = 0
     while trials < _MAX_TRIALS:
@@ -309,21 +277,21 @@ def _search_line(
     return best, low if high is None else high, trials
 
 
-def _extrapolate(previous: _Sample, low: _Sample) -> float:
+def _extrapolate(previous: Trial, low: Trial) -> float:
     """Return a step beyond ``low``, where F still decreases: the slopes' secant zero, bounded."""
     rise = low.slope - previous.slope
     ahead = -low.slope * (low.step - previous.step) / rise if rise > 0.0 else math.inf
     return low.step + min(max(ahead, 0.2 * low.step), 4.0 * low.step)
 
 
-def _crossing(low: _Sample, high: _Sample) -> float:
+def _crossing(low: Trial, high: Trial) -> float:
     """Return the value where the tangents at both ends intersect, a lower bound."""
     width = high.step - low.step
     ahead = (high.value - low.value - high.slope * width) / (low.slope - high.slope)
     return low.value + low.slope * min(max(ahead, 0.0), width)
 
 
-def _interpolate(low: _Sample, high: _Sample) -> float:
+def _interpolate(low: Trial, high: Trial) -> float:
     """Return the minimizer of the cubic through both ends, at some distance from them."""
     width = high.step - low.step
     theta = 3.0 * (low.value - high.value) / width + low.slope + high.slope

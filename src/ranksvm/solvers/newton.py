@@ -57,8 +57,12 @@ _LITTLE = 0.3
 # only rounding errors are left.
 _PATIENCE = 20
 _STILL = 1e-9
-# More CG steps than this indicate a poor preconditioner.
+# Maximum number of CG steps per Newton step; more than the second number indicate a poor
+# preconditioner.
+_MAX_CG = 500
 _MANY_STEPS = 25
+# Maximum number of points that a line search looks at.
+_MAX_TRIALS = 25
 
 
 @dataclass(frozen=True)
@@ -74,12 +78,10 @@ class Newton:
     globalization : {"line_search", "trust_region"}
         How steps are limited; see the module docstring.
     preconditioner : {"auto", "diagonal", "none"}
-        Preconditioner, for objectives with the capability "preconditioner": ``"auto"`` uses the
-        objective's own, ``"diagonal"`` its diagonal.
+        Preconditioner: ``"auto"`` uses that of the objective, if it has one, and ``"diagonal"`` its
+        diagonal.
     forcing : float
         Largest ``eta``.
-    max_cg : int
-        Maximum number of CG steps per Newton step.
     """
 
     tol: float = 1e-3
@@ -87,7 +89,6 @@ class Newton:
     globalization: str = "line_search"
     preconditioner: str = "auto"
     forcing: float = 0.5
-    max_cg: int = 500
 
     name = "newton"
     requires = frozenset({"hessian"})
@@ -160,11 +161,10 @@ class Stepper:
     def _preconditioner(self, evaluation: Eval) -> Any:
         found = None
         wanted = self._settings.preconditioner
-        able = wanted != "none" and "preconditioner" in self._objective.capabilities
-        if able and self._effort.wants_it:
+        if wanted != "none" and self._effort.wants_it:
             found = evaluation.preconditioner(diagonal=wanted == "diagonal")
         self._effort.has_it = found is not None
-        return found
+        return _identity if found is None else found
 
     def _forcing(self, norm2: float) -> float:
         """Return how far to reduce the residual of the Newton system, relative to the gradient."""
@@ -194,15 +194,15 @@ class Stepper:
 
     def _conjugate_gradients(self, evaluation: Eval, gap_goal: float, radius: float) -> _Step:
         """Return an approximate minimizer of the quadratic model inside a ball."""
-        objective, settings = self._objective, self._settings
+        objective = self._objective
         kind = _Plain if "euclidean" in objective.capabilities else _InScores
         system = kind(objective, evaluation, self._preconditioner(evaluation), gap_goal)
         residual = -evaluation.grad
-        solution: Point | None = None
+        solution = Point(np.zeros_like(residual), np.zeros_like(evaluation.point.scores))
         direction: Point | None = None
         model = 0.0
         rho = 0.0
-        for step in range(1, self._effort.most(settings.max_cg) + 1):
+        for step in range(1, self._effort.most() + 1):
             image = system.image(residual)
             if image is None:
                 break
@@ -212,10 +212,8 @@ class Stepper:
             if direction is None:
                 system.accuracy = self._forcing(rho_new) ** 2 * rho_new
                 direction = image
-                solution = image.times(0.0)
             else:
                 direction = image.plus(rho_new / rho, direction)
-            assert solution is not None
             rho = rho_new
             product = evaluation.hessp(direction)
             curvature = objective.inner(product, direction)
@@ -234,69 +232,62 @@ class Stepper:
             if system.is_solved(residual, step * gain, model):
                 break
         self._effort.note(step)
-        if solution is None:
-            solution = Point(np.zeros_like(residual), np.zeros_like(evaluation.point.scores))
         return _Step(solution, step, model, False)
 
 
-class _Plain:
+def _identity(vector: Any) -> Any:
+    return vector
+
+
+@dataclass
+class _System:
+    """A Newton system; the preconditioner acts on what ``Eval.preconditioner`` says."""
+
+    objective: Objective
+    evaluation: Eval
+    preconditioner: Callable[[Any], Any]
+    gap_goal: float
+    accuracy: float = 0.0  # stop when r.Pr is this small
+
+
+@dataclass
+class _Plain(_System):
     """The Newton system with the Euclidean inner product: norms of residuals are cheap."""
 
-    def __init__(
-        self,
-        objective: Objective,
-        evaluation: Eval,
-        preconditioner: Callable[[Array], Array] | None,
-        gap_goal: float,
-    ) -> None:
-        self._objective = objective
-        self._preconditioner = preconditioner
-        self._gap_goal = gap_goal
-        self._descent = self._preconditioned(-evaluation.grad)
-        self.accuracy = 0.0  # stop when r.Pr is this small
+    def __post_init__(self) -> None:
+        self._descent = self.preconditioner(-self.evaluation.grad)
 
     def image(self, residual: Array) -> Point | None:
         """Return the preconditioned residual with its scores; None if the system is solved."""
         del residual
-        return self._objective.point(self._descent)
+        return self.objective.point(self._descent)
 
     def is_solved(self, residual: Array, last: float, gained: float) -> bool:
         """Return whether to stop; ``last`` is the number of steps times the gain of the last."""
         del last, gained
-        self._descent = self._preconditioned(residual)
+        self._descent = self.preconditioner(residual)
         return (
-            dot(residual, residual) <= self._gap_goal
+            dot(residual, residual) <= self.gap_goal
             or dot(residual, self._descent) <= self.accuracy
         )
 
-    def _preconditioned(self, residual: Array) -> Array:
-        return residual if self._preconditioner is None else self._preconditioner(residual)
 
-
-class _InScores:
+@dataclass
+class _InScores(_System):
     """The Newton system with an inner product that needs scores, as with a kernel."""
 
-    def __init__(
-        self,
-        objective: Objective,
-        evaluation: Eval,
-        preconditioner: Callable[[Point], Point] | None,
-        gap_goal: float,
-    ) -> None:
-        self._objective = objective
-        self._preconditioner = preconditioner
-        self._gap_goal = gap_goal
-        self._first: Point | None = evaluation.slope
-        self.accuracy = 0.0
+    def __post_init__(self) -> None:
+        self._first: Point | None = self.evaluation.slope
 
     def image(self, residual: Array) -> Point | None:
         if self._first is not None:  # the scores of the first residual are known
             image, self._first = self._first.times(-1.0), None
         else:
-            image = self._objective.point(residual)
-            if self._objective.inner(residual, image) <= self._gap_goal:
+            image = self.objective.point(residual)
+            if self.objective.inner(residual, image) <= self.gap_goal:
                 return None
-        return image if self._preconditioner is None else self._preconditioner(image)
+        preconditioned: Point = self.preconditioner(image)
+        return preconditioned
 
     def is_solved(self, residual: Array, last: float, gained: float) -> bool:
         del residual
@@ -322,10 +313,10 @@ class _Effort:
             return True
         return without is not None and with_it <= without
 
-    def most(self, limit: int) -> int:
+    def most(self) -> int:
         """Return the number of steps to allow."""
         is_trial = not self.has_it and True in self._steps and False not in self._steps
-        return min(limit, 2 * self._steps[True]) if is_trial else limit
+        return min(_MAX_CG, 2 * self._steps[True]) if is_trial else _MAX_CG
 
     def note(self, steps: int) -> None:
         if self.has_it or True in self._steps:
@@ -343,12 +334,7 @@ class _Step:
 
 
 def line_search(
-    objective: Objective,
-    evaluation: Eval,
-    step: Point,
-    *,
-    target: Point | None = None,
-    most: int = 25,
+    objective: Objective, evaluation: Eval, step: Point, *, target: Point | None = None
 ) -> Trial | None:
     """Try the full step; if it does not decrease F enough, find a point near the minimum.
 
@@ -359,11 +345,11 @@ def line_search(
     slope = objective.inner(evaluation.grad, step)
     if not slope < 0.0:
         return None
-    low, low_value, low_slope = 0.0, evaluation.value, slope
-    high, high_value, high_slope = np.inf, np.inf, np.inf
+    low = Trial(0.0, evaluation.value, slope, lambda: evaluation)
+    high: Trial | None = None
     best: Trial | None = None
     t = 1.0
-    for k in range(most):
+    for k in range(_MAX_TRIALS):
         trial = line(t)
         if trial.value < evaluation.value and (best is None or trial.value < best.value):
             best = trial
@@ -371,23 +357,23 @@ def line_search(
         if enough and abs(trial.slope) <= 0.5 * abs(slope):
             return trial
         if trial.slope > 0.0:
-            high, high_value, high_slope = t, trial.value, trial.slope
+            high = trial
         else:
-            low, low_value, low_slope = t, trial.value, trial.slope
-        if not np.isfinite(high):
+            low = trial
+        if high is None:
             t *= 4.0
             continue
-        width = high - low
-        if width <= 1e-13 * high:
+        width = high.step - low.step
+        if width <= 1e-13 * high.step:
             break
-        bend = high_slope - low_slope
+        bend = high.slope - low.slope
         if k % 2 == 0:  # the intersection of the tangents at both ends: exact for a kink
-            guess = low + (high_slope * width - (high_value - low_value)) / bend
+            guess = low.step + (high.slope * width - (high.value - low.value)) / bend
             guard = 1e-3 * width
         else:  # the zero of the slope, if it were linear
-            guess = low - low_slope * width / bend
+            guess = low.step - low.slope * width / bend
             guard = 0.1 * width
-        t = float(np.clip(guess, low + guard, high - guard))
+        t = float(np.clip(guess, low.step + guard, high.step - guard))
     return best
 
 

@@ -6,53 +6,20 @@ its rounding error.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._rounding import roundings
-from ranksvm.solvers.base import Array, Eval, Objective, Point
+from ranksvm.solvers.base import Array, Objective, Point
 from ranksvm.solvers.simplex_qp import solve_simplex_qp
 
-__all__ = ["Minimizer", "Plane", "Planes", "plane_at"]
+__all__ = ["Planes"]
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 FIRST_CAPACITY = 16
-
-
-class Plane(NamedTuple):
-    """R(v) >= offset + <slope, v> up to rounding; the other numbers are those of ``Eval``."""
-
-    slope: Point
-    offset: float
-    error: float = 0.0
-    loss: float = 0.0
-    size: float = 0.0
-
-
-def plane_at(at: Eval) -> Plane:
-    """Return the cutting plane of an evaluation."""
-    return Plane(at.risk_slope, at.offset, at.slope_error, at.slope_loss, at.slope_size)
-
-
-class Minimizer(NamedTuple):
-    """The minimizer of the model with its dual, and the numbers that bound its value."""
-
-    point: Point
-    offset: float
-    slope_error: float
-    slope_loss: float
-
-    def lower(self, objective: Objective) -> float:
-        """Return a lower bound on the minimum of F.
-
-        It is computed from the point and not from the Gram matrix, whose rounding errors would
-        enter the bound.
-        """
-        norm = objective.norm_bound(self.point, self.slope_error) + self.slope_loss
-        return self.offset - 0.5 * (1.0 + roundings(4)) * norm * norm
 
 
 class Planes:
@@ -76,27 +43,37 @@ class Planes:
         self._idle = np.zeros(FIRST_CAPACITY, dtype=np.intp)  # iterations since last active
         self._center: int | None = None
 
-    def add(self, plane: Plane, *, center: bool = False) -> None:
-        """Add a plane.
+    def add(
+        self,
+        slope: Point,
+        offset: float,
+        errors: tuple[float, float, float] = (0.0, 0.0, 0.0),
+        *,
+        center: bool = False,
+    ) -> None:
+        """Add the plane R(v) >= offset + <slope, v>.
 
+        ``errors`` are ``slope_error``, ``slope_loss`` and ``slope_size`` of its evaluation.
         The plane at the ``center`` is kept until the center moves: it makes F decrease from the
         center towards the minimizer of the model.
         """
         place = self._free_place()
         kept = slice(0, self._n_planes)
-        slope = plane.slope
         self._slopes[place] = slope.w
         self._duals[place] = slope.scores
-        self._offsets[place] = plane.offset
-        self._errors[place] = plane.error, plane.loss, plane.size, slope.error, slope.reach
+        self._offsets[place] = offset
+        self._errors[place] = *errors, slope.error, slope.reach
         self._gram[place, kept] = self._gram[kept, place] = _inner(self._slopes[kept], slope.scores)
         self._weights[place] = 0.0
         self._idle[place] = 0
         if center:
             self._center = place
 
-    def minimize(self, tol: float) -> Minimizer:
-        """Return the minimizer of the model up to ``tol``."""
+    def minimize(self, objective: Objective, tol: float) -> tuple[Point, float]:
+        """Minimize the model up to ``tol``.
+
+        Returns the minimizer with its dual, and a lower bound on the minimum of F.
+        """
         kept = slice(0, self._n_planes)
         solution = solve_simplex_qp(
             self._gram[kept, kept], self._offsets[kept], self._weights[kept], tol=tol
@@ -115,12 +92,12 @@ class Planes:
         off = roundings(2 * active.size + 8) + abs(float(weights.sum()) - 1.0)
         offsets = self._offsets[kept]
         slope_error, loss, size, error, reach = _inner(self._errors[kept].T, weights).tolist()
-        return Minimizer(
-            Point(w, dual, error + 2.0 * off * reach, (1.0 + off) * reach),
-            float(weights @ offsets) - off * float(weights @ np.abs(offsets)),
-            (1.0 + off) * slope_error,
-            (1.0 + off) * loss + off * size,
-        )
+        point = Point(w, dual, error + 2.0 * off * reach, (1.0 + off) * reach)
+        offset = float(weights @ offsets) - off * float(weights @ np.abs(offsets))
+        # From the point and not from the Gram matrix, whose rounding errors would enter the bound.
+        slope_loss = (1.0 + off) * loss + off * size
+        norm = objective.norm_bound(point, (1.0 + off) * slope_error) + slope_loss
+        return point, offset - 0.5 * (1.0 + roundings(4)) * norm * norm
 
     @staticmethod
     def _combined(vectors: Array, weights: Array, active: NDArray[np.intp]) -> Array:

@@ -12,20 +12,18 @@ objectives can divide by them without rounding.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from ranksvm.solvers.base import (
-    Callback,
-    Monitor,
-    Objective,
-    Point,
-    SolverResult,
-    Status,
-    gradient_norm2,
-)
+from ranksvm.solvers.base import Callback, Monitor, Objective, Point, SolverResult, Status
 from ranksvm.solvers.newton import Newton, Stepper
 
 __all__ = ["SmoothedNewton"]
+
+_FIRST_WIDTH = 0.5
+# From stage to stage the width is multiplied by at most this factor.
+_SHRINK = 0.5
+# Settings of the Newton steps.
+_STEPS = Newton(forcing=0.2)
 
 
 @dataclass(frozen=True)
@@ -38,19 +36,10 @@ class SmoothedNewton:
         Stop when the certified gap is at most ``tol * objective``.
     max_iter : int
         Maximum number of Newton steps, over all stages.
-    mu : float
-        Initial width.
-    shrink : float
-        From stage to stage the width is multiplied by at most this factor.
-    newton : Newton
-        Settings of the Newton steps.
     """
 
     tol: float = 1e-3
     max_iter: int = 200
-    mu: float = 0.5
-    shrink: float = 0.5
-    newton: Newton = field(default_factory=lambda: Newton(forcing=0.2))
 
     name = "smoothed_newton"
     requires = frozenset({"smoothing"})
@@ -60,25 +49,23 @@ class SmoothedNewton:
     ) -> SolverResult:
         """Minimize ``objective`` from ``start``."""
         monitor = Monitor(objective, self.tol, callback)
-        mu = self.mu
+        mu = _FIRST_WIDTH
         point = start
         iteration = 0
         status: Status | None = None
         idle = 0
-        first = True
         while status is None:
             width = 2.0 ** min(-1, round(math.log2(mu)))
             smooth = objective.smoothed(width)  # type: ignore[attr-defined]
-            stepper = Stepper(self.newton, smooth)
+            stepper = Stepper(_STEPS, smooth)
             evaluation = smooth.at(point)
             monitor.offer(evaluation, evaluation.dual)
-            if first:
+            if not monitor.trace:
                 status = monitor.record(0)
-                first = False
             before = monitor.gap
             while status is None:
                 # The gap has a part due to the width, even at the minimum of F_mu, and a rest.
-                rest = 0.5 * gradient_norm2(smooth, evaluation)
+                rest = 0.5 * smooth.inner(evaluation.grad, evaluation.slope)
                 width_part = max(0.0, evaluation.primal - evaluation.dual - rest)
                 goal = self.tol * abs(monitor.upper)
                 if rest <= 0.25 * goal or rest <= 0.5 * width_part:
@@ -99,7 +86,7 @@ class SmoothedNewton:
                 goal = self.tol * abs(monitor.upper)
                 # The gap is proportional to mu^2.
                 factor = (0.5 * goal / max(gap, 1e-300)) ** 0.5
-                mu *= min(self.shrink, max(0.1, factor))
+                mu *= min(_SHRINK, max(0.1, factor))
                 idle = 0 if monitor.gap < 0.9 * before else idle + 1
                 if mu < 1e-12 or idle > 8:
                     status = Status.STALLED
