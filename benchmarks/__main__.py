@@ -35,8 +35,6 @@ from benchmarks.common import Config, pinned
 from benchmarks.plots import draw
 from benchmarks.report import Report, describe_machine
 
-__all__ = ["PARTS", "main"]
-
 # In the order in which they run.  Each module has a TITLE and run(config, report).
 PARTS: dict[str, ModuleType] = {
     "oracle": oracle,

@@ -27,25 +27,6 @@ from ranksvm import LinearRankSVM
 from ranksvm.backends.native import NativeBackend
 from ranksvm.maps.matrix import MatrixMap
 
-__all__ = [
-    "LOSSES",
-    "SEED",
-    "TOL",
-    "Array",
-    "Call",
-    "Config",
-    "FitResult",
-    "Profile",
-    "Timing",
-    "growth_exponent",
-    "interleave",
-    "pinned",
-    "profiled",
-    "ratio",
-    "thread_counts",
-    "timed_fit",
-]
-
 Array = NDArray[np.float64]
 Choice = TypeVar("Choice")
 

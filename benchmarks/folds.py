@@ -14,8 +14,6 @@ import numpy as np
 from benchmarks.sets import data_folder
 from ranksvm.data import RankingData, load_letor
 
-__all__ = ["N_FOLDS", "Fold", "is_there", "letor_fold"]
-
 N_FOLDS = 5
 N_FEATURES = {"OHSUMED": 45, "MQ2008": 46}
 

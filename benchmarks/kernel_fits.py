@@ -42,8 +42,6 @@ from ranksvm.maps.feature_map import FeatureMap
 from ranksvm.maps.features import FourierBasis, NystroemBasis
 from ranksvm.maps.gram import TiledGram
 
-__all__ = ["KernelFit", "fit_in_child", "kernel_fit", "median_fits"]
-
 # Owner, name and kind of what is watched.  The preconditioner of an exact kernel has products with
 # a matrix of its own, which are none with K.
 EXACT = ((TiledGram, "__init__", "forming"), (TiledGram, "product", "products"))

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["draw"]
-
 Curves = Mapping[str, Sequence[Mapping[str, Any]]]
 
 # Which parts give curves to which figure; curves of the same panel share its axes.

@@ -18,8 +18,6 @@ from threadpoolctl import threadpool_info
 
 from benchmarks.common import Config
 
-__all__ = ["GOALS", "Goal", "Report", "Row", "describe_machine", "format_table", "show"]
-
 Row = Mapping[str, Any]
 
 _PACKAGES = (

@@ -36,24 +36,6 @@ from ranksvm.datasets import make_cadata_like, make_letor_like, make_reuters_lik
 from ranksvm.pairs.oracle import LOSSES
 from ranksvm.pairs.order import PairOrder
 
-__all__ = [
-    "Task",
-    "cadata_like",
-    "cadata_rbf",
-    "cadata_split",
-    "has_file",
-    "letor_like",
-    "letor_rbf",
-    "matrix_bytes",
-    "mq2007_like",
-    "mq2008_rbf",
-    "real_tasks",
-    "reuters_like",
-    "reuters_like_split",
-    "reuters_split",
-    "too_slow",
-]
-
 CADATA_LAMBDA = 0.1
 REUTERS_LAMBDA = 1e-5
 LETOR_C = 2.0**-10

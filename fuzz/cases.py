@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
-__all__ = ["OTHER", "damaged", "flipped", "mutated", "odd_value", "repeat"]
-
 # How other kinds of files start; those are refused for another reason.
 OTHER = re.compile(
     rb"\xff\xfe|\xfe\xff|\x1f[\x8b\x9d]|PAR1|PK|7z|Rar!|%PDF|BZh|ARROW1|SQLite|[\x04\x28\x7f\x89\x93\xfd]"

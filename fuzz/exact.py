@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-__all__ = ["ExactProblem", "Vector", "rational"]
-
 Vector = list[Fraction]
 
 NEAR = 1e-4  # the margin, for a guess

@@ -25,7 +25,7 @@ from ranksvm.cli.tables import write_table
 from ranksvm.data import save_letor, write_pairs
 from ranksvm.data.preferences import Preferences
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.trec import write_run
+from ranksvm.data.trec_writer import write_run
 from ranksvm.export import write_svmrank
 from ranksvm.learners import LinearModel
 from ranksvm.model_selection.cell import Cell

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ranksvm._points import Point
 from ranksvm._vectors import Array
 from ranksvm.data import RankingData
 from ranksvm.estimators.inputs import fitting, training_data
@@ -28,7 +29,7 @@ from ranksvm.metrics.rules import Rules
 from ranksvm.models.model import FEATURES, ArraySpec, Format
 from ranksvm.pairs.oracle import LOSSES, LossErrors, LossEval, SquaredHinge
 from ranksvm.pairs.order import PairBackend
-from ranksvm.solvers.base import Callback, Monitor, Objective, Point, SolverResult, Status
+from ranksvm.solvers.base import Callback, Monitor, Objective, SolverResult, Status
 
 # --- A loss --------------------------------------------------------------------------------------
 

@@ -22,7 +22,9 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
-from ranksvm.solvers.base import Array, Point, Trial
+from ranksvm._points import Point
+from ranksvm._vectors import Array
+from ranksvm.solvers.base import Trial
 
 
 class Loss(Protocol):

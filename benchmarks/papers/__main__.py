@@ -27,8 +27,6 @@ from benchmarks.papers.pages import write_pictures, write_report, write_summary
 from benchmarks.papers.report import Report
 from benchmarks.report import describe_machine
 
-__all__ = ["SECTIONS", "main"]
-
 # In the order of the report.  Each module has NAME, TITLE, SOURCE and run(runner, report).
 SECTIONS: dict[str, ModuleType] = {
     module.NAME: module

@@ -14,8 +14,6 @@ from typing import Any
 from benchmarks.papers.report import Bars, Figure, Panel
 from benchmarks.report import show
 
-__all__ = ["draw"]
-
 # For the colour-blind, on white: those of Okabe and Ito without yellow, three dark ones, grey.
 COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",

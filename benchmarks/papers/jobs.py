@@ -31,8 +31,6 @@ from benchmarks.report import describe_machine
 from benchmarks.sets import data_folder
 from ranksvm import _core
 
-__all__ = ["Job", "Result", "Runner"]
-
 Result = Mapping[str, Any]
 Choice = TypeVar("Choice")
 

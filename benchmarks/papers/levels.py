@@ -14,8 +14,6 @@ from benchmarks.papers.report import Curve, Panel, Report
 from benchmarks.report import Row
 from ranksvm.backends.native import COUNTINGS
 
-__all__ = ["report_levels"]
-
 # O(l k) countings are left out above so many steps; a step takes a few nanoseconds.
 MOST_STEPS = 6e8
 # Growth is fitted over all k, and over so many of the largest.

@@ -22,22 +22,6 @@ from benchmarks.papers.measure.grids import FAMILIES, grid_jobs
 from benchmarks.papers.report import Report
 from benchmarks.papers.tuning import Tuned, choose
 
-__all__ = [
-    "BOOSTING",
-    "BOOSTING_DEFAULT",
-    "FACTORIZED",
-    "JOBS",
-    "PAPER_GRIDS",
-    "RANKSVMS",
-    "SETS",
-    "STEPS",
-    "folds_of",
-    "left_out",
-    "no_lightgbm",
-    "sets_there",
-    "tuned_by",
-]
-
 SETS = ("OHSUMED", "MQ2008")
 FACTORIZED = "Fac-RSVM"
 RANKSVMS = (*FAMILIES, FACTORIZED)

@@ -17,8 +17,6 @@ from benchmarks.papers.report import Figure, Report
 from benchmarks.report import show
 from ranksvm._files import atomic_write
 
-__all__ = ["write_pictures", "write_report", "write_summary"]
-
 
 def _svg(figure: Figure) -> str:
     """Return a data: address, so that names inside one picture cannot clash with another's."""

@@ -11,21 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = [
-    "APPROXIMATION",
-    "BEST_PARAMETERS",
-    "FACTORIZED",
-    "KERNEL_SECONDS",
-    "NAMES",
-    "NYSTROM_BY_FOLD",
-    "NYSTROM_PAIR",
-    "ONE_FOLD",
-    "PUBLISHED",
-    "READINGS",
-    "TABLE_2",
-    "Published",
-]
-
 # Titles of columns.
 NAMES = {
     "ndcg@1": "NDCG@1", "ndcg@3": "NDCG@3", "ndcg@5": "NDCG@5", "mean_ndcg": "MeanNDCG",

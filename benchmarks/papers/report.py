@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 
 from benchmarks.report import Row, format_table
 
-__all__ = ["Bars", "Curve", "Figure", "Panel", "Report", "Section", "Table"]
-
 # Texts such as "0.41 ± 0.02", "-12 -11", "(1, -6)", "< 0.001", "85%" and "-".
 _NUMBERS = re.compile(r"[-+±<>(),/^%.e\d\s]*")
 

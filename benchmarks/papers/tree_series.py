@@ -18,21 +18,6 @@ from benchmarks.papers.measure.tree import COUNTINGS
 from benchmarks.papers.models import left_out
 from benchmarks.papers.report import Report
 
-__all__ = [
-    "COUNTINGS",
-    "EXPLICIT",
-    "FITTED_FROM",
-    "LARGEST",
-    "OURS",
-    "Memory",
-    "Series",
-    "exponent",
-    "extrapolated",
-    "measured_memory",
-    "measured_series",
-    "most_items",
-]
-
 # Most items, as in the paper.
 LARGEST = 512_000
 OURS = "auto"

@@ -23,18 +23,6 @@ from benchmarks.papers.published import NAMES, Published
 from benchmarks.report import Row
 from ranksvm.metrics import compare, evaluate
 
-__all__ = [
-    "Tuned",
-    "agreement",
-    "best_of",
-    "choose",
-    "compare_with",
-    "count_significant",
-    "significance",
-    "spread",
-    "verdict",
-]
-
 PERMUTATIONS = 10_000
 
 

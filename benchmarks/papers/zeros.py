@@ -10,8 +10,6 @@ from benchmarks.papers.measure.newton import dual_zeros
 from benchmarks.papers.report import Report
 from benchmarks.report import Row
 
-__all__ = ["PUBLISHED_ZEROS", "ZEROS_C", "report_zeros"]
-
 PUBLISHED_ZEROS = {
     "MQ2007": 5.15,
     "MQ2008": 22.44,

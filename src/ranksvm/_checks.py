@@ -15,19 +15,6 @@ from ranksvm._text import counted
 from ranksvm._values import refuse_masked
 from ranksvm._vectors import Array
 
-__all__ = [
-    "SMALLEST_PAIR_WEIGHT",
-    "check_choice",
-    "check_integer",
-    "check_item_weight",
-    "check_positive",
-    "check_seed",
-    "check_weights",
-    "finite_number",
-    "shown",
-]
-
-
 # Maximum number of characters of a value that an error message shows.
 _MOST_SHOWN = 60
 _LARGEST_INTEGER = 2**63 - 1

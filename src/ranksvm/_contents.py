@@ -15,19 +15,6 @@ from typing import NamedTuple
 
 from ranksvm._messages import PYTHON, Formatter, Param
 
-__all__ = [
-    "HEAD_BYTES",
-    "LETOR",
-    "MODEL",
-    "OTHER_SUFFIXES",
-    "PARQUET",
-    "SCORES",
-    "TABLE",
-    "Content",
-    "NotReplacedError",
-    "check_replaces",
-]
-
 HEAD_BYTES = 1 << 16
 _MODEL_HEADER = re.compile(rb'\{"__metadata__":\{"ranksvm":')
 _LINES = 100  # lines examined

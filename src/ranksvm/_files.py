@@ -34,8 +34,6 @@ import time
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-__all__ = ["STDOUT", "atomic_write", "naming", "try_lock"]
-
 STDOUT = "standard output"  # its name in messages
 # Names of open descriptors. One may refer to a regular file (a redirection), which must not be
 # replaced.

@@ -10,8 +10,6 @@ from typing import Any
 from ranksvm._checks import finite_number, shown
 from ranksvm._messages import Param, ParameterError, TooLittleMemoryError
 
-__all__ = ["available_memory", "check_memory", "format_size", "parse_memory"]
-
 # Where Linux states the memory limit of a container (cgroup v2 and v1).
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 

@@ -14,19 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
-__all__ = [
-    "PYTHON",
-    "Formatter",
-    "Message",
-    "MessageWarning",
-    "Param",
-    "ParameterError",
-    "Row",
-    "TooLittleMemoryError",
-    "UserError",
-    "render",
-]
-
 
 class Formatter:
     """Writes parameters and rows as Python has them; other interfaces override both methods."""

@@ -7,8 +7,6 @@ from typing import NamedTuple
 from ranksvm._rounding import roundings
 from ranksvm._vectors import Array
 
-__all__ = ["Point"]
-
 
 class Point(NamedTuple):
     """A vector w and its scores.  Points can be added and scaled like vectors.

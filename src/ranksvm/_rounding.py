@@ -12,8 +12,6 @@ themselves; ``SLACK`` covers their rounding and ``TINY`` covers underflow.
 
 from __future__ import annotations
 
-__all__ = ["SLACK", "TINY", "UNIT", "roundings"]
-
 UNIT = 2.0**-53
 SLACK = 1.001
 TINY = 1e-315

@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["check_structure"]
-
 
 def check_structure(X: Any) -> Any:
     """Raise unless the arrays of a sparse matrix are consistent with its shape.

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["can_show", "counted", "format_table", "printable"]
-
 
 def printable(text: str, encoding: str = "utf-8") -> str:
     """Escape characters that are not printable or not in the encoding, as ``repr`` does."""

@@ -13,8 +13,6 @@ from threadpoolctl import ThreadpoolController
 
 from ranksvm import _core
 
-__all__ = ["one_blas_thread", "resolve_n_jobs"]
-
 MOST_THREADS = 1024
 
 

@@ -21,18 +21,6 @@ from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
 
-__all__ = [
-    "as_float",
-    "as_levels",
-    "as_objects",
-    "exact_vector",
-    "finite_values",
-    "is_exact",
-    "is_missing",
-    "merges_values",
-    "refuse_masked",
-]
-
 _LARGEST_EXACT_FLOAT = 2**53
 
 

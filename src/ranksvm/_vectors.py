@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from ranksvm._rounding import SLACK
 
-__all__ = ["Array", "add", "dot", "dot_depth", "length"]
-
 Array = NDArray[np.float64]
 
 # Longer products are sums of products of this length, so that rounding errors stop growing with n.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["library_version"]
-
 
 def library_version() -> str:
     """Return the version of the installed distribution, or "0+unknown" if it is not installed."""

@@ -16,8 +16,6 @@ import stat
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["blocking", "check_text_file", "file_name", "patiently"]
-
 Found = TypeVar("Found")
 
 

@@ -25,8 +25,6 @@ from ranksvm.data import RankingData
 from ranksvm.datasets import make_letor_like
 from ranksvm.metrics import ndcg, pairwise_accuracy
 
-__all__ = ["main"]
-
 _N_RANDOM = 20
 _N_SPLITS = 10
 _LINEAR = {

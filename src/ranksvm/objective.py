@@ -46,8 +46,6 @@ from ranksvm.maps.sample import Scatter
 from ranksvm.pairs.oracle import LossEval, PairLoss
 from ranksvm.solvers.base import Trial
 
-__all__ = ["RankEval", "RankObjective", "too_large"]
-
 # An evaluation is not rescaled to a C below this, or this many times larger than its own, because
 # the products would lose digits.
 _LEAST_C = 1e-250

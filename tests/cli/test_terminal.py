@@ -11,7 +11,7 @@ import pytest
 
 import ranksvm.cli
 from ranksvm._text import printable
-from ranksvm.data.trec import write_run
+from ranksvm.data.trec_writer import write_run
 from ranksvm.learners import LinearModel, read_model
 from ranksvm.metrics import compare
 from ranksvm.models import ModelFileError, write_model

@@ -23,6 +23,7 @@ from sklearn.svm import LinearSVC
 
 import ranksvm.maps.kernel as kernel_module
 from ranksvm import KernelRankSVM, LinearRankSVM, load
+from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.backends.pair_list import PairListBackend
 from ranksvm.backends.reference import ReferencePairList
@@ -39,7 +40,6 @@ from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import LinearProblem, LinearSettings, read_model
 from ranksvm.pairs.oracle import LOSSES, Hinge, PairLoss, SmoothedHinge, SumLoss
 from ranksvm.pairs.order import PairOrder
-from ranksvm.solvers.base import Array
 
 MODERATE = st.floats(-4, 4).map(lambda v: round(v, 3))
 ANY_SCORES = st.one_of(

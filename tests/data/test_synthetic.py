@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from ranksvm.datasets import (
-    make_cadata_like,
-    make_letor_like,
-    make_ranking,
-    make_reuters_like,
-)
+from ranksvm.datasets import make_cadata_like, make_letor_like, make_ranking, make_reuters_like
 
 
 def same(a, b) -> bool:

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ranksvm.data.trec import Qrels, Run, TrecError, join, read_qrels, read_run, write_run
+from ranksvm.data.trec import Qrels, Run, TrecError, join, read_qrels, read_run
+from ranksvm.data.trec_writer import write_run
 from ranksvm.metrics import average_precision, evaluate, ndcg, precision_at, reciprocal_rank
 
 QRELS = "301 0 d1 1\n301 0 d2 0\n\n302 0 d1 2\n302 0 d3 -1\n"

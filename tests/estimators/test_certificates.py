@@ -17,6 +17,7 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from ranksvm import KernelRankSVM, LinearRankSVM
+from ranksvm._points import Point
 from ranksvm.backends.native import COUNTINGS, NativeBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
@@ -25,7 +26,6 @@ from ranksvm.maps.matrix import MatrixMap
 from ranksvm.model_selection.path import fit_path
 from ranksvm.pairs.oracle import LOSSES, Hinge
 from ranksvm.pairs.order import PairOrder
-from ranksvm.solvers.base import Point
 
 
 def exact_problem(X, y, C, *, loss="squared_hinge") -> ExactProblem:

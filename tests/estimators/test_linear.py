@@ -25,10 +25,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ranksvm import LinearRankSVM
+from ranksvm._vectors import Array
 from ranksvm.backends.native import COUNTINGS
 from ranksvm.datasets import make_ranking
 from ranksvm.metrics import pairwise_accuracy
-from ranksvm.solvers.base import Array, TraceRow
+from ranksvm.solvers.base import TraceRow
 
 REDUCTIONS = ("sum", "mean", "query_mean")
 # (loss, solver) of all ways to fit

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ranksvm import _core
+from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.maps.sample import by_whole_groups
-from ranksvm.solvers.base import Array
 
 
 def int64_indices(X: Any) -> Any:

@@ -23,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ranksvm import _core
+from ranksvm._vectors import Array
 from ranksvm.backends.native import COUNTINGS, NativeBackend
 from ranksvm.backends.reference import ReferenceBackend
 from ranksvm.data.queries import QueryGroups
@@ -30,7 +31,6 @@ from ranksvm.maps.matrix import MatrixMap
 from ranksvm.objective import RankObjective
 from ranksvm.pairs.oracle import LOSSES, Hinge, PairLoss, SmoothedHinge, SquaredHinge
 from ranksvm.pairs.order import PairBackend, PairOrder, PairPlan
-from ranksvm.solvers.base import Array
 
 THREADS = (1, 2, 3)
 every_counting = pytest.mark.parametrize("counting", COUNTINGS)

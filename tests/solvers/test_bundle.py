@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from solver_problems import KINKED, SMOOTH, Problem, hinge, hinge_pairs, ridge, squared_hinge
 
+from ranksvm._vectors import Array
 from ranksvm.solvers import planes
-from ranksvm.solvers.base import Array, SolverResult, Status, TraceRow
+from ranksvm.solvers.base import SolverResult, Status, TraceRow
 from ranksvm.solvers.bundle import Bundle
 from ranksvm.solvers.simplex_qp import SimplexSolution, solve_simplex_qp
 

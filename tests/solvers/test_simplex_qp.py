@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from ranksvm.solvers.base import Array
+from ranksvm._vectors import Array
 from ranksvm.solvers.simplex_qp import SimplexSolution, solve_simplex_qp
 
 

@@ -16,21 +16,15 @@ import pytest
 from sklearn.svm import LinearSVC
 from solver_problems import KINKED, SMOOTH, Problem, hinge, ridge, squared_hinge
 
+from ranksvm._points import Point
+from ranksvm._vectors import Array
 from ranksvm.backends.native import COUNTINGS, NativeBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.objective import RankObjective
 from ranksvm.pairs.oracle import LOSSES
 from ranksvm.pairs.order import PairOrder
-from ranksvm.solvers.base import (
-    Array,
-    Objective,
-    Point,
-    Solver,
-    SolverResult,
-    Status,
-    TraceRow,
-)
+from ranksvm.solvers.base import Objective, Solver, SolverResult, Status, TraceRow
 from ranksvm.solvers.bundle import Bundle
 from ranksvm.solvers.newton import GLOBALIZATIONS, PRECONDITIONERS, Newton
 from ranksvm.solvers.smoothing import SmoothedNewton

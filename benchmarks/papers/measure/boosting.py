@@ -19,8 +19,6 @@ from benchmarks.papers.jobs import Job
 from benchmarks.papers.measure.grids import on_validation
 from ranksvm.data import RankingData
 
-__all__ = ["DEFAULT", "DEFAULT_TREES", "GRID", "TREES", "boosting_jobs"]
-
 DEFAULT_TREES = 100
 TREES = tuple(range(10, 301, 10))
 # Leaves, learning rate, minimum items in a leaf; LightGBM's defaults first.

@@ -19,8 +19,6 @@ from ranksvm import multiplier_spectrum
 from ranksvm.learners import FactorizedProblem, FactorizedSettings
 from ranksvm.metrics import evaluate
 
-__all__ = ["N_FACTORS", "N_STARTS", "factorized_jobs", "rank_jobs"]
-
 N_FACTORS = 10
 N_STARTS = 5
 STOPPED_BY = "map"

@@ -29,20 +29,6 @@ from ranksvm.metrics import evaluate
 from ranksvm.model_selection.path import fit_path
 from ranksvm.solvers.base import Status
 
-__all__ = [
-    "CRITERIA",
-    "FAMILIES",
-    "KERNEL_TOL",
-    "LINEAR_TOL",
-    "LOG2_CS",
-    "LOG2_GAMMAS",
-    "MAX_CG_STEPS",
-    "Family",
-    "fit_once",
-    "grid_jobs",
-    "on_validation",
-]
-
 # As in Chen, Li, Dou, Liang & Lv, section 4.1.
 LOG2_CS = tuple(range(-12, 7))
 LOG2_GAMMAS = tuple(range(-12, 3))

@@ -22,8 +22,6 @@ from benchmarks.sets import Task, mq2007_like
 from ranksvm import KernelRankSVM, LinearRankSVM
 from ranksvm.metrics import evaluate
 
-__all__ = ["LOG2_C", "LOG2_GAMMA", "MODELS", "fit_generated", "fit_sample"]
-
 MAX_SECONDS = 600.0
 LOG2_C, LOG2_GAMMA = -2, -5
 

@@ -39,24 +39,6 @@ from ranksvm.solvers.base import Solver, TraceRow
 from ranksvm.solvers.bundle import Bundle
 from ranksvm.solvers.newton import Newton
 
-__all__ = [
-    "CADATA_NDCG",
-    "CADATA_PART",
-    "DEFAULT_TOL",
-    "FINEST",
-    "FORCING",
-    "GOALS",
-    "LETOR",
-    "METHODS",
-    "REDUCTION",
-    "choose_C",
-    "default_newton",
-    "dual_zeros",
-    "levels",
-    "optimum",
-    "trace",
-]
-
 LETOR = ("MQ2008", "OHSUMED")
 REDUCTION = {"MQ2008": "sum", "OHSUMED": "sum", "cadata": "mean"}
 # Relative function values to reach, and the one at which a trace ends.

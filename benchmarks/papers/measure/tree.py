@@ -46,18 +46,6 @@ from ranksvm.learners import SOLVERS
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.metrics import pairwise_accuracy
 
-__all__ = [
-    "COUNTINGS",
-    "EPS",
-    "explicit_pairs",
-    "memory",
-    "pair_bytes",
-    "pair_matrix",
-    "plane_bytes",
-    "subgradient",
-    "training",
-]
-
 COUNTINGS = ("tree", "direct", "joachims", "pairs")
 # The gap in J at which the paper stops.
 EPS = 1e-3

@@ -29,8 +29,6 @@ from ranksvm._vectors import Array, dot
 from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.order import PairErrors, PairOrder, PairSnapshot
 
-__all__ = ["COUNTINGS", "NativeBackend", "NativePlan"]
-
 # What ``_core.Order.centred`` returns besides the centered scores.
 Magnitudes = tuple[float, float, float, float, float]
 
@@ -139,6 +137,8 @@ class NativeBackend:
 
 
 class NativeSnapshot:
+    """The violated pairs at given scores, found by the native core."""
+
     def __init__(self, backend: NativeBackend, scores: Array, *, on_grid: bool) -> None:
         self._backend = backend
         self._threads = backend._threads

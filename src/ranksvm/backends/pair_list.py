@@ -27,8 +27,6 @@ from ranksvm.data.preferences import Preferences, components, positive_pairs
 from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.order import PairErrors
 
-__all__ = ["PairListBackend"]
-
 # 64 terms added in sequence, sums by halves for at most 2^40 pairs, and some before and after.
 DEPTH = 120
 MOST_ON_GRID = 2.0**30

@@ -13,8 +13,6 @@ from ranksvm.data.preferences import Preferences, connected_items
 from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.order import PairErrors, PairOrder
 
-__all__ = ["ReferenceBackend", "ReferencePairList"]
-
 
 class _AllPairs:
     """A matrix of all pairs of items: entry [i, j] is the weight of those in which j is better.
@@ -95,6 +93,8 @@ class ReferencePairList(_AllPairs):
 
 
 class ReferenceSnapshot:
+    """The violated pairs at given scores, as a matrix of pair weights."""
+
     def __init__(self, weight: Array, scores: Array) -> None:
         self._weight = weight
         self.centred = scores

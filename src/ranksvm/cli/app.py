@@ -15,8 +15,6 @@ from typer.core import TyperCommand, TyperGroup
 from ranksvm.cli.options import TYPER_SETTINGS
 from ranksvm.cli.output import escaped_errors, say
 
-__all__ = ["COMMANDS", "app"]
-
 # What every command does; the module of a command has its name.
 COMMANDS = {
     "train": "Train a model and save it.",

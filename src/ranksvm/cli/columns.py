@@ -22,8 +22,6 @@ from ranksvm.cli.output import note
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.models import Model
 
-__all__ = ["aligned_columns", "read_held_out", "score_items"]
-
 # The result is sparse if columns of zeros would make it larger than this, in bytes, and this many
 # times as large as the items.
 _LARGE, _FACTOR = 64_000_000, 4

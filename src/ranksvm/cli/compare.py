@@ -30,8 +30,6 @@ from ranksvm.cli.options import (
 )
 from ranksvm.cli.output import UsageProblem, say, show_json
 
-__all__ = ["app"]
-
 
 @command(
     epilog=examples("ranksvm compare test.txt bm25.txt model.safetensors -m ndcg@10"),

@@ -30,8 +30,6 @@ from ranksvm.cli.write import (
 )
 from ranksvm.data.ranking_data import RankingData
 
-__all__ = ["app"]
-
 
 @command(
     epilog=examples(
@@ -77,7 +75,7 @@ def app(
 
 
 def _to_letor(data: RankingData, target: str, options: DataOptions) -> None:
-    from ranksvm.data.svmlight import save_letor
+    from ranksvm.data.svmlight_writer import save_letor
 
     comments: Any = data.comments
     if comments is None and data.docids is not None:

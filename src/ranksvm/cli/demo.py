@@ -9,8 +9,6 @@ import typer
 from ranksvm._files import STDOUT, naming
 from ranksvm.cli.options import command, examples
 
-__all__ = ["app"]
-
 
 @command(epilog=examples("ranksvm demo --queries 300"))
 def app(

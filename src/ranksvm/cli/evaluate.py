@@ -28,8 +28,6 @@ from ranksvm.cli.options import (
 )
 from ranksvm.cli.output import UsageProblem, as_usage, show_json, show_table
 
-__all__ = ["app", "check_metrics", "default_metrics", "mean_metrics"]
-
 # More grades than this are taken for real-valued utilities.
 _MOST_GRADES = 32
 

@@ -17,8 +17,6 @@ from ranksvm.cli.output import UsageProblem, note, say, show_json
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.models import Explanation
 
-__all__ = ["app"]
-
 # Columns of the picture, at most; names of queries, and characters of a name, in a message.
 _WIDEST = 100
 _MOST_NAMED = 5

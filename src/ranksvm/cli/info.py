@@ -13,8 +13,6 @@ from ranksvm.cli.output import number, show_json, show_table
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.models import Model
 
-__all__ = ["app"]
-
 # Distinct labels that are counted one by one.
 _MOST_LABELS = 10
 

@@ -28,20 +28,6 @@ from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.data.sources import Source, name_of, standard_input, text_lines
 from ranksvm.models import Model
 
-__all__ = [
-    "base_of",
-    "check_features",
-    "documents_of",
-    "look_at",
-    "only_one_stdin",
-    "read_any_model",
-    "read_data",
-    "read_scores",
-    "read_with_model",
-    "without_missing",
-]
-
-
 _HEAD = 16  # bytes that tell models from data
 
 

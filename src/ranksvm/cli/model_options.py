@@ -21,8 +21,6 @@ from ranksvm.cli.output import UsageProblem, as_usage
 from ranksvm.learners import LEARNERS, Learner, Settings
 from ranksvm.learners.settings import Option, option_of
 
-__all__ = ["Wanted", "flag_of", "model_flags", "model_options"]
-
 Learners = Mapping[str, Learner]
 
 # Options for parameters of the library other than those of models.

@@ -23,23 +23,6 @@ import typer
 
 from ranksvm.cli.output import UsageProblem, guarded
 
-__all__ = [
-    "TYPER_SETTINGS",
-    "By",
-    "Conventions",
-    "ConventionsOption",
-    "DataOptions",
-    "Force",
-    "Format",
-    "Json",
-    "Metrics",
-    "Missing",
-    "by_default",
-    "command",
-    "examples",
-    "format_named",
-]
-
 
 class Conventions(StrEnum):
     """Metric definitions: standard or LETOR's."""

@@ -35,23 +35,6 @@ from ranksvm._files import STDOUT, naming
 from ranksvm._messages import PYTHON, Formatter, Param, Row, render
 from ranksvm._text import format_table, printable
 
-__all__ = [
-    "COMMAND_LINE",
-    "NOT_CONVERGED",
-    "UsageProblem",
-    "as_usage",
-    "check_stdout",
-    "escaped_errors",
-    "guarded",
-    "note",
-    "number",
-    "progress",
-    "say",
-    "show_json",
-    "show_table",
-    "warn",
-]
-
 UNEXPECTED, USAGE, BAD_INPUT, NOT_CONVERGED, MISSING_EXTRA, INTERRUPTED = 1, 2, 3, 4, 5, 130
 
 

@@ -13,8 +13,6 @@ from ranksvm.cli.options import DataOptions, Force, command, examples
 from ranksvm.cli.output import UsageProblem
 from ranksvm.cli.write import SCORE_FILE, check_output, open_output
 
-__all__ = ["app"]
-
 
 @command(
     epilog=examples("ranksvm predict model.safetensors test.txt -o scores.txt"),
@@ -48,7 +46,7 @@ def app(
         if not trec_run:
             file.write("".join(f"{score!r}\n" for score in scores.tolist()).encode())
             return
-        from ranksvm.data.trec import write_run
+        from ranksvm.data.trec_writer import write_run
 
         names = items.docids or [None] * len(scores)
         docids = [str(number) if name is None else name for number, name in enumerate(names, 1)]

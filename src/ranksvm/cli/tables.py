@@ -23,8 +23,6 @@ from ranksvm.data.queries import ids_from_text
 from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.data.sources import Source, name_of, standard_input, text_blocks
 
-__all__ = ["read_tables", "write_table"]
-
 
 def read_tables(
     sources: Sequence[Source],

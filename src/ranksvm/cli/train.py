@@ -55,8 +55,6 @@ from ranksvm.data.sources import name_of
 from ranksvm.learners import REDUCTIONS, Fit, Settings, learner_of, make_problem
 from ranksvm.models import Model
 
-__all__ = ["app", "check_outputs", "finish", "fit_data"]
-
 _pairs = partial(typer.Option, rich_help_panel="Pairs")
 
 

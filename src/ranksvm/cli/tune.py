@@ -50,8 +50,6 @@ from ranksvm.model_selection.grids import searched
 from ranksvm.model_selection.search import Search, search
 from ranksvm.model_selection.splitters import folds_of
 
-__all__ = ["app"]
-
 _MOST_VALUES = 1000  # of a grid
 _GRID_HELP = (
     "Values of {0} to try (0.1,1,10 or 2^-5,2^0), or a range from:to:how_many, evenly in log {0}. "

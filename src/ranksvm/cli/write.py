@@ -33,19 +33,6 @@ from ranksvm.cli.output import COMMAND_LINE, UsageProblem, check_stdout, say
 from ranksvm.data.sources import name_of
 from ranksvm.models import Model, write_model
 
-__all__ = [
-    "DATA_FILES",
-    "MODEL_FILE",
-    "SCORE_FILE",
-    "check_output",
-    "is_regular",
-    "is_same",
-    "is_stdout",
-    "is_svmrank",
-    "open_output",
-    "save_model",
-]
-
 
 def is_stdout(path: str | None) -> bool:
     """Return whether a path means standard output."""
@@ -182,7 +169,8 @@ def _check_name(path: str, kind: Kind) -> None:
 def _check_content(path: str, kind: Kind) -> None:
     head = None
     if os.path.splitext(path)[1].lower() in COMPRESSED and os.path.isfile(path):
-        from ranksvm.data.sources import FileFormatError, text_blocks
+        from ranksvm.data.sources import text_blocks
+        from ranksvm.data.streams import FileFormatError
 
         with suppress(FileFormatError):
             first = next(iter(text_blocks(path, block_bytes=HEAD_BYTES)))

@@ -8,9 +8,11 @@ from ranksvm.data.pair_files import read_pairs, write_pairs
 from ranksvm.data.preferences import Preferences
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import Comments, RankingData
-from ranksvm.data.sources import FileFormatError
-from ranksvm.data.svmlight import LetorError, load_letor, save_letor
-from ranksvm.data.trec import join, read_qrels, read_run, write_run
+from ranksvm.data.streams import FileFormatError
+from ranksvm.data.svmlight import LetorError, load_letor
+from ranksvm.data.svmlight_writer import save_letor
+from ranksvm.data.trec import join, read_qrels, read_run
+from ranksvm.data.trec_writer import write_run
 
 __all__ = [
     "Comments",

@@ -10,8 +10,6 @@ from ranksvm._checks import check_integer
 from ranksvm._vectors import Array
 from ranksvm.data.synthetic import Sample, Seed, counted_rows, standardize
 
-__all__ = ["make_cadata_like", "make_reuters_like"]
-
 # Size of the lookup table of the word distribution; the rarest of 50,000 words gets 3 or 4 entries.
 _ZIPF_TABLE = 1 << 21
 # Standard deviation of the logarithm of the document length in make_reuters_like.

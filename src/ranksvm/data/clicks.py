@@ -49,8 +49,6 @@ from ranksvm.data.impressions import Items, Rows, read_impressions
 from ranksvm.data.preferences import Preferences
 from ranksvm.data.queries import QueryGroups
 
-__all__ = ["clicks_to_pairs", "simulate_clicks"]
-
 Seed = int | np.random.Generator | None
 
 # Pairs that are listed before equal ones are merged, at about 100 bytes each.  The final merge

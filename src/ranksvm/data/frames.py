@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from ranksvm._messages import Param, ParameterError
 from ranksvm._values import as_objects
 
-__all__ = ["check_numeric", "drop_columns", "frame_columns", "is_frame", "split_frame"]
-
 # Maximum number of columns that an error message lists.
 _MOST_NAMES = 5
 

@@ -24,8 +24,6 @@ from numpy.typing import ArrayLike, NDArray
 from ranksvm._checks import shown
 from ranksvm._values import as_objects, is_missing, refuse_masked
 
-__all__ = ["Impressions", "Items", "Rows", "read_impressions"]
-
 Rows = NDArray[np.int64]
 # Query ids (None to ignore them) and document ids of the rows of X.
 Items = tuple[ArrayLike | None, ArrayLike]

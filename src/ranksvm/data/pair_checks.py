@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from ranksvm._messages import Message, Param
 from ranksvm.data.preferences import Preferences, positive_pairs
 
-__all__ = ["ZERO_BASED", "doubt_about"]
-
 # Fewer pairs across queries than this prove nothing.
 _FEW = 3
 # A smaller difference in the share of agreeing pairs is ignored, however many pairs there are.

@@ -43,17 +43,9 @@ from ranksvm.data.pair_items import (
     numbered_rows,
 )
 from ranksvm.data.preferences import Preferences, check_preferences
-from ranksvm.data.sources import (
-    MAX_LINE_BYTES,
-    FieldError,
-    FileFormatError,
-    Source,
-    name_of,
-    text_lines,
-)
+from ranksvm.data.sources import MAX_LINE_BYTES, FieldError, Source, name_of, text_lines
+from ranksvm.data.streams import FileFormatError
 from ranksvm.data.targets import Target, write_lines
-
-__all__ = ["read_pairs", "write_pairs"]
 
 # A comment begins where a field could: after whitespace or, between row numbers, after a comma.
 _COMMENT = re.compile(rb"(?<!\S)#")

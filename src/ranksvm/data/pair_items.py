@@ -16,15 +16,6 @@ from ranksvm._messages import Message, Param
 from ranksvm.data.pair_checks import ZERO_BASED
 from ranksvm.data.sources import FieldError
 
-__all__ = [
-    "MOST_ROWS",
-    "QID",
-    "DocumentRows",
-    "comma_hint",
-    "item_columns",
-    "numbered_rows",
-]
-
 # Returns the rows of the better and the worse item from the fields that name them.
 ResolveRows = Callable[[list[bytes]], tuple[int, int]]
 

@@ -18,17 +18,6 @@ from ranksvm._checks import check_weights
 from ranksvm._values import refuse_masked
 from ranksvm.data.queries import QueryGroups
 
-__all__ = [
-    "Preferences",
-    "check_preferences",
-    "components",
-    "connected_items",
-    "count_contradictions",
-    "paired_items",
-    "positive_pairs",
-    "preferences_among",
-]
-
 
 class Preferences(NamedTuple):
     """Pairs of rows of X: ``better[p]`` should be ranked above ``worse[p]``.

@@ -29,8 +29,6 @@ from numpy.typing import ArrayLike, NDArray
 from ranksvm._messages import ParameterError, Row
 from ranksvm._values import as_objects, is_missing, refuse_masked
 
-__all__ = ["QueryGroups", "exact_ids", "ids_from_text"]
-
 # float64 represents every integer up to here; beyond it, neighboring ids would become equal.
 _LARGEST_EXACT_FLOAT = 2.0**53
 # Integers in their usual form, without leading zeros.

@@ -21,8 +21,6 @@ from ranksvm._vectors import Array
 from ranksvm.data.preferences import Preferences, preferences_among
 from ranksvm.data.queries import QueryGroups
 
-__all__ = ["Comments", "Origin", "RankingData"]
-
 Rows = NDArray[np.int64]
 
 _DOCID = re.compile(r"(?:^|\s)docid\s*=\s*(\S+)")

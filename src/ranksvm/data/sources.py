@@ -26,22 +26,6 @@ from ranksvm._messages import Message, Param, ParameterError
 from ranksvm._waiting import file_name
 from ranksvm.data.streams import FileFormatError, FileStream, text_stream
 
-__all__ = [
-    "MAX_LINE_BYTES",
-    "NOT_TEXT",
-    "Block",
-    "FieldError",
-    "FileFormatError",
-    "Source",
-    "excerpt",
-    "name_of",
-    "sources",
-    "standard_input",
-    "text_blocks",
-    "text_lines",
-    "total_size",
-]
-
 Source = str | os.PathLike[str] | IO[bytes] | IO[str]
 
 BLOCK_BYTES = 4 << 20

@@ -24,8 +24,6 @@ from ranksvm._messages import PYTHON, Formatter, Message, render
 from ranksvm._waiting import check_text_file, patiently
 from ranksvm.data.zstd_frame import ZstdFrame
 
-__all__ = ["FileFormatError", "FileStream", "Stream", "text_stream"]
-
 # Bytes read from a compressed file at a time, and bytes decompressed at a time.
 _COMPRESSED_BYTES = 1 << 17
 _DECOMPRESSED_BYTES = 1 << 20

@@ -38,7 +38,6 @@ from ranksvm.data.sources import (
     MAX_LINE_BYTES,
     NOT_TEXT,
     Block,
-    FileFormatError,
     Source,
     excerpt,
     name_of,
@@ -46,9 +45,7 @@ from ranksvm.data.sources import (
     text_blocks,
     total_size,
 )
-from ranksvm.data.svmlight_writer import save_letor
-
-__all__ = ["LetorError", "load_letor", "save_letor"]
+from ranksvm.data.streams import FileFormatError
 
 _READERS: dict[np.dtype[Any], Any] = {
     np.dtype(np.float64): _core.LetorReader64,

@@ -24,8 +24,6 @@ from ranksvm.data.queries import exact_ids
 from ranksvm.data.ranking_data import Comments
 from ranksvm.data.targets import Target, open_target
 
-__all__ = ["save_letor"]
-
 # Entries that are formatted at a time, about 10 MB of text.
 _BLOCK_ENTRIES = 1 << 19
 _ID = re.compile(r"[^\x00-\x20\x7f#:]+")

@@ -26,8 +26,6 @@ from scipy import sparse
 from ranksvm._checks import check_choice, check_integer
 from ranksvm._vectors import Array
 
-__all__ = ["Sample", "Seed", "counted_rows", "make_letor_like", "make_ranking", "standardize"]
-
 Seed = int | np.random.Generator | None
 
 # Standard deviation of the shift of a query's utilities, relative to that of the utilities.

@@ -13,8 +13,6 @@ from typing import IO, Any
 from ranksvm._files import STDOUT, atomic_write, naming
 from ranksvm.data.sources import name_of
 
-__all__ = ["Target", "open_target", "write_lines"]
-
 Target = str | os.PathLike[str] | IO[bytes] | IO[str]
 
 # Text that is compressed at a time, about 0.1 s of work for xz; interrupts are seen in between.

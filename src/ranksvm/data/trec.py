@@ -25,17 +25,8 @@ from ranksvm._checks import check_choice
 from ranksvm._text import printable
 from ranksvm._values import as_objects
 from ranksvm.data.queries import ids_from_text
-from ranksvm.data.sources import (
-    MAX_LINE_BYTES,
-    FieldError,
-    FileFormatError,
-    Source,
-    name_of,
-    text_lines,
-)
-from ranksvm.data.trec_writer import write_run
-
-__all__ = ["JoinedRun", "Qrels", "Run", "TrecError", "join", "read_qrels", "read_run", "write_run"]
+from ranksvm.data.sources import MAX_LINE_BYTES, FieldError, Source, name_of, text_lines
+from ranksvm.data.streams import FileFormatError
 
 _GRADE = re.compile(rb"[+-]?[0-9]{1,18}")
 _LARGEST_GRADE = 2**53

@@ -12,8 +12,6 @@ from ranksvm._values import as_float, exact_vector
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.targets import Target, write_lines
 
-__all__ = ["write_run"]
-
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 

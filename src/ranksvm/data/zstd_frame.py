@@ -18,8 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-__all__ = ["ZstdFrame"]
-
 
 class ZstdFrame:
     """A decompressor for one frame, with the interface of those in the modules bz2 and lzma.

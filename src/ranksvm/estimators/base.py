@@ -32,8 +32,6 @@ from ranksvm.models.explain import check_rows
 from ranksvm.pairs.accuracy import pairwise_accuracy, preference_accuracy
 from ranksvm.pairs.order import PairOrder
 
-__all__ = ["MissingQidWarning", "Ranker"]
-
 
 class MissingQidWarning(UserWarning):
     """A model that was fitted on several queries is scored without query ids.

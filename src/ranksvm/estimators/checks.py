@@ -14,14 +14,6 @@ from ranksvm._sparse import check_structure
 from ranksvm._values import as_levels, exact_vector, finite_values, is_exact, refuse_masked
 from ranksvm._vectors import Array
 
-__all__ = [
-    "check_both_have_ids",
-    "check_finite_columns",
-    "check_items",
-    "check_labels",
-    "check_scores",
-]
-
 
 def check_scores(scores: Array) -> Array:
     """Raise if scores overflowed, because they cannot be ranked."""

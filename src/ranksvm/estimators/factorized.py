@@ -34,8 +34,6 @@ from ranksvm.pairs.accuracy import pairwise_accuracy
 from ranksvm.pairs.order import PairOrder
 from ranksvm.solvers.base import Callback
 
-__all__ = ["FactorizedRankSVM"]
-
 EvalMetric = Callable[[Any, Array, Any], float]
 
 

@@ -11,8 +11,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["refuse_unknown"]
-
 _NOTHING_TO_STOP = (
     "RankSVM is not trained in rounds, so there is nothing to stop early. To choose C on a "
     "validation set: {search}().fit(X, y, qid, validation=(X_val, y_val, qid_val))."

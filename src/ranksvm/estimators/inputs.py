@@ -27,15 +27,6 @@ from ranksvm.estimators.checks import check_finite_columns, check_items, check_l
 from ranksvm.learners import check_query_weight
 from ranksvm.maps.gram_checks import check_gram
 
-__all__ = [
-    "FEATURE_FACTS",
-    "check_features",
-    "fitting",
-    "known_qid",
-    "pair_data",
-    "training_data",
-]
-
 # Attributes that ``fit`` sets from X before there is a model.
 FEATURE_FACTS = ("n_features_in_", "feature_names_in_", "_frame_columns", "_qid_column")
 

@@ -33,8 +33,6 @@ from ranksvm.learners.kernel_model import KernelModel
 from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.solvers.base import Callback
 
-__all__ = ["KernelRankSVM"]
-
 
 class KernelRankSVM(ModelRanker):
     """Ranking SVM with a kernel, exact or approximate, with an optimality certificate.

@@ -30,8 +30,6 @@ from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners.linear import LinearModel, LinearProblem, LinearSettings
 from ranksvm.solvers.base import Callback
 
-__all__ = ["LinearRankSVM"]
-
 
 class LinearRankSVM(ModelRanker):
     """Linear ranking SVM with an optimality certificate.

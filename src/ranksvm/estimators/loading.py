@@ -10,8 +10,6 @@ from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners import Learner, learner_of, read_model
 from ranksvm.models import ModelFileError
 
-__all__ = ["estimator_of", "load"]
-
 
 def estimator_of(learner: Learner) -> type[ModelRanker]:
     """Return the estimator class for a kind of model."""

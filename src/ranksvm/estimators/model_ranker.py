@@ -22,8 +22,6 @@ from ranksvm.learners import Fit, Settings
 from ranksvm.models import Model
 from ranksvm.solvers.base import Callback, TraceRow
 
-__all__ = ["ModelRanker", "logged"]
-
 
 class ModelRanker(Ranker):
     """A ranker with a model of its own.

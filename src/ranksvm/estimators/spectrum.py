@@ -25,8 +25,6 @@ from ranksvm.learners.multipliers import (
     spectrum_of,
 )
 
-__all__ = ["multiplier_spectrum"]
-
 MOST_ITEMS = 5_000
 
 

@@ -40,8 +40,6 @@ from ranksvm.data.sources import excerpt
 from ranksvm.learners.linear import LinearModel
 from ranksvm.models import Model, ModelFileError
 
-__all__ = ["from_svmrank_c", "read_svmrank", "write_svmrank"]
-
 FIRST_LINE = b"SVM-light Version "
 KERNELS = {0: "linear", 1: "polynomial", 2: "rbf", 3: "sigmoid", 4: "user-defined"}
 HIGHEST_INDEX = 99_999_999  # limit of SVM^light; keeps a wrong number from using all memory

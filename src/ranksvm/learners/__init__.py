@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from ranksvm._points import Point
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import factorized, kernel_model
 from ranksvm.learners.factorized import FactorizedModel, FactorizedProblem
@@ -32,7 +33,6 @@ from ranksvm.learners.settings import REDUCTIONS, SOLVERS, Settings
 from ranksvm.learners.weights import check_query_weight, total_pair_weight
 from ranksvm.models import files
 from ranksvm.models.model import Model
-from ranksvm.solvers.base import Point
 
 __all__ = [
     "LEARNERS",

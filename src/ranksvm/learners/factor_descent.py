@@ -24,6 +24,7 @@ import numpy as np
 
 from ranksvm._checks import finite_number
 from ranksvm._messages import Message
+from ranksvm._points import Point
 from ranksvm._vectors import Array, dot
 from ranksvm.backends.native import NativeBackend
 from ranksvm.learners.factors import (
@@ -38,9 +39,7 @@ from ranksvm.learners.linear import LinearProblem
 from ranksvm.learners.participants import has_weight
 from ranksvm.learners.problem import Fit, shortfall
 from ranksvm.maps.factorized import FactorMap
-from ranksvm.solvers.base import Callback, Point, Status, TraceRow
-
-__all__ = ["CORRECTIONS", "Descent", "FactorFit", "Restart", "Shared", "Validate", "in_parallel"]
+from ranksvm.solvers.base import Callback, Status, TraceRow
 
 Validate = Callable[[Array], float]
 """Returns the validation score of given feature weights; larger is better."""

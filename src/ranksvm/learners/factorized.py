@@ -50,8 +50,6 @@ from ranksvm.learners.problem import about_fit
 from ranksvm.models.model import ArraySpec, Format
 from ranksvm.solvers.base import Callback
 
-__all__ = ["FactorizedModel", "FactorizedProblem"]
-
 # Maximum number of arrays of the size of the factors that a run needs.
 ARRAYS = 4 * CORRECTIONS + 8
 # The tolerance of the linear fit, as a fraction of ``tol``.

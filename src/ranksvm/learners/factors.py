@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ranksvm._checks import check_choice, check_positive, check_seed
 from ranksvm._messages import Param, ParameterError
+from ranksvm._points import Point
 from ranksvm._vectors import Array, dot
 from ranksvm.data.queries import QueryGroups
 from ranksvm.learners.multipliers import (
@@ -35,19 +36,6 @@ from ranksvm.learners.settings import Settings, parameter, redefault
 from ranksvm.maps.factorized import FactorMap
 from ranksvm.objective import RankObjective
 from ranksvm.pairs.order import PairBackend
-from ranksvm.solvers.base import Point
-
-__all__ = [
-    "METHOD",
-    "REMOVED",
-    "FactorEval",
-    "FactorObjective",
-    "FactorizedSettings",
-    "best_multiple",
-    "linear_start",
-    "random_start",
-    "spread",
-]
 
 STARTS = ("random", "linear")
 METHOD = "lbfgs"  # name of the optimizer

@@ -43,13 +43,6 @@ from ranksvm.maps.kernels import (
 from ranksvm.maps.landmarks import LANDMARKS
 from ranksvm.maps.matrix import ScoreMap
 
-__all__ = [
-    "KernelProblem",
-    "KernelSettings",
-    "approximations",
-    "check_refit_room",
-]
-
 FOURIER_KERNELS = ("rbf", "laplacian")
 MAX_DEGREE = 100
 

@@ -35,8 +35,6 @@ from ranksvm.models.model import (
     check_support,
 )
 
-__all__ = ["KernelModel"]
-
 POINTS, VALUES = "points", "values"
 FLOAT, INTEGER = np.dtype(np.float64), np.dtype(np.int64)
 COEF = {"coef": ArraySpec(FLOAT, (POINTS,))}

@@ -21,8 +21,6 @@ from ranksvm.maps.kernels import is_sparse
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.models.model import FEATURES, ArraySpec, Format, Model
 
-__all__ = ["LinearModel", "LinearProblem", "LinearSettings"]
-
 # If at most this fraction of the rows of X occurs in pairs, the problem uses a copy of these rows.
 COPY_BELOW = 0.5
 

@@ -29,22 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._checks import check_positive
+from ranksvm._points import Point
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.objective import RankObjective
 from ranksvm.pairs.order import PairBackend, PairPlan
-from ranksvm.solvers.base import Eval, Point
+from ranksvm.solvers.base import Eval
 from ranksvm.solvers.newton import Newton, Stepper
-
-__all__ = [
-    "MultiplierSpectrum",
-    "Multipliers",
-    "factorize",
-    "multiplier_point",
-    "multiplier_terms",
-    "query_multipliers",
-    "spectrum_of",
-]
 
 CORNER = 0.1  # width of the rounded corner of the hinge
 NEWTON_STEPS = 100  # maximum number of steps to the minimizer of the rounded hinge

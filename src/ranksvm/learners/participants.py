@@ -14,8 +14,6 @@ from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.weights import no_pairs
 from ranksvm.pairs.order import PairBackend, PairOrder
 
-__all__ = ["comparable_items", "count_pairs", "has_weight", "participants"]
-
 
 def participants(data: RankingData) -> NDArray[np.int64]:
     """Return the items that occur in a pair of positive weight, ascending; raise if none does."""

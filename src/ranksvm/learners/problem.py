@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ranksvm._memory import check_memory
 from ranksvm._messages import Message, Param
+from ranksvm._points import Point
 from ranksvm._vectors import Array
 from ranksvm._version import library_version
 from ranksvm.backends.native import NativeBackend
@@ -32,10 +33,8 @@ from ranksvm.maps.sample import SteadyScatter
 from ranksvm.objective import RankEval, RankObjective, too_large
 from ranksvm.pairs.oracle import LOSSES, PairLoss, SumLoss
 from ranksvm.pairs.order import PairBackend, PairOrder
-from ranksvm.solvers.base import Callback, Point, Resuming, SolverResult, Status, TraceRow
+from ranksvm.solvers.base import Callback, Resuming, SolverResult, Status, TraceRow
 from ranksvm.solvers.newton import line_search
-
-__all__ = ["Fit", "RankProblem", "about_fit", "check_room", "shortfall"]
 
 BYTES_PER_FEATURE = 56  # seven vectors: coefficients, gradients, directions
 # Scores that were updated instead of computed are computed again when their errors matter: before a

@@ -21,18 +21,6 @@ from ranksvm.solvers.bundle import Bundle
 from ranksvm.solvers.newton import Newton
 from ranksvm.solvers.smoothing import SmoothedNewton
 
-__all__ = [
-    "REDUCTIONS",
-    "SOLVERS",
-    "Option",
-    "Settings",
-    "option_of",
-    "parameter",
-    "parse_number",
-    "redefault",
-    "solvers_for",
-]
-
 # Fastest first: "auto" uses the first solver that supports the loss.  Hessian products of the
 # squared hinge are cheaper than the evaluations of the bundle method; for the hinge, the bundle
 # method also needs the fewest products with X.

@@ -17,13 +17,6 @@ from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.pairs.order import PairBackend, PairOrder
 
-__all__ = [
-    "check_query_weight",
-    "no_pairs",
-    "reduce_weights",
-    "total_pair_weight",
-]
-
 
 def reduce_weights(
     backends: Sequence[PairBackend], reduction: str, data: RankingData

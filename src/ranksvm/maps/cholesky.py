@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
 
-__all__ = ["pivoted_cholesky"]
-
 BATCH = 64
 # Stop when only this fraction of the diagonal is left.
 LITTLE_LEFT = 1e-6

@@ -20,8 +20,6 @@ from ranksvm._vectors import Array
 from ranksvm.maps.kernels import Kernel, is_sparse, kernel_matrix, kernel_scores, value_blocks
 from ranksvm.maps.matrix import MatrixMap
 
-__all__ = ["Expansion", "GivenExpansion"]
-
 # Kernel values held at a time when several models are scored.
 BLOCK_VALUES = 1 << 23
 

@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 from ranksvm._vectors import Array
 from ranksvm.maps.matrix import ScoreMap
 
-__all__ = ["FactorMap", "FactoredPairs"]
-
 
 class FactoredPairs(Protocol):
     """Sums over the comparable pairs, for factors of shape (n_items, n_factors) in C order."""

@@ -29,8 +29,6 @@ from ranksvm.maps.kernels import LINEAR, kernel_matrix, row_blocks
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.maps.sample import SampledScatter, WeightedItems
 
-__all__ = ["FeatureMap"]
-
 # Maximum number of directions, of items that they are computed from, and of items in the scatter.
 MOST_DIRECTIONS = 256
 MOST_LANDMARKS = 512

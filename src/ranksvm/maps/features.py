@@ -52,14 +52,6 @@ from ranksvm._vectors import Array
 from ranksvm.maps.kernels import LINEAR, Kernel, kernel_matrix, row_blocks
 from ranksvm.maps.landmarks import Seed, as_generator, choose_landmarks
 
-__all__ = [
-    "FourierBasis",
-    "NystroemBasis",
-    "make_fourier",
-    "make_nystroem",
-    "whitening",
-]
-
 # Eigenvalues below this fraction of the largest are dropped, by type of the raw features.
 THRESHOLD = {"float64": 1e-12, "float32": 1e-7}
 # Negative eigenvalues and asymmetry up to this fraction of the largest value count as rounding.

@@ -34,8 +34,6 @@ from ranksvm.maps.kernels import (
 )
 from ranksvm.maps.matrix import MatrixMap
 
-__all__ = ["GivenGram", "Gram", "TiledGram", "least_memory"]
-
 STRIP_ROWS = _core.kernel_strip_rows
 # Number of values in a tile of the native code, of which each thread has one.
 TILE_VALUES = STRIP_ROWS * STRIP_ROWS

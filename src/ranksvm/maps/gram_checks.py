@@ -20,8 +20,6 @@ from ranksvm._vectors import dot
 from ranksvm.maps.kernels import Kernel, kernel_matrix
 from ranksvm.maps.matrix import MatrixMap
 
-__all__ = ["ADVICE", "ROUNDING", "check_gram", "check_kernel", "smallest_eigenvalue"]
-
 # Up to this size all eigenvalues are computed.
 DENSE = 1_000
 LANCZOS_STEPS = 40

@@ -35,8 +35,6 @@ from ranksvm.maps.gram_checks import ADVICE
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.maps.sample import SampledScatter, WeightedItems
 
-__all__ = ["KernelMap", "preconditioner_rank"]
-
 EPS = float(np.finfo(np.float64).eps)
 
 MOST_LANDMARKS = 500

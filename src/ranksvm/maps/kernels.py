@@ -28,27 +28,6 @@ from ranksvm._checks import finite_number, shown
 from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Array, dot
 
-__all__ = [
-    "DTYPES",
-    "KERNELS",
-    "LINEAR",
-    "Kernel",
-    "KernelFunction",
-    "called",
-    "canonical_csr",
-    "centre_of",
-    "check_gamma",
-    "is_sparse",
-    "kernel_diagonal",
-    "kernel_matrix",
-    "kernel_rows",
-    "kernel_scores",
-    "kernels_with",
-    "resolve_gamma",
-    "row_blocks",
-    "value_blocks",
-]
-
 DTYPES = ("float64", "float32")
 # Items that are converted to float64 at a time.
 BLOCK_ROWS = 4_096

@@ -43,8 +43,6 @@ from ranksvm.maps.kernels import (
     value_blocks,
 )
 
-__all__ = ["LANDMARKS", "Seed", "as_generator", "choose_landmarks"]
-
 Rows = NDArray[np.int64]
 Seed = int | np.random.Generator | np.random.RandomState | None
 

@@ -22,8 +22,6 @@ from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.kernels import is_sparse
 from ranksvm.maps.sample import WeightedItems, by_whole_groups
 
-__all__ = ["MatrixMap", "ScoreMap"]
-
 # The scatter is a full matrix up to this many columns, computed from about this many items.
 MOST_COLUMNS = 256
 SCATTER_ITEMS = 8_192

@@ -15,8 +15,6 @@ from ranksvm import _core
 from ranksvm._vectors import Array, add
 from ranksvm.data.queries import QueryGroups
 
-__all__ = ["SampledScatter", "Scatter", "SteadyScatter", "WeightedItems", "by_whole_groups"]
-
 # A weight for each item, and the groups within which the scatter is computed.
 WeightedItems = tuple[Array, QueryGroups]
 # The sum of the scatters of several parts; None if there is none.  See ``ScoreMap.scatter``.

@@ -24,13 +24,6 @@ from ranksvm.metrics.definition import Definition, MeanOrArray
 from ranksvm.metrics.ranked import Ranked
 from ranksvm.metrics.rules import Conventions, Empty, Rules, Ties, rules_of
 
-__all__ = [
-    "EXPECTED_RECIPROCAL_RANK",
-    "RECIPROCAL_RANK",
-    "expected_reciprocal_rank",
-    "reciprocal_rank",
-]
-
 
 def reciprocal_rank(
     y: ArrayLike,

@@ -19,8 +19,6 @@ from ranksvm._messages import ParameterError, Row
 from ranksvm._values import as_float, as_levels, exact_vector, finite_values
 from ranksvm._vectors import Array
 
-__all__ = ["check_scores", "check_vector", "check_weight"]
-
 
 def check_vector(name: str, values: ArrayLike) -> NDArray[Any]:
     """Return a vector of finite numbers, in a type that keeps their values."""

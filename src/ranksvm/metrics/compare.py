@@ -23,8 +23,6 @@ from ranksvm.metrics.ranked import Truth
 from ranksvm.metrics.registry import Metric, parse_metrics
 from ranksvm.metrics.significance import holm, randomization_test, t_test
 
-__all__ = ["Comparison", "ComparisonRow", "compare"]
-
 # Smaller differences are rounding errors and count as zero; metrics are of the order of 1.
 _ROUNDING = 1e-12
 

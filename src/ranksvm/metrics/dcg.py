@@ -25,8 +25,6 @@ from ranksvm.metrics.definition import Definition, MeanOrArray, divide
 from ranksvm.metrics.ranked import Ranked, Truth
 from ranksvm.metrics.rules import Conventions, Discount, Empty, Gain, Rules, Short, Ties, rules_of
 
-__all__ = ["MEAN_NDCG", "NDCG", "exp2_gain", "mean_ndcg", "ndcg", "need_gains"]
-
 # 2^y is finite up to y = 1023; this leaves room for the sum over the items of a query.
 _LARGEST_EXPONENT = 900.0
 # From here on 2^-y is zero, and (2^x - 1) / 2^y is 2^(x - y).

@@ -18,8 +18,6 @@ from ranksvm._vectors import Array
 from ranksvm.metrics.ranked import Ranked, Truth
 from ranksvm.metrics.rules import Empty, Rules
 
-__all__ = ["Cutoff", "Definition", "MeanOrArray", "divide", "fill_empty"]
-
 Cutoff = Literal["none", "optional", "required"]
 
 # What metric functions return: the mean, or an array if ``per_query=True``.  With ``Any`` in place

@@ -15,8 +15,6 @@ from ranksvm._vectors import Array
 from ranksvm.metrics.ranked import Truth
 from ranksvm.metrics.registry import Metric, parse_metric, parse_metrics
 
-__all__ = ["DEFAULT_METRICS", "QueryTable", "evaluate", "evaluate_queries", "frame"]
-
 DEFAULT_METRICS = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "pairwise_accuracy")
 
 

@@ -33,17 +33,6 @@ from ranksvm.metrics.rules import Empty, Rules, Ties, rules_of
 from ranksvm.pairs.accuracy import right_and_total
 from ranksvm.pairs.order import PairOrder
 
-__all__ = [
-    "AUC",
-    "KENDALL_TAU",
-    "PAIRWISE_ACCURACY",
-    "RECIPROCAL_TRUE_RANK",
-    "auc",
-    "kendall_tau",
-    "pairwise_accuracy",
-    "reciprocal_true_rank",
-]
-
 
 def pairwise_accuracy(
     y: ArrayLike,

@@ -24,8 +24,6 @@ from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.metrics.checks import check_scores, check_vector
 
-__all__ = ["PairCounts", "Ranked", "Top", "Truth"]
-
 Index = NDArray[np.int64]
 
 

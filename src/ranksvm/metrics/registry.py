@@ -26,8 +26,6 @@ from ranksvm.metrics.relevance import (
 )
 from ranksvm.metrics.rules import rules_of
 
-__all__ = ["METRICS", "Metric", "metric_names", "parse_metric", "parse_metrics"]
-
 METRICS: Mapping[str, Definition] = {
     "ndcg": NDCG,
     "mean_ndcg": MEAN_NDCG,

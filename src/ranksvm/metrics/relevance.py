@@ -30,15 +30,6 @@ from ranksvm.metrics.definition import Definition, MeanOrArray, divide
 from ranksvm.metrics.ranked import Ranked
 from ranksvm.metrics.rules import Conventions, Empty, Rules, Ties, rules_of
 
-__all__ = [
-    "AVERAGE_PRECISION",
-    "MEDIAN_LEVEL_AVERAGE_PRECISION",
-    "PRECISION",
-    "average_precision",
-    "median_level_average_precision",
-    "precision_at",
-]
-
 
 def average_precision(
     y: ArrayLike,

@@ -26,18 +26,6 @@ from typing import Any, Literal, get_args
 from ranksvm._checks import check_choice, check_integer, finite_number, shown
 from ranksvm._messages import Param, ParameterError
 
-__all__ = [
-    "CONVENTIONS",
-    "Conventions",
-    "Discount",
-    "Empty",
-    "Gain",
-    "Rules",
-    "Short",
-    "Ties",
-    "rules_of",
-]
-
 Gain = Literal["exp2", "linear"]
 Discount = Literal["log2", "letor"]
 Ties = Literal["row_order", "average"]

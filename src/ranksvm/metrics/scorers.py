@@ -36,8 +36,6 @@ from ranksvm.metrics.evaluate import evaluate
 from ranksvm.metrics.registry import Metric, parse_metrics
 from ranksvm.metrics.rules import rules_of
 
-__all__ = ["RankingScorer", "ranking_scorer"]
-
 
 @dataclass
 class RankingScorer:

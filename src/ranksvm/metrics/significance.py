@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
 
-__all__ = ["TTest", "holm", "randomization_test", "t_test"]
-
 # Up to 2^16 choices of signs are enumerated.
 _EXACT = 16
 # Number of signs to draw at a time.

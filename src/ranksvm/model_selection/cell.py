@@ -13,8 +13,6 @@ from ranksvm.learners.problem import shortfall
 from ranksvm.metrics import parse_metric
 from ranksvm.solvers.base import Status
 
-__all__ = ["UNREADABLE", "Cell"]
-
 REALS = ("scores", "objectives", "gaps", "seconds")  # fields of a cell with one number per C
 COUNTS = ("n_iter", "n_products")
 NOT_FINITE = ("nan", "inf", "-inf")

@@ -46,8 +46,6 @@ from ranksvm.learners import Settings
 from ranksvm.model_selection.cell import UNREADABLE, Cell
 from ranksvm.model_selection.splits import Split
 
-__all__ = ["Checkpoint", "identity"]
-
 APPLICATION = 0x52535643  # SQLite's application id of checkpoints: "RSVC"
 FORMAT = 3
 # The header of a database: magic string, file format versions, user version, application id.

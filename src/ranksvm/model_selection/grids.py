@@ -28,8 +28,6 @@ from ranksvm.learners.settings import option_of
 from ranksvm.maps.kernels import resolve_gamma
 from ranksvm.model_selection.splitters import is_count
 
-__all__ = ["check_grid", "default_Cs", "default_gammas", "make_grid", "searched"]
-
 MIDDLE_C = 50.0
 SMALLEST, LARGEST = -3.0, 6.0  # as powers of 4, relative to MIDDLE_C
 MOST_VALUES = 1_000_000  # in a grid

@@ -18,8 +18,6 @@ from ranksvm.learners.kernel import check_refit_room
 from ranksvm.model_selection.search import Search
 from ranksvm.model_selection.search_cv import SearchCV
 
-__all__ = ["KernelRankSVMCV"]
-
 
 class KernelRankSVMCV(SearchCV):
     """Kernel ranking SVM with C and gamma chosen by cross-validation or on a validation set.

@@ -10,8 +10,6 @@ from ranksvm.estimators.linear import LinearRankSVM
 from ranksvm.learners import LinearSettings
 from ranksvm.model_selection.search_cv import SearchCV
 
-__all__ = ["LinearRankSVMCV"]
-
 
 class LinearRankSVMCV(SearchCV):
     """Linear ranking SVM with C chosen by cross-validation or on a validation set.

@@ -34,8 +34,6 @@ from numpy.typing import NDArray
 from ranksvm.learners import Fit, Point, RankProblem
 from ranksvm.model_selection.grids import check_grid
 
-__all__ = ["Guide", "fit_path"]
-
 # Returns the solution of a similar problem for Cs[k], with the scores of the items of this problem.
 Guide = Callable[[int], Point]
 

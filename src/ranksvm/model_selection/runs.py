@@ -27,9 +27,6 @@ from ranksvm.model_selection.cell import Cell
 from ranksvm.model_selection.path import fit_path
 from ranksvm.model_selection.splits import Split
 
-__all__ = ["Run", "Task"]
-
-
 # Seconds between reports of progress, and between checks for an interrupt: a signal does not always
 # wake a waiting thread.  It may arrive just before the wait, or another library's handler may
 # resume it.

@@ -44,8 +44,6 @@ from ranksvm.model_selection.splits import Split, make_splits
 if TYPE_CHECKING:
     from ranksvm.model_selection.checkpoint import Checkpoint
 
-__all__ = ["Progress", "Search", "search"]
-
 # Called as progress(done, total, message).
 Progress = Callable[[int, int, str], Any]
 

@@ -33,8 +33,6 @@ from ranksvm.model_selection.search import Progress, Search, search
 from ranksvm.model_selection.splitters import folds_of
 from ranksvm.models import Model
 
-__all__ = ["SearchCV"]
-
 
 class SearchCV(Ranker):
     """A ranker whose parameters are chosen by cross-validation or on a validation set."""

@@ -17,8 +17,6 @@ from ranksvm.data.ranking_data import RankingData
 from ranksvm.metrics import parse_metric
 from ranksvm.model_selection.splitters import Rows
 
-__all__ = ["Split", "make_splits"]
-
 
 @dataclass(frozen=True, eq=False)
 class Split:

@@ -20,17 +20,6 @@ from ranksvm._sparse import check_structure
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 
-__all__ = [
-    "LetorFold",
-    "QueryKFold",
-    "folds_of",
-    "is_count",
-    "item_folds",
-    "letor_folds",
-    "query_train_test_split",
-    "take_rows",
-]
-
 Rows = NDArray[np.int64]
 LETOR_PARTS = 5
 

@@ -26,8 +26,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["check_extent", "checksum", "from_json", "plain", "restored", "to_json"]
-
 DEEPEST = 64  # nested lists and mappings
 LONGEST_INTEGER = 2048  # bits; Python does not parse much longer ones
 MOST_VALUES = 5_000_000  # in a text

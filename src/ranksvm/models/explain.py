@@ -38,8 +38,6 @@ from ranksvm._checks import check_positive
 from ranksvm._text import can_show, printable
 from ranksvm._vectors import Array
 
-__all__ = ["Explanation", "check_rows"]
-
 SHOWN = 20  # number of parts that ``str`` shows
 WIDTH = 80  # of a chart, in columns
 NARROWEST = 40

@@ -22,8 +22,6 @@ import reprlib
 from collections.abc import Collection, Mapping
 from typing import Any
 
-__all__ = ["check_facts"]
-
 NUMBERS = ("objective", "gap")
 COUNTS = ("n_iter", "n_products", "n_pairs", "n_queries", "best_iteration")
 OF_KERNEL = ("function", "gamma", "coef0", "degree", "scale")

@@ -28,8 +28,6 @@ from ranksvm.models.description import (
 )
 from ranksvm.models.model import Model, ModelFileError, check_model, listed
 
-__all__ = ["read_model", "write_model"]
-
 SCHEMA = 1
 TEXT = "ranksvm"  # key of the description in the metadata
 ENTRIES: dict[str, type | tuple[type, ...]] = {

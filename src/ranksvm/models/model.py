@@ -25,17 +25,6 @@ from ranksvm.maps.kernels import is_sparse
 from ranksvm.models.explain import Explanation
 from ranksvm.models.facts import check_facts
 
-__all__ = [
-    "ArraySpec",
-    "Format",
-    "Model",
-    "ModelFileError",
-    "check_csr",
-    "check_model",
-    "check_support",
-    "listed",
-]
-
 Arrays = Mapping[str, NDArray[Any]]
 
 

@@ -18,8 +18,6 @@ from ranksvm._vectors import Array, dot
 from ranksvm.data.preferences import Preferences
 from ranksvm.pairs.order import PairBackend
 
-__all__ = ["pairwise_accuracy", "preference_accuracy", "right_and_total"]
-
 
 def pairwise_accuracy(backend: PairBackend, scores: Array) -> float:
     """Return the mean accuracy over the queries whose pairs have positive weight.

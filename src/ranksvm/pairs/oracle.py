@@ -59,18 +59,6 @@ from ranksvm._vectors import Array, add, dot, dot_depth
 from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.order import PairBackend, PairErrors, PairPlan
 
-__all__ = [
-    "LOSSES",
-    "Degrees",
-    "Hinge",
-    "LossErrors",
-    "LossEval",
-    "PairLoss",
-    "SmoothedHinge",
-    "SquaredHinge",
-    "SumLoss",
-]
-
 # Diagonal of the Hessian with respect to the scores, and the groups of items that are compared.
 Degrees = tuple[Array, QueryGroups]
 

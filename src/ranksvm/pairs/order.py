@@ -18,8 +18,6 @@ from typing import NamedTuple, Protocol
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 
-__all__ = ["PairBackend", "PairErrors", "PairOrder", "PairPlan", "PairSnapshot"]
-
 
 @dataclass(frozen=True)
 class PairOrder:

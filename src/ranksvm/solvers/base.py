@@ -23,24 +23,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from ranksvm._points import Point
-from ranksvm._vectors import Array, dot
-
-__all__ = [
-    "Array",
-    "Callback",
-    "Eval",
-    "Monitor",
-    "Objective",
-    "Point",
-    "Resuming",
-    "Solver",
-    "SolverResult",
-    "Status",
-    "TraceRow",
-    "Trial",
-    "dot",
-]
-
+from ranksvm._vectors import Array
 
 # Relative amount by which the bounds may cross, for objectives that do not allow for rounding.
 _CROSSED = 1e-12

@@ -44,19 +44,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ranksvm.solvers.base import (
-    Callback,
-    Eval,
-    Monitor,
-    Objective,
-    Point,
-    SolverResult,
-    Status,
-    Trial,
-)
+from ranksvm._points import Point
+from ranksvm.solvers.base import Callback, Eval, Monitor, Objective, SolverResult, Status, Trial
 from ranksvm.solvers.planes import Planes
-
-__all__ = ["Bundle"]
 
 # The model is minimized up to this fraction of the optimality gap.
 _MODEL_TOL = 1e-3

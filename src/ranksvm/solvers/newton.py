@@ -33,20 +33,9 @@ from typing import Any
 import numpy as np
 
 from ranksvm._checks import check_choice
-from ranksvm.solvers.base import (
-    Array,
-    Callback,
-    Eval,
-    Monitor,
-    Objective,
-    Point,
-    SolverResult,
-    Status,
-    Trial,
-    dot,
-)
-
-__all__ = ["Newton", "Stepper", "line_search"]
+from ranksvm._points import Point
+from ranksvm._vectors import Array, dot
+from ranksvm.solvers.base import Callback, Eval, Monitor, Objective, SolverResult, Status, Trial
 
 GLOBALIZATIONS = ("line_search", "trust_region")
 PRECONDITIONERS = ("auto", "diagonal", "none")

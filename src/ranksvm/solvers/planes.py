@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._points import Point
 from ranksvm._rounding import roundings
-from ranksvm.solvers.base import Array, Objective, Point
+from ranksvm._vectors import Array
+from ranksvm.solvers.base import Objective
 from ranksvm.solvers.simplex_qp import solve_simplex_qp
-
-__all__ = ["Planes"]
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 

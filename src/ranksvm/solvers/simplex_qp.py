@@ -35,9 +35,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm.solvers.base import Array
-
-__all__ = ["SimplexSolution", "solve_simplex_qp"]
+from ranksvm._vectors import Array
 
 _EPS = float(np.finfo(np.float64).eps)
 

@@ -14,10 +14,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ranksvm.solvers.base import Callback, Monitor, Objective, Point, SolverResult, Status
+from ranksvm._points import Point
+from ranksvm.solvers.base import Callback, Monitor, Objective, SolverResult, Status
 from ranksvm.solvers.newton import Newton, Stepper
-
-__all__ = ["SmoothedNewton"]
 
 _FIRST_WIDTH = 0.5
 # From stage to stage the width is multiplied by at most this factor.
