@@ -17,7 +17,6 @@ from benchmarks.report import Report, Row
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.learners.factors import FactorObjective, random_start
-from ranksvm.maps.factorized import FactorMap
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.objective import RankObjective
 from ranksvm.pairs.oracle import LOSSES
@@ -69,9 +68,9 @@ def _one_query(n: int, threads: int) -> tuple[FactorObjective, Any, Any, Any]:
     score_map = MatrixMap(X, n_threads=threads)
     loss = LOSSES["hinge"](backend)
     convex = RankObjective(score_map, loss, 50.0 / sum(backend.pairs))
-    objective = FactorObjective(convex, FactorMap(score_map, backend))
-    factors = random_start(objective, groups, N_FACTORS, 0.1, SEED)
-    return objective, loss, score_map.scores(objective.factor_map.weights(factors)), factors
+    objective = FactorObjective(convex, backend)
+    factors = random_start(objective, N_FACTORS, 0.1, SEED)
+    return objective, loss, score_map.scores(objective.weights(factors)), factors
 
 
 def _explicit(n: int, factors: Any) -> Any:

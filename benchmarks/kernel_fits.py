@@ -38,20 +38,26 @@ from benchmarks.report import Row
 from benchmarks.sets import Task, cadata_rbf, letor_rbf, mq2007_like
 from ranksvm import KernelRankSVM
 from ranksvm.learners import kernel as kernel_training
-from ranksvm.maps.feature_map import FeatureMap
+from ranksvm.maps.feature_map import FeatureMap, NystroemMap
 from ranksvm.maps.features import FourierBasis, NystroemBasis
 from ranksvm.maps.gram import TiledGram
 
 # Owner, name and kind of what is watched.  The preconditioner of an exact kernel has products with
 # a matrix of its own, which are none with K.
-EXACT = ((TiledGram, "__init__", "forming"), (TiledGram, "product", "products"))
-APPROXIMATE = (
-    (kernel_training, "make_nystroem", "landmarks"),
-    (NystroemBasis, "raw", "forming"),
-    (FourierBasis, "features", "forming"),
-    (FeatureMap, "scores", "products"),
-    (FeatureMap, "pullback", "products"),
-)
+WATCHED: dict[str | None, tuple[tuple[Any, str, str], ...]] = {
+    None: ((TiledGram, "__init__", "forming"), (TiledGram, "product", "products")),
+    "nystroem": (
+        (kernel_training, "make_nystroem", "landmarks"),
+        (NystroemBasis, "raw", "forming"),
+        (NystroemMap, "scores", "products"),
+        (NystroemMap, "pullback", "products"),
+    ),
+    "fourier": (
+        (FourierBasis, "features", "forming"),
+        (FeatureMap, "scores", "products"),
+        (FeatureMap, "pullback", "products"),
+    ),
+}
 
 
 @dataclass
@@ -84,7 +90,7 @@ def clocked(approximation: str | None) -> Iterator[Clock]:
         return mock.patch.object(owner, name, watched)
 
     with ExitStack() as patches:
-        for point in EXACT if approximation is None else APPROXIMATE:
+        for point in WATCHED[approximation]:
             patches.enter_context(watch(*point))
         yield clock
 
@@ -150,7 +156,7 @@ def kernel_fit(
     if clock.calls["products"] != model.n_products_:
         raise RuntimeError(
             f"the clock saw {clock.calls['products']} products and the fit made "
-            f"{model.n_products_}: adapt EXACT or APPROXIMATE to the methods that make them"
+            f"{model.n_products_}: adapt WATCHED to the methods that make them"
         )
     return KernelFit(model, clock, clock.seconds["fit"])
 

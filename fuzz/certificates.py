@@ -46,6 +46,7 @@ from ranksvm.learners import (
     LinearProblem,
     LinearSettings,
 )
+from ranksvm.maps.feature_map import NystroemMap
 from ranksvm.model_selection.path import fit_path
 from ranksvm.solvers.base import Status
 
@@ -405,9 +406,8 @@ def feature_case(rng: np.random.Generator) -> None:
     fit = problem.solve()
     score_map: Any = problem._map
     A = [rational(row) for row in score_map._values.astype(np.float64)]
-    fold = score_map._fold
-    if fold is not None:
-        M = [rational(row) for row in (fold._stored[0] if fold._by_rows else fold._stored[0].T)]
+    if isinstance(score_map, NystroemMap):
+        M = [rational(row) for row in score_map._matrix]
         A = [[sum((a * m[j] for a, m in zip(row, M, strict=True)), Fraction(0))
               for j in range(len(M[0]))] for row in A]  # fmt: skip
     rows = [[Fraction(0)] * len(A[0]) for _ in case.qid]

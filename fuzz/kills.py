@@ -20,7 +20,6 @@ from pathlib import Path
 import numpy as np
 
 from fuzz.cases import repeat
-from ranksvm.cli.options import Format
 from ranksvm.cli.tables import write_table
 from ranksvm.data import save_letor, write_pairs
 from ranksvm.data.preferences import Preferences
@@ -80,8 +79,8 @@ WRITERS: dict[str, Write] = {
     "t.txt.bz2": _letor,
     "t.txt.xz": _letor,
     "t.txt.zst": _letor,
-    "t.csv": lambda path, version: write_table(_data(version), str(path), Format.csv),
-    "t.parquet": lambda path, version: write_table(_data(version), str(path), Format.parquet),
+    "t.csv": lambda path, version: write_table(_data(version), str(path), "csv"),
+    "t.parquet": lambda path, version: write_table(_data(version), str(path), "parquet"),
     "run": _run_file,
     "pairs": _pairs,
 }

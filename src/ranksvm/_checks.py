@@ -22,34 +22,34 @@ _LARGEST_INTEGER = 2**63 - 1
 SMALLEST_PAIR_WEIGHT = 1e-280
 
 
-def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
-    """Raise unless ``value`` is a positive finite number (or a positive 64-bit integer)."""
-    if integer:
-        is_integer = isinstance(value, Integral) and not isinstance(value, bool)
-        too_large = is_integer and value > _LARGEST_INTEGER
-        fine = is_integer and value > 0 and not too_large
-        what = "a positive integer" + (" below 2^63" if too_large else "")
-    else:
-        number = finite_number(value)
+def check_positive(name: str, value: Any) -> None:
+    """Raise unless ``value`` is a positive finite number."""
+    number = finite_number(value)
+    if number is None or number <= 0.0:
         too_large = number is None and isinstance(value, int | Fraction) and value > 1
-        fine = number is not None and number > 0.0
-        what = "a positive number below 1.8e308" if too_large else "a positive finite number"
-    if not fine:
         raise ParameterError(
-            "{name} must be {what}; got {value}", name=Param(name), what=what, value=shown(value)
+            "{name} must be a positive {what}; got {value}",
+            name=Param(name),
+            what="number below 1.8e308" if too_large else "finite number",
+            value=shown(value),
         )
 
 
-def check_integer(name: str, value: Any, least: int, also: str = "") -> int:
-    """Return an integer of any type as an int; raise if it is smaller than ``least``.
+def check_integer(
+    name: str, value: Any, least: int = 1, most: float = _LARGEST_INTEGER, also: str = ""
+) -> int:
+    """Return an integer of any type as an int; raise if it is too small or too large.
 
-    ``also`` is added to the message, to name other values that are allowed.
+    ``least`` is 0 or 1, ``most`` the largest 64-bit integer or infinity.  ``also`` is added to the
+    message, to name other values that are allowed.
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_integer or not least <= value <= most:
         raise ParameterError(
-            "{name} must be an integer >= {least}{also}; got {value}",
+            "{name} must be a {sign} integer{limit}{also}; got {value}",
             name=Param(name),
-            least=least,
+            sign="positive" if least else "non-negative",
+            limit=" below 2^63" if is_integer and value > 0 else "",
             also=also,
             value=shown(value),
         )
@@ -89,7 +89,9 @@ def _digits(value: int) -> int:
 
 def check_seed(name: str, value: Any) -> None:
     """Raise unless ``value`` is None or a non-negative integer."""
-    if value is not None and (not isinstance(value, Integral) or value < 0):
+    if value is not None and (
+        isinstance(value, bool) or not isinstance(value, Integral) or value < 0
+    ):
         raise ParameterError(
             "{name} must be None or a non-negative integer; got {value}",
             name=Param(name),
@@ -146,6 +148,8 @@ def check_weights(
     """
     refuse_masked(name, weight)
     given = np.asarray(weight)
+    if given.dtype.kind in "US":
+        raise ValueError(f"{name} must be numbers; got strings")
     if given.dtype.kind in "cmM":
         raise ValueError(f"{name} must be real numbers; got dtype {given.dtype}")
     try:

@@ -1,35 +1,15 @@
-"""Recognize what a file holds from its first bytes, and decide what may replace it.
-
-An existing file is only replaced by content of the same kind: a model by a model, scores by scores,
-data by data of the same format.  A new name, an empty file, or anything that is not a regular file
-(a pipe, a device) can always be written to.  ``force`` overrides the rule.
-"""
+"""The kinds of files that are written: how to recognize them, and the names they may have."""
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 from collections.abc import Callable
-from typing import NamedTuple
-
-from ranksvm._messages import PYTHON, Formatter, Param
+from typing import Literal, NamedTuple
 
 HEAD_BYTES = 1 << 16
 _MODEL_HEADER = re.compile(rb'\{"__metadata__":\{"ranksvm":')
 _LINES = 100  # lines examined
 _PAIR = re.compile(rb"[^\s:#]+:[^\s:]+")
-
-
-class NotReplacedError(FileExistsError):
-    """The file exists and holds something else.  The message omits the error number."""
-
-    def __str__(self) -> str:
-        return self.render(PYTHON)
-
-    def render(self, formatter: Formatter) -> str:
-        """Format the message for one interface of the library."""
-        return f"{self.strerror}, or use {Param('force', True).render(formatter)} to replace it"
 
 
 # Suffixes of other programs' formats, which this library does not write.
@@ -38,13 +18,28 @@ OTHER_SUFFIXES = (
     ".npz", ".h5", ".hdf5", ".pt", ".pth", ".ubj", ".cbm", ".arrow", ".feather", ".xls", ".xlsx",
     ".zip", ".tar", ".tgz",
 )  # fmt: skip
+COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
+# Suffixes of tables, and their formats.  Anything else is LETOR text.
+TABLES: dict[str, Literal["csv", "tsv", "parquet"]] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
 
 
-class Content(NamedTuple):
-    """A kind of file: what messages call it, and a test of its first bytes."""
+class FileKind(NamedTuple):
+    """A kind of file: what messages call it, and a test of its first bytes.
+
+    A name that ends in one of ``other_suffixes`` means another format; ``advice`` ends the message
+    about it, and ``plural`` is what would be written.
+    """
 
     name: str
     is_it: Callable[[bytes], bool]
+    plural: str = "data"
+    other_suffixes: tuple[str, ...] = (*OTHER_SUFFIXES, ".safetensors")
+    advice: str = "Use .txt, .csv, .tsv or .parquet"
 
 
 def _is_model(head: bytes) -> bool:
@@ -90,35 +85,21 @@ def _is_number(text: bytes) -> bool:
     return True
 
 
-MODEL = Content("a model", _is_model)
-SCORES = Content("scores or a TREC run", _is_scores)
-LETOR = Content("LETOR text", _is_letor)
-TABLE = Content("a table with the column 'label' first", _is_table)
-PARQUET = Content("a Parquet file", lambda head: head.startswith(b"PAR1"))
-
-
-def check_replaces(
-    path: str | os.PathLike[str], content: Content, *, head: bytes | None = None
-) -> None:
-    """Raise a NotReplacedError if the file exists and holds something else.
-
-    Parameters
-    ----------
-    path : path-like
-        File to be written.
-    content : Content
-        Kind of content to be written.
-    head : bytes or None
-        First bytes of the existing content, for a compressed file; None reads them from the file.
-    """
-    name = os.fspath(path)
-    if not os.path.isfile(name):
-        return
-    if head is None:
-        with open(name, "rb") as file:
-            head = file.read(HEAD_BYTES)
-    if head and not content.is_it(head):
-        message = (
-            f"{name} already exists and is not {content.name}; not overwritten. Choose another name"
-        )
-        raise NotReplacedError(errno.EEXIST, message, name)
+MODEL = FileKind(
+    "a model",
+    _is_model,
+    "models",
+    (*OTHER_SUFFIXES, ".txt", *TABLES, *COMPRESSED),
+    "Use .safetensors, or .dat for SVM^rank's format",
+)
+SCORES = FileKind(
+    "scores or a TREC run",
+    _is_scores,
+    "scores",
+    (".safetensors", ".parquet", ".pq", *COMPRESSED),
+    "Scores are uncompressed text. Use a name like scores.txt",
+)
+LETOR = FileKind("LETOR text", _is_letor)
+_TABLE = FileKind("a table with the column 'label' first", _is_table)
+_PARQUET = FileKind("a Parquet file", lambda head: head.startswith(b"PAR1"))
+DATA = {"letor": LETOR, "csv": _TABLE, "tsv": _TABLE, "parquet": _PARQUET}  # by format

@@ -79,7 +79,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     name = os.fspath(path)
     descriptor = _descriptor(name)
     target = os.path.realpath(name)
-    old = _status(name, target) if descriptor is None else None
+    old = check_target(name) if descriptor is None else None
     if old is not None and not stat.S_ISREG(old.st_mode):
         descriptor = os.open(target, os.O_WRONLY | _CLOSE_ON_EXEC)
     if descriptor is not None:
@@ -154,15 +154,29 @@ def _descriptor(name: str) -> int | None:
         raise OSError(error.errno, "cannot write: the descriptor is not open", name) from None
 
 
-def _status(name: str, target: str) -> os.stat_result | None:
-    """Return the status of the existing target, or None; raise if it cannot be written to."""
+def check_target(name: str) -> os.stat_result | None:
+    """Return the status of an existing file, or None; raise if it cannot be written or replaced.
+
+    A pipe or a device is written to directly, and needs nothing of its directory.
+    """
     try:
-        status = os.stat(target)
-    except FileNotFoundError:
-        return None
-    if stat.S_ISDIR(status.st_mode):
+        status = os.stat(name)
+    except (FileNotFoundError, NotADirectoryError):
+        status = None
+    if status is not None and stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "cannot write: this is a directory", name)
-    if not os.access(target, os.W_OK):
+    if status is None or stat.S_ISREG(status.st_mode):
+        directory = os.path.dirname(os.path.realpath(name))
+        if not os.path.isdir(directory):
+            message = f"cannot write: there is no directory {directory!r}; create it first"
+            raise FileNotFoundError(errno.ENOENT, message, name)
+        if not os.access(directory, os.W_OK | os.X_OK):
+            message = (
+                f"cannot write: new files are not allowed in {directory!r}; choose another "
+                "directory or change its permissions"
+            )
+            raise PermissionError(errno.EACCES, message, name)
+    if status is not None and not os.access(name, os.W_OK):
         raise PermissionError(errno.EACCES, "cannot write: the file is write-protected", name)
     return status
 
@@ -206,7 +220,8 @@ def _create(name: str, target: str, old: os.stat_result | None) -> tuple[int, st
         except FileExistsError:
             continue
         except OSError as error:
-            raise _cannot_create(error, name, directory) from None
+            reason = f"cannot write in {directory!r}: {_named(error, name).strerror}"
+            raise OSError(error.errno, reason, name) from None
         try:
             if try_lock(descriptor) is not False and _is_at(descriptor, temporary):
                 if old is not None:
@@ -289,21 +304,6 @@ def _is_at(descriptor: int, path: str) -> bool:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:
         return False
-
-
-def _cannot_create(error: OSError, name: str, directory: str) -> OSError:
-    if error.errno == errno.ENOENT:
-        message = f"cannot write: there is no directory {directory!r}; create it first"
-    elif error.errno == errno.ENOTDIR:
-        message = f"cannot write: {directory!r} is not a directory"
-    elif error.errno in (errno.EACCES, errno.EPERM):
-        message = (
-            f"cannot write: new files are not allowed in {directory!r}; choose another directory "
-            "or change its permissions"
-        )
-    else:
-        message = f"cannot write in {directory!r}: {_named(error, name).strerror}"
-    return OSError(error.errno, message, name)
 
 
 def _sync_directory(directory: str) -> None:

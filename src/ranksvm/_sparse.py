@@ -1,11 +1,12 @@
-"""Check that the arrays of a sparse matrix are consistent.
+"""Recognize sparse matrices, and check that their arrays are consistent.
 
 SciPy validates little of its input, and its compiled code and ours trust the indices: a matrix
 whose arrays do not match its shape can crash the process at the first conversion or product.  Every
 sparse X is therefore checked once, when it enters the library and before anything else uses it.
 The check is one pass over the indices, which is less work than one product.
 
-Unsorted and duplicate entries are legal, and so is unused space after the last entry.
+Unsorted and duplicate entries are legal, and so is unused space after the last entry.  The result
+has no such space, since ``X.data`` would contain whatever is there.
 """
 
 from __future__ import annotations
@@ -14,6 +15,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+def is_sparse(X: Any) -> bool:
+    """Return whether X is a SciPy sparse matrix or array."""
+    return hasattr(X, "tocsr")
+
+
+def canonical_csr(X: Any) -> Any:
+    """Return a sparse X as CSR with sorted columns and without duplicate entries."""
+    X = X.tocsr()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def check_structure(X: Any) -> Any:
@@ -26,15 +41,15 @@ def check_structure(X: Any) -> Any:
 
     Returns
     -------
-    X itself; as CSR if the format is LIL, DOK or DIA; with int32 or int64 indices in place of
-    other integer types.
+    X itself; as CSR if the format is LIL, DOK or DIA; without unused space, and with int32 or int64
+    indices in place of other integer types.
 
     Raises
     ------
     ValueError
         The message says what is inconsistent.
     """
-    if not hasattr(X, "tocsr") or len(getattr(X, "shape", ())) != 2:
+    if not is_sparse(X) or len(getattr(X, "shape", ())) != 2:
         return X
     form = X.format
     if form in ("csr", "csc", "bsr"):
@@ -54,7 +69,7 @@ def check_structure(X: Any) -> Any:
         )
     if form in ("lil", "dok", "dia"):
         return X.tocsr()
-    return _usual_indices(X) if form in ("csr", "csc", "bsr") else X
+    return _usual_arrays(X) if form in ("csr", "csc", "bsr") else X
 
 
 def _compressed_trouble(X: Any) -> str | None:
@@ -141,12 +156,14 @@ def _outside(name: str, index: NDArray[Any], size: int) -> str | None:
     return f"{name} must lie in 0 to {size - 1}; found {low} to {high}"
 
 
-def _usual_indices(X: Any) -> Any:
-    """Return X with indices of one type that both SciPy's compiled code and ours can read."""
+def _usual_arrays(X: Any) -> Any:
+    """Return X without unused space, and with indices that both SciPy's code and ours can read."""
+    used = slice(int(X.indptr[-1]))
     types = {X.indices.dtype, X.indptr.dtype}
-    if len(types) == 1 and types <= {np.dtype(np.int32), np.dtype(np.int64)}:
+    is_readable = len(types) == 1 and types <= {np.dtype(np.int32), np.dtype(np.int64)}
+    if is_readable and len(X.data) == len(X.indices) == used.stop:
         return X
     narrow = all(np.can_cast(one, np.int32) for one in types)
     index: Any = np.int32 if narrow else np.int64
-    parts = (X.data, X.indices.astype(index), X.indptr.astype(index))
+    parts = (X.data[used], X.indices[used].astype(index), X.indptr.astype(index))
     return type(X)(parts, shape=X.shape)

@@ -1,4 +1,4 @@
-"""Text for display: tables, and text from files made safe to print.
+"""Text for display: tables, progress bars, and text from files made safe to print.
 
 Feature names, ids and file names can contain anything: escape sequences that a terminal executes,
 line endings that forge lines of output, or marks that reverse the direction of text.
@@ -6,7 +6,14 @@ line endings that forge lines of output, or marks that reverse the direction of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+# Called with how much is done, the total or None, and a text.
+Advance = Callable[[float, float | None, str], Any]
 
 
 def printable(text: str, encoding: str = "utf-8") -> str:
@@ -34,6 +41,34 @@ def counted(n: int, what: str) -> str:
     """Return a count with its noun: ``1 query``, ``2,345 queries``."""
     plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
     return f"{n:,} {what if n == 1 else plural}"
+
+
+@contextmanager
+def progress(what: str, otherwise: Advance = lambda *_: None) -> Iterator[Advance]:
+    """Show a progress bar on stderr, and yield the function that moves it.
+
+    If stderr is not a terminal, or rich is not installed, yield ``otherwise``.
+    """
+    is_terminal = getattr(sys.stderr, "isatty", bool)()  # stderr may be None
+    if not (is_terminal and find_spec("rich")):
+        yield otherwise
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[text]}", markup=False),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(printable(what), total=None, text="")
+        yield lambda done, total, text: bar.update(
+            task, completed=done, total=total, text=printable(text)
+        )
 
 
 def format_table(names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:

@@ -23,15 +23,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ranksvm._checks import check_choice
+from ranksvm._sparse import canonical_csr, is_sparse
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.estimators.checks import check_finite_columns, check_items
-from ranksvm.estimators.inputs import fitting
+from ranksvm.estimators.inputs import check_features, fitting
 from ranksvm.maps.features import FourierBasis, NystroemBasis, make_fourier, make_nystroem
-from ranksvm.maps.kernels import DTYPES, KERNELS, Kernel, canonical_csr, is_sparse, resolve_gamma
+from ranksvm.maps.kernels import DTYPES, KERNELS, Kernel, resolve_gamma
 from ranksvm.maps.landmarks import Seed
 
 __all__ = ["Nystroem", "RandomFourier"]
@@ -44,6 +44,7 @@ class _KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     n_jobs: int | None
     n_features_in_: int
     basis_: NystroemBasis | FourierBasis
+    _frame_columns: frozenset[str] = frozenset()  # every column of a frame is a feature
 
     def transform(self, X: Any) -> NDArray[Any]:
         """Compute the kernel features of items.
@@ -66,16 +67,7 @@ class _KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self.basis_.n_features
 
     def _check_items(self, X: Any, *, reset: bool) -> Any:
-        X = validate_data(
-            self,
-            check_items(X),
-            reset=reset,
-            accept_sparse="csr",
-            accept_large_sparse=True,
-            dtype=(np.float64, np.float32),
-            ensure_all_finite=False,
-        )
-        check_finite_columns(X, getattr(self, "feature_names_in_", None))
+        X = check_features(self, X, reset=reset)
         return canonical_csr(X) if is_sparse(X) else X
 
     def __sklearn_tags__(self) -> Any:

@@ -83,7 +83,7 @@ class RankObjective:
         self.score_map = score_map
         self.loss = loss
         self.C = C
-        self.weight_rounding = weight_rounding + roundings(8)
+        self.weight_rounding = weight_rounding
         self.scatter: Scatter = score_map.scatter if scatter is None else scatter
         self._is_euclidean = "euclidean" in score_map.capabilities
 
@@ -115,8 +115,8 @@ class RankObjective:
         return self.score_map.inner(u, v.w, v.scores)
 
     def norm_bound(self, v: Point, slope_error: float = 0.0) -> float:
-        norm2 = self.score_map.norm2(v.w, v.scores)
-        norm2 += self.score_map.norm2_error(v.w, v.reach, v.error)
+        norm2 = self.score_map.norm2(v.w, v.scores, v.error)
+        norm2 += self.score_map.norm2_error(v.w, v.error)
         return SLIGHTLY * self.score_map.widened(float(np.sqrt(norm2)), v.w, slope_error)
 
     def at(self, point: Point) -> RankEval:
@@ -133,9 +133,9 @@ class RankObjective:
         risk_grad = self.score_map.pullback(loss.grad)
         with np.errstate(over="ignore", invalid="ignore"):
             risk_grad *= self.C
-            norm2 = self.score_map.norm2(point.w, point.scores)
+            norm2 = self.score_map.norm2(point.w, point.scores, point.error)
             slope = Point(risk_grad, risk_grad) if self._is_euclidean else self.point(risk_grad)
-            u2 = self.score_map.norm2(risk_grad, slope.scores)
+            u2 = self.score_map.norm2(slope.w, slope.scores, slope.error)
         if not np.isfinite(u2 + norm2 + loss.value):
             raise too_large(point, risk_grad)
         return self._certified(point, norm2, loss, slope)
@@ -145,14 +145,15 @@ class RankObjective:
         risk_grad = risk_slope.w
         C, score_map, off = self.C, self.score_map, loss.errors
         stated = loss.stated + off.stated + loss.blurred(point.error)
-        norm2_most = norm2 + score_map.norm2_error(point.w, point.reach, point.error)
-        some, more = C * self.weight_rounding, C * (1.0 + self.weight_rounding)
+        norm2_most = norm2 + score_map.norm2_error(point.w, point.error)
+        rounding = self.weight_rounding + roundings(8)  # of the weights, and of what follows
+        some, more = C * rounding, C * (1.0 + rounding)
         reward = C * (loss.dual_linear - off.linear) - some * loss.dual_linear - TINY
         cost = more * (loss.dual_quadratic + off.quadratic)
         size = 2.0 * (loss.dual_linear + off.linear) + off.grad  # bounds the 1-norm of the gradient
         slope_size = score_map.size(risk_grad)
         slope_error = SLIGHTLY * C * score_map.pullback_error(size, off.grad)
-        slope_loss = SLIGHTLY * (self.weight_rounding + roundings(4)) * slope_size
+        slope_loss = SLIGHTLY * (rounding + roundings(4)) * slope_size
         norm = self.norm_bound(risk_slope, slope_error) + slope_loss
         bend = 2.0 * cost + norm * norm
         theta = loss.dual_scale if bend <= 0.0 else min(loss.dual_scale, reward / bend)

@@ -752,7 +752,18 @@ def test_table_errors(run, table, folder, tmp_path):
     run("train", table / "train.csv", "--label-column", "grade", "--qid-column", "query", "-o",
         table / "m")  # fmt: skip
     code, _, err = run("predict", table / "m", tmp_path / "few.csv")
-    assert (code, "lacks 6 of the 6 features" in err) == (3, True)
+    assert (code, "lacks 6 of the 6 features of the model" in err) == (3, True)
+
+
+@pytest.mark.parametrize("command", ["train", "tune"])
+def test_a_validation_table_needs_the_features_of_the_training_set(run, tmp_path, command):
+    (tmp_path / "train.csv").write_text("label,qid,a,b\n1,1,2,3\n0,1,1,3\n", encoding="ascii")
+    few = {"label,qid,b\n1,1,2\n0,1,3\n": 1, "label,qid,other\n1,1,text\n0,1,text\n": 2}
+    for text, n_lacking in few.items():
+        (tmp_path / "valid.csv").write_text(text, encoding="ascii")
+        code, _, err = run(command, tmp_path / "train.csv", "--valid", tmp_path / "valid.csv")
+        message = f"valid.csv lacks {n_lacking} of the 2 features of the training set, among them"
+        assert (code, f"{message} 'a'" in err) == (3, True), err
 
 
 def test_a_table_without_queries_is_told(run, tmp_path):

@@ -53,7 +53,7 @@ from ranksvm.cli.options import DataOptions, Format
 from ranksvm.data import load_letor, read_pairs, read_qrels, read_run
 
 def table(path):
-    return read_data([path], DataOptions(format=Format.csv))
+    return read_data([path], DataOptions(format="csv"))
 
 def memory():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

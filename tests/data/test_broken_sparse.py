@@ -5,6 +5,7 @@ Every test runs its doors in a process of its own: what it is about used to be a
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ import scipy.sparse as sp
 
 from ranksvm import KernelRankSVM, LinearRankSVM
 from ranksvm._sparse import check_structure
+from ranksvm.data import save_letor
 
 # What is broken, and how; each starts from a new matrix X of shape (40, 6).
 COMPRESSED = {
@@ -142,16 +144,35 @@ def test_indices_of_unusual_types_are_read(form: str, kind: str) -> None:
 
 
 def test_what_is_legal_passes_as_it_is() -> None:
-    """Unsorted and repeated entries, room behind the last one, no entries at all."""
+    """Unsorted and repeated entries, no entries at all."""
     unsorted = sp.csr_array((np.ones(4), np.array([2, 0, 1, 1]), np.array([0, 2, 4])), (2, 3))
     assert check_structure(unsorted) is unsorted
-    roomy = unsorted.copy()
-    roomy.data, roomy.indices = np.append(roomy.data, 9.0), np.append(roomy.indices, 10**6)
-    assert check_structure(roomy) is roomy
     for empty in (sp.csr_array((0, 3)), sp.csc_array((3, 0)), sp.coo_array((2, 2))):
         assert check_structure(empty) is empty
     dense = np.eye(3)
     assert check_structure(dense) is dense
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "bsr"])
+@pytest.mark.parametrize("rest", [9.0, np.nan])
+def test_unused_space_behind_the_last_entry_is_ignored(form: str, rest: float) -> None:
+    X = text_like().asformat(form)
+    y = np.arange(40) % 3
+    roomy = X.copy()
+    roomy.data = np.append(X.data, np.full_like(X.data[:1], rest), axis=0)
+    roomy.indices = np.append(X.indices, np.int32(10**6))
+    checked = check_structure(roomy)
+    assert len(checked.data) == len(checked.indices) == len(X.data)
+    np.testing.assert_array_equal(checked.toarray(), X.toarray())
+    assert len(roomy.data) == len(X.data) + 1  # the caller's matrix is left as it is
+    for model in (LinearRankSVM(), KernelRankSVM(gamma=1.0)):
+        expected = model.fit(X, y).predict(X)
+        np.testing.assert_array_equal(model.predict(roomy), expected)
+        np.testing.assert_array_equal(model.fit(roomy, y).predict(X), expected)
+    texts = io.BytesIO(), io.BytesIO()
+    for text, matrix in zip(texts, (X, roomy), strict=True):
+        save_letor(text, matrix, y)
+    assert texts[0].getvalue() == texts[1].getvalue()
 
 
 def test_a_dict_of_keys_with_a_row_too_many() -> None:

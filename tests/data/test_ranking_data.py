@@ -122,11 +122,11 @@ def test_parts_of_parts() -> None:
     ]
 
 
-def test_one_query_has_no_numbers() -> None:
+def test_queries_are_numbered_and_items_without_ids_are_one_query() -> None:
     X = np.zeros((3, 1))
-    assert RankingData(X).query_numbers is None
-    assert RankingData(X, qid=np.array([7, 7, 7])).query_numbers is None
-    assert RankingData(X, qid=np.array([7, 8, 7])).query_numbers.tolist() == [0, 1, 0]
+    assert RankingData(X).groups.index.tolist() == [0, 0, 0]
+    assert RankingData(X, qid=np.array([7, 7, 7])).groups.index.tolist() == [0, 0, 0]
+    assert RankingData(X, qid=np.array([7, 8, 7])).groups.index.tolist() == [0, 1, 0]
 
 
 def test_the_truth_is_the_labels_as_they_were_given() -> None:

@@ -131,11 +131,11 @@ def test_shuffling_moves_whole_rows():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_queries": 0}, "n_queries must be an integer >= 1; got 0"),
-        ({"n_queries": 2.5}, "n_queries must be an integer"),
-        ({"items_per_query": 0}, "items_per_query must be an integer >= 1"),
+        ({"n_queries": 0}, "n_queries must be a positive integer; got 0"),
+        ({"n_queries": 2.5}, "n_queries must be a positive integer"),
+        ({"items_per_query": 0}, "items_per_query must be a positive integer"),
         ({"items_per_query": (5, 2)}, "low <= high"),
-        ({"items_per_query": (1, 2, 3)}, "items_per_query must be an integer"),
+        ({"items_per_query": (1, 2, 3)}, "items_per_query must be a positive integer"),
         ({"n_features": -1}, "n_features"),
         ({"n_levels": 0}, "n_levels"),
         ({"n_informative": 47}, "n_informative must not exceed n_features; got 47 and 46"),
@@ -224,8 +224,8 @@ def test_sparse_sets_do_not_depend_on_memory_chunks_in_kind(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"m": 0}, "m must be an integer >= 1"),
-        ({"m": 5, "n_features": 0}, "n_features must be an integer >= 1"),
+        ({"m": 0}, "m must be a positive integer"),
+        ({"m": 5, "n_features": 0}, "n_features must be a positive integer"),
         ({"m": 5, "n_features": 10, "nnz_per_row": 6}, "nnz_per_row must lie between"),
         ({"m": 5, "nnz_per_row": 0}, "nnz_per_row must lie between"),
     ],
@@ -236,5 +236,5 @@ def test_bad_options_of_reuters_like(options, message):
 
 
 def test_cadata_like_needs_items():
-    with pytest.raises(ValueError, match="m must be an integer >= 1; got 0"):
+    with pytest.raises(ValueError, match="m must be a positive integer; got 0"):
         make_cadata_like(0)

@@ -276,3 +276,8 @@ def test_random_problems() -> None:
     found = Counter(certificates.one(random.Random(seed)) for seed in range(150))
     assert found["refused"] <= 3
     assert set(found) - {"refused"} == {kind.__name__ for kind in certificates.KINDS}
+
+
+def test_an_rbf_kernel_with_extreme_weights_is_not_called_indefinite() -> None:
+    """The errors of updated scores can make v'Kv negative; the kernel is not to blame."""
+    assert certificates.one(random.Random(755338820)) == "kernel_case"

@@ -41,7 +41,6 @@ from ranksvm.learners.multipliers import (
     multiplier_terms,
     query_multipliers,
 )
-from ranksvm.maps.factorized import FactorMap
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.objective import RankObjective
 from ranksvm.pairs.oracle import LOSSES
@@ -73,7 +72,7 @@ def make_objective(X: Any, y: Any, qid: Any, loss: str, C: float, **weights: Any
     backend = NativeBackend(order)
     score_map = MatrixMap(X)
     objective = RankObjective(score_map, LOSSES[loss](backend), C)
-    return FactorObjective(objective, FactorMap(score_map, backend))
+    return FactorObjective(objective, backend)
 
 
 # --- Sums over pairs -----------------------------------------------------------------------------
@@ -134,11 +133,11 @@ def test_weights_are_the_explicit_double_sum() -> None:
     X, y, qid = small_set(2)
     V = np.random.default_rng(3).standard_normal((len(y), 3))
     objective = make_objective(X, y, qid, "hinge", 1.0)
-    rows = objective.factor_map.rows
+    rows = objective.rows
     np.testing.assert_allclose(
-        objective.factor_map.weights(V[rows]), double_sum(X, y, qid, V), rtol=1e-12, atol=1e-12
+        objective.weights(V[rows]), double_sum(X, y, qid, V), rtol=1e-12, atol=1e-12
     )
-    assert np.array_equal(objective.factor_map.by_item(V[rows]), V)
+    assert np.array_equal(objective.by_item(V[rows]), V)
 
 
 @pytest.mark.parametrize("loss", sorted(LOSSES))
@@ -147,7 +146,7 @@ def test_value_and_derivative(loss: str) -> None:
     objective = make_objective(X, y, qid, loss, 0.3)
     V = 0.2 * np.random.default_rng(5).standard_normal((len(y), 2))
     at = objective.at(V)
-    w = double_sum(X, y, qid, objective.factor_map.by_item(V))
+    w = double_sum(X, y, qid, objective.by_item(V))
     slack = [
         max(0.0, 1.0 - w @ (X[i] - X[j])) ** (2 if loss == "squared_hinge" else 1)
         for i in range(len(y)) for j in range(len(y)) if qid[i] == qid[j] and y[i] > y[j]
@@ -161,11 +160,11 @@ def test_a_random_start_has_the_scale_that_is_asked_for() -> None:
     X, y, qid = small_set(6)
     groups = QueryGroups.from_qid(qid, len(y))
     objective = make_objective(1e4 * X, y, qid, "hinge", 1.0)
-    V = random_start(objective, groups, 3, 0.25, seed=1)
-    scores = 1e4 * X @ objective.factor_map.weights(V)
+    V = random_start(objective, 3, 0.25, seed=1)
+    scores = 1e4 * X @ objective.weights(V)
     assert spread(scores, groups.index) == pytest.approx(0.25)
-    assert np.array_equal(V, random_start(objective, groups, 3, 0.25, seed=1))
-    assert not np.array_equal(V, random_start(objective, groups, 3, 0.25, seed=2))
+    assert np.array_equal(V, random_start(objective, 3, 0.25, seed=1))
+    assert not np.array_equal(V, random_start(objective, 3, 0.25, seed=2))
 
 
 def test_the_best_multiple_is_the_best() -> None:
@@ -199,8 +198,8 @@ def test_a_descent_is_monotone_and_goes_on_to_its_end(init: str, loss: str) -> N
     if loss == "squared_hinge":  # a smooth function: no slope is left
         assert objectives == sorted(objectives, reverse=True)
         objective = make_objective(X, y, qid, loss, problem._linear.objective(2.0).C)
-        rows = objective.factor_map.rows
-        start = random_start(objective, problem.data.groups, 2, 0.1, seed=0)
+        rows = objective.rows
+        start = random_start(objective, 2, 0.1, seed=0)
         slope = np.linalg.norm(objective.at(V[rows]).grad)
         assert slope <= 1e-4 * np.linalg.norm(objective.at(start).grad)
 
@@ -433,6 +432,8 @@ def test_early_stopping_with_frames() -> None:
     by_name = FactorizedRankSVM(2, random_state=0).fit(
         frame, "label", "query", eval_set=(frame, "label", "query")
     )
+    short = FactorizedRankSVM(2, random_state=0).fit(frame, "label", "query", eval_set=frame)
+    np.testing.assert_array_equal(short.coef_, by_name.coef_)
     by_array = FactorizedRankSVM(2, random_state=0).fit(X, y, qid, eval_set=(X, y, qid))
     np.testing.assert_allclose(by_name.coef_, by_array.coef_, rtol=1e-6)  # another layout
     np.testing.assert_allclose(by_name.predict(frame), by_array.predict(X), rtol=1e-6)

@@ -166,7 +166,7 @@ for one in (path, folder / "new.db"):
         [sys.executable, "-m", "ranksvm", *tune, one], cwd=elsewhere, capture_output=True, text=True
     )
     assert tuned.returncode == 3, tuned
-    assert f"ranksvm: error: {one}: cannot be written: no permission" in tuned.stderr, tuned
+    assert f"ranksvm: error: {one}: cannot write: new files are not allowed" in tuned.stderr, tuned
     try:
         _checkpoint(one)
     except PermissionError as error:

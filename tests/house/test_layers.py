@@ -27,12 +27,12 @@ ALLOWED: dict[str, frozenset[str]] = {
     "maps": frozenset({"data", "_core"}),
     "solvers": frozenset(),  # minimisation, ignorant of ranking
     "objective": frozenset({"data", "pairs", "maps", "solvers.base"}),
-    "models": frozenset({"maps", "data"}),  # what was learned, and its file; knows no estimator
+    "models": frozenset({"data"}),  # what was learned, and its file; knows no estimator
     # A data set to a model, without scikit-learn: what estimators and commands share.
     "learners": frozenset({"data", "backends", "pairs", "maps", "solvers", "objective", "models"}),
     "estimators": frozenset({"data", "backends", "pairs", "maps", "solvers.base", "learners"})
     | {"models", "_core"},
-    "kernel_approximation": frozenset({"maps", "estimators.inputs", "estimators.checks"}),
+    "kernel_approximation": frozenset({"maps", "estimators.inputs"}),
     "metrics": frozenset({"data", "pairs", "backends", "_core"}),
     "model_selection": frozenset({"data", "maps", "learners", "estimators", "metrics"})
     | {"models", "solvers.base"},

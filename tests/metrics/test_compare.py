@@ -188,8 +188,8 @@ def test_plain_data(data):
         ({"metrics": "ndgc"}, "unknown metric"),
         ({"metrics": []}, "at least one metric"),
         ({"conventions": "trec"}, "conventions must be one of"),
-        ({"n_permutations": 0}, "n_permutations must be an integer >= 1; got 0"),
-        ({"random_state": None}, "random_state must be an integer >= 0; got None"),
+        ({"n_permutations": 0}, "n_permutations must be a positive integer; got 0"),
+        ({"random_state": None}, "random_state must be a non-negative integer; got None"),
         ({"y": [0, 0]}, "none of the 1 queries has"),
     ],
 )

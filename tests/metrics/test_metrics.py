@@ -270,8 +270,8 @@ def test_bad_input(metric, y, scores, qid, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"k": 0}, "k must be an integer >= 1, or None for all ranks; got 0"),
-        ({"k": 2.5}, "k must be an integer"),
+        ({"k": 0}, "k must be a positive integer, or None for all ranks; got 0"),
+        ({"k": 2.5}, "k must be a positive integer"),
         ({"gain": "cubic"}, "gain must be one of 'exp2', 'linear'; got 'cubic'"),
         ({"empty": 0.0}, "empty must be one of 'skip', 'zero', 'one'; got 0.0"),
     ],
@@ -291,9 +291,18 @@ def test_ndcg_refuses_negative_labels(gain):
     ("options", "message"),
     [
         ({"average": "macro"}, "average must be one of 'query', 'pairs'; got 'macro'"),
-        ({"sample_weight": [1, -2]}, "sample_weight must be >= 0; got -2.0 in row 1"),
-        ({"sample_weight": [1]}, "got 1 weights for 2 items"),
-        ({"sample_weight": [1, np.nan]}, "sample_weight must be finite; got nan in row 1"),
+        (
+            {"sample_weight": [1, -2]},
+            "sample_weight must be finite and not negative; got -2.0 in row 1",
+        ),
+        (
+            {"sample_weight": [1]},
+            "sample_weight has 1 values for 2 items; pass one weight per item",
+        ),
+        (
+            {"sample_weight": [1, np.nan]},
+            "sample_weight must be finite and not negative; got nan in row 1",
+        ),
         ({"sample_weight": [0, 0]}, "comparable"),
     ],
 )
@@ -500,7 +509,7 @@ def test_levels_that_are_missing_from_y():
     ("metric", "options", "message"),
     [
         (precision_at, {"k": None}, "precision_at needs a number k"),
-        (precision_at, {"k": True}, "k must be an integer >= 1"),
+        (precision_at, {"k": True}, "k must be a positive integer"),
         (average_precision, {"relevant_above": "0"}, "relevant_above must be a finite number"),
         (auc, {"relevant_above": np.nan}, "relevant_above must be a finite number; got nan"),
         (expected_reciprocal_rank, {"max_grade": np.inf}, "max_grade must be a finite number"),

@@ -93,9 +93,9 @@ def test_the_table_is_that_of_separate_fits(data, params, metric, conventions, l
     assert table.best_score == mean.max()
     assert mean[GAMMAS.index(best["gamma"]), Cs.index(best["C"])] == mean.max()
     assert table.scores[:, table.best_index].mean() == pytest.approx(mean.max())
-    assert list(table.params) == ["gamma", "C"]
+    assert [list(one) for one in table.candidates] == [["gamma", "C"]] * table.means.size
     for name, value in best.items():
-        assert table.params[name][table.best_index] == value
+        assert table.candidates[table.best_index][name] == value
         assert getattr(table.best_settings, name) == value
     assert replace(table.best_settings, **params) == table.best_settings
 
@@ -141,7 +141,7 @@ def test_a_precomputed_kernel_is_the_named_one(data):
     named = searched(data, KernelSettings(**TIGHT), gammas=GAMMAS[:1])
     assert np.allclose(given.scores, named.scores, atol=1e-9)
     assert np.allclose(given.objectives, named.objectives, rtol=1e-8)
-    assert given.grid.keys() == given.params.keys() == {"C"}
+    assert given.grid.keys() == given.candidates[0].keys() == {"C"}
     with pytest.raises(
         ValueError, match=r"^kernel='precomputed' has no gamma to choose: give no g"
     ):

@@ -7,6 +7,7 @@ import logging
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -380,8 +381,8 @@ def test_scores_that_overflow_cannot_win(data):
     ("make", "message"),
     [
         (lambda X, y, qid: (X, y), "both have query ids"),
-        (lambda X, y, qid: (X,), r"must be \(X, y\) or \(X, y, qid\).*got 1 parts"),
-        (lambda X, y, qid: (X, y, qid, qid), "got 4 parts"),
+        (lambda X, y, qid: (X,), r"must be one tuple \(X, y\) or \(X, y, qid\).*got a tuple of 1"),
+        (lambda X, y, qid: (X, y, qid, qid), "got a tuple of 4"),
         (lambda X, y, qid: (X[:, :2], y, qid), "features"),
         (lambda X, y, qid: (X, y[:-1], qid), "inconsistent numbers"),
         (lambda X, y, qid: (X, y, qid[:-1]), "qid of validation"),
@@ -503,15 +504,15 @@ def test_verbose_logs_lines_where_there_is_no_terminal(data, caplog):
 
 @quiet_edge
 def test_verbose_shows_a_bar_on_a_terminal(data, monkeypatch):
-    rich = pytest.importorskip("rich.console")
+    pytest.importorskip("rich")
     X, y, qid = data
     screen = io.StringIO()
-    make = rich.Console
-    monkeypatch.setattr(
-        rich, "Console", lambda **_: make(file=screen, force_terminal=True, width=100)
-    )
+    screen.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
     LinearRankSVMCV([1.0, 10.0], cv=2, verbose=1).fit(X, y, qid)
-    assert "4/4" in screen.getvalue()
+    assert "4 of 4 fits: fold 2" in screen.getvalue()
 
 
 def test_an_error_in_one_fold_stops_the_others(data, monkeypatch):

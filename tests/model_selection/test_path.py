@@ -128,7 +128,7 @@ def test_a_guide_saves_work_and_changes_nothing(loss):
     rng = np.random.default_rng(0)
 
     def nonsense(k: int) -> Point:
-        return made.objective(1.0).point(rng.standard_normal(made.n_coefficients) * 10.0**k)
+        return made.objective(1.0).point(rng.standard_normal(made.data.n_features) * 10.0**k)
 
     for fits in (best, fit_path(made, MEAN_CS, guide=nonsense)):
         for fit, other in zip(fits, alone, strict=True):
@@ -211,7 +211,7 @@ def test_evaluation_for_another_C_is_the_evaluation_there(monkeypatch):
     assert np.allclose(known.grad, fresh.grad, rtol=1e-10, atol=1e-12)
     assert np.allclose(known.risk_slope.w, fresh.risk_slope.w, rtol=1e-10, atol=1e-12)
     assert 0.0 < known.dual <= fresh.dual * (1 + 1e-12)
-    direction = objective.point(np.arange(made.n_coefficients) - 3.0)
+    direction = objective.point(np.arange(made.data.n_features) - 3.0)
     assert np.allclose(known.hessp(direction), fresh.hessp(direction), rtol=1e-10)
     assert known.line(direction)(0.3).value == pytest.approx(fresh.line(direction)(0.3).value)
 
@@ -220,7 +220,7 @@ def test_evaluation_for_another_C_is_the_evaluation_there(monkeypatch):
 def test_resuming_equals_solving_from_the_same_point(solver):
     made, _ = problem()
     objective = made.objective(20.0)
-    start = objective.point(np.linspace(-1.0, 1.0, made.n_coefficients))
+    start = objective.point(np.linspace(-1.0, 1.0, made.data.n_features))
     solved = solver.solve(objective, start)
     resumed = solver.resume(objective, objective.at(start))
     assert resumed.objective == pytest.approx(solved.objective, rel=1e-7)
@@ -236,7 +236,7 @@ def test_the_preconditioner_is_kept_while_the_pairs_stay():
     evaluation = objective.at(fits[5].point)
     steady = evaluation.preconditioner()
     fresh = made.objective(50.0).at(fits[5].point).preconditioner()
-    vector = np.linspace(-1.0, 1.0, made.n_coefficients)
+    vector = np.linspace(-1.0, 1.0, made.data.n_features)
     assert np.allclose(steady(vector), fresh(vector), rtol=0.5)
     assert vector @ steady(vector) > 0.0
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._sparse import is_sparse
 from ranksvm._text import counted
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
@@ -29,8 +30,8 @@ _LARGE, _FACTOR = 64_000_000, 4
 
 def score_items(model: Model, data: RankingData, jobs: int | None) -> Array:
     """Return the scores of items under a model."""
-    check_features(data)
     X = aligned_columns(data, model.feature_names, model.n_features, "model", model.is_sparse)
+    check_features(data)
     scores = model.scores(X, n_threads=resolve_n_jobs(jobs))
     wrong = ~np.isfinite(scores)
     if wrong.any():
@@ -46,9 +47,9 @@ def score_items(model: Model, data: RankingData, jobs: int | None) -> Array:
 def read_held_out(path: str, data: RankingData, options: DataOptions) -> RankingData:
     """Read a validation file, and give it the columns of the training set."""
     held_out = read_data([path], options, features=data.feature_names)
-    check_features(held_out)
-    sparse = hasattr(data.X, "indptr")
+    sparse = is_sparse(data.X)
     X = aligned_columns(held_out, data.feature_names, data.n_features, "training set", sparse)
+    check_features(held_out)
     return replace(held_out, X=X, feature_names=data.feature_names)
 
 
@@ -79,9 +80,8 @@ def aligned_columns(
     X = data.X
     if X.shape[1] == n_features and np.array_equal(here, there):
         return X
-    is_sparse = hasattr(X, "indptr")
     size = X.shape[0] * n_features * 8
-    if not (is_sparse or sparse or size > max(_LARGE, _FACTOR * X.nbytes)):
+    if not (is_sparse(X) or sparse or size > max(_LARGE, _FACTOR * X.nbytes)):
         aligned = np.zeros((X.shape[0], n_features))
         aligned[:, there] = X[:, here]
         return aligned
@@ -142,4 +142,4 @@ def _matched(
 
 
 def _uses_first(X: Any) -> bool:
-    return bool((X.indices == 0).any() if hasattr(X, "indptr") else X[:, 0].any())
+    return bool((X.indices == 0).any() if is_sparse(X) else X[:, 0].any())

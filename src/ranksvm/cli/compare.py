@@ -20,7 +20,6 @@ from ranksvm.cli.inputs import (
     without_missing,
 )
 from ranksvm.cli.options import (
-    Conventions,
     ConventionsOption,
     DataOptions,
     Json,
@@ -42,7 +41,7 @@ def app(
         typer.Argument(metavar="RANKING", help="Two or more files of scores, or models."),
     ],
     metrics: Metrics = None,
-    conventions: ConventionsOption = Conventions.standard,
+    conventions: ConventionsOption = "standard",
     permutations: Annotated[
         int, typer.Option(min=1, help="Number of random permutations of the test.")
     ] = 10_000,

@@ -8,21 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
+from ranksvm._contents import COMPRESSED, DATA, MODEL
 from ranksvm.cli.inputs import look_at, read_any_model, read_data
 from ranksvm.cli.options import (
-    COMPRESSED,
     DataOptions,
     Force,
-    Format,
-    Missing,
     command,
     examples,
     format_named,
 )
 from ranksvm.cli.output import UsageProblem, note
 from ranksvm.cli.write import (
-    DATA_FILES,
-    MODEL_FILE,
     check_output,
     is_stdout,
     open_output,
@@ -52,19 +48,19 @@ def app(
     """Convert between LETOR text and tables, or between model files."""
     opened = look_at(source)
     if opened.is_model:
-        check_output(target, [source], MODEL_FILE, force=force)
+        check_output(target, [source], MODEL, force=force)
         save_model(target, read_any_model(opened))
         return
     if Path(target).suffix.lower() == ".safetensors":
         raise UsageProblem(f"{source} holds data, and {target} is a name for a model")
     form = format_named(target)
-    if form is not Format.letor and Path(target).suffix.lower() in COMPRESSED:
+    if form != "letor" and Path(target).suffix.lower() in COMPRESSED:
         raise UsageProblem(
             f"{target}: tables are not written compressed; Parquet is smaller than CSV by itself"
         )
-    check_output(target, [source], DATA_FILES[form], force=force)
+    check_output(target, [source], DATA[form], force=force)
     items = read_data([opened.source], data, comments=True)
-    if form is Format.letor:
+    if form == "letor":
         _to_letor(items, target, data)
         return
     if items.comments is not None and items.docids is None:
@@ -88,5 +84,5 @@ def _to_letor(data: RankingData, target: str, options: DataOptions) -> None:
             data.qid,
             comments=comments,
             zero_based=bool(options.zero_based),
-            missing="NULL" if options.missing is Missing.nan else "error",
+            missing="NULL" if options.missing == "nan" else "error",
         )

@@ -81,7 +81,7 @@ def app(
     model: Annotated[str | None, typer.Option(help="Model to score the items with.")] = None,
     run: Annotated[str | None, typer.Option(help="TREC run; DATA is then a qrels file.")] = None,
     metrics: Metrics = None,
-    conventions: ConventionsOption = Conventions.standard,
+    conventions: ConventionsOption = "standard",
     per_query: Annotated[
         bool, typer.Option("--per-query", help="Print one line per query.")
     ] = False,

@@ -40,7 +40,7 @@ def app(
     top: Annotated[int, typer.Option(min=0, help="Number of contributions to show.")] = 10,
     by: Annotated[
         By, typer.Option(help="Whether I and J are row numbers or document ids.")
-    ] = By.row,
+    ] = "row",
     qid: Annotated[
         str | None,
         typer.Option(help="Query of the two documents; needed if several contain both."),
@@ -51,13 +51,13 @@ def app(
 ) -> None:
     """Show what puts one item above another: bars to the right pull I up, to the left J."""
     only_one_stdin(model, file)
-    if qid is not None and by is not By.docid:
+    if qid is not None and by != "docid":
         raise UsageProblem("--qid needs --by docid")
     if i == j:
         raise UsageProblem(f"{_shown(i)} is named twice: give two different items")
     options = replace(data, may_keep_missing=False)
     found, items = read_with_model(model, [file], options, comments=True)
-    if by is By.row:
+    if by == "row":
         rows = _numbered(items, i), _numbered(items, j)
     else:
         rows = _documents(items, (i, j), qid)
@@ -65,9 +65,9 @@ def app(
         raise UsageProblem(
             f"{_shown(i)} and {_shown(j)} are the same item: give two different ones"
         )
-    check_features(items, rows)
     X = aligned_columns(items, found.feature_names, found.n_features, "model", found.is_sparse)
-    called = (f"item {i}", f"item {j}") if by is By.row else (i, j)
+    check_features(items, rows)
+    called = (f"item {i}", f"item {j}") if by == "row" else (i, j)
     # Parts count from 1, or from 0 if they are features that the training data counted so.
     from_zero = found.weights is not None and found.facts.get("zero_based") is True
     first = 0 if from_zero else 1

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from ranksvm._sparse import is_sparse
 from ranksvm.cli.inputs import Opened, look_at, read_any_model, read_data
 from ranksvm.cli.options import DataOptions, Json, command, examples
 from ranksvm.cli.output import number, show_json, show_table
@@ -55,7 +56,7 @@ def _about_data(opened: Opened, options: DataOptions) -> dict[str, Any]:
     items = read_data([opened.source], options, labels=False, comments=True)
     groups = items.groups
     X = items.X
-    sparse = hasattr(X, "indptr")
+    sparse = is_sparse(X)
     n_cells = X.shape[0] * X.shape[1]
     values = X.data if sparse else X
     finite = values[np.isfinite(values)]

@@ -18,14 +18,14 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from ranksvm._files import naming
-from ranksvm._messages import Message
-from ranksvm._text import counted
+from ranksvm._sparse import is_sparse
+from ranksvm._text import counted, progress
 from ranksvm._vectors import Array
-from ranksvm._waiting import blocking
-from ranksvm.cli.options import DataOptions, Format, Missing
-from ranksvm.cli.output import UsageProblem, note, progress
+from ranksvm.cli.options import DataOptions
+from ranksvm.cli.output import UsageProblem, note
 from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.data.sources import Source, name_of, standard_input, text_lines
+from ranksvm.data.streams import FileStream
 from ranksvm.models import Model
 
 _HEAD = 16  # bytes that tell models from data
@@ -80,7 +80,7 @@ def read_data(
         raise UsageProblem(f"files of different formats ({listed}) cannot be read as one set")
     form = formats.pop()
     name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-    if form is Format.letor:
+    if form == "letor":
         guessed = options.zero_based is None
         based = bool(zero_based if guessed else options.zero_based)
         data = _read_letor(sources, options, name, comments=comments, zero_based=based)
@@ -95,25 +95,21 @@ def read_data(
 def _read_letor(
     sources: Sequence[Source], options: DataOptions, name: str, *, comments: bool, zero_based: bool
 ) -> RankingData:
-    from ranksvm.data.svmlight import LetorError, load_letor
+    from ranksvm.data.svmlight import load_letor
 
-    try:
-        with progress(f"reading {name}") as advance:
-            data = load_letor(
-                sources,
-                zero_based=zero_based,
-                missing=options.missing.value,
-                duplicates=options.duplicates.value,
-                qid="ignore" if options.ignore_qid else "auto",
-                comments=comments,
-                **options.limits,
-                n_jobs=options.jobs,
-                progress=lambda done, total: advance(done, total, f"{done / 1e6:.0f} MB"),
-            )
-    except LetorError as error:
-        if isinstance(error.message, Message) and not options.may_keep_missing:
-            error.message.parts["keep"] = ""
-        raise
+    with progress(f"reading {name}") as advance:
+        data = load_letor(
+            sources,
+            zero_based=zero_based,
+            missing=options.missing,
+            duplicates=options.duplicates,
+            qid="ignore" if options.ignore_qid else "auto",
+            comments=comments,
+            **options.limits,
+            n_jobs=options.jobs,
+            progress=lambda done, total: advance(done, total, f"{done / 1e6:.0f} MB"),
+            _may_keep_missing=options.may_keep_missing,
+        )
     if data.qid is None and not options.ignore_qid:
         note_one_query(name, "'qid:' fields")
     return data
@@ -164,10 +160,10 @@ class Opened(NamedTuple):
 def look_at(path: str) -> Opened:
     """Find out from its first bytes whether a file holds a model or data."""
     file: BinaryIO = standard_input() if path == "-" else open(path, "rb")  # noqa: SIM115
+    stream = FileStream(file)
     try:
         with naming(name_of(path)):
-            file = blocking(file)
-            head = file.read(_HEAD)
+            head = stream.peek(_HEAD)
     except OSError:
         file.close()
         raise
@@ -175,7 +171,7 @@ def look_at(path: str) -> Opened:
     if path != "-" and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
     else:
-        source = io.BufferedReader(_Rejoined(head, file, name_of(path)))
+        source = io.BufferedReader(_StreamFile(stream, name_of(path)))
     svmrank = head.startswith(b"SVM-light")
     # Ours: the length of the header in eight bytes, then the header; eight letters are far more
     # than 2^32. A file that is cut off is still a model, and its reader says what is wrong.
@@ -184,20 +180,17 @@ def look_at(path: str) -> Opened:
     return Opened(source, ours or svmrank, svmrank)
 
 
-class _Rejoined(io.RawIOBase):
-    """A stream, preceded by the bytes that were read from it already."""
+class _StreamFile(io.RawIOBase):
+    """A stream as a file."""
 
-    def __init__(self, head: bytes, rest: BinaryIO, name: str) -> None:
-        self._head, self._rest, self.name = head, rest, name
+    def __init__(self, stream: FileStream, name: str) -> None:
+        self._stream, self.name = stream, name
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, view: Any) -> int:
-        part = self._head[: len(view)] or self._rest.read1(len(view))  # type: ignore[attr-defined]
-        self._head = self._head[len(part) :] if self._head else b""
-        view[: len(part)] = part
-        return len(part)
+        return self._stream.readinto(view)
 
 
 def read_any_model(opened: Opened) -> Model:
@@ -247,7 +240,7 @@ def base_of(*models: Model) -> bool | None:
 
 def without_missing(options: DataOptions) -> DataOptions:
     """Return options for items that a model is to work with; refuse to keep missing values."""
-    if options.missing is Missing.nan:
+    if options.missing == "nan":
         raise UsageProblem(
             "--missing nan does not work with models, which need numbers. Fill the values in, or "
             "use --missing zero"
@@ -270,11 +263,11 @@ def check_features(data: RankingData, rows: Sequence[int] | None = None) -> None
             f"{name} has labels and ids but no {what}. Pass the file with the features.{zeros}"
         )
     X = data.X if rows is None else data.X[list(rows)]
-    values = X.data if hasattr(X, "indptr") else X
+    values = X.data if is_sparse(X) else X
     bad = ~np.isfinite(values)
     if not bad.any():
         return
-    if hasattr(X, "indptr"):
+    if is_sparse(X):
         entries, at = X.tocoo(), int(np.argmax(bad))
         row, column = entries.row[at], entries.col[at]
     else:

@@ -10,16 +10,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from ranksvm._messages import Param
 from ranksvm.cli.options import by_default
-from ranksvm.cli.output import UsageProblem, as_usage
+from ranksvm.cli.output import COMMAND_LINE, UsageProblem, as_usage
 from ranksvm.learners import LEARNERS, Learner, Settings
-from ranksvm.learners.settings import Option, option_of
+from ranksvm.learners.settings import Option, excluded_by, option_of
 
 Learners = Mapping[str, Learner]
 
@@ -114,8 +114,7 @@ def _parameter(name: str, option: Option, learners: Learners) -> inspect.Paramet
     if option.parse is not None:
         kind = str
     elif option.choices is not None:
-        enumeration: Any = StrEnum  # which is how typer knows choices
-        kind = enumeration(name.capitalize(), {one: one for one in option.choices()})
+        kind = Literal[tuple(option.choices())]
     elif name == "random_state":
         kind = int
     info = typer.Option(
@@ -157,11 +156,7 @@ def _chooser(learner: Learner) -> str:
 
 def _wanted(learners: Learners, values: dict[str, Any]) -> Wanted:
     """Make settings of options; what was not given keeps its default."""
-    given: dict[str, Any] = {
-        name: value.value if isinstance(value, StrEnum) else value
-        for name, value in values.items()
-        if value is not None
-    }
+    given = {name: value for name, value in values.items() if value is not None}
     learner = _chosen(learners, given)
     options = _options(learner)
     with as_usage():
@@ -175,10 +170,11 @@ def _wanted(learners: Learners, values: dict[str, Any]) -> Wanted:
                 given[name] = parse(given[name])
         settings = learner.settings(**given)
         for name in given:
-            if not _applies(options[name], settings):
-                raise UsageProblem(_no_meaning(name, options[name], settings))
-        seed = options.get("random_state")
-        if seed is not None and "random_state" not in given and _applies(seed, settings):
+            cause = excluded_by(settings, name)
+            if cause is not None:
+                raise UsageProblem(_no_meaning(name, options[name], cause))
+        seeded = "random_state" in options and excluded_by(settings, "random_state") is None
+        if seeded and "random_state" not in given:
             settings = learner.settings(**{**given, "random_state": SEED})
     return Wanted(settings, frozenset(given))
 
@@ -191,17 +187,12 @@ def _chosen(learners: Learners, given: Mapping[str, Any]) -> Learner:
     return asked[0] if asked else next(one for one in learners.values() if not one.chosen_by)
 
 
-def _applies(option: Option, settings: Settings) -> bool:
-    return option.only is None or getattr(settings, option.only[0]) in option.only[1]()
-
-
-def _no_meaning(name: str, option: Option, settings: Settings) -> str:
+def _no_meaning(name: str, option: Option, cause: Param) -> str:
     """Say which other option, with which values, an option needs."""
     assert option.only is not None
-    other, values = option.only
-    *first, last = map(str, values())
-    needs = f"needs {model_flags()[other]} {', '.join(first)}{' or ' if first else ''}{last}"
-    value = getattr(settings, other)
-    if value is None:
+    *first, last = map(str, option.only[1]())
+    other = model_flags()[cause.name]
+    needs = f"needs {other} {', '.join(first)}{' or ' if first else ''}{last}"
+    if cause.values == [None]:
         return f"{model_flags()[name]} {needs}"
-    return f"{model_flags()[name]} has no meaning for {model_flags()[other]} {value}; it {needs}"
+    return f"{model_flags()[name]} has no meaning for {cause.render(COMMAND_LINE)}; it {needs}"

@@ -14,63 +14,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
+from ranksvm._contents import COMPRESSED, TABLES
 from ranksvm.cli.output import UsageProblem, guarded
 
-
-class Conventions(StrEnum):
-    """Metric definitions: standard or LETOR's."""
-
-    standard = "standard"
-    letor = "letor"
-
-
-class Format(StrEnum):
-    """Format of a data file."""
-
-    auto = "auto"
-    letor = "letor"
-    csv = "csv"
-    tsv = "tsv"
-    parquet = "parquet"
-
-
-class By(StrEnum):
-    """How items are named."""
-
-    row = "row"
-    docid = "docid"
-
-
-class Missing(StrEnum):
-    """What a missing feature value becomes."""
-
-    error = "error"
-    nan = "nan"
-    zero = "zero"
-
-
-class Duplicates(StrEnum):
-    """What to do if a feature index occurs twice on a line."""
-
-    error = "error"
-    last = "last"
-    sum = "sum"
-
-
-COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
-SUFFIXES = {
-    ".csv": Format.csv,
-    ".tsv": Format.tsv,
-    ".parquet": Format.parquet,
-    ".pq": Format.parquet,
-}
+Conventions = Literal["standard", "letor"]
+Format = Literal["auto", "letor", "csv", "tsv", "parquet"]
+By = Literal["row", "docid"]  # how items are named
+Missing = Literal["error", "nan", "zero"]
+Duplicates = Literal["error", "last", "sum"]
 
 
 def by_default(value: object) -> str:
@@ -111,9 +68,7 @@ class DataOptions:
     A column that was not named is looked for under its usual name, and may be missing.
     """
 
-    format: Annotated[Format, _input(help="Input format; auto decides by the file name.")] = (
-        Format.auto
-    )
+    format: Annotated[Format, _input(help="Input format; auto decides by the file name.")] = "auto"
     label_column: Annotated[
         str | None, _input(help=f"Column of a table with the labels. {by_default('label')}")
     ] = None
@@ -132,10 +87,10 @@ class DataOptions:
             help="How to treat missing feature values; nan keeps them (only for info, convert and "
             "evaluate --scores)."
         ),
-    ] = Missing.error
+    ] = "error"
     duplicates: Annotated[
         Duplicates, _input(help="How to treat a feature index that occurs twice on a line.")
-    ] = Duplicates.error
+    ] = "error"
     zero_based: Annotated[
         bool | None,
         _input(
@@ -165,14 +120,14 @@ class DataOptions:
 
     def format_of(self, path: str) -> Format:
         """Return the format of a file: the one asked for, or the one of its name."""
-        return self.format if self.format is not Format.auto else format_named(path)
+        return format_named(path) if self.format == "auto" else self.format
 
 
 def format_named(path: str) -> Format:
     """Return the format that a file name stands for, compressed or not."""
     *before, last = Path(path).suffixes[-2:] or [""]
     suffix = before[0] if before and last.lower() in COMPRESSED else last
-    return SUFFIXES.get(suffix.lower(), Format.letor)
+    return TABLES.get(suffix.lower(), "letor")
 
 
 TYPER_SETTINGS: dict[str, Any] = {

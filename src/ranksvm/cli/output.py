@@ -1,4 +1,4 @@
-"""Screen, progress, JSON, exit codes.
+"""Screen, JSON, exit codes.
 
 Results go to stdout, everything else (progress, notes, warnings, errors) to stderr.  Progress is
 shown on a terminal only: a pipe, a file or the log of a job gets nothing but results and errors.
@@ -25,7 +25,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -182,33 +182,6 @@ def note(message: Any) -> None:
 def warn(message: Any) -> None:
     """Print a note about what may be wrong with a result."""
     note(f"warning: {render(message, COMMAND_LINE)}")
-
-
-@contextmanager
-def progress(what: str) -> Iterator[Callable[[float, float | None, str], None]]:
-    """Show a progress bar on stderr if that is a terminal.
-
-    Yields a function that moves the bar; it takes how much is done, the total or None, and a text.
-    """
-    if not sys.stderr.isatty():
-        yield lambda done, total, text: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    bar = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[text]}", markup=False),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task(printable(what), total=None, text="")
-        yield lambda done, total, text: bar.update(
-            task, completed=done, total=total, text=printable(text)
-        )
 
 
 def show_json(content: Mapping[str, Any]) -> None:

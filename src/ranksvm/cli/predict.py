@@ -7,11 +7,12 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from ranksvm._contents import SCORES
 from ranksvm.cli.columns import score_items
 from ranksvm.cli.inputs import only_one_stdin, read_with_model, without_missing
 from ranksvm.cli.options import DataOptions, Force, command, examples
 from ranksvm.cli.output import UsageProblem
-from ranksvm.cli.write import SCORE_FILE, check_output, open_output
+from ranksvm.cli.write import check_output, open_output
 
 
 @command(
@@ -36,7 +37,7 @@ def app(
 ) -> None:
     """Score items: one number per line, in the order of the data, or a TREC run."""
     only_one_stdin(model, *files)
-    check_output(output, [model, *files], SCORE_FILE, force=force)
+    check_output(output, [model, *files], SCORES, force=force)
     data = without_missing(data)
     if trec_run and (not tag or len(tag.split()) != 1):
         raise UsageProblem(f"--tag {tag!r}: a tag is one word")

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from ranksvm._files import naming
 from ranksvm._messages import UserError
-from ranksvm._text import counted
+from ranksvm._sparse import is_sparse
+from ranksvm._text import counted, progress
 from ranksvm._values import as_float, exact_vector, finite_values, merges_values
 from ranksvm._vectors import Array
 from ranksvm._waiting import blocking
 from ranksvm.cli.inputs import note_one_query
 from ranksvm.cli.options import DataOptions, Format, Missing
-from ranksvm.cli.output import UsageProblem, progress
+from ranksvm.cli.output import UsageProblem
 from ranksvm.cli.write import open_output
 from ranksvm.data.queries import ids_from_text
 from ranksvm.data.ranking_data import Origin, RankingData
@@ -52,13 +53,7 @@ def read_tables(
         features, columns = split_frame(table, **named)
         if wanted is not None:  # the others do not matter
             there = set(features.column_names)
-            lacking = [one for one in wanted if one not in there]
-            if lacking:
-                raise ValueError(
-                    f"lacks {len(lacking)} of the {len(wanted)} features of the model, among them "
-                    f"{lacking[0]!r}"
-                )
-            features = features.select(list(wanted))
+            features = features.select([one for one in wanted if one in there])
         check_numeric(features)
         X = _matrix(features, options.missing)
     except UserError as error:
@@ -162,7 +157,7 @@ def _read_table(source: Any, form: Format, options: DataOptions) -> Any:
 
     name = name_of(source)
     try:
-        if form is Format.parquet:
+        if form == "parquet":
             # A Parquet file is read from its end, so a stream is read as a whole first.
             whole = standard_input() if source == "-" else source
             if not isinstance(whole, str):
@@ -174,7 +169,7 @@ def _read_table(source: Any, form: Format, options: DataOptions) -> Any:
         table = _read_csv(
             source,
             options.limits,
-            parse_options=csv.ParseOptions(delimiter="\t" if form is Format.tsv else ","),
+            parse_options=csv.ParseOptions(delimiter="\t" if form == "tsv" else ","),
             convert_options=csv.ConvertOptions(column_types=dict.fromkeys(ids, text)),
         )
         table.column_names  # noqa: B018 (names are decoded when they are asked for)
@@ -214,9 +209,9 @@ def _matrix(features: Any, missing: Missing) -> Array:
     for j, name in enumerate(features.column_names):
         X[:, j] = features.column(j).to_numpy()
         absent = np.isnan(X[:, j])
-        if not absent.any() or missing is Missing.nan:
+        if not absent.any() or missing == "nan":
             continue
-        if missing is Missing.error:
+        if missing == "error":
             raise ValueError(
                 f"column {name!r} has {counted(int(absent.sum()), 'missing value')}, the first in "
                 f"item {int(np.argmax(absent)) + 1}. Fill them in, or use --missing zero."
@@ -231,7 +226,7 @@ def write_table(data: RankingData, target: str, form: Format) -> None:
     from pyarrow import csv, parquet
 
     X = data.X
-    if hasattr(X, "indptr"):
+    if is_sparse(X):
         if X.shape[0] * X.shape[1] > 50 * max(1, X.nnz):
             raise UsageProblem(
                 f"a table would hold {X.shape[0] * X.shape[1]:,} values, of which {X.nnz:,} are "
@@ -250,8 +245,8 @@ def write_table(data: RankingData, target: str, form: Format) -> None:
     columns.update((name, X[:, j]) for j, name in enumerate(names))
     table = pyarrow.table(columns)
     with open_output(target) as file:
-        if form is Format.parquet:
+        if form == "parquet":
             parquet.write_table(table, file, write_page_checksum=True)
         else:
-            separator = "\t" if form is Format.tsv else ","
+            separator = "\t" if form == "tsv" else ","
             csv.write_csv(table, file, csv.WriteOptions(delimiter=separator))

@@ -12,7 +12,8 @@ import numpy as np
 import typer
 
 from ranksvm._checks import check_positive
-from ranksvm._text import counted, printable
+from ranksvm._contents import MODEL
+from ranksvm._text import counted, printable, progress
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.cli.columns import read_held_out, score_items
@@ -43,12 +44,11 @@ from ranksvm.cli.output import (
     as_usage,
     note,
     number,
-    progress,
     say,
     show_json,
     warn,
 )
-from ranksvm.cli.write import MODEL_FILE, check_output, is_stdout, is_svmrank, save_model
+from ranksvm.cli.write import check_output, is_stdout, is_svmrank, save_model
 from ranksvm.data.preferences import count_contradictions
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.sources import name_of
@@ -88,7 +88,7 @@ class PairOptions:
         for name in ("pairs_by", "pairs_zero_based", "with_labels"):
             if getattr(self, name) and self.pairs is None:
                 raise UsageProblem(f"--{name.replace('_', '-')} needs --pairs")
-        if self.pairs_zero_based and self.pairs_by is By.docid:
+        if self.pairs_zero_based and self.pairs_by == "docid":
             raise UsageProblem("--pairs-zero-based cannot be combined with --pairs-by docid")
 
     @property
@@ -171,7 +171,7 @@ def app(
         C, reduction = from_svmrank_c(svmrank_c, items.groups, items.y, loss=svmrank_l or 1)
         settings = replace(settings, C=C, reduction=reduction)
     held_out, decides, solving = None, None, {}
-    rules = conventions or Conventions.standard
+    rules = conventions or "standard"
     if valid is not None:
         held_out = read_held_out(valid, items, options)
         # What cannot be evaluated is an error before the work.
@@ -268,7 +268,7 @@ def _read_training(
     files: Sequence[str], explicit: PairOptions, options: DataOptions
 ) -> RankingData:
     """Read the items, and the pairs if there are any; warn if pairs contradict each other."""
-    by_document = explicit.pairs_by is By.docid
+    by_document = explicit.pairs_by == "docid"
     data = read_data(files, options, labels=explicit.uses_labels, comments=by_document)
     if explicit.pairs is None:
         return data
@@ -318,7 +318,7 @@ def check_outputs(
         raise UsageProblem(
             f"{output}: SVM^rank's format (.dat) is for linear models; give another name"
         )
-    check_output(output, inputs, MODEL_FILE, force=force)
+    check_output(output, inputs, MODEL, force=force)
     if json and is_stdout(output):
         raise UsageProblem("the model and --json cannot both go to standard output")
 

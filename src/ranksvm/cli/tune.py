@@ -14,15 +14,13 @@ from typing import Annotated, Any
 
 import typer
 
-from ranksvm._messages import Message
-from ranksvm._text import counted, printable
+from ranksvm._text import counted, printable, progress
 from ranksvm._threads import resolve_n_jobs
 from ranksvm.cli.columns import read_held_out
 from ranksvm.cli.evaluate import check_metrics
 from ranksvm.cli.inputs import check_features, read_data, without_missing
 from ranksvm.cli.model_options import Wanted, model_options
 from ranksvm.cli.options import (
-    Conventions,
     ConventionsOption,
     DataOptions,
     Force,
@@ -34,7 +32,6 @@ from ranksvm.cli.options import (
 from ranksvm.cli.output import (
     NOT_CONVERGED,
     UsageProblem,
-    progress,
     say,
     show_json,
     show_table,
@@ -44,9 +41,8 @@ from ranksvm.cli.train import check_outputs, finish, fit_data
 from ranksvm.cli.write import check_output, is_regular, is_same, is_stdout, save_model
 from ranksvm.learners import KernelSettings
 from ranksvm.learners.kernel import check_refit_room
-from ranksvm.learners.settings import parse_number
+from ranksvm.learners.settings import excluded_by, parse_number
 from ranksvm.maps.kernels import resolve_gamma
-from ranksvm.model_selection.grids import searched
 from ranksvm.model_selection.search import Search, search
 from ranksvm.model_selection.splitters import folds_of
 
@@ -95,7 +91,7 @@ def app(
             help=f"Metric to maximize. {by_default('pairwise_accuracy')}",
         ),
     ] = None,
-    conventions: ConventionsOption = Conventions.standard,
+    conventions: ConventionsOption = "standard",
     output: Annotated[
         str | None,
         typer.Option(
@@ -160,7 +156,7 @@ def app(
             folds=None if valid is not None else folds_of(items, n_folds),
             validation=None if valid is None else read_held_out(valid, items, options),
             metric=metric or "pairwise_accuracy",
-            conventions=conventions.value,
+            conventions=conventions,
             n_threads=resolve_n_jobs(options.jobs),
             progress=advance,
             checkpoint=resume,
@@ -172,7 +168,12 @@ def app(
         "metric": found.metric,
         "conventions": found.conventions,
         "on": where,
-        "table": _table(found),
+        "table": [
+            {**candidate, "mean": mean, "std": deviation, "splits": scores}
+            for candidate, mean, deviation, scores in zip(
+                found.candidates, found.means, found.deviations, found.scores.T, strict=True
+            )
+        ],
         "seconds": time.perf_counter() - began,
         "resumed": found.n_resumed,
         "model": None,
@@ -186,12 +187,12 @@ def app(
             save_model(output, replace(model, facts=facts))
             report["model"] = output
     finally:  # the search is done, whatever happens to the model
-        _warn_about(found)
+        for message, _ in found.warnings():
+            warn(message)
         if json:
             show_json(report)
         else:
-            one_split, to_stderr = valid is not None, is_stdout(output)
-            _show_search(report, found.best, one_split=one_split, to_stderr=to_stderr)
+            _show_search(report, found, to_stderr=is_stdout(output))
     early = NOT_CONVERGED if found.shortfalls else None
     return early if fit is None else finish(fit) or early
 
@@ -231,7 +232,7 @@ def _check_gamma_grid(wanted: Wanted) -> None:
         raise UsageProblem("--gamma-grid needs --kernel")
     if "gamma" in wanted.given:
         raise UsageProblem("--gamma fixes what --gamma-grid is to choose: give only one")
-    if "gamma" not in searched(settings):
+    if excluded_by(settings, "gamma") is not None:
         raise UsageProblem(f"--gamma-grid has no meaning for --kernel {settings.kernel}")
 
 
@@ -245,58 +246,26 @@ def _check_resume(resume: str, inputs: Sequence[str | None], output: str | None)
     check_output(resume, inputs, called="--resume")
 
 
-def _table(found: Search) -> list[dict[str, Any]]:
-    """Return one row for every candidate."""
-    return [
-        {
-            **{name: values[k] for name, values in found.params.items()},
-            "mean": found.means[k],
-            "std": found.deviations[k],
-            "splits": found.scores[:, k],
-        }
-        for k in range(len(found.means))
-    ]
-
-
-def _warn_about(found: Search) -> None:
-    """Warn about splits and fits that do not count, and about optima at the edge of a grid."""
-    n_fits = found.scores.size
-    troubles: dict[str, Sequence[Any]] = {
-        "splits do not count": found.undefined,
-        f"of {n_fits} fits have no score": found.unscored,
-        f"of {n_fits} fits ended early": found.shortfalls,
-    }
-    for what, those in troubles.items():
-        if those:
-            text = "{n} {what}, the first of them: {first}"
-            warn(Message(text, n=len(those), what=what, first=those[0]))
-    for edge in found.edges:
-        warn(edge)
-
-
-def _show_search(
-    report: Mapping[str, Any], best: Mapping[str, float], *, one_split: bool, to_stderr: bool
-) -> None:
+def _show_search(report: Mapping[str, Any], found: Search, *, to_stderr: bool) -> None:
     """Print the score of every candidate."""
-    metric, table = report["metric"], report["table"]
     sizes = " times ".join(
-        f"{counted(len({row[name] for row in table}), 'value')} of {name}" for name in best
+        f"{counted(values.size, 'value')} of {name}" for name, values in found.grid.items()
     )
     again = f", {counted(report['resumed'], 'part')} done before" if report["resumed"] else ""
     say(
-        f"{printable(report['on'])}, {metric}, {sizes}, {report['seconds']:.2f} s{again}",
+        f"{printable(report['on'])}, {found.metric}, {sizes}, {report['seconds']:.2f} s{again}",
         to_stderr=to_stderr,
     )
-    spread = [] if one_split else ["std"]
+    spread, best = ["std"] if len(found.scores) > 1 else [], found.best_index
     rows = [
         [
-            *(f"{row[name]:.6g}" for name in best),
+            *(f"{row[name]:.6g}" for name in found.grid),
             row["mean"],
             *(row[name] for name in spread),
-            "best" if all(row[name] == value for name, value in best.items()) else "",
+            "best" if k == best else "",
         ]
-        for row in table
+        for k, row in enumerate(report["table"])
     ]
-    show_table([*best, metric, *spread, ""], rows, to_stderr=to_stderr)
+    show_table([*found.grid, found.metric, *spread, ""], rows, to_stderr=to_stderr)
     if report["model"] is not None and not to_stderr:
         say(f"model written to {printable(report['model'])}")

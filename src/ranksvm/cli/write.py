@@ -1,36 +1,25 @@
 """Output files, which are written completely or not at all, and what they may replace.
 
-One rule for all commands (:mod:`ranksvm._contents` has it): an input of the same command is never
-replaced, and another file only by what it is itself, or with ``--force``.  A suffix that means
+One rule for all commands: an input of the same command is never replaced, and another file only by
+what it is itself (see :mod:`ranksvm.data.targets`), or with ``--force``.  A suffix that means
 another format is refused; any other (``model.v2``, ``model_C0.5``) is just part of the name.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import Any
 
-from ranksvm._contents import (
-    HEAD_BYTES,
-    LETOR,
-    MODEL,
-    OTHER_SUFFIXES,
-    PARQUET,
-    SCORES,
-    TABLE,
-    Content,
-    check_replaces,
-)
-from ranksvm._files import STDOUT, atomic_write, naming
+from ranksvm._contents import COMPRESSED, SCORES, FileKind
+from ranksvm._files import STDOUT, atomic_write, check_target, naming
 from ranksvm._messages import render
-from ranksvm.cli.options import COMPRESSED, SUFFIXES, Format
 from ranksvm.cli.output import COMMAND_LINE, UsageProblem, check_stdout, say
 from ranksvm.data.sources import name_of
+from ranksvm.data.targets import check_replaces
 from ranksvm.models import Model, write_model
 
 
@@ -44,43 +33,10 @@ def is_regular(path: str) -> bool:
     return os.path.isfile(path) or os.path.isdir(path) or not os.path.exists(path)
 
 
-class Kind(NamedTuple):
-    """What a command writes: how it is recognized, and which suffixes mean something else.
-
-    ``advice`` ends the message about such a name.
-    """
-
-    content: Content
-    what: str
-    others: tuple[str, ...]
-    advice: str
-
-
-MODEL_FILE = Kind(
-    MODEL,
-    "models",
-    (*OTHER_SUFFIXES, ".txt", *SUFFIXES, *COMPRESSED),
-    "Use .safetensors, or .dat for SVM^rank's format",
-)
-SCORE_FILE = Kind(
-    SCORES,
-    "scores",
-    (".safetensors", ".parquet", ".pq", *COMPRESSED),
-    "Scores are uncompressed text. Use a name like scores.txt",
-)
-_DATA = ("data", (*OTHER_SUFFIXES, ".safetensors"), "Use .txt, .csv, .tsv or .parquet")
-DATA_FILES = {
-    Format.letor: Kind(LETOR, *_DATA),
-    Format.csv: Kind(TABLE, *_DATA),
-    Format.tsv: Kind(TABLE, *_DATA),
-    Format.parquet: Kind(PARQUET, *_DATA),
-}
-
-
 def check_output(
     path: str | None,
     inputs: Sequence[str | None],
-    kind: Kind | None = None,
+    kind: FileKind | None = None,
     *,
     force: bool = False,
     called: str = "output",
@@ -93,7 +49,7 @@ def check_output(
         Where the result goes, if anywhere.
     inputs : sequence of (str or None)
         Files of the same command, which are never replaced.
-    kind : Kind or None
+    kind : FileKind or None
         What is written; None if the writer itself checks what is there.
     force : bool
         Whether a file that holds something else may be replaced.
@@ -106,16 +62,8 @@ def check_output(
         check_stdout()
     elif not path:
         raise UsageProblem("the name of the output file is empty")
-    elif os.path.isdir(path):
-        raise IsADirectoryError(errno.EISDIR, "cannot be written: this is a directory", path)
     else:
-        folder = os.path.dirname(os.path.realpath(path))
-        if not os.path.isdir(folder):
-            reason = f"cannot be written: there is no directory {folder}"
-            raise FileNotFoundError(errno.ENOENT, reason, path)
-        if not os.access(folder, os.W_OK | os.X_OK):
-            reason = f"cannot be written: no permission to write to {folder}"
-            raise PermissionError(errno.EACCES, reason, path)
+        check_target(path)
     for source in inputs:
         if source is not None and is_same(path, source):
             raise UsageProblem(_about_input(path, source, called))
@@ -123,7 +71,10 @@ def check_output(
         return
     _check_name(path, kind)
     if not force:
-        _check_content(path, kind)
+        try:
+            check_replaces(path, kind)
+        except FileExistsError as error:
+            raise UsageProblem(render(error, COMMAND_LINE)) from None
 
 
 def _about_input(path: str, source: str, called: str) -> str:
@@ -152,33 +103,18 @@ def _status(file: str | int) -> os.stat_result | None:
         return None
 
 
-def _check_name(path: str, kind: Kind) -> None:
+def _check_name(path: str, kind: FileKind) -> None:
     """Refuse a name that means another format than the file would have."""
     stem, suffix = os.path.splitext(path)
     suffix = suffix.lower()
-    if suffix in COMPRESSED and suffix not in kind.others:
+    if suffix in COMPRESSED and suffix not in kind.other_suffixes:
         suffix = os.path.splitext(stem)[1].lower()
-    if suffix not in kind.others:
+    if suffix not in kind.other_suffixes:
         return
     advice = kind.advice
-    if kind is SCORE_FILE and suffix == ".gz":
+    if kind is SCORES and suffix == ".gz":
         advice += f", or a pipe: ranksvm predict ... | gzip > {path}"
-    raise UsageProblem(f"{path}: {kind.what} are not written as {suffix}. {advice}")
-
-
-def _check_content(path: str, kind: Kind) -> None:
-    head = None
-    if os.path.splitext(path)[1].lower() in COMPRESSED and os.path.isfile(path):
-        from ranksvm.data.sources import text_blocks
-        from ranksvm.data.streams import FileFormatError
-
-        with suppress(FileFormatError):
-            first = next(iter(text_blocks(path, block_bytes=HEAD_BYTES)))
-            head = bytes(first.text[: min(first.size, HEAD_BYTES)])
-    try:
-        check_replaces(path, kind.content, head=head)
-    except FileExistsError as error:
-        raise UsageProblem(render(error, COMMAND_LINE)) from None
+    raise UsageProblem(f"{path}: {kind.plural} are not written as {suffix}. {advice}")
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def make_cadata_like(m: int, *, random_state: Seed = None) -> Sample:
     qid : None
     coef : None
     """
-    check_integer("m", m, 1)
+    check_integer("m", m)
     rng = np.random.default_rng(random_state)
     north = rng.random(m) < 0.4
     latitude = np.where(north, 37.8, 34.0) + 0.9 * rng.standard_normal(m)
@@ -100,8 +100,8 @@ def make_reuters_like(
     coef : ndarray of float64, shape (n_features,)
         The held-out row.
     """
-    check_integer("m", m, 1)
-    check_integer("n_features", n_features, 1)
+    check_integer("m", m)
+    check_integer("n_features", n_features)
     if not 1.0 <= nnz_per_row <= 0.5 * n_features:
         raise ValueError(
             f"nnz_per_row must lie between 1 and n_features / 2; got {nnz_per_row!r} for "

@@ -43,7 +43,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ranksvm._checks import check_choice, check_positive, finite_number, shown
+from ranksvm._checks import check_choice, check_integer, check_positive, finite_number, shown
 from ranksvm._values import as_float, exact_vector
 from ranksvm.data.impressions import Items, Rows, read_impressions
 from ranksvm.data.preferences import Preferences
@@ -333,9 +333,9 @@ def simulate_clicks(
             f"attraction must hold probabilities in [0, 1]; got {attractive.min()} to "
             f"{attractive.max()}. Divide grades by the largest grade"
         )
-    check_positive("n_impressions", n_impressions, integer=True)
+    check_integer("n_impressions", n_impressions)
     if depth is not None:
-        check_positive("depth", depth, integer=True)
+        check_integer("depth", depth)
     if not _is_number(noise, 1.0):
         raise ValueError(f"noise must be a probability, a number in [0, 1]; got {noise!r}")
     for name, value in (("eta", eta), ("shuffle", shuffle)):

@@ -157,6 +157,8 @@ class RankingData:
         Document ids from a column of a table; ``docids`` also finds those of LETOR text.
     origin : Origin
         The source of the data.
+    known_groups : QueryGroups or None
+        The items grouped by ``qid``, if that has been done; None to do it when it is needed.
     """
 
     X: Any
@@ -171,6 +173,7 @@ class RankingData:
     comments: Sequence[str | None] | None = None
     document_ids: Sequence[str | None] | None = None
     origin: Origin = Origin()
+    known_groups: QueryGroups | None = None
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.X, self.y, self.qid))
@@ -188,7 +191,7 @@ class RankingData:
     @cached_property
     def groups(self) -> QueryGroups:
         """The items grouped by query."""
-        return QueryGroups.from_qid(self.qid, self.n_items)
+        return self.known_groups or QueryGroups.from_qid(self.qid, self.n_items)
 
     @property
     def truth(self) -> NDArray[Any]:
@@ -197,11 +200,6 @@ class RankingData:
         if values is None:
             raise ValueError(f"{self.origin.name} has no labels")
         return values
-
-    @property
-    def query_numbers(self) -> Rows | None:
-        """Query number of every item; None if there is only one query."""
-        return None if self.groups.n_queries == 1 else self.groups.index
 
     @cached_property
     def docids(self) -> Sequence[str | None] | None:
@@ -235,7 +233,7 @@ class RankingData:
             return self
         part = QueryGroups.from_qid(self.groups.index[rows], rows.size)
         kept = part.ids  # query numbers in this data set
-        taken = replace(
+        return replace(
             self,
             X=_rows_of(self.X, rows) if columns is None else self.X[np.ix_(rows, columns)],
             y=None if self.y is None else self.y[rows],
@@ -247,9 +245,8 @@ class RankingData:
             feature_names=self.feature_names if columns is None else None,
             comments=_listed(self.comments, rows),
             document_ids=_listed(self.document_ids, rows),
+            known_groups=replace(part, ids=self.groups.ids[kept]),
         )
-        taken.__dict__["groups"] = replace(part, ids=self.groups.ids[kept])
-        return taken
 
     def __repr__(self) -> str:
         layout = "dense" if isinstance(self.X, np.ndarray) else "sparse"

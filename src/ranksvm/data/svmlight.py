@@ -90,16 +90,15 @@ _FAULTS = {
 }
 
 
-# Parameters that the messages name.  Callers that train a model replace "keep" by nothing, since a
-# model cannot use missing values.
+# Parameters that the messages name.
 _PARAMETERS: dict[str, Any] = {
     "ignore": Param("qid", "ignore", option="--ignore-qid"),
     "zero_based": Param("zero_based", True),
     "zero": Param("missing", "zero"),
-    "keep": Message(" or {nan} to keep it as NaN", nan=Param("missing", "nan")),
     "sort": Param("unsorted", "sort"),
     "duplicates": Param("duplicates", "last", "sum"),
 }
+_KEEP = Message(" or {nan} to keep it as NaN", nan=Param("missing", "nan"))
 
 
 class LetorError(FileFormatError):
@@ -121,6 +120,7 @@ def load_letor(
     max_line_bytes: int = MAX_LINE_BYTES,
     n_jobs: int | None = None,
     progress: Callable[[int, int | None], object] | None = None,
+    _may_keep_missing: bool = True,  # False: for a model, which cannot use missing values
     _block_bytes: int = BLOCK_BYTES,
     _piece_bytes: int = _PIECE_BYTES,
 ) -> RankingData:
@@ -240,7 +240,8 @@ def load_letor(
             fault = reader.feed(text, threads)
             if fault is not None:
                 reason = "since qid='required'" if qid == "required" else _LIKE_BEFORE
-                values = {"n_features": n_features, "dtype": kind, "reason": reason}
+                keep = _KEEP if _may_keep_missing else ""
+                values = {"n_features": n_features, "dtype": kind, "reason": reason, "keep": keep}
                 raise _letor_error(item, block, fault, values)
             read, complete = block.bytes_read, block.complete
             if progress is not None:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from ranksvm import _core
 from ranksvm._checks import check_choice
 from ranksvm._messages import Param, ParameterError, Row
-from ranksvm._sparse import check_structure
+from ranksvm._sparse import check_structure, is_sparse
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._values import as_levels, exact_vector, finite_values, is_exact, refuse_masked
 from ranksvm.data.queries import exact_ids
@@ -90,14 +90,13 @@ def save_letor(
     n_items = labels.shape[0]
     numbers, words = _as_ids(qid, n_items)
     remarks = _as_comments(comments, n_items)
-    is_sparse = hasattr(X, "tocsr")
-    if not is_sparse:
+    if not is_sparse(X):
         refuse_masked("X", X)
         X = np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"X must be two-dimensional; got shape {X.shape}")
     _check_rows("X", X.shape[0], n_items)
-    if is_sparse:
+    if is_sparse(X):
         entries, formatted = _sparse_rows(X, missing, every=zeros is True)
     else:
         entries, formatted = _dense_rows(X, missing, zeros=zeros is not False)

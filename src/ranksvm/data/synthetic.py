@@ -109,12 +109,12 @@ def make_ranking(
     True
     """
     sizes_range = _check_range("items_per_query", items_per_query)
-    check_integer("n_features", n_features, 1)
+    check_integer("n_features", n_features)
     if n_queries is not None:
-        check_integer("n_queries", n_queries, 1)
+        check_integer("n_queries", n_queries)
     if n_informative is None:
         n_informative = (n_features + 1) // 2
-    check_integer("n_informative", n_informative, 1)
+    check_integer("n_informative", n_informative)
     if n_informative > n_features:
         raise ValueError(
             f"n_informative must not exceed n_features; got {n_informative} and {n_features}."
@@ -280,8 +280,8 @@ def standardize(values: Array) -> Array:
 
 def _check_range(name: str, value: int | tuple[int, int]) -> tuple[int, int]:
     low, high = value if isinstance(value, Sequence) and len(value) == 2 else (value, value)
-    check_integer(name, low, 1)
-    check_integer(name, high, 1)
+    check_integer(name, low)
+    check_integer(name, high)
     if low > high:
         raise ValueError(f"{name} must be given as (low, high) with low <= high; got {value!r}.")
     return low, high
@@ -295,7 +295,7 @@ def _check_shares(n_levels: int | None, level_shares: Sequence[float] | None) ->
                 "level_shares needs graded labels, but n_levels is None. Omit one of the two."
             )
         return None
-    check_integer("n_levels", n_levels, 1)
+    check_integer("n_levels", n_levels)
     if level_shares is None:
         rarity = 0.25 ** np.arange(n_levels, dtype=np.float64)
         return np.asarray(rarity / rarity.sum(), dtype=np.float64)

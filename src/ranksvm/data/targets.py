@@ -1,8 +1,14 @@
-"""Write text to files, compressed if the name says so, standard output, or file objects."""
+"""Write text to files, compressed if the name says so, standard output, or file objects.
+
+An existing file is only replaced by one of the same kind: a model by a model, scores by scores,
+data by data of the same format.  A new name, an empty file, or anything that is not a regular file
+(a pipe, a device) can always be written to.  ``force`` overrides the rule.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -10,8 +16,11 @@ from functools import partial
 from itertools import islice
 from typing import IO, Any
 
+from ranksvm._contents import HEAD_BYTES, FileKind
 from ranksvm._files import STDOUT, atomic_write, naming
+from ranksvm._messages import PYTHON, Formatter, Param
 from ranksvm.data.sources import name_of
+from ranksvm.data.streams import FileFormatError, FileStream, text_stream
 
 Target = str | os.PathLike[str] | IO[bytes] | IO[str]
 
@@ -19,6 +28,34 @@ Target = str | os.PathLike[str] | IO[bytes] | IO[str]
 _PIECE_BYTES = 1 << 17
 # Lines that are formatted and written at a time.
 _LINES = 20_000
+
+
+class NotReplacedError(FileExistsError):
+    """The file exists and holds something else.  The message omits the error number."""
+
+    def __str__(self) -> str:
+        return self.render(PYTHON)
+
+    def render(self, formatter: Formatter) -> str:
+        """Format the message for one interface of the library."""
+        return f"{self.strerror}, or use {Param('force', True).render(formatter)} to replace it"
+
+
+def check_replaces(path: str, kind: FileKind) -> None:
+    """Raise a NotReplacedError if the file exists and is of another kind."""
+    if not os.path.isfile(path):
+        return
+    with open(path, "rb") as file:
+        head = file.read(HEAD_BYTES)
+        if os.path.splitext(path)[1].lower() in _COMPRESSORS:
+            file.seek(0)
+            with contextlib.suppress(FileFormatError):
+                head = text_stream(FileStream(file), path).peek(HEAD_BYTES)
+    if head and not kind.is_it(head):
+        message = (
+            f"{path} already exists and is not {kind.name}; not overwritten. Choose another name"
+        )
+        raise NotReplacedError(errno.EEXIST, message, path)
 
 
 @contextlib.contextmanager

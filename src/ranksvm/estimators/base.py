@@ -17,13 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from ranksvm import _core
 from ranksvm._checks import check_item_weight
-from ranksvm._contents import MODEL, OTHER_SUFFIXES, check_replaces
+from ranksvm._contents import MODEL, OTHER_SUFFIXES
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.frames import split_frame
 from ranksvm.data.preferences import check_preferences
 from ranksvm.data.queries import QueryGroups
+from ranksvm.data.targets import check_replaces
 from ranksvm.estimators.checks import check_labels, check_scores
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import check_features, known_qid

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
-from ranksvm._sparse import check_structure
+from ranksvm._sparse import check_structure, is_sparse
 from ranksvm._values import as_levels, exact_vector, finite_values, is_exact, refuse_masked
 from ranksvm._vectors import Array
 
@@ -34,14 +33,14 @@ def check_items(X: Any) -> Any:
     """
     refuse_masked("X", X)
     X = check_structure(X)
-    if sp.issparse(X) and X.dtype.kind == "c":
+    if is_sparse(X) and X.dtype.kind == "c":
         raise ValueError(f"X must hold real numbers; got a sparse matrix of dtype {X.dtype}")
     return X
 
 
 def check_finite_columns(X: Any, names: Any) -> None:
     """Raise if X has NaN or infinite entries; the message says in which columns and how many."""
-    values = X.data if sp.issparse(X) else X
+    values = X.data if is_sparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum(dtype=np.float64)):  # needs no temporary array
             return
@@ -64,7 +63,7 @@ def check_finite_columns(X: Any, names: Any) -> None:
 
 def _count(X: Any, test: Callable[[Any], NDArray[np.bool_]]) -> NDArray[np.int64]:
     """Count the entries of each column that pass a test."""
-    if not sp.issparse(X):
+    if not is_sparse(X):
         counts: NDArray[np.int64] = np.count_nonzero(test(X), axis=0)
         return counts
     entries = X.tocoo()

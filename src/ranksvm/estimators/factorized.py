@@ -12,7 +12,7 @@ way: minimized to the end, it gives the linear model.  With a validation set it 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
@@ -20,11 +20,8 @@ from numpy.typing import ArrayLike
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
-from ranksvm.data.frames import split_frame
-from ranksvm.data.queries import QueryGroups
-from ranksvm.estimators.checks import check_both_have_ids, check_labels
 from ranksvm.estimators.foreign import refuse_unknown
-from ranksvm.estimators.inputs import check_features, fitting, training_data
+from ranksvm.estimators.inputs import fitting, training_data, validation_data
 from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners.factor_descent import Restart
 from ranksvm.learners.factorized import FactorizedModel, FactorizedProblem
@@ -165,7 +162,7 @@ class FactorizedRankSVM(ModelRanker):
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         query_weight: Any = None,
-        eval_set: Sequence[Any] | None = None,
+        eval_set: Any = None,
         eval_metric: EvalMetric | None = None,
         callback: Callback | None = None,
         **unknown: Any,
@@ -176,9 +173,9 @@ class FactorizedRankSVM(ModelRanker):
         ----------
         X, y, qid, group, sample_weight, query_weight
             As for :meth:`ranksvm.LinearRankSVM.fit`.
-        eval_set : tuple (X, y) or (X, y, qid), or None, default=None
+        eval_set : tuple (X, y) or (X, y, qid), frame or None, default=None
             Validation set for early stopping: the model of the iteration with the best score on it
-            is kept.  If its X is a data frame, y and qid may be names of columns.
+            is kept.  If y and qid are names of columns, a frame with the same columns is enough.
         eval_metric : callable or None, default=None
             Called as ``eval_metric(y, scores, qid)`` on ``eval_set``; larger is better.  None means
             pairwise accuracy.
@@ -203,8 +200,8 @@ class FactorizedRankSVM(ModelRanker):
             data = training_data(self, X, y, qid, group, sample_weight, query_weight)
             validate = None
             if eval_set is not None:
-                has_ids = data.qid is not None
-                validate = self._validation(eval_set, eval_metric, has_ids=has_ids)
+                ids = qid if group is None else group
+                validate = self._validation(eval_set, eval_metric, y, ids)
             elif eval_metric is not None:
                 raise ValueError("eval_metric needs eval_set")
             problem = FactorizedProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
@@ -214,33 +211,21 @@ class FactorizedRankSVM(ModelRanker):
         return self
 
     def _validation(
-        self, eval_set: Sequence[Any], metric: EvalMetric | None, *, has_ids: bool
+        self, eval_set: Any, metric: EvalMetric | None, y: Any, qid: Any
     ) -> Callable[[Array], float]:
         """Return the function from weights to the score on a validation set."""
-        fine = isinstance(eval_set, list | tuple) and len(eval_set) in (2, 3)
-        if not fine or isinstance(eval_set[0], tuple):
-            size = f" of {len(eval_set)}" if isinstance(eval_set, list | tuple) else ""
-            raise ValueError(
-                "eval_set must be one tuple (X, y) or (X, y, qid); got a "
-                f"{type(eval_set).__name__}{size}"
-            )
         if metric is not None and not callable(metric):
             raise ValueError(
                 "eval_metric must be callable as eval_metric(y, scores, qid), for example a "
                 f"function that calls one of ranksvm.metrics; got {metric!r}"
             )
-        X, y, qid = (*eval_set, None)[:3]
-        X, columns = split_frame(X, y=y, qid=qid)
-        X = check_features(self, X, reset=False)
-        utility, labels = check_labels(columns["y"], X.shape[0])
-        ids = columns["qid"]
-        check_both_have_ids("eval_set", ids is not None, has_ids)
-        groups = QueryGroups.from_qid(ids, X.shape[0])
+        held_out = validation_data(self, "eval_set", eval_set, y, qid)
         threads = resolve_n_jobs(self.n_jobs)
-        score_map = MatrixMap(X, n_threads=threads)
+        score_map = MatrixMap(held_out.X, n_threads=threads)
         if metric is not None:
-            return lambda weights: metric(labels, score_map.scores(weights), ids)
-        backend = NativeBackend(PairOrder(utility, groups), n_threads=threads)
+            return lambda weights: metric(held_out.truth, score_map.scores(weights), held_out.qid)
+        assert held_out.y is not None
+        backend = NativeBackend(PairOrder(held_out.y, held_out.groups), n_threads=threads)
         return lambda weights: pairwise_accuracy(backend, score_map.scores(weights))
 
     def _set_model(self, model: FactorizedModel) -> None:

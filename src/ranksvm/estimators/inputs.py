@@ -23,7 +23,12 @@ from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_f
 from ranksvm.data.preferences import check_preferences, count_contradictions
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import Origin, RankingData
-from ranksvm.estimators.checks import check_finite_columns, check_items, check_labels
+from ranksvm.estimators.checks import (
+    check_both_have_ids,
+    check_finite_columns,
+    check_items,
+    check_labels,
+)
 from ranksvm.learners import check_query_weight
 from ranksvm.maps.gram_checks import check_gram
 
@@ -60,7 +65,7 @@ def training_data(
     names = getattr(model, "feature_names_in_", None)
     if get_tags(model).input_tags.pairwise:
         X = check_gram(X, n_threads=resolve_n_jobs(model.n_jobs))
-    data = RankingData(
+    return RankingData(
         X,
         utility,
         None if values[name] is None else groups.ids[groups.index],
@@ -69,9 +74,34 @@ def training_data(
         query_weight=check_query_weight(query_weight, groups),
         feature_names=None if names is None else tuple(map(str, names)),
         origin=Origin("X", frame_columns=tuple(model._frame_columns), qid_column=model._qid_column),
+        known_groups=groups,
     )
-    data.__dict__["groups"] = groups
-    return data
+
+
+def validation_data(model: Any, name: str, given: Any, y: Any, qid: Any) -> RankingData:
+    """Check a validation set in the same way as the training set.
+
+    ``given`` is a tuple (X, y) or (X, y, qid), or a frame.  ``y`` and ``qid`` are those of the
+    training set: a column name applies to both sets.
+    """
+    is_tuple = isinstance(given, tuple | list)
+    parts = list(given) if is_tuple else [given]
+    parts += [v if isinstance(v, str) else None for v in (y, qid)][len(parts) - 1 :]
+    if len(parts) != 3 or parts[1] is None or isinstance(parts[0], tuple):
+        size = f" of {len(given)}" if is_tuple else ""
+        raise ValueError(
+            f"{name} must be one tuple (X, y) or (X, y, qid), like the training set; got a "
+            f"{type(given).__name__}{size}"
+        )
+    X, values = split_frame(parts[0], y=parts[1], qid=parts[2])
+    X = check_features(model, X, reset=False)
+    utility, labels = check_labels(values["y"], X.shape[0])
+    check_both_have_ids(name, values["qid"] is not None, qid is not None)
+    groups = QueryGroups.from_qid(values["qid"], X.shape[0], name=f"qid of {name}")
+    ids = None if values["qid"] is None else groups.ids[groups.index]
+    return RankingData(
+        X, utility, ids, labels=None if labels is utility else labels, known_groups=groups
+    )
 
 
 def pair_data(

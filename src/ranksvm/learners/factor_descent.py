@@ -38,7 +38,6 @@ from ranksvm.learners.factors import (
 from ranksvm.learners.linear import LinearProblem
 from ranksvm.learners.participants import has_weight
 from ranksvm.learners.problem import Fit, shortfall
-from ranksvm.maps.factorized import FactorMap
 from ranksvm.solvers.base import Callback, Status, TraceRow
 
 Validate = Callable[[Array], float]
@@ -165,10 +164,10 @@ class Descent:
         self._shared = shared
         self._seed = seed
         convex = problem.objective(settings.C)
-        objective = FactorObjective(convex, FactorMap(convex.score_map, pairs))
+        objective = FactorObjective(convex, pairs)
         self._objective = self._stage = objective
         # Items of weight zero, whose factors stay zero.
-        self._idle = np.flatnonzero(~has_weight(problem.data)[objective.factor_map.rows])
+        self._idle = np.flatnonzero(~has_weight(problem.data)[objective.rows])
         self._began = time.perf_counter()
         self._products_before = convex.n_products
         self._last: tuple[Array, FactorEval] | None = None
@@ -177,11 +176,11 @@ class Descent:
         self._status: Status | None = None
         start = None
         if settings.init == "linear":
-            start = linear_start(objective, pairs, linear.point, settings, seed, self._idle)
+            start = linear_start(objective, linear.point, settings, seed, self._idle)
         self._began_at_random = start is None
         if start is None:
             start = random_start(
-                objective, pairs.groups, settings.n_factors, settings.init_scale, seed, self._idle
+                objective, settings.n_factors, settings.init_scale, seed, self._idle
             )
         self._start = start
 
@@ -216,7 +215,7 @@ class Descent:
             history=history,
             solver=METHOD,
             tol=self._settings.tol,
-            factors=self._objective.factor_map.by_item(factors.reshape(self._start.shape)),
+            factors=self._objective.by_item(factors.reshape(self._start.shape)),
             restarts=(restart,),
             best_iteration=row.iteration,
         )

@@ -1,10 +1,21 @@
 """Factorized models: their parameters, their objective, and its starting points.
 
-    F(V) = f(w(V)),    f(w) = 1/2 |w|^2 + C * loss(X w),    w(V) = sum <v_b, v_w> (x_b - x_w)
+Every item has a vector v of K numbers.  A comparable pair of a better item b and a worse item w has
+the multiplier <v_b, v_w>, and the objective is
 
-(:mod:`ranksvm.maps.factorized`).  f is the objective of the linear model, so F is never below the
-minimum of f; and since nearly every w that a linear model can learn is a w(V), both have the same
-infimum.  V = 0 is a saddle point and cannot be the start.
+    F(V) = f(w(V)),    f(w) = 1/2 |w|^2 + C * loss(X w),
+    w(V) = sum over pairs of <v_b, v_w> (x_b - x_w) = X' c(V).
+
+f is the objective of the linear model, so F is never below the minimum of f; and since nearly every
+w that a linear model can learn is a w(V), both have the same infimum.  V = 0 is a saddle point and
+cannot be the start.
+
+With the gradient g of f, the derivative of F with respect to v_i is
+
+    sum over worse j of (t_i - t_j) v_j - sum over better j of (t_i - t_j) v_j,    t = X g.
+
+Both c and this derivative are running sums in order of relevance, which take O(n K) for any number
+of pairs.  V is stored in that order: its row p belongs to item ``rows[p]``.
 
 A random start is drawn from a normal distribution and scaled, by one factor for all items, so that
 the scores of w(V) have the standard deviation ``scale`` around the means of their queries: well
@@ -20,11 +31,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._checks import check_choice, check_positive, check_seed
+from ranksvm._checks import check_choice, check_integer, check_positive, check_seed
 from ranksvm._messages import Param, ParameterError
 from ranksvm._points import Point
 from ranksvm._vectors import Array, dot
-from ranksvm.data.queries import QueryGroups
+from ranksvm.backends.native import NativeBackend
 from ranksvm.learners.multipliers import (
     MULTIPLIER_TERMS,
     Multipliers,
@@ -33,9 +44,7 @@ from ranksvm.learners.multipliers import (
     multiplier_terms,
 )
 from ranksvm.learners.settings import Settings, parameter, redefault
-from ranksvm.maps.factorized import FactorMap
 from ranksvm.objective import RankObjective
-from ranksvm.pairs.order import PairBackend
 
 STARTS = ("random", "linear")
 METHOD = "lbfgs"  # name of the optimizer
@@ -76,10 +85,10 @@ class FactorizedSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive("n_factors", self.n_factors, integer=True)
-        check_positive("n_restarts", self.n_restarts, integer=True)
+        check_integer("n_factors", self.n_factors)
+        check_integer("n_restarts", self.n_restarts)
         check_positive("init_scale", self.init_scale)
-        check_positive("patience", self.patience, integer=True)
+        check_integer("patience", self.patience)
         check_choice("init", self.init, STARTS)
         check_seed("random_state", self.random_state)
         check_choice("optimizer", self.optimizer, ("auto", METHOD, *REMOVED))
@@ -122,28 +131,44 @@ class FactorObjective:
     ----------
     objective : RankObjective
         The function f.
-    factor_map : FactorMap
-        The function w(V), for the same X.
+    pairs : NativeBackend
+        The comparable pairs.
+
+    Attributes
+    ----------
+    rows : ndarray of int64, shape (n_items,)
+        Items to which the rows of V belong.
     """
 
-    def __init__(self, objective: RankObjective, factor_map: FactorMap) -> None:
+    def __init__(self, objective: RankObjective, pairs: NativeBackend) -> None:
         self.objective = objective
-        self.factor_map = factor_map
+        self.pairs = pairs
+        self.rows = pairs.factor_rows
+
+    def weights(self, factors: Array) -> Array:
+        """Return w(V)."""
+        return self.objective.score_map.pullback(self.pairs.factor_coefficients(factors))
 
     def at(self, factors: Array) -> FactorEval:
-        weights = self.factor_map.weights(factors)
+        weights = self.weights(factors)
         evaluation = self.objective.at(self.objective.point(weights))
-        grad = self.factor_map.pullback(factors, evaluation.grad)
+        t = self.objective.score_map.scores(evaluation.grad)
+        grad = self.pairs.factor_gradient(factors, t)
         return FactorEval(evaluation.value, grad, weights, float(evaluation.primal))
+
+    def by_item(self, factors: Array) -> Array:
+        """Return V with its rows in the order of the items."""
+        out = np.empty_like(factors)
+        out[self.rows] = factors
+        return out
 
     def smoothed(self, width: float) -> FactorObjective:
         """Round off the kink of the loss, which must have the capability "smoothing"."""
-        return FactorObjective(self.objective.smoothed(width), self.factor_map)
+        return FactorObjective(self.objective.smoothed(width), self.pairs)
 
 
 def random_start(
     objective: FactorObjective,
-    groups: QueryGroups,
     n_factors: int,
     scale: float,
     seed: int,
@@ -153,11 +178,12 @@ def random_start(
 
     The factors of the rows ``idle`` are zero, and their scores do not count.
     """
+    groups = objective.pairs.groups
     rng = np.random.default_rng(seed)
     factors = rng.standard_normal((groups.n_items, n_factors))
     factors[idle] = 0.0
-    rows = np.delete(objective.factor_map.rows, idle)
-    weights = objective.factor_map.weights(factors)
+    rows = np.delete(objective.rows, idle)
+    weights = objective.weights(factors)
     scores = objective.objective.point(weights).scores
     found = spread(scores[rows], groups.index[rows])
     if found > ROUNDING * float(np.max(np.abs(scores), initial=0.0)):
@@ -167,7 +193,6 @@ def random_start(
 
 def linear_start(
     objective: FactorObjective,
-    pairs: PairBackend,
     optimum: Point,
     settings: FactorizedSettings,
     seed: int,
@@ -178,13 +203,13 @@ def linear_start(
     ``optimum`` is the linear model.  The factors of the rows ``idle`` are zero.  Returns None if
     there are too few factors to give a descent direction w(V).
     """
-    convex, factor_map = objective.objective, objective.factor_map
+    convex, pairs = objective.objective, objective.pairs
     point = multiplier_point(convex, optimum, settings.loss)
     terms = multiplier_terms(settings.loss, convex.C)
     multipliers = Multipliers(pairs, point.scores, terms)
-    factors = factorize(multipliers, pairs.groups, settings.n_factors, seed)[factor_map.rows]
+    factors = factorize(multipliers, pairs.groups, settings.n_factors, seed)[objective.rows]
     factors[idle] = 0.0
-    multiple = best_multiple(convex, factor_map.weights(factors))
+    multiple = best_multiple(convex, objective.weights(factors))
     return factors * np.sqrt(multiple) if multiple > 0.0 else None
 
 

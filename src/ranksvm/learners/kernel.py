@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._checks import check_choice, check_positive, check_seed, finite_number, shown
+from ranksvm._checks import check_choice, check_integer, check_seed, finite_number, shown
 from ranksvm._memory import format_size, parse_memory
 from ranksvm._messages import Param, ParameterError
+from ranksvm._sparse import is_sparse
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
@@ -26,7 +27,7 @@ from ranksvm.learners.participants import comparable_items, participants
 from ranksvm.learners.problem import Fit, RankProblem, about_fit, check_room
 from ranksvm.learners.settings import Settings, parameter, parse_number
 from ranksvm.maps.expansion import Expansion, GivenExpansion
-from ranksvm.maps.feature_map import FeatureMap
+from ranksvm.maps.feature_map import FeatureMap, NystroemMap
 from ranksvm.maps.features import make_fourier, make_nystroem
 from ranksvm.maps.gram import GivenGram, TiledGram, least_memory
 from ranksvm.maps.gram_checks import check_kernel
@@ -36,7 +37,6 @@ from ranksvm.maps.kernels import (
     KERNELS,
     Kernel,
     check_gamma,
-    is_sparse,
     kernels_with,
     resolve_gamma,
 )
@@ -125,9 +125,9 @@ class KernelSettings(Settings):
                 most=MAX_DEGREE,
                 value=shown(self.degree),
             )
-        check_positive("degree", self.degree, integer=True)
+        check_integer("degree", self.degree)
         check_seed("random_state", self.random_state)
-        check_positive("n_components", self.n_components, integer=True)
+        check_integer("n_components", self.n_components)
         if finite_number(self.coef0) is None:
             raise ParameterError(
                 "{coef0} must be a finite number; got {value}",
@@ -292,7 +292,7 @@ def _nystroem_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads:
         n_threads=n_threads,
     )
     values = basis.raw(X, dtype=settings.dtype, n_threads=n_threads)
-    score_map = FeatureMap(values, basis.whitening, n_threads=n_threads)
+    score_map = NystroemMap(values, basis.whitening, n_threads=n_threads)
     return _Space(score_map, Expansion(kernel, basis.landmarks, np.empty(0)), kernel, basis.coef_of)
 
 

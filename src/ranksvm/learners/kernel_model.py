@@ -22,10 +22,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._sparse import is_sparse
 from ranksvm._text import counted
 from ranksvm._vectors import Array
 from ranksvm.maps.expansion import Expansion, GivenExpansion
-from ranksvm.maps.kernels import KERNELS, Kernel, is_sparse, kernel_matrix
+from ranksvm.maps.kernels import KERNELS, Kernel, kernel_matrix
 from ranksvm.models.model import (
     FEATURES,
     ArraySpec,

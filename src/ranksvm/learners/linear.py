@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.participants import participants
 from ranksvm.learners.problem import Fit, RankProblem, about_fit, check_room
 from ranksvm.learners.settings import Settings
-from ranksvm.maps.kernels import is_sparse
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.models.model import FEATURES, ArraySpec, Format, Model
 

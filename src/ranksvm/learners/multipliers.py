@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._checks import check_positive
+from ranksvm._checks import check_integer
 from ranksvm._points import Point
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
@@ -215,7 +215,7 @@ class MultiplierSpectrum:
 
     def mean_energy(self, most: int, *, shuffled: bool = False) -> Array:
         """Return the share that ranks 1, ..., ``most`` capture, averaged over queries."""
-        check_positive("most", most, integer=True)
+        check_integer("most", most)
         curves = self.shuffled if shuffled else self.energy
         padded = [np.pad(curve[:most], (0, max(0, most - len(curve))), constant_values=1.0)
                   for curve in curves]  # fmt: skip

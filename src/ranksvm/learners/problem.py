@@ -172,11 +172,6 @@ class RankProblem:
         """Name of the solver."""
         return self.solver.name
 
-    @property
-    def n_coefficients(self) -> int:
-        """Number of unknowns."""
-        return self._map.shape[1]
-
     def objective(self, C: float, *, steady: bool = False) -> RankObjective:
         """Return F for this C; ``steady`` keeps the preconditioner from one C to the next."""
         return RankObjective(

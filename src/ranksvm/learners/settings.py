@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ranksvm._checks import check_choice, check_positive
+from ranksvm._checks import check_choice, check_integer, check_positive
 from ranksvm._messages import Message, Param, ParameterError
 from ranksvm.backends.native import COUNTINGS
 from ranksvm.pairs.oracle import LOSSES
@@ -114,7 +114,7 @@ class Settings:
     def __post_init__(self) -> None:
         check_positive("C", self.C)
         check_positive("tol", self.tol)
-        check_positive("max_iter", self.max_iter, integer=True)
+        check_integer("max_iter", self.max_iter)
         check_choice("loss", self.loss, LOSSES)
         check_choice("reduction", self.reduction, REDUCTIONS)
         check_choice("counting", self.counting, COUNTINGS)
@@ -149,6 +149,16 @@ class Settings:
         name = solvers_for(self.loss)[0] if self.solver == "auto" else self.solver
         solver: Solver = SOLVERS[name](tol=self.tol, max_iter=self.max_iter)
         return solver
+
+
+def excluded_by(settings: Settings, name: str) -> Param | None:
+    """Return the parameter, with its value, that leaves no use for another; None if it applies."""
+    option = option_of(type(settings), name)
+    if option is None or option.only is None:
+        return None
+    other, values = option.only
+    value = getattr(settings, other)
+    return None if value in values() else Param(other, value)
 
 
 def solvers_for(loss: str) -> list[str]:

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
-from ranksvm.maps.kernels import Kernel, is_sparse, kernel_matrix, kernel_scores, value_blocks
+from ranksvm.maps.kernels import Kernel, kernel_matrix, kernel_scores, value_blocks
 from ranksvm.maps.matrix import MatrixMap
 
 # Kernel values held at a time when several models are scored.

@@ -17,12 +17,13 @@ columns, and its inverse P acts as r + V (P - I) V' r.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._rounding import SLACK, roundings
+from ranksvm._rounding import SLACK
 from ranksvm._vectors import Array, length
 from ranksvm.maps.features import whitening
 from ranksvm.maps.kernels import LINEAR, kernel_matrix, row_blocks
@@ -40,102 +41,113 @@ LEAST_EIGENVALUE = 1e-6
 
 
 class FeatureMap(MatrixMap):
+    """``scores(v) = A v`` with the Euclidean inner product.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_items, m), float32 or float64
+        The matrix A.
+    n_threads : int
+        Number of threads.
+    """
+
+    def __init__(self, values: NDArray[Any], *, n_threads: int = 1) -> None:
+        super().__init__(values, n_threads=n_threads)
+        self._values = values
+
+    @cached_property
+    def _directions(self) -> Array:
+        """The matrix that turns rows of A into coordinates in the subspace."""
+        return _principal(self._values, self._threads)
+
+    @cached_property
+    def _sampled_scatter(self) -> SampledScatter:
+        across = self._directions.T
+
+        def coordinates(rows: NDArray[np.int64]) -> Array:
+            found = np.empty((len(rows), len(across)))
+            for part in row_blocks(len(rows), BLOCK_ROWS):  # limits the size of the copies
+                found[part] = kernel_matrix(
+                    LINEAR, self._values[rows[part]], across, n_threads=self._threads
+                )
+            return found
+
+        return SampledScatter(coordinates, MOST_ITEMS)
+
+    def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
+        """Return the scatter of a sample of the items in the subspace."""
+        if self.shape[1] < FEWEST_FEATURES:
+            return super().scatter(parts)
+        return self._sampled_scatter.at(parts, self._threads)
+
+    def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        if self.shape[1] < FEWEST_FEATURES:
+            return inverse
+        basis = self._directions
+
+        def lifted(r: Array) -> Array:
+            inside = basis.T @ r
+            out: Array = r + basis @ (inverse(inside) - inside)
+            return out
+
+        return lifted
+
+
+class NystroemMap(FeatureMap):
     """``scores(v) = A (M v)`` with the Euclidean inner product.
 
     Parameters
     ----------
     values : ndarray of shape (n_items, m), float32 or float64
         The matrix A.
-    fold : ndarray of shape (m, r) or None
-        The matrix M, the most important columns first; None if A itself holds the features.
+    whitening : ndarray of shape (m, r)
+        The matrix M, the most important columns first.
     n_threads : int
         Number of threads.
     """
 
-    def __init__(
-        self, values: NDArray[Any], fold: Array | None = None, *, n_threads: int = 1
-    ) -> None:
+    def __init__(self, values: NDArray[Any], whitening: Array, *, n_threads: int = 1) -> None:
         super().__init__(values, n_threads=n_threads)
-        self._values = values
-        self._fold = None if fold is None else MatrixMap(fold, n_threads=n_threads)
-        self._directions = None if fold is None else fold[:, :MOST_DIRECTIONS]
-        self._fold_norms = None if fold is None else np.sqrt(np.einsum("ij,ij->j", fold, fold))
-        self._subspace: _Subspace | None = None
-        if fold is not None:
-            self.shape = values.shape[0], fold.shape[1]
+        self.shape = values.shape[0], whitening.shape[1]
+        self._matrix = whitening
+        self._whitening = MatrixMap(whitening, n_threads=n_threads)
+        self._column_norms = np.sqrt(np.einsum("ij,ij->j", whitening, whitening))
+
+    @cached_property
+    def _directions(self) -> Array:
+        return self._matrix[:, :MOST_DIRECTIONS]
 
     def scores(self, w: Array) -> Array:
-        return super().scores(w if self._fold is None else self._fold.scores(w))
+        return super().scores(self._whitening.scores(w))
 
     def pullback(self, g: Array) -> Array:
-        back = super().pullback(g)
-        return back if self._fold is None else self._fold.pullback(back)
+        return self._whitening.pullback(super().pullback(g))
 
     def reach(self, w: Array) -> float:
-        if self._fold_norms is None:
-            return super().reach(w)
-        return SLACK * self._longest_row * float(np.einsum("j,j->", self._fold_norms, np.abs(w)))
+        return SLACK * self._longest_row * float(np.einsum("j,j->", self._column_norms, np.abs(w)))
 
     @property
     def score_rounding(self) -> float:
-        own = super().score_rounding
-        return own if self._fold is None else own + self._fold.score_rounding
+        return super().score_rounding + self._whitening.score_rounding
 
     def pullback_error(self, size: float, error: float) -> float:
-        own = super().pullback_error(size, error)
-        if self._fold is None:
-            return own
-        return own + roundings(self._fold._depth(transposed=True)) * size
+        return super().pullback_error(size, error) + self._whitening.pullback_error(size, 0.0)
 
     def widened(self, norm: float, v: Array, pullback_error: float) -> float:
-        if self._fold_norms is None:
-            return super().widened(norm, v, pullback_error)
-        return norm + self._longest_row * length(self._fold_norms) * pullback_error
+        return norm + self._longest_row * length(self._column_norms) * pullback_error
 
     def sharpen(self) -> bool:
-        return super().sharpen() if self._fold is None else False
+        return False
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
-        """Return the scatter of a sample of the items in the subspace."""
-        if self.shape[1] < FEWEST_FEATURES and self._fold is None:
-            return super().scatter(parts)
-        if self._subspace is None:
-            self._subspace = _Subspace(self._values, self._directions, self._threads)
-        return self._subspace.scatter.at(parts, self._threads)
+        return self._sampled_scatter.at(parts, self._threads)
 
     def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        return inverse if self._subspace is None else self._subspace.lift(inverse)
-
-
-class _Subspace:
-    """A subspace of the feature space, and the scatter of a sample of items in it."""
-
-    def __init__(self, values: NDArray[Any], directions: Array | None, n_threads: int) -> None:
-        # With a fold, the subspace is spanned by the first features; its basis are unit vectors.
-        self._basis: Array | None = None
-        if directions is None:
-            directions = self._basis = _principal(values, n_threads)
-        across = directions.T
-
-        def coordinates(rows: NDArray[np.int64]) -> Array:
-            found = np.empty((len(rows), len(across)))
-            for part in row_blocks(len(rows), BLOCK_ROWS):  # limits the size of the copies
-                found[part] = kernel_matrix(LINEAR, values[rows[part]], across, n_threads=n_threads)
-            return found
-
-        self._n_directions = len(across)
-        self.scatter = SampledScatter(coordinates, MOST_ITEMS)
-
-    def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        n_directions, basis = self._n_directions, self._basis
+        n_directions = self._directions.shape[1]  # the subspace is spanned by the first features
 
         def lifted(r: Array) -> Array:
-            if basis is None:
-                out = r.copy()
-                out[:n_directions] = inverse(r[:n_directions])
-                return out
-            inside = basis.T @ r
-            out = r + basis @ (inverse(inside) - inside)
+            out = r.copy()
+            out[:n_directions] = inverse(r[:n_directions])
             return out
 
         return lifted
@@ -148,6 +160,6 @@ def _principal(values: NDArray[Any], n_threads: int) -> Array:
     rows = np.sort(rng.permutation(n_items)[:MOST_LANDMARKS])
     some = values[rows]
     products = kernel_matrix(LINEAR, some, some, n_threads=n_threads)
-    fold = whitening(products, threshold=LEAST_EIGENVALUE)[:, :MOST_DIRECTIONS]
-    directions: Array = kernel_matrix(LINEAR, some.T, fold.T, n_threads=n_threads)
+    white = whitening(products, threshold=LEAST_EIGENVALUE)[:, :MOST_DIRECTIONS]
+    directions: Array = kernel_matrix(LINEAR, some.T, white.T, n_threads=n_threads)
     return directions

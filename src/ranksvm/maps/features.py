@@ -45,10 +45,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._checks import check_positive
+from ranksvm._checks import check_integer
 from ranksvm._messages import Param, ParameterError
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
+from ranksvm.maps.gram_checks import check_symmetric
 from ranksvm.maps.kernels import LINEAR, Kernel, kernel_matrix, row_blocks
 from ranksvm.maps.landmarks import Seed, as_generator, choose_landmarks
 
@@ -240,7 +241,7 @@ def make_fourier(
     -------
     FourierBasis
     """
-    check_positive("n_components", n_components, integer=True)
+    check_integer("n_components", n_components)
     rng = as_generator(seed)
     n_different = (n_components + 1) // 2
     if kernel.function == "rbf":
@@ -286,10 +287,4 @@ def _check_kernel_values(W: Array) -> None:
             f"({int(wrong.sum())} of {W.size} values). Scale the features, or use smaller kernel "
             "parameters."
         )
-    asymmetry = float(np.abs(W - W.T).max())
-    if asymmetry > ROUNDING * float(np.abs(W).max()):
-        i, j = (int(k) for k in np.argwhere(np.abs(W - W.T) == asymmetry)[0])
-        raise ValueError(
-            f"the kernel is not symmetric: k(x, z) = {W[i, j]:.6g} but k(z, x) = {W[j, i]:.6g} for "
-            f"landmarks {i} and {j}"
-        )
+    check_symmetric(W, ROUNDING, "the kernel must be symmetric at the landmarks")

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from ranksvm import _core
 from ranksvm._memory import format_size
 from ranksvm._messages import Param, ParameterError
+from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 from ranksvm.maps.gram_checks import ROUNDING, is_definite
 from ranksvm.maps.kernels import (
     Kernel,
     called,
     centre_of,
-    is_sparse,
     kernel_diagonal,
     kernel_matrix,
     kernel_rows,

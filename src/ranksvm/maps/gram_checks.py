@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._sparse import is_sparse
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import dot
 from ranksvm.maps.kernels import Kernel, kernel_matrix
@@ -49,9 +50,9 @@ def check_gram(given: Any, *, n_threads: int = 1) -> NDArray[Any]:
             "a precomputed kernel matrix must be square, with one row and one column per item; got "
             f"shape {given.shape}"
         )
-    K: NDArray[Any] = given.toarray() if hasattr(given, "toarray") else np.asarray(given)
+    K: NDArray[Any] = given.toarray() if is_sparse(given) else np.asarray(given)
     rounding = ROUNDING[K.dtype.name]
-    _check_symmetric(K, rounding, "a precomputed kernel matrix must be symmetric")
+    check_symmetric(K, rounding, "a precomputed kernel matrix must be symmetric")
     lowest, highest = smallest_eigenvalue(K, n_threads=n_threads)
     if lowest < -rounding * max(highest, 0.0):
         raise ValueError(
@@ -82,7 +83,7 @@ def check_kernel(kernel: Kernel, X: Any, *, n_threads: int = 1) -> bool:
         return True
     some = X[:: max(1, X.shape[0] // SAMPLE)]
     K = kernel_matrix(kernel, some, some, n_threads=n_threads)
-    _check_symmetric(K, ROUNDING["float64"], f"the kernel {kernel.name} must be symmetric")
+    check_symmetric(K, ROUNDING["float64"], f"the kernel {kernel.name} must be symmetric")
     moved = K - K.mean(axis=0)
     moved -= moved.mean(axis=1)[:, None]
     with one_blas_thread():
@@ -126,7 +127,11 @@ def smallest_eigenvalue(K: NDArray[Any], *, n_threads: int = 1) -> tuple[float, 
     return float(values[0]), float(values[-1])
 
 
-def _check_symmetric(K: NDArray[Any], slack: float, rule: str) -> None:
+def check_symmetric(K: NDArray[Any], slack: float, rule: str) -> None:
+    """Raise unless K is symmetric up to ``slack`` times its largest value; ``rule`` says of what.
+
+    It works in blocks, so that it needs little memory.
+    """
     worst, where = 0.0, (0, 0)
     scale = 0.0
     n = K.shape[0]

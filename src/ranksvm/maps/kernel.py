@@ -92,12 +92,12 @@ class KernelMap:
         del v
         return dot(u, v_scores)
 
-    def norm2(self, v: Array, v_scores: Array) -> float:
+    def norm2(self, v: Array, v_scores: Array, v_error: float) -> float:
         square = dot(v, v_scores)
         if square >= 0.0 or not np.isfinite(square):
             return square
         length = dot(v, v)
-        if -square > self.gram.noise * length:
+        if -square > self.gram.noise * length + self.norm2_error(v, v_error):
             raise ValueError(
                 "the kernel is not positive semi-definite on these items: there is a vector v "
                 f"with v'Kv = {square / length:.3g} |v|^2, or the kernel values differ too much "
@@ -123,7 +123,7 @@ class KernelMap:
             return np.sqrt(np.abs(self.gram.diagonal()))
         return np.full(self.gram.n_items, float(np.sqrt(self.gram.scale)))
 
-    def norm2_error(self, v: Array, v_reach: float, v_error: float) -> float:
+    def norm2_error(self, v: Array, v_error: float) -> float:
         """Bound the errors of sums in float64, and of values rounded to a lower precision."""
         kept = 2.0 * self.gram.precision * dot(v, v) if self.gram.precision > EPS else 0.0
         rounding = roundings(dot_depth(v.size))

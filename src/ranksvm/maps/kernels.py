@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from ranksvm import _core
 from ranksvm._checks import finite_number, shown
 from ranksvm._messages import Param, ParameterError
+from ranksvm._sparse import canonical_csr, is_sparse
 from ranksvm._vectors import Array, dot
 
 DTYPES = ("float64", "float32")
@@ -182,20 +183,6 @@ def resolve_gamma(gamma: Any, X: Any, weight: Array | None = None) -> float:
             variance=variance,
         )
     return scaled
-
-
-def is_sparse(X: Any) -> bool:
-    """Return whether X is a SciPy sparse matrix or array."""
-    return hasattr(X, "tocsr")
-
-
-def canonical_csr(X: Any) -> Any:
-    """Return a sparse X as CSR with sorted columns and without duplicate entries."""
-    X = X.tocsr()
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
 
 
 def kernel_matrix(

@@ -31,13 +31,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._checks import check_choice, check_positive
+from ranksvm._checks import check_choice, check_integer
 from ranksvm._messages import MessageWarning, Param
+from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 from ranksvm.maps.kernels import (
     LINEAR,
     Kernel,
-    is_sparse,
     kernel_diagonal,
     kernel_matrix,
     value_blocks,
@@ -95,7 +95,7 @@ def choose_landmarks(
         sparse: together they have no more entries than the items that they are the means of.
     """
     check_choice("landmarks", how, LANDMARKS)
-    check_positive("n_components", n_landmarks, integer=True)
+    check_integer("n_components", n_landmarks)
     n_items = int(X.shape[0])
     if n_landmarks > n_items:
         warnings.warn(

@@ -16,10 +16,9 @@ import numpy as np
 
 from ranksvm import _core
 from ranksvm._rounding import SLACK, roundings
-from ranksvm._sparse import check_structure
+from ranksvm._sparse import check_structure, is_sparse
 from ranksvm._vectors import Array, add, dot, dot_depth, length
 from ranksvm.data.queries import QueryGroups
-from ranksvm.maps.kernels import is_sparse
 from ranksvm.maps.sample import WeightedItems, by_whole_groups
 
 # The scatter is a full matrix up to this many columns, computed from about this many items.
@@ -53,8 +52,8 @@ class ScoreMap(Protocol):
         """Return the inner product; ``v_scores`` is not used if it is Euclidean."""
         ...
 
-    def norm2(self, v: Array, v_scores: Array) -> float:
-        """Return the squared norm of v; see ``inner``."""
+    def norm2(self, v: Array, v_scores: Array, v_error: float) -> float:
+        """Return the squared norm of v, never negative; ``v_error`` bounds errors in the scores."""
         ...
 
     def reach(self, w: Array) -> float:
@@ -70,7 +69,7 @@ class ScoreMap(Protocol):
         """Bound the norm of every vector whose entries are no larger than those of v."""
         ...
 
-    def norm2_error(self, v: Array, v_reach: float, v_error: float) -> float:
+    def norm2_error(self, v: Array, v_error: float) -> float:
         """Bound the error of ``norm2``, for scores that are off by at most ``v_error``."""
         ...
 
@@ -160,8 +159,8 @@ class MatrixMap:
         del v_scores
         return dot(u, v)
 
-    def norm2(self, v: Array, v_scores: Array) -> float:
-        del v_scores
+    def norm2(self, v: Array, v_scores: Array, v_error: float) -> float:
+        del v_scores, v_error
         return dot(v, v)
 
     def reach(self, w: Array) -> float:
@@ -177,8 +176,8 @@ class MatrixMap:
     def size(self, v: Array) -> float:
         return length(v)
 
-    def norm2_error(self, v: Array, v_reach: float, v_error: float) -> float:
-        del v_reach, v_error
+    def norm2_error(self, v: Array, v_error: float) -> float:
+        del v_error
         norm = length(v)
         return roundings(dot_depth(v.size)) * norm * norm
 

@@ -1,4 +1,4 @@
-"""Checks of labels, scores and weights.
+"""Checks of labels and scores.
 
 Metrics use scores, and many of them labels, only for their order, which is kept exactly
 (:mod:`ranksvm._values`).
@@ -53,18 +53,6 @@ def check_scores(name: str, values: ArrayLike) -> tuple[Array, NDArray[np.bool_]
     if math.isinf(below):  # there is no finite number below the lowest score
         return np.unique(levels, return_inverse=True)[1].astype(np.float64), unretrieved
     return np.where(unretrieved, below, levels), unretrieved
-
-
-def check_weight(weight: ArrayLike, n_items: int) -> Array:
-    """Return item weights >= 0 as float64."""
-    weights = as_float("sample_weight", check_vector("sample_weight", weight))
-    if weights.shape[0] != n_items:
-        raise ValueError(
-            f"sample_weight must have one weight per item; got {weights.shape[0]} weights for "
-            f"{n_items} items."
-        )
-    _refuse(weights < 0.0, weights, "sample_weight must be >= 0")
-    return weights
 
 
 def _real_vector(name: str, values: ArrayLike) -> NDArray[Any]:

@@ -7,6 +7,7 @@ confidence interval, wins and losses, and two tests, corrected for the number of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import combinations
@@ -223,8 +224,8 @@ def compare(
     parsed = parse_metrics(metrics)
     named = _named(scores)
     pairs = _pairs(list(named), baseline)
-    n_permutations = check_integer("n_permutations", n_permutations, 1)
-    random_state = check_integer("random_state", random_state, 0)
+    n_permutations = check_integer("n_permutations", n_permutations)
+    random_state = check_integer("random_state", random_state, 0, math.inf)
 
     truth = Truth(y, qid)
     rankings = {name: truth.ranked(values, f"scores of {name!r}") for name, values in named.items()}

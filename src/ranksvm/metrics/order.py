@@ -23,10 +23,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ranksvm._checks import check_choice
+from ranksvm._checks import check_choice, check_weights
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
-from ranksvm.metrics.checks import check_weight
 from ranksvm.metrics.definition import Definition, MeanOrArray, divide, fill_empty
 from ranksvm.metrics.ranked import Ranked, Truth
 from ranksvm.metrics.rules import Empty, Rules, Ties, rules_of
@@ -91,7 +90,9 @@ def pairwise_accuracy(
     if sample_weight is None:
         right, total = _right_and_total(ranked, ranked.truth.level)
     else:
-        weight = check_weight(sample_weight, ranked.scores.shape[0])
+        weight = check_weights(
+            "sample_weight", sample_weight, len(ranked.scores), "item", may_be_zero=True
+        )
         groups = ranked.truth.groups
         backend = NativeBackend(
             PairOrder(ranked.truth.level, groups, weight), n_threads=ranked.truth.n_threads

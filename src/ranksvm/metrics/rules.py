@@ -19,6 +19,7 @@ relevant item and, in NDCG@k, for queries with fewer than k items.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -74,7 +75,7 @@ def rules_of(conventions: str = "standard", **options: Any) -> Rules:
     given = {name: value for name, value in options.items() if value is not None}
     for name, value in given.items():
         if name == "k":
-            given[name] = check_integer(name, value, 1, ", or None for all ranks")
+            given[name] = check_integer(name, value, most=math.inf, also=", or None for all ranks")
         elif name in _CHOICES:
             check_choice(name, value, get_args(_CHOICES[name]))
         elif (number := finite_number(value)) is not None:

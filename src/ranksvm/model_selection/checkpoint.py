@@ -36,7 +36,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ranksvm._files import naming, try_lock
+from ranksvm._files import check_target, naming, try_lock
 from ranksvm._messages import Param, ParameterError
 from ranksvm._text import printable
 from ranksvm._vectors import Array
@@ -254,16 +254,7 @@ def _checked_path(path: Any) -> str:
             f"{name} cannot be a checkpoint: it is a device or a pipe, and keeps nothing. Give the "
             "name of a file."
         )
-    directory = os.path.dirname(os.path.realpath(name))
-    if not os.path.isdir(directory):
-        message = f"cannot write: there is no directory {directory!r}; create it first"
-        raise FileNotFoundError(errno.ENOENT, message, name)
-    if not os.access(directory, os.W_OK):  # SQLite creates its journal there
-        message = (
-            f"cannot write: new files are not allowed in {directory!r}; choose another directory "
-            "or change its permissions"
-        )
-        raise PermissionError(errno.EACCES, message, name)
+    check_target(name)  # SQLite creates its journal in the same directory
     return name
 
 

@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from ranksvm._checks import check_choice, check_positive, shown
 from ranksvm._messages import Param, ParameterError
+from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import REDUCTIONS, Settings, learner_of, total_pair_weight
-from ranksvm.learners.settings import option_of
+from ranksvm.learners.settings import excluded_by
 from ranksvm.maps.kernels import resolve_gamma
 from ranksvm.model_selection.splitters import is_count
 
@@ -76,7 +77,7 @@ def default_gammas(X: Any, n: int = N_GAMMAS, item_weight: Array | None = None) 
     """
     _check_count("gamma", n)
     powers = np.arange(n, dtype=np.float64) - 0.5 * (n - 1)
-    if hasattr(X, "tocsr"):
+    if is_sparse(X):
         X = X.tocsr()
     return np.asarray(resolve_gamma("scale", X, item_weight) * FACTOR**powers, dtype=np.float64)
 
@@ -85,22 +86,6 @@ def default_gammas(X: Any, n: int = N_GAMMAS, item_weight: Array | None = None) 
 DEFAULTS: dict[str, Callable[..., Array]] = {
     "gamma": lambda data, n=N_GAMMAS: default_gammas(data.X, n, data.item_weight),
 }
-
-
-def searched(settings: Settings) -> list[str]:
-    """Return the names of the parameters other than C that a search chooses for these settings."""
-    names = learner_of(settings).searched or ()
-    return [name for name in names if _excluded_by(settings, name) is None]
-
-
-def _excluded_by(settings: Settings, name: str) -> Param | None:
-    """Return the parameter, with its value, that leaves no use for another; None if it applies."""
-    option = option_of(type(settings), name)
-    if option is None or option.only is None:
-        return None
-    other, values = option.only
-    value = getattr(settings, other)
-    return None if value in values() else Param(other, value)
 
 
 def make_grid(
@@ -124,7 +109,7 @@ def make_grid(
     given = {**dict.fromkeys(names), **(others or {})}
     grid = {}
     for name, values in given.items():
-        what = _excluded_by(settings, name) if name in names else "this kind of model"
+        what = excluded_by(settings, name) if name in names else "this kind of model"
         if what is None and values is None:
             grid[name] = DEFAULTS[name](data)
         elif what is None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.estimators.kernel import KernelRankSVM
@@ -169,7 +170,7 @@ counting, tol, max_iter, memory_budget, dtype
         return {"gamma": self.gammas}
 
     def _checked(self, data: RankingData, settings: KernelSettings) -> RankingData:
-        if hasattr(data.X, "tocsr"):
+        if is_sparse(data.X):
             data = replace(data, X=data.X.tocsr())
         if self.refit:
             check_refit_room(data, settings)

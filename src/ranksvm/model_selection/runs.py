@@ -112,7 +112,7 @@ class Task:
             kept = self._for_others(problem, split, fits, found) if keep else None
         cell = Cell(
             scores=tuple(
-                self.score(held_out.truth, scores, held_out.query_numbers)
+                self.score(held_out.truth, scores, held_out.groups.index)
                 if split.undefined is None and np.isfinite(scores).all()
                 else np.nan
                 for scores in found

@@ -22,7 +22,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from ranksvm._messages import Message, Param
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.learners import Settings
+from ranksvm.learners import Fit, Settings
 from ranksvm.metrics import parse_metric
 from ranksvm.model_selection.cell import Cell
 from ranksvm.model_selection.grids import make_grid
@@ -103,10 +103,9 @@ class Search:
     unscored: tuple[str, ...]
 
     @property
-    def params(self) -> dict[str, Array]:
-        """Parameters of the candidates, each of shape (n_candidates,); C varies fastest."""
-        columns = np.meshgrid(*self.grid.values(), indexing="ij")
-        return {name: column.ravel() for name, column in zip(self.grid, columns, strict=True)}
+    def candidates(self) -> list[dict[str, float]]:
+        """Parameters of each candidate; C varies fastest."""
+        return _combinations(self.grid)
 
     @property
     def means(self) -> Array:
@@ -125,14 +124,13 @@ class Search:
         """Index of the best candidate; ties go to the smallest C, then to smaller other values."""
         rounded = np.round(self.means, DIGITS)
         best = np.flatnonzero(rounded == np.nanmax(rounded)).tolist()
-        by_C_first = list(self.params.values())[::-1]
-        return int(min(best, key=lambda place: [values[place] for values in by_C_first]))
+        candidates = self.candidates
+        return int(min(best, key=lambda place: list(candidates[place].values())[::-1]))
 
     @property
     def best(self) -> dict[str, float]:
         """Parameters of the best candidate."""
-        place = self.best_index
-        return {name: float(values[place]) for name, values in self.params.items()}
+        return self.candidates[self.best_index]
 
     @property
     def best_score(self) -> float:
@@ -170,6 +168,25 @@ class Search:
                 )
             )
         return tuple(edges)
+
+    def warnings(self, refit: Fit | None = None) -> Iterator[tuple[Message, bool]]:
+        """Yield the warnings about this search, and whether each is about fits that ended early.
+
+        With ``refit``, the fit of the best candidate on all items counts as one of the fits.
+        """
+        short, n_splits, n_fits = list(self.shortfalls), len(self.scores), self.scores.size
+        if refit is not None:
+            short += [] if refit.shortfall is None else [refit.shortfall]
+        for those, total, what in (
+            (self.undefined, n_splits, "splits do not count"),
+            (self.unscored, n_fits, "fits have no score"),
+            (short, n_fits + (refit is not None), "fits ended early"),
+        ):
+            if those:
+                text = f"{len(those)} of {total} {what}, the first of them: {{first}}"
+                yield Message(text, first=those[0]), those is short
+        for edge in self.edges:
+            yield edge, False
 
     def facts(self) -> dict[str, Any]:
         """Return a description of the search for the model file."""
@@ -237,11 +254,8 @@ def search(
         raise ValueError("a search cannot use preferences: folds would separate their items")
     grid = make_grid(data, settings, Cs, others)
     splits = make_splits(data, folds, validation, metric, conventions)
-    *beside, _ = grid
-    rows = [
-        dict(zip(beside, values, strict=True))
-        for values in itertools.product(*(grid[name].tolist() for name in beside))
-    ]
+    beside = {name: values for name, values in grid.items() if name != "C"}
+    rows = _combinations(beside)
     # One seed for all fits, also after a search is resumed.
     seed = _random_state(settings)
     total, done = len(rows) * len(splits) * grid["C"].size, itertools.count(1)
@@ -259,7 +273,7 @@ def search(
             # Not every Python has SQLite.
             from ranksvm.model_selection.checkpoint import Checkpoint, identity
 
-            which = identity(data, settings, splits, grid["C"], metric, conventions, beside)
+            which = identity(data, settings, splits, grid["C"], metric, conventions, list(beside))
             file = stack.enter_context(Checkpoint(checkpoint, which, grid["C"].size, seed))
             seed = file.random_state
         if seed is not None:
@@ -341,6 +355,12 @@ def _gathered(
             f"{unscored[0]}"
         )
     return found
+
+
+def _combinations(grid: Mapping[str, Array]) -> list[dict[str, float]]:
+    """Return all combinations of the values of a grid; the last parameter varies fastest."""
+    values = itertools.product(*(values.tolist() for values in grid.values()))
+    return [dict(zip(grid, row, strict=True)) for row in values]
 
 
 def _where(row: Mapping[str, float]) -> str:

@@ -8,8 +8,8 @@ with it on all items.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -18,15 +18,13 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from ranksvm import _text
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.data.frames import split_frame
-from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.estimators.base import Ranker
-from ranksvm.estimators.checks import check_both_have_ids, check_labels
 from ranksvm.estimators.foreign import refuse_unknown
-from ranksvm.estimators.inputs import FEATURE_FACTS, check_features, fitting, training_data
+from ranksvm.estimators.inputs import FEATURE_FACTS, fitting, training_data, validation_data
 from ranksvm.estimators.model_ranker import ModelRanker, logged
 from ranksvm.learners import Settings, make_problem
 from ranksvm.model_selection.search import Progress, Search, search
@@ -109,7 +107,8 @@ class SearchCV(Ranker):
             data = training_data(self, X, y, qid, group, sample_weight, query_weight)
             held_out, folds = None, None
             if validation is not None:
-                held_out = self._check_validation(validation, y, qid if group is None else group)
+                ids = qid if group is None else group
+                held_out = validation_data(self, "validation", validation, y, ids)
             else:
                 folds = folds_of(data, self.cv)
             data = self._checked(data, settings)
@@ -128,7 +127,7 @@ class SearchCV(Ranker):
                     progress=tell,
                     checkpoint=self.checkpoint,
                 )
-            model, short = None, list(found.shortfalls)
+            model, fit = None, None
             if self.refit:
                 model = self._unfitted(found)
                 noted = {k: v for k, v in self.__dict__.items() if k in FEATURE_FACTS}
@@ -136,9 +135,10 @@ class SearchCV(Ranker):
                 problem = make_problem(data, found.best_settings, n_threads=threads)
                 fit = problem.solve(start=found.best_start)
                 model._keep(problem.model(fit), fit.history)
-                short += [] if fit.shortfall is None else [fit.shortfall]
             self._keep_search(found, model)
-            self._warn(found, short)
+            for message, early in found.warnings(fit):
+                kind = ConvergenceWarning if early else UserWarning
+                warnings.warn(f"{type(self).__name__}: {message}", kind, stacklevel=2)
         return self
 
     def _unfitted(self, found: Search | None = None) -> ModelRanker:
@@ -151,21 +151,6 @@ class SearchCV(Ranker):
                 params["random_state"] = getattr(found.settings, "random_state", None)
         return self._ranker(**params)
 
-    def _warn(self, search: Search, short: Sequence[Any]) -> None:
-        name = type(self).__name__
-        n_splits, n_candidates = search.scores.shape
-        n_scores = n_splits * n_candidates
-        for trouble, what, kind in (
-            (short, f"{n_scores + bool(self.refit)} fits ended early", ConvergenceWarning),
-            (search.undefined, f"{n_splits} splits do not count", UserWarning),
-            (search.unscored, f"{n_scores} fits have no score", UserWarning),
-        ):
-            if trouble:
-                first = f"the first of them: {trouble[0]}"
-                warnings.warn(f"{name}: {len(trouble)} of {what}, {first}", kind, stacklevel=3)
-        for edge in search.edges:
-            warnings.warn(f"{name}: {edge}", UserWarning, stacklevel=3)
-
     def _n_queries(self) -> int:
         return int(self._refitted()._n_queries())
 
@@ -177,24 +162,6 @@ class SearchCV(Ranker):
                 f"no model. Fit with refit=True, or {self._by_hand()}."
             )
         return self.best_estimator_
-
-    def _check_validation(self, validation: Any, y: Any, qid: Any) -> RankingData:
-        """Return the validation set, checked in the same way as the training set."""
-        parts = validation if isinstance(validation, tuple | list) else (validation,)
-        # A column name applies to both sets.
-        parts = [*parts, *[v if isinstance(v, str) else None for v in (y, qid)][len(parts) - 1 :]]
-        if len(parts) != 3 or parts[1] is None:
-            raise ValueError(
-                "validation must be (X, y) or (X, y, qid), like the training set; got "
-                f"{len(validation) if isinstance(validation, tuple | list) else 1} parts"
-            )
-        X, values = split_frame(parts[0], y=parts[1], qid=parts[2])
-        X = check_features(self, X, reset=False)
-        check_both_have_ids("validation", values["qid"] is not None, qid is not None)
-        y, labels = check_labels(values["y"], X.shape[0])
-        groups = QueryGroups.from_qid(values["qid"], X.shape[0], name="qid of validation")
-        ids = None if values["qid"] is None else groups.index
-        return RankingData(X, y, ids, labels=None if labels is y else labels)
 
     def _keep_search(self, found: Search, model: ModelRanker | None) -> None:
         self.C_ = found.best["C"]
@@ -227,13 +194,10 @@ def _results_table(found: Search) -> dict[str, Any]:
         "n_iter": found.n_iter,
         "n_products": found.n_products,
     }
-    params = found.params
+    params = found.candidates
     return {
-        **{f"param_{name}": values for name, values in params.items()},
-        "params": [
-            dict(zip(params, values, strict=True))
-            for values in zip(*(column.tolist() for column in params.values()), strict=True)
-        ],
+        **{f"param_{name}": np.array([one[name] for one in params]) for name in found.grid},
+        "params": params,
         **{
             f"split{k}_{name}": values[k]
             for k in range(len(found.scores))
@@ -256,29 +220,14 @@ def _shown(verbose: int, progress: Progress | None) -> Iterator[Progress | None]
     if not verbose:
         yield progress
         return
-    bar = _bar()
-    task = None if bar is None else bar.add_task("fits", total=None)
-    with logged(verbose) as logger, bar or nullcontext():
+    with (
+        logged(verbose) as logger,
+        _text.progress("tuning", lambda done, total, text: logger.info(text)) as advance,
+    ):
 
         def tell(done: int, total: int, message: str) -> None:
-            if bar is None:
-                logger.info("%d of %d fits: %s", done, total, message)
-            else:
-                bar.update(task, total=total, completed=done, description=message)
+            advance(done, total, f"{done} of {total} fits: {message}")
             if progress is not None:
                 progress(done, total, message)
 
         yield tell
-
-
-def _bar() -> Any:
-    """Return a progress bar of rich; None if rich is not installed or there is no terminal."""
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-        from rich.progress import Progress as Bar
-    except ImportError:
-        return None
-    console = Console(stderr=True)
-    columns = BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}")
-    return Bar(*columns, console=console, transient=True) if console.is_terminal else None

@@ -49,7 +49,7 @@ class Split:
         """Return the arrays that identify this split."""
         if self.held_out is None:
             return [self.train, self.test]
-        return [self.held_out.X, self.held_out.truth, self.held_out.query_numbers]
+        return [self.held_out.X, self.held_out.truth, self.held_out.groups.index]
 
 
 def make_splits(
@@ -69,7 +69,7 @@ def make_splits(
     if (folds is None) == (validation is None):
         raise ValueError("give either folds or a validation set")
     score = partial(parse_metric(metric), conventions=conventions)
-    score(data.truth, data.truth, data.query_numbers)  # raises if it does not suit the labels
+    score(data.truth, data.truth, data.groups.index)  # raises if it does not suit the labels
     if validation is not None:
         splits = [Split("validation set", np.arange(data.n_items), held_out=validation)]
     else:

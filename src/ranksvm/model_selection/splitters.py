@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ranksvm._checks import check_positive
+from ranksvm._checks import check_integer
 from ranksvm._messages import Param, ParameterError
-from ranksvm._sparse import check_structure
+from ranksvm._sparse import check_structure, is_sparse
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 
@@ -56,7 +56,7 @@ class QueryKFold:
     def __init__(
         self, n_splits: int = 5, *, shuffle: bool = False, random_state: Any = None
     ) -> None:
-        check_positive("n_splits", n_splits, integer=True)
+        check_integer("n_splits", n_splits)
         if n_splits < 2:
             raise ValueError(f"n_splits must be at least 2; got {n_splits!r}")
         self.n_splits = int(n_splits)
@@ -297,7 +297,7 @@ def take_rows(array: Any, rows: Rows) -> Any:
         return array[rows]
     if isinstance(array, list | tuple):
         return type(array)([array[i] for i in rows.tolist()])
-    if hasattr(array, "tocsr"):
+    if is_sparse(array):
         array = check_structure(array)
         if array.format not in ("csr", "csc"):
             array = array.tocsr()

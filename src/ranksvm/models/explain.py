@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._checks import check_positive
+from ranksvm._checks import check_integer
 from ranksvm._text import can_show, printable
 from ranksvm._vectors import Array
 
@@ -118,7 +118,7 @@ class Explanation:
         str
             The lines of the chart, without a newline at the end.
         """
-        check_positive("width", width, integer=True)
+        check_integer("width", width)
         if encoding is None:
             encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
         return "\n".join(_draw(self, max(int(width), NARROWEST), encoding))

@@ -17,7 +17,7 @@ from ranksvm._contents import HEAD_BYTES, LETOR
 from ranksvm._files import atomic_write, naming
 from ranksvm._text import printable
 from ranksvm._version import library_version
-from ranksvm._waiting import blocking
+from ranksvm._waiting import blocking, file_name
 from ranksvm.models.description import (
     check_extent,
     checksum,
@@ -89,9 +89,10 @@ def write_model(target: str | os.PathLike[str] | BinaryIO, model: Model) -> None
         content = _to_bytes(model)
     except (TypeError, ValueError) as error:
         wrong = TypeError if isinstance(error, TypeError) else ValueError
-        raise wrong(f"cannot save the model to {_name_of(target)}: {error}") from None
+        name = os.fspath(target) if isinstance(target, str | os.PathLike) else file_name(target)
+        raise wrong(f"cannot save the model to {name}: {error}") from None
     if not isinstance(target, str | os.PathLike):
-        with naming(_name_of(target)):
+        with naming(file_name(target)):
             target.write(content)
         return
     with atomic_write(target) as file:
@@ -128,7 +129,7 @@ def read_model(
                 "a model is read from a path or a file opened in binary mode; got a "
                 f"{type(source).__name__}"
             )
-        return _Reader(blocking(source), _name_of(source), None, models).model()
+        return _Reader(blocking(source), file_name(source), None, models).model()
     name = os.fspath(source)
     try:
         with open(name, "rb") as file:
@@ -137,14 +138,6 @@ def read_model(
             return _Reader(file, name, size, models).model()
     except IsADirectoryError:
         raise ModelFileError(f"{name}: not a model file but a directory; {GIVE_ANOTHER}.") from None
-
-
-def _name_of(file: Any) -> str:
-    """Return the name of a path or a file object, for messages."""
-    if isinstance(file, str | os.PathLike):
-        return os.fspath(file)
-    name = getattr(file, "name", None)
-    return name if isinstance(name, str) else f"<{type(file).__name__}>"
 
 
 def _quoted(error: Exception) -> str:

@@ -20,8 +20,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
-from ranksvm.maps.kernels import is_sparse
 from ranksvm.models.explain import Explanation
 from ranksvm.models.facts import check_facts
 
