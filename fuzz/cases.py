@@ -12,7 +12,8 @@ from typing import Any
 
 # How other kinds of files start; those are refused for another reason.
 OTHER = re.compile(
-    rb"\xff\xfe|\xfe\xff|\x1f[\x8b\x9d]|PAR1|PK|7z|Rar!|%PDF|BZh|ARROW1|SQLite|[\x04\x28\x7f\x89\x93\xfd]"
+    rb"\xff\xfe|\xfe\xff|\x1f[\x8b\x9d]|PAR1|PK|7z|Rar!|%PDF|BZh|ARROW1|SQLite|"
+    rb"SVM-light Version |[\x04\x28\x7f\x80\x89\x93\xfd]"
 )
 
 ODD = (

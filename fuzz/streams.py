@@ -11,12 +11,13 @@ import gzip
 import io
 import lzma
 from random import Random
+from unittest.mock import patch
 
 import numpy as np
 import zstandard
 
 from fuzz.cases import damaged, repeat
-from ranksvm.data import FileFormatError, load_letor
+from ranksvm.data import FileFormatError, load_letor, svmlight
 
 ANY = bytes(range(256))
 
@@ -49,7 +50,8 @@ def random_lines(draw: Random) -> bytes:
 def read(content: bytes, block_bytes: int) -> np.ndarray | None:
     """Return labels and values; None if the data are refused."""
     try:
-        data = load_letor(io.BytesIO(content), dense=True, n_jobs=1, _block_bytes=block_bytes)
+        with patch.object(svmlight, "BLOCK_BYTES", block_bytes):
+            data = load_letor(io.BytesIO(content), dense=True, n_jobs=1)
     except FileFormatError:
         return None
     return np.column_stack([data.y, data.X])

@@ -13,11 +13,12 @@ import warnings
 from itertools import pairwise
 from random import Random
 from typing import NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 
 from fuzz.cases import OTHER, damaged, repeat
-from ranksvm.data import LetorError, RankingData, load_letor
+from ranksvm.data import LetorError, RankingData, load_letor, svmlight
 
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 MISSING = re.compile(rb"null|na|[+-]?nan", re.IGNORECASE)
@@ -181,7 +182,8 @@ def check_same(data: RankingData, items: list[Item], options: Options) -> None:
 def load(text: bytes, options: Options, dense: bool, cut: tuple[int, int, int]) -> object:
     """Return the data, or the error that was raised."""
     threads, block_bytes, piece_bytes = cut
-    with warnings.catch_warnings():
+    sizes = patch.multiple(svmlight, BLOCK_BYTES=block_bytes, PIECE_BYTES=piece_bytes)
+    with sizes, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a last line that may have been cut off
         try:
             return load_letor(
@@ -189,8 +191,6 @@ def load(text: bytes, options: Options, dense: bool, cut: tuple[int, int, int]) 
                 **options._asdict(),
                 dense=dense,
                 n_jobs=threads,
-                _block_bytes=block_bytes,
-                _piece_bytes=piece_bytes,
             )
         except LetorError as error:
             return error

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ranksvm._checks import check_choice, check_positive
 from ranksvm._points import Point
 from ranksvm._vectors import Array
 from ranksvm.data import RankingData
@@ -20,16 +21,21 @@ from ranksvm.estimators.inputs import fitting, training_data
 from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners import LEARNERS, SOLVERS, Learner, LinearModel
 from ranksvm.learners.problem import Fit, about_fit
-from ranksvm.learners.settings import Settings, parameter
+from ranksvm.learners.settings import Grid, Settings, parameter
 from ranksvm.maps.kernels import KERNELS, Kernel, KernelFunction
 from ranksvm.metrics.definition import Definition
 from ranksvm.metrics.ranked import Ranked
 from ranksvm.metrics.registry import METRICS
 from ranksvm.metrics.rules import Rules
+from ranksvm.model_selection.grids import N_CS_OF_GRID
+from ranksvm.model_selection.search_cv import SearchCV
 from ranksvm.models.model import FEATURES, ArraySpec, Format
 from ranksvm.pairs.oracle import LOSSES, LossErrors, LossEval, SquaredHinge
 from ranksvm.pairs.order import PairBackend
 from ranksvm.solvers.base import Callback, Monitor, Objective, SolverResult, Status
+
+AVERAGES: dict[str, Any] = {"mean": np.mean, "median": np.median}
+N_POWERS = 4
 
 # --- A loss --------------------------------------------------------------------------------------
 
@@ -123,13 +129,25 @@ def _best_first(ranked: Ranked, rules: Rules) -> Array:
 
 @dataclass(frozen=True)
 class DifferenceSettings(Settings):
-    """Parameters of the mean difference of the pairs."""
+    """Parameters of the average difference of the pairs."""
 
-    shrinkage: float = parameter(0.5, "Train a mean-difference model with this shrinkage.")
+    average: str = parameter(
+        "mean", "Train a model of this average difference.", choices=lambda: AVERAGES
+    )
+    power: float = parameter(
+        1.0,
+        "Power of the average differences.",
+        grid=Grid(lambda data, n: 2.0 * np.arange(1, n + 1) / n, N_POWERS, "even steps to 2"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("average", self.average, AVERAGES)
+        check_positive("power", self.power)
 
 
 class DifferenceProblem:
-    """w is the mean over pairs of x_better - x_worse, shrunk; no optimization at all."""
+    """w is a power of the average over pairs of x_better - x_worse; no optimization at all."""
 
     solver_name = "none"
 
@@ -138,12 +156,24 @@ class DifferenceProblem:
     ) -> None:
         self.data, self.settings = data, settings
 
-    def solve(self, *, callback: Callback | None = None) -> Fit:
+    def solve(
+        self,
+        C: float | None = None,
+        *,
+        start: Array | Point | None = None,
+        after: Fit | None = None,
+        callback: Callback | None = None,
+    ) -> Fit:
         y, query, X = self.data.y, self.data.groups.index, np.asarray(self.data.X)
         assert y is not None
         better, worse = np.nonzero((query[:, None] == query) & (y[:, None] > y))
-        w = (1.0 - self.settings.shrinkage) * (X[better] - X[worse]).mean(axis=0)
+        average = AVERAGES[self.settings.average](X[better] - X[worse], axis=0)
+        C = self.settings.C if C is None else C
+        w = C * np.sign(average) * np.abs(average) ** self.settings.power
         return Fit(Point(w, X @ w), 0.0, 0.0, 0, 0, len(better), Status.CONVERGED, (), "none", 0.0)
+
+    def score(self, X: Any, fits: Sequence[Fit]) -> list[Array]:
+        return [np.asarray(X) @ fit.coef for fit in fits]
 
     def model(self, fit: Fit) -> DifferenceModel:
         return DifferenceModel(coef=fit.coef, **about_fit(fit, self.data, self.settings))
@@ -158,21 +188,52 @@ class DifferenceModel(LinearModel):
 
 
 class DifferenceRanker(ModelRanker):
-    """The estimator."""
+    """The estimator.
+
+    Parameters
+    ----------
+    C, loss, reduction, solver, counting, tol, max_iter, verbose, n_jobs,
+        As for all rankers.
+    average : {"mean", "median"}
+        The average.
+    power : float
+        Power of the average differences.
+    """
 
     def __init__(
-        self, shrinkage: float = 0.5, *, n_jobs: int | None = None, verbose: int = 0
+        self,
+        C: float = 50.0,
+        *,
+        average: str = "mean",
+        power: float = 1.0,
+        loss: str = "squared_hinge",
+        reduction: str = "mean",
+        solver: str = "auto",
+        counting: str = "auto",
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
-        self.shrinkage = shrinkage
+        self.C = C
+        self.average = average
+        self.power = power
+        self.loss = loss
+        self.reduction = reduction
+        self.solver = solver
+        self.counting = counting
+        self.tol = tol
+        self.max_iter = max_iter
         self.n_jobs = n_jobs
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, qid: Any = None) -> DifferenceRanker:
         with fitting(self):
             settings = self._settings(DifferenceSettings)
-            data = training_data(self, X, y, qid, None, None, None)
-            problem = DifferenceProblem(data, settings)
-            self._keep_fit(problem, self._solve(problem, None))
+            problem = DifferenceProblem(training_data(self, X, y, qid), settings)
+            fit = self._solve(problem, None)
+            self._keep(problem.model(fit), fit.history)
+        self._warn_if_early(fit)
         return self
 
     def _set_model(self, model: DifferenceModel) -> None:
@@ -182,7 +243,61 @@ class DifferenceRanker(ModelRanker):
         return DifferenceModel(coef=self.coef_, **self._about())
 
 
+class DifferenceRankerCV(SearchCV):
+    """The estimator that chooses C and the power."""
+
+    _ranker = DifferenceRanker
+    _settings_class = DifferenceSettings
+
+    def __init__(
+        self,
+        Cs: Any = N_CS_OF_GRID,
+        powers: Any = N_POWERS,
+        *,
+        average: str = "mean",
+        loss: str = "squared_hinge",
+        reduction: str = "mean",
+        solver: str = "auto",
+        counting: str = "auto",
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        cv: Any = 5,
+        metric: str = "pairwise_accuracy",
+        conventions: str = "standard",
+        refit: bool = True,
+        checkpoint: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.Cs = Cs
+        self.powers = powers
+        self.average = average
+        self.loss = loss
+        self.reduction = reduction
+        self.solver = solver
+        self.counting = counting
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cv = cv
+        self.metric = metric
+        self.conventions = conventions
+        self.refit = refit
+        self.checkpoint = checkpoint
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+
 # --- One entry each ------------------------------------------------------------------------------
+
+DIFFERENCE = Learner(
+    DifferenceSettings,
+    DifferenceProblem,
+    DifferenceModel,
+    "recipes:DifferenceRanker",
+    "recipes:DifferenceRankerCV",
+    chosen_by="average",
+    uses_pairs=False,
+)
 
 ENTRIES: Sequence[tuple[dict[str, Any], str, Any]] = (
     (LOSSES, "half_squared_hinge", HalfSquaredHinge),
@@ -193,18 +308,7 @@ ENTRIES: Sequence[tuple[dict[str, Any], str, Any]] = (
         KernelFunction(definite=lambda kernel: True, values=cosine_similarity),
     ),
     (METRICS, "best_first", Definition("best first", _best_first, "an item")),
-    (
-        LEARNERS,
-        "difference",
-        Learner(
-            DifferenceSettings,
-            DifferenceProblem,
-            DifferenceModel,
-            "recipes:DifferenceRanker",
-            chosen_by="shrinkage",
-            searched=None,
-        ),
-    ),
+    (LEARNERS, "difference", DIFFERENCE),
 )
 
 

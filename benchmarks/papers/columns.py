@@ -111,31 +111,30 @@ def _five_folds(name: str, metrics: Sequence[str], models: Models, report: Repor
         "part. Best family: tuned on validation; the family with the best test mean is shown.",
     )
     for way, criterion in WAYS.items():
-        text, all_reached = _reached(
-            name, metrics, lambda m, of=criterion: best_family(models[of(m)], m)
-        )
-        papers, _ = _reached(
+        missed = _missed(name, metrics, lambda m, of=criterion: best_of(models[of(m)]))
+        picked = _missed(name, metrics, lambda m, of=criterion: best_family(models[of(m)], m))
+        papers = _missed(
             name,
             metrics,
             lambda m, of=criterion: best_family(
                 [model for model in models[of(m)] if model.label in PAPER_GRIDS], m
             ),
         )
-        sentence = f"{name}: the best of our model families, each tuned by {way}, is {text}."
-        if way == "MAP":
-            report.find(sentence, agrees=all_reached)
-        else:
-            report.say(sentence)
-        report.say(f"With only the families with the papers' grids and weights it is {papers}.")
-    for way, criterion in WAYS.items():
-        text, all_reached = _reached(name, metrics, lambda m, of=criterion: best_of(models[of(m)]))
+        worse = f"; worse for {', '.join(missed)}" if missed else ""
         sentence = (
-            f"{name}: with the family chosen on validation (by {way}) as well, ours is {text}."
+            f"{name}: with the family of models, C and gamma chosen on validation (by {way}), ours "
+            f"is at least as good as the best published RankSVM for {_reached(metrics, missed)} "
+            f"metrics{worse}. Picking the family by its test mean, which no user can do, gives "
+            f"{_reached(metrics, picked)}."
         )
         if way == "MAP":
-            report.find(sentence, agrees=all_reached)
+            report.find(sentence, agrees=not missed)
         else:
             report.say(sentence)
+        report.say(
+            "With only the families with the papers' grids and weights, picking by the test mean "
+            f"gives {_reached(metrics, papers)}."
+        )
 
 
 def best_family(models: Sequence[Tuned], metric: str) -> Tuned:
@@ -143,21 +142,19 @@ def best_family(models: Sequence[Tuned], metric: str) -> Tuned:
     return max(models, key=lambda model: model.mean(metric))
 
 
-def _reached(
-    name: str, metrics: Sequence[str], model_of: Callable[[str], Tuned]
-) -> tuple[str, bool]:
-    """Say for how many metrics a model is at least as good as the best published RankSVM."""
+def _missed(name: str, metrics: Sequence[str], model_of: Callable[[str], Tuned]) -> list[str]:
+    """The metrics for which a model is worse than the best published RankSVM, and by how much."""
     missed = []
     for metric in metrics:
         target = _best_published(name, metric, ranksvm=True).values[metric]
         short = target - round(model_of(metric).mean(metric), 4)
         if short > 5e-5:
             missed.append(f"{NAMES[metric]} by {short:.4f}")
-    text = (
-        f"at least as good as the best published RankSVM for {len(metrics) - len(missed)} of "
-        f"{len(metrics)} metrics"
-    )
-    return text + (f"; worse for {', '.join(missed)}" if missed else ""), not missed
+    return missed
+
+
+def _reached(metrics: Sequence[str], missed: Sequence[str]) -> str:
+    return f"{len(metrics) - len(missed)} of {len(metrics)}"
 
 
 def _with_verdict(model: Tuned, metric: str, target: float) -> str:

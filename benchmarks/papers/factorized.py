@@ -139,9 +139,8 @@ def _rank(runner: Runner, name: str, report: Report) -> list[Panel]:
     left, shuffled = (1.0 - usual[w][SMALL_RANK - 1] for w in ("multipliers", "shuffled"))
     text = (
         f"{name}, Zhang et al.: the rank of the multipliers is low. Here, with the hinge and "
-        f"C = {RANK_CS[0]:g} the best matrices of rank {SMALL_RANK} leave out {100 * left:.1f}% of "
-        f"the squared multipliers, and {100 * shuffled:.1f}% when these are shuffled among the "
-        "pairs of their query."
+        f"C = {RANK_CS[0]:g}, the best rank-{SMALL_RANK} approximation misses {100 * left:.1f}% of "
+        f"the squared multipliers ({100 * shuffled:.1f}% if they are permuted within each query)."
     )
     if usual["largest"] <= SMALL_RANK:
         text += (

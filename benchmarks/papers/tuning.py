@@ -205,7 +205,7 @@ def agreement(pairs: Sequence[tuple[Tuned, Published]]) -> tuple[str, bool]:
         "our mean over the folds"
     )
     if better or worse:
-        text += f"; of the others {better} are worse than ours and {worse} better"
+        text += f"; the rest: {better} worse than ours, {worse} better"
     return text, worse == 0
 
 

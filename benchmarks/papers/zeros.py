@@ -45,7 +45,8 @@ def report_zeros(runner: Runner, report: Report) -> None:
         f"Table (I): zero dual variables, {name}, squared hinge, C = 2^{np.log2(ZEROS_C):.0f}",
         rows,
         "Zero: margin at least 1, the pair is not violated. Right order: margin above 0. The last "
-        "column but one is the share of the non-zero ones with a margin between 0 and 1.",
+        "column but one is the share of the pairs with a non-zero dual variable whose margin is "
+        "between 0 and 1.",
     )
     candidates = {_part(fold): share for fold, share in zip(folds, shares, strict=True)}
     candidates["mean of the folds"] = mean
@@ -71,7 +72,8 @@ def report_zeros(runner: Runner, report: Report) -> None:
         'Lee & Lin, supplement: "while most pairs are correctly classified, they satisfy '
         f"0 < w'(x_i - x_j) < 1 only\". Here {100 * min(right):.1f}% to {100 * max(right):.1f}% of "
         f"the pairs are in the right order, and {100 * min(within):.1f}% to "
-        f"{100 * max(within):.1f}% of the non-zero ones have a margin between 0 and 1.",
+        f"{100 * max(within):.1f}% of the pairs with a non-zero dual variable (margin below 1) "
+        "have a margin between 0 and 1.",
         agrees=min(right) > 0.5 and min(within) > 0.5,
     )
 

@@ -10,28 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from ranksvm._messages import Param, ParameterError
+from ranksvm._messages import Param, ParameterError, Value
 from ranksvm._text import counted
 from ranksvm._values import refuse_masked
 from ranksvm._vectors import Array
 
-# Maximum number of characters of a value that an error message shows.
-_MOST_SHOWN = 60
 _LARGEST_INTEGER = 2**63 - 1
 # Pair weights are products of item weights; below this they lose digits or become zero.
 SMALLEST_PAIR_WEIGHT = 1e-280
 
 
-def check_positive(name: str, value: Any) -> None:
-    """Raise unless ``value`` is a positive finite number."""
+def check_positive(name: str, value: Any, subject: str = "{name}") -> None:
+    """Raise unless ``value`` is a positive finite number; ``subject`` begins the message."""
     number = finite_number(value)
     if number is None or number <= 0.0:
         too_large = number is None and isinstance(value, int | Fraction) and value > 1
         raise ParameterError(
-            "{name} must be a positive {what}; got {value}",
+            subject + " must be a positive {what}; got {value}",
             name=Param(name),
             what="number below 1.8e308" if too_large else "finite number",
-            value=shown(value),
+            value=Value(value),
         )
 
 
@@ -43,17 +41,21 @@ def check_integer(
     ``least`` is 0 or 1, ``most`` the largest 64-bit integer or infinity.  ``also`` is added to the
     message, to name other values that are allowed.
     """
-    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_integer or not least <= value <= most:
+    if not is_integer(value) or not least <= value <= most:
         raise ParameterError(
             "{name} must be a {sign} integer{limit}{also}; got {value}",
             name=Param(name),
             sign="positive" if least else "non-negative",
-            limit=" below 2^63" if is_integer and value > 0 else "",
+            limit=" below 2^63" if is_integer(value) and value > 0 else "",
             also=also,
-            value=shown(value),
+            value=Value(value),
         )
     return int(value)
+
+
+def is_integer(value: Any) -> bool:
+    """Return whether a value is an integer of any type; True and False are not."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def finite_number(value: Any) -> float | None:
@@ -67,47 +69,29 @@ def finite_number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def shown(value: Any) -> str:
-    """Return the ``repr`` of a value, shortened if it is long."""
-    if isinstance(value, int) and abs(value) >= 10**_MOST_SHOWN:
-        sign = "an" if value > 0 else "a negative"
-        return f"{sign} integer of {_digits(abs(value)):,} digits"
-    try:
-        text = repr(value.item() if isinstance(value, np.generic) else value)
-    except ValueError:  # Python refuses to print integers with thousands of digits
-        text = f"a {type(value).__name__} of thousands of digits"
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
-
-
-def _digits(value: int) -> int:
-    """Return the number of decimal digits of a positive integer that Python may not print."""
-    count = max(1, int(math.log10(value)) - 1)  # the logarithm is rounded
-    while 10**count <= value:
-        count += 1
-    return count
-
-
 def check_seed(name: str, value: Any) -> None:
     """Raise unless ``value`` is None or a non-negative integer."""
-    if value is not None and (
-        isinstance(value, bool) or not isinstance(value, Integral) or value < 0
-    ):
+    if value is not None and (not is_integer(value) or value < 0):
         raise ParameterError(
             "{name} must be None or a non-negative integer; got {value}",
             name=Param(name),
-            value=shown(value),
+            value=Value(value),
         )
 
 
-def check_choice(name: str, value: Any, valid: Iterable[str]) -> None:
-    """Raise unless ``value`` is one of ``valid``; the error lists the valid values."""
+def check_choice(name: str, value: Any, valid: Iterable[str | None], also: str = "") -> None:
+    """Raise unless ``value`` is one of ``valid``; the error lists the valid values.
+
+    ``also`` is added to the message, to name other values that are allowed.
+    """
     valid = list(valid)
-    if not isinstance(value, str) or value not in valid:
+    if not isinstance(value, str | None) or value not in valid:
         raise ParameterError(
-            "{name} must be one of {valid}; got {value}",
+            "{name} must be one of {valid}{also}; got {value}",
             name=Param(name),
             valid=", ".join(map(repr, valid)),
-            value=shown(value),
+            also=also,
+            value=Value(value),
         )
 
 
@@ -148,7 +132,9 @@ def check_weights(
     """
     refuse_masked(name, weight)
     given = np.asarray(weight)
-    if given.dtype.kind in "US":
+    if given.dtype.kind in "US" or (
+        given.dtype == object and any(isinstance(one, str | bytes) for one in given.flat)
+    ):
         raise ValueError(f"{name} must be numbers; got strings")
     if given.dtype.kind in "cmM":
         raise ValueError(f"{name} must be real numbers; got dtype {given.dtype}")

@@ -160,13 +160,16 @@ def check_target(name: str) -> os.stat_result | None:
     A pipe or a device is written to directly, and needs nothing of its directory.
     """
     try:
-        status = os.stat(name)
+        status = os.stat(name or os.curdir)
     except (FileNotFoundError, NotADirectoryError):
         status = None
     if status is not None and stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "cannot write: this is a directory", name)
     if status is None or stat.S_ISREG(status.st_mode):
         directory = os.path.dirname(os.path.realpath(name))
+        if os.path.exists(directory) and not os.path.isdir(directory):
+            message = f"cannot write: {directory!r} is a file, not a directory"
+            raise NotADirectoryError(errno.ENOTDIR, message, name)
         if not os.path.isdir(directory):
             message = f"cannot write: there is no directory {directory!r}; create it first"
             raise FileNotFoundError(errno.ENOENT, message, name)

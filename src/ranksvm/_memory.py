@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ranksvm._checks import finite_number, shown
-from ranksvm._messages import Param, ParameterError, TooLittleMemoryError
+from ranksvm._checks import finite_number
+from ranksvm._messages import Param, ParameterError, TooLittleMemoryError, Value
 
 # Where Linux states the memory limit of a container (cgroup v2 and v1).
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -35,7 +35,7 @@ def parse_memory(name: str, value: Any) -> int:
             "{name} must be a positive number of bytes or a string such as '4GB' or '512MB'; got "
             "{value}",
             name=Param(name),
-            value=shown(value),
+            value=Value(value),
         )
     return int(size)
 

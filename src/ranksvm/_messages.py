@@ -10,9 +10,13 @@ A message keeps parameters and row numbers separate from its text:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
+
+# Maximum number of characters of a value that a message shows.
+_MOST_SHOWN = 60
 
 
 class Formatter:
@@ -47,20 +51,25 @@ class _Part:
 class Param(_Part):
     """A parameter in a message: its name, or ``name=value``, or ``name=one or another``.
 
-    ``option`` is the text for the command line, where that does not follow from the name and the
-    values.
+    ``function`` tells it from a parameter of the same name in other functions.
     """
 
-    def __init__(self, name: str, *values: Any, option: str | None = None) -> None:
-        self.name, self.option = name, option
-        # Python numbers, since the ``repr`` of NumPy scalars has their types in it. NumPy is not
-        # imported for that: `ranksvm --help` is fast.
-        self.values = [
-            value.item() if getattr(value, "ndim", None) == 0 else value for value in values
-        ]
+    def __init__(self, name: str, *values: Any, function: str | None = None) -> None:
+        self.name, self.function = name, function
+        self.values = [_as_python(value) for value in values]
 
     def render(self, formatter: Formatter) -> str:
         return formatter.parameter(self)
+
+
+@dataclass(frozen=True)
+class Value(_Part):
+    """A value that a user gave, in a message: its ``repr``, shortened if it is long."""
+
+    value: Any
+
+    def render(self, formatter: Formatter) -> str:
+        return shown(self.value)
 
 
 @dataclass(frozen=True)
@@ -105,21 +114,27 @@ class UserError(_WithMessage):
     Attributes
     ----------
     parameter, value
-        The first parameter in the message, and its value; None if there is none.
-    remedy : Message, str or None
-        The part of the message that says what to do, if it is a separate part.
+        The first parameter in the message, and the part named "value" or the value of the
+        parameter; None if there is none.
+    remedy : Message or None
+        What to do, if the message has a part of this name: a message, or a text with the same
+        parts.
     """
 
     def __init__(self, text: str, **parts: Any) -> None:
+        if isinstance(parts.get("remedy"), str):
+            parts["remedy"] = Message(parts["remedy"], **parts)
         super().__init__(text, **parts)
         named = next((part for part in parts.values() if isinstance(part, Param)), None)
+        value = parts.get("value", named.values[0] if named and named.values else None)
         self.parameter = named.name if named else None
-        self.value = named.values[0] if named and named.values else parts.get("value")
+        self.value = value.value if isinstance(value, Value) else value
         self.remedy = parts.get("remedy")
 
     def after(self, where: str) -> Self:
         """Return the same error, with its message prefixed by where it happened."""
-        return type(self)("{where}{what}", where=where, what=self.message)
+        where = where.replace("{", "{{").replace("}", "}}")
+        return type(self)(where + self.message.text, **self.message.parts)
 
 
 class ParameterError(UserError, ValueError):
@@ -132,3 +147,31 @@ class TooLittleMemoryError(UserError, MemoryError):
 
 class MessageWarning(_WithMessage, UserWarning):
     """A warning that names parameters; ``parts`` as for :class:`Message`."""
+
+
+def shown(value: Any) -> str:
+    """Return the ``repr`` of a value, shortened if it is long."""
+    if isinstance(value, int) and abs(value) >= 10**_MOST_SHOWN:
+        sign = "an" if value > 0 else "a negative"
+        return f"{sign} integer of {_digits(abs(value)):,} digits"
+    try:
+        text = repr(_as_python(value))
+    except ValueError:  # Python refuses to print integers with thousands of digits
+        text = f"a {type(value).__name__} of thousands of digits"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
+def _digits(value: int) -> int:
+    """Return the number of decimal digits of a positive integer that Python may not print."""
+    count = max(1, int(math.log10(value)) - 1)  # the logarithm is rounded
+    while 10**count <= value:
+        count += 1
+    return count
+
+
+def _as_python(value: Any) -> Any:
+    """Return a NumPy scalar as a Python one, whose ``repr`` does not include the type.
+
+    NumPy is not imported for that: `ranksvm --help` is fast.
+    """
+    return value.item() if getattr(value, "ndim", None) == 0 else value

@@ -1,19 +1,26 @@
-"""The number of threads to use."""
+"""Threads: how many to use, and functions that run in several at once."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
-from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
 from ranksvm import _core
+from ranksvm._checks import is_integer
+from ranksvm._messages import Param, ParameterError, Value
 
 MOST_THREADS = 1024
+# Seconds between checks for an interrupt: a signal does not always wake a waiting thread.  It may
+# arrive just before the wait, or another library's handler may resume it.
+_LOOK_UP = 0.1
+
+Result = TypeVar("Result")
 
 
 def resolve_n_jobs(n_jobs: int | None) -> int:
@@ -24,12 +31,44 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
     """
     if n_jobs is None:
         return _core.available_threads()
-    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
-        raise ValueError(f"n_jobs must be None or an integer other than 0; got {n_jobs!r}")
+    if not is_integer(n_jobs) or n_jobs == 0:
+        raise ParameterError(
+            "{name} must be None or an integer other than 0; got {value}",
+            name=Param("n_jobs"),
+            value=Value(n_jobs),
+        )
     n_jobs = int(n_jobs)
     if n_jobs < 0:
         return max(1, _core.available_threads() + 1 + n_jobs)
     return min(n_jobs, MOST_THREADS)
+
+
+def run_in_parallel(
+    calls: Sequence[Callable[[], Result]],
+    n_workers: int,
+    stop: threading.Event,
+    meanwhile: Callable[[], Any] = lambda: None,
+) -> list[Result]:
+    """Call functions in threads; native code releases Python's global lock.
+
+    If one of them fails or the user interrupts, ``stop`` is set, those that have not started are
+    cancelled, and the error is raised when the others have ended.  The calling thread calls
+    ``meanwhile`` several times a second.
+    """
+    with ThreadPoolExecutor(n_workers, thread_name_prefix="ranksvm-worker") as pool:
+        try:
+            futures = [pool.submit(call) for call in calls]
+            running = set(futures)
+            while running:
+                done, running = wait(running, _LOOK_UP, return_when=FIRST_EXCEPTION)
+                meanwhile()
+                for future in done:
+                    future.result()
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    return [future.result() for future in futures]
 
 
 class _BlasLimit:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ranksvm._rounding import SLACK
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.int64]  # row numbers, and other integers
 
 # Longer products are sums of products of this length, so that rounding errors stop growing with n.
 BLOCK = 512

@@ -58,7 +58,7 @@ _COLUMNS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the demo.
+    """Run the demo with command-line arguments.
 
     Parameters
     ----------
@@ -86,10 +86,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     if arguments.queries < 30:
         parser.error(f"--queries must be at least 30; got {arguments.queries}")
+    run(arguments.seed, arguments.queries)
+    return 0
 
+
+def run(seed: int = 0, n_queries: int = 600) -> None:
+    """Train and evaluate all models, and print the tables.
+
+    Parameters
+    ----------
+    seed : int, default=0
+        Seed of the random splits and data.
+    n_queries : int, default=600
+        Number of queries in the LETOR-like data, at least 30.
+    """
     print("ranksvm: ranking SVMs on two small data sets, with default settings unless noted")
-    for problem in (diabetes(arguments.seed), letor_like(arguments.queries, arguments.seed)):
-        table = table_of(compare(problem, _stream(arguments.seed, 0)))
+    for problem in (diabetes(seed), letor_like(n_queries, seed)):
+        table = table_of(compare(problem, _stream(seed, 0)))
         print(f"\n{problem.title}\n{'-' * len(problem.title)}")
         print("\n".join(problem.notes))
         print(f"\n{table}")
@@ -101,7 +114,6 @@ is certified: relative to the objective, the optimum is at most that much lower.
 products with X and its transpose, with the kernel matrix, or with the Nystrom features, which take
 most of the time on large data."""
     )
-    return 0
 
 
 def diabetes(seed: int) -> Problem:

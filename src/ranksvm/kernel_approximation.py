@@ -29,7 +29,7 @@ from ranksvm._checks import check_choice
 from ranksvm._sparse import canonical_csr, is_sparse
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.estimators.inputs import check_features, fitting
+from ranksvm.estimators.inputs import check_X, fitting
 from ranksvm.maps.features import FourierBasis, NystroemBasis, make_fourier, make_nystroem
 from ranksvm.maps.kernels import DTYPES, KERNELS, Kernel, resolve_gamma
 from ranksvm.maps.landmarks import Seed
@@ -67,7 +67,7 @@ class _KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self.basis_.n_features
 
     def _check_items(self, X: Any, *, reset: bool) -> Any:
-        X = check_features(self, X, reset=reset)
+        X = check_X(self, X, reset=reset)
         return canonical_csr(X) if is_sparse(X) else X
 
     def __sklearn_tags__(self) -> Any:

@@ -166,7 +166,7 @@ def test_agreement_counts_what_is_within_a_standard_error(test_part: RankingData
     ]
     text, none_better = tuning.agreement([(model, row) for row in rows])
     assert text.startswith("3 of 6 published numbers are within a standard error")
-    assert text.endswith("of the others 1 are worse than ours and 2 better")
+    assert text.endswith("; the rest: 1 worse than ours, 2 better")
     assert not none_better
     assert tuning.agreement([(model, row) for row in rows[:4]])[1]
 
@@ -181,10 +181,10 @@ def test_columns_reached_and_missed(
         published.Published("p", "b", {"map": 1.0}),  # no RankSVM
     )
     monkeypatch.setattr(columns, "PUBLISHED", {"s": rows})
-    text, all_reached = columns._reached("s", list(means), lambda metric: model)
-    assert "for 1 of 2 metrics; worse for NDCG@1 by 0.0100" in text
-    assert not all_reached
-    assert columns._reached("s", ["map"], lambda metric: model)[1]
+    missed = columns._missed("s", list(means), lambda metric: model)
+    assert missed == ["NDCG@1 by 0.0100"]
+    assert columns._reached(list(means), missed) == "1 of 2"
+    assert columns._missed("s", ["map"], lambda metric: model) == []
 
 
 def test_zero_dual_variables_of_lee_and_lin(data_directory: Path) -> None:

@@ -18,12 +18,12 @@ import typer
 
 import ranksvm
 from ranksvm import LinearRankSVM
-from ranksvm.cli.evaluate import default_metrics
 from ranksvm.cli.inputs import read_scores
 from ranksvm.data import load_letor
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.datasets import make_ranking
 from ranksvm.metrics import compare, evaluate, evaluate_queries
+from ranksvm.metrics.evaluate import default_metrics
 
 COMMANDS = (
     "train", "tune", "predict", "evaluate", "compare", "explain", "info", "convert", "demo",
@@ -722,7 +722,7 @@ def test_table_errors(run, table, folder, tmp_path):
     cases = {
         ("train", "train.csv"): "no column 'label'",
         ("train", "train.csv", "--label-column", "grade", "--docid-column", "id"): "column 'id'",
-        ("train", "train.csv", "--label-column", "grade"): "not numbers: 'query'",
+        ("train", "train.csv", "--label-column", "grade"): "not numeric: 'query'",
         ("train", "train.csv", "--label-column", "grade", "--qid-column", "nope"): "column 'nope'",
         ("train", "train.csv", "train.parquet"): "different formats",
         ("train", "train.csv", "--format", "parquet"): "cannot be read as parquet",
@@ -875,6 +875,13 @@ def test_tables_need_pyarrow(run, table, monkeypatch):
         (("train", "{t}/bad.txt"), 3, "bad.txt, line 2"),
         (("train", "{t}/flat.txt"), 3, "no comparable pair"),
         (("train", "{f}/train.txt", "--C", "-1"), 2, "error: --C must be a positive"),
+        (("train", "{f}/train.txt", "--C", "abc"), 2, "--C must be a positive finite number; got"),
+        (("train", "{f}/train.txt", "--C", "2^2000"), 2, "got '2^2000'"),
+        (("train", "{f}/train.txt", "--force"), 2, "--force needs --output"),
+        (("train", "{f}/train.txt", "{f}/model.safetensors"), 3, "is a model, not data"),
+        (("train", "{f}/train.txt", "--valid", "{t}/noqid.txt"), 3, "only {f}/train.txt has them"),
+        (("tune", "{t}/noqid.txt", "--valid", "{f}/valid.txt"), 3, "only {f}/valid.txt has them"),
+        (("train", "{t}/empty.txt"), 3, "empty.txt is empty"),
         (("train", "{f}/train.txt", "--tol", "0"), 2, "error: --tol must be"),
         (("train", "{f}/train.txt", "-j", "0"), 2, "--jobs"),
         (("train", "{f}/train.txt", "--valid", "{f}/none.txt", "-o", "{t}/m"), 3, "none.txt"),
@@ -894,7 +901,7 @@ def test_tables_need_pyarrow(run, table, monkeypatch):
         (("train", "{t}/wide.txt"), 3, "Number the features without gaps"),
         (("train", "{t}/zero.txt"), 3, "Use --zero-based"),
         (("train", "{t}/null.txt"), 3, "Fill it in, or use --missing zero to read it as 0"),
-        (("train", "{t}/null.txt", "--missing", "nan"), 2, "or use --missing zero"),
+        (("train", "{t}/null.txt", "--missing", "nan"), 2, "'nan' is not one of 'error', 'zero'"),
         (("train", "{t}/twice.txt"), 3, "Use --duplicates last or sum"),
         (("train", "{t}/some.txt"), 3, "use --ignore-qid"),
         (("tune", "{f}/train.txt", "--valid", "{f}/valid.txt", "--folds", "3"), 2, "only one"),
@@ -906,6 +913,8 @@ def test_tables_need_pyarrow(run, table, monkeypatch):
             2,
             "one word",
         ),
+        (("predict", "{f}/model.safetensors", "{f}/test.txt", "--tag", "a"), 2, "needs --trec-run"),
+        (("predict", "{f}/model.safetensors", "{f}/test.txt", "--force"), 2, "needs --output"),
         (("convert", "{f}/model.safetensors", "{t}/m.csv"), 2, "models are not written as .csv"),
         (("convert", "{f}/train.txt", "{t}/m.csv.gz"), 2, "not written compressed"),
         (("train", "{f}/train.txt", "--loss", "absolute"), 2, "absolute"),
@@ -913,9 +922,10 @@ def test_tables_need_pyarrow(run, table, monkeypatch):
         (("train", "{f}/train.txt", "-m", "map"), 2, "--valid"),
         (("train", "{f}/train.txt", "-o", "{f}/none/m"), 3, "none"),
         (("train",), 2, "TRAIN"),
-        (("predict", "{f}/train.txt", "{f}/test.txt"), 3, "it looks like ranking data; commands"),
+        (("predict", "{f}/train.txt", "{f}/test.txt"), 3, "not a model file but ranking data; use"),
         (("predict", "{f}/none", "{f}/test.txt"), 3, "none"),
-        (("evaluate", "{f}/test.txt"), 2, "--scores"),
+        (("evaluate", "{f}/test.txt"), 2, "give exactly one of --scores, --model or --run"),
+        (("evaluate", "{f}/test.txt", "--model", "{f}/train.txt"), 3, "ranking data; use a file"),
         (("evaluate", "{f}/test.txt", "--scores", "{t}/short.txt"), 3, "2 scores for"),
         (("evaluate", "{f}/test.txt", "--scores", "{t}/words.txt"), 3, "txt, line 2: found 'two'"),
         (("evaluate", "{f}/test.txt", "--scores", "{t}/blank.txt"), 3, "txt, line 2: found ''"),
@@ -942,15 +952,35 @@ def test_errors_have_a_line_and_a_code(run, folder, tmp_path, arguments, code, m
         "null": "1 qid:1 1:3 2:1\n0 qid:1 1:1 2:NULL\n",
         "twice": "1 qid:1 1:3 1:3\n0 qid:1 1:1\n",
         "some": "1 qid:1 1:3\n0 1:1\n",
+        "noqid": "1 1:3\n0 1:1\n",
+        "empty": "",
     }
     for name, text in texts.items():
         (tmp_path / f"{name}.txt").write_text(text, encoding="ascii")
     before = (folder / "model.safetensors").read_bytes()
     found, out, err = run(*(part.format(f=folder, t=tmp_path) for part in arguments))
     assert (found, out) == (code, "")
-    assert message in err.replace("\n", " ") or message in err
+    assert message.format(f=folder) in err
+    assert err.splitlines()[-1].startswith("ranksvm: error: ")
     assert "Traceback" not in err
     assert (folder / "model.safetensors").read_bytes() == before
+
+
+def test_C_may_be_a_power(good, folder):
+    assert "C = 8" in good("train", folder / "train.txt", "--C", "2^3")
+
+
+def test_scores_without_queries_need_no_note(run, folder, tmp_path):
+    path = tmp_path / "noqid.txt"
+    path.write_text("1 1:3\n0 1:1\n")
+    model = folder / "model.safetensors"
+    assert run("predict", model, path)[2] == ""
+    assert "treating all items as one query" in run("predict", model, path, "--trec-run")[2]
+
+
+def test_tuning_without_a_model_says_so(run, folder):
+    _, text, _ = run("tune", folder / "train.txt", "--C-grid", "1,10", "--folds", "2")
+    assert text.endswith("no model was saved; -o MODEL saves one, refitted at the best values\n")
 
 
 def test_debug_shows_the_traceback(run, folder):

@@ -194,8 +194,8 @@ def test_the_linear_kernel_with_svmrank_c(good, folder, tmp_path):
         (["--kernel", "rbf", "--gamma", "0"], 2, "error: --gamma must be a positive"),
         (["--kernel", "rbf", "--gamma=-1"], 2, "error: --gamma must be a positive"),
         (["--kernel", "rbf", "--gamma", "nan"], 2, "error: --gamma must be a positive"),
-        (["--kernel", "rbf", "--gamma", "wide"], 2, "2^-5, scale or auto; got 'wide'"),
-        (["--kernel", "rbf", "--gamma", "9^999"], 2, "2^-5, scale or auto; got '9^999'"),
+        (["--kernel", "rbf", "--gamma", "wide"], 2, "number, 'scale' or 'auto'; got 'wide'"),
+        (["--kernel", "rbf", "--gamma", "9^999"], 2, "number, 'scale' or 'auto'; got '9^999'"),
         (["--kernel", "cubic"], 2, "cubic"),
         (["--kernel", "precomputed"], 2, "precomputed"),
         (["--kernel", "rbf", "--approximation", "taylor"], 2, "taylor"),
@@ -539,7 +539,7 @@ def test_a_set_without_pairs_is_told_with_its_size(run, tmp_path):
     save_letor(tmp_path / "flat.txt", np.eye(6), np.ones(6), np.repeat([1, 2], 3))
     code, _, err = run("train", tmp_path / "flat.txt", "--kernel", "rbf")
     assert code == 3
-    assert "no comparable pair to learn from (items=6, queries=2)" in err
+    assert "no comparable pair to learn from (6 samples, 2 queries)" in err
 
 
 @pytest.mark.parametrize("way", [["--json"], []])
@@ -568,13 +568,13 @@ def test_a_model_that_fails_leaves_the_search(run, folder, tmp_path, monkeypatch
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    for name, failing, code, message in (
-        ("save_model", full, 3, "m: No space left on device"),
-        ("fit_data", unfit, 3, "not enough memory"),
-        ("fit_data", interrupted, 130, "interrupted"),
+    for where, name, failing, code, message in (
+        (tune, "save_model", full, 3, "m: No space left on device"),
+        (tune.Search, "refit", unfit, 3, "not enough memory"),
+        (tune.Search, "refit", interrupted, 130, "interrupted"),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(tune, name, failing)
+            patch.setattr(where, name, failing)
             found, out, err = run(*arguments)
         assert found == code
         assert message in err

@@ -145,9 +145,6 @@ def test_items_count_from_1_everywhere(run, good, folder, tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        "train {t}",
-        "tune {t}",
-        "predict {f}/m {t}",
         "evaluate {t} --model {f}/m",
         "compare {t} {f}/m {f}/m2",
     ],
@@ -161,6 +158,12 @@ def test_missing_values_cannot_be_kept_where_numbers_are_needed(run, folder, tmp
     assert (code, out) == (2, "")
     assert "--missing nan does not work with models, which need numbers" in err
     assert "--missing zero" in err
+
+
+@pytest.mark.parametrize("command", ["train", "tune", "predict"])
+def test_nan_is_not_offered_where_numbers_are_needed(run, command):
+    code, _, err = run(command, "a", "b", "--missing", "nan")
+    assert (code, "'nan' is not one of 'error', 'zero'" in err, err.count("\n")) == (2, True, 1)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ from ranksvm._messages import (
     render,
 )
 from ranksvm.cli.app import COMMANDS
-from ranksvm.cli.model_options import flag_of, model_flags
+from ranksvm.cli.model_options import model_flags
 from ranksvm.cli.output import COMMAND_LINE
 from ranksvm.data import clicks_to_pairs, save_letor
 from ranksvm.datasets import make_ranking
@@ -335,7 +335,14 @@ def test_an_eval_set_without_the_queries_of_the_fit_is_refused() -> None:
         (Param("n_restarts", 1), "n_restarts=1", "--restarts 1"),
         (Param("zero_based", True), "zero_based=True", "--zero-based"),
         (Param("approximation", None), "approximation=None", "no --approximation"),
-        (Param("qid", "ignore", option="--ignore-qid"), "qid='ignore'", "--ignore-qid"),
+        (Param("qid", "ignore"), "qid='ignore'", "--ignore-qid"),
+        (Param("qid"), "qid", "--qid-column"),
+        (
+            Param("zero_based", True, function="read_pairs"),
+            "zero_based=True",
+            "--pairs-zero-based",
+        ),
+        (Param("docids"), "docids", "--pairs-by docid"),
         (Param("Cs"), "Cs", "--C-grid"),
         (Param("memory_budget", "4GB"), "memory_budget='4GB'", "--memory 4GB"),
         # What there is no option for keeps its name.
@@ -372,20 +379,43 @@ def test_errors_keep_their_parts(kind: Any, base: type) -> None:
         "{tol} is too small in {row}. {remedy}",
         tol=Param("tol", 1e-20),
         row=Row(3),
-        remedy=Message("Raise {tol}.", tol=Param("tol")),
+        remedy="Raise {name}.",
+        name=Param("tol"),
     )
     assert isinstance(error, base)
     assert isinstance(error, UserError)
     copy = pickle.loads(pickle.dumps(error))  # as errors of other processes come
-    for one in (error, copy):
+    later = copy.after("fold {2}: ")
+    for one, where in ((error, ""), (copy, ""), (later, "fold {2}: ")):
         assert type(one) is kind
-        assert str(one) == "tol=1e-20 is too small in row 3. Raise tol."
-        assert render(one, COMMAND_LINE) == "--tol 1e-20 is too small in item 4. Raise --tol."
+        assert str(one) == f"{where}tol=1e-20 is too small in row 3. Raise tol."
+        assert (
+            render(one, COMMAND_LINE) == f"{where}--tol 1e-20 is too small in item 4. Raise --tol."
+        )
         assert (one.parameter, one.value) == ("tol", 1e-20)
         assert render(one.remedy, COMMAND_LINE) == "Raise --tol."
-    where = error.after("fold 2: ")
-    assert type(where) is kind
-    assert render(where, COMMAND_LINE) == "fold 2: --tol 1e-20 is too small in item 4. Raise --tol."
+
+
+@pytest.mark.parametrize(
+    ("fit", "parameter", "value"),
+    [
+        (lambda: LinearRankSVM(C=-1).fit(X, Y, QID), "C", -1),
+        (lambda: LinearRankSVM(C=np.float32("inf")).fit(X, Y, QID), "C", np.float32("inf")),
+        (lambda: LinearRankSVM(max_iter="9").fit(X, Y, QID), "max_iter", "9"),
+        (lambda: LinearRankSVM(n_jobs=0).fit(X, Y, QID), "n_jobs", 0),
+        (lambda: LinearRankSVMCV(Cs=[1.0, -2.0]).fit(X, Y, QID), "Cs", -2.0),
+        (lambda: LinearRankSVMCV(Cs=[1.0, 1.0]).fit(X, Y, QID), "Cs", [1.0, 1.0]),
+        (
+            lambda: KernelRankSVMCV(Cs=2, gammas=2, cv=2, memory_budget=1).fit(X, Y, QID),
+            "memory_budget",
+            None,
+        ),
+    ],
+)
+def test_errors_say_which_parameter_is_wrong(fit: Any, parameter: str, value: Any) -> None:
+    with pytest.raises(ParameterError) as caught:
+        fit()
+    assert (caught.value.parameter, caught.value.value) == (parameter, value)
 
 
 def test_warnings_keep_their_parts(run: Any, tmp_path, monkeypatch) -> None:
@@ -407,7 +437,7 @@ def test_warnings_keep_their_parts(run: Any, tmp_path, monkeypatch) -> None:
 
 
 def _named_parameters() -> dict[str, str]:
-    """Names of parameters that messages are made with, and where; those with options apart."""
+    """Names of parameters that messages are made with, and where."""
     found = {}
     for path in Path(ranksvm.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -415,7 +445,6 @@ def _named_parameters() -> dict[str, str]:
                 isinstance(node, ast.Call)
                 and getattr(node.func, "id", "") == "Param"
                 and isinstance(node.args[0], ast.Constant)
-                and not any(word.arg == "option" for word in node.keywords)
             ):
                 found[node.args[0].value] = f"{path.name}, line {node.lineno}"
     return found
@@ -424,9 +453,10 @@ def _named_parameters() -> dict[str, str]:
 def test_parameters_in_messages_are_options() -> None:
     """A message that the command line may show names something that can be typed there."""
     never_set = {"unsorted", "max_grade"}  # commands leave these at defaults that raise nothing
-    missing = {name: at for name, at in _named_parameters().items() if flag_of(name) is None}
-    assert missing.keys() <= never_set, missing
-    flags = {name: flag_of(name) for name in _named_parameters() if flag_of(name)}
+    named = _named_parameters()
+    flags = {name: render(Param(name), COMMAND_LINE).partition(" ")[0] for name in named}
+    flags = {name: flag for name, flag in flags.items() if flag != name}
+    assert named.keys() - flags.keys() <= never_set, named
     params = [one for name in COMMANDS for one in command_of(name).params]
     known = {flag for one in params for flag in (*one.opts, *one.secondary_opts)}
     assert {name: flag for name, flag in flags.items() if flag not in known} == {}

@@ -271,7 +271,7 @@ def test_lines_longer_than_what_is_looked_at(good, tmp_path, monkeypatch):
     assert Path("again.letor").stat().st_size > 3 * 2**16
 
 
-@pytest.mark.parametrize("name", ["m.onnx", "m.pkl", "m.JSON", "m.dat"])
+@pytest.mark.parametrize("name", ["m.onnx", "m.pkl", "m.JSON", "m.dat", "m.csv", "m.txt", "m.gz"])
 def test_save_does_not_write_other_formats_names(tmp_path, name):
     model = LinearRankSVM().fit([[0.0], [1.0]], [0, 1])
     with pytest.raises(ValueError, match=r"save\(\) does not write .* Use .safetensors"):
@@ -287,7 +287,7 @@ def test_save_replaces_models_only(place, samples):
     for name in ("model", "svmrank", "empty", "new.anything"):
         model.save(place / name)
         assert load(place / name).C == 2.0
-    for name in ("train.txt", "tensors", "notes"):
+    for name in ("tensors", "notes"):
         before = (place / name).read_bytes()
         with pytest.raises(FileExistsError, match=r"not a model; .*use force=True") as caught:
             model.save(place / name)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from blocks import load_in_blocks
 
 from ranksvm.data import (
     FileFormatError,
@@ -159,10 +160,10 @@ def test_the_limit_of_a_line(read, end):
 @pytest.mark.parametrize("block_bytes", [1, 7, 1 << 22])
 def test_long_lines_within_the_limit(block_bytes):
     text = b"".join(b"1 %s\n" % (b" " * n) for n in (0, 700, 10, 998, 0, 300))
-    data = load_letor(io.BytesIO(text), max_line_bytes=1000, _block_bytes=block_bytes)
+    data = load_in_blocks(io.BytesIO(text), max_line_bytes=1000, block_bytes=block_bytes)
     assert data.n_items == 6
     with pytest.raises(LetorError) as caught:
-        load_letor(io.BytesIO(text), max_line_bytes=999, _block_bytes=block_bytes)
+        load_in_blocks(io.BytesIO(text), max_line_bytes=999, block_bytes=block_bytes)
     assert caught.value.line == 4
 
 
@@ -222,7 +223,7 @@ def test_frames_of_zstd(checksum, size, n_lines):
     streamed = compressor.compressobj()
     parts = [streamed.compress(text), streamed.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)]
     parts += [streamed.compress(text), streamed.flush()]
-    data = load_letor(io.BytesIO(frame + skipped + b"".join(parts) + frame), _block_bytes=1000)
+    data = load_in_blocks(io.BytesIO(frame + skipped + b"".join(parts) + frame), block_bytes=1000)
     assert data.n_items == 4 * n_lines
     assert data.X[:, 0].tolist() == 4 * list(range(n_lines))
     cuts = range(5, len(frame)) if n_lines == 1 else (5, 6, len(frame) // 2, len(frame) - 1)

@@ -221,7 +221,7 @@ UNKNOWN = r"document b of query 7 in row 1 is not among the items \(2 of 4 rows"
         ({"position": list("1234")}, {}, WHOLE + "got '1' in row 0"),
         ({"position": ["1" * 99, 2, 3, 4]}, {}, WHOLE + r"got '1{59}\.\.\. in row 0"),
         ({"position": [True] * 4}, {}, WHOLE + "got True in row 0"),
-        ({"position": [True, 2, 3, 4]}, {}, WHOLE + r"got True in row 0 \(1 such rows"),
+        ({"position": [True, 2, 3, 4]}, {}, WHOLE + r"got True in row 0 \(1 such row\)"),
         ({"document": [5, 2, False, 4]}, {}, "row numbers of X.*got False in row 2"),
         ({"position": np.array([1, 2, 3, 2**63], np.uint64)}, {}, WHOLE + "in row 3"),
         ({"clicked": [0, 1, 2, 3]}, {}, r"clicked must hold booleans.*2 in row 2 \(2 such rows"),

@@ -110,7 +110,7 @@ def test_wrong_names(sample, make):
         LinearRankSVM().fit(frame, "label", qid="quarry")
     with pytest.raises(ValueError, match="another argument names, too"):
         LinearRankSVM().fit(frame, "label", qid="label")
-    with pytest.raises(ValueError, match=r"1 of 4 columns that are not numbers: 'query'"):
+    with pytest.raises(ValueError, match=r"1 of 4 feature columns is not numeric: 'query'"):
         LinearRankSVM().fit(split_frame(frame, y="label", w="weight")[0], sample.y)
 
 

@@ -17,6 +17,7 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from blocks import load_in_blocks
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -33,7 +34,7 @@ X = np.array([[0.5, 0.0, -1.25e-3], [1.0, 7.0, 0.5], [3.0, 2.0, 100.0]])
 
 
 def load(text: str | bytes, **options) -> RankingData:
-    return load_letor(io.BytesIO(text.encode() if isinstance(text, str) else text), **options)
+    return load_in_blocks(io.BytesIO(text.encode() if isinstance(text, str) else text), **options)
 
 
 def fails(text: str | bytes, **options) -> LetorError:
@@ -106,7 +107,7 @@ def test_bytes_in_comments_survive():
 def test_ids_stay_as_they_are(ids, expected):
     text = "".join(f"1 qid:{i} 1:1\n" for i in ids for _ in range(2))
     for piece_bytes in (1, 1 << 18):
-        data = load(text, _piece_bytes=piece_bytes)
+        data = load(text, piece_bytes=piece_bytes)
         assert data.qid.tolist() == [i for i in expected for _ in range(2)]
         assert data.qid.dtype.kind == ("i" if isinstance(expected[0], int) else "U")
 
@@ -208,7 +209,7 @@ def test_result_does_not_depend_on_threads_and_cuts():
     text = "\n".join(rows) + "\n"
     truth = load(text, n_jobs=1)
     for n_jobs, block, piece in [(2, 1 << 22, 1000), (5, 10_000, 100), (3, 1, 1), (2, 999, 5000)]:
-        data = load(text, n_jobs=n_jobs, _block_bytes=block, _piece_bytes=piece)
+        data = load(text, n_jobs=n_jobs, block_bytes=block, piece_bytes=piece)
         np.testing.assert_array_equal(data.X, truth.X)
         np.testing.assert_array_equal(data.y, truth.y)
         np.testing.assert_array_equal(data.qid, truth.qid)
@@ -243,7 +244,7 @@ def test_compression_is_recognised_by_content(tmp_path, kind, n_jobs):
         path = tmp_path / f"{number}.txt"
         path.write_bytes(content)
         check(load_letor(path, n_jobs=n_jobs))
-        check(load_letor(str(path), n_jobs=n_jobs, _block_bytes=5))
+        check(load_in_blocks(str(path), n_jobs=n_jobs, block_bytes=5))
         with path.open("rb") as file:
             check(load_letor(file, n_jobs=n_jobs))
             assert not file.closed
@@ -324,7 +325,7 @@ def test_several_files_are_one_set(tmp_path):
 
 
 def test_file_objects(tmp_path):
-    check(load_letor(io.StringIO(TEXT), _block_bytes=3))
+    check(load_in_blocks(io.StringIO(TEXT), block_bytes=3))
     path = tmp_path / "file"
     path.write_text("skipped\n" + TEXT)
     with path.open("r") as file:
@@ -378,7 +379,7 @@ def test_progress(tmp_path):
     path = tmp_path / "file.gz"
     path.write_bytes(gzip.compress(TEXT.encode() * 1000))
     calls = []
-    load_letor([path, path], progress=lambda *call: calls.append(call), _block_bytes=10_000)
+    load_in_blocks([path, path], progress=lambda *call: calls.append(call), block_bytes=10_000)
     size = path.stat().st_size
     done = [call[0] for call in calls]
     assert done == sorted(done)
@@ -398,7 +399,7 @@ def test_an_exception_in_progress_ends_the_reading(tmp_path):
 
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
-        load_letor(path, n_jobs=2, progress=stop, _block_bytes=1000)
+        load_in_blocks(path, n_jobs=2, progress=stop, block_bytes=1000)
     for _ in range(100):
         if threading.active_count() == before:
             break
@@ -461,7 +462,7 @@ def test_an_interrupt_ends_the_waiting_for_a_pipe(tmp_path):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_errors_name_the_place(line, column, words, n_jobs):
     before = "1 1:2 # fine\n# comment\n\n" * 30
-    for cut in ({}, {"_piece_bytes": 1}, {"_block_bytes": 16, "_piece_bytes": 64}):
+    for cut in ({}, {"piece_bytes": 1}, {"block_bytes": 16, "piece_bytes": 64}):
         error = fails(f"{before}{line}\n1 1:y\n", n_jobs=n_jobs, qid="ignore", **cut)
         if "qid" in line:
             error = fails(before + line + "\n" if "1:1 qid" in line else line + "\n", n_jobs=n_jobs)
@@ -474,7 +475,7 @@ def test_errors_name_the_place(line, column, words, n_jobs):
 
 
 def test_ids_on_some_lines_only():
-    for cut in ({}, {"_piece_bytes": 1}, {"_block_bytes": 1}):
+    for cut in ({}, {"piece_bytes": 1}, {"block_bytes": 1}):
         error = fails("1 qid:1 1:2\n" * 50 + "1 1:2\n1 x\n", **cut)
         assert (error.line, error.column) == (51, 3)
         assert "found '1:2', expected 'qid:', as on the lines before" in str(error)
@@ -488,7 +489,7 @@ def test_the_first_bad_line_is_reported():
     for bad in (9_999, 7_000, 250, 3):
         lines[bad - 1] = "1 1:x"
         for n_jobs in (1, 2, 5):
-            error = fails("\n".join(lines), n_jobs=n_jobs, _piece_bytes=700, _block_bytes=9_000)
+            error = fails("\n".join(lines), n_jobs=n_jobs, piece_bytes=700, block_bytes=9_000)
             assert error.line == bad
 
 
@@ -498,7 +499,7 @@ def test_files_without_items(tmp_path):
     assert "2 lines, all of them blank or comments" in str(fails("# nothing\n\n"))
     (tmp_path / "a").write_text(TEXT)
     (tmp_path / "b").touch()
-    with pytest.raises(LetorError, match="b: is empty"):
+    with pytest.raises(LetorError, match="b is empty"):
         load_letor([tmp_path / "a", tmp_path / "b"])
 
 
@@ -556,12 +557,12 @@ def test_bad_options(options, match):
 def test_a_very_long_line():
     n = 300_000
     text = "1 " + " ".join(f"{i}:1" for i in range(1, n)) + "\n"
-    data = load("0 1:1\n" + text + "2 1:1\n", _block_bytes=1000)
+    data = load("0 1:1\n" + text + "2 1:1\n", block_bytes=1000)
     assert data.X.shape == (3, n - 1)
     assert data.X[1].sum() == n - 1
-    error = fails("0 1:1\n" + text[:-1] + "x\n", _block_bytes=1000)
+    error = fails("0 1:1\n" + text[:-1] + "x\n", block_bytes=1000)
     assert (error.line, error.column) == (2, len(text) - 1)
-    assert "found 'y" in str(fails("y" * 3_000_000, _block_bytes=1000))
+    assert "found 'y" in str(fails("y" * 3_000_000, block_bytes=1000))
 
 
 # --- Real files -----------------------------------------------------------------------------------

@@ -166,7 +166,7 @@ def test_without_query_ids():
 
 def test_files_without_pairs_and_other_files(tmp_path):
     for text in ("", "\n \n", "# nothing\n"):
-        with pytest.raises(FileFormatError, match="<StringIO>: holds no pairs; expected lines of"):
+        with pytest.raises(FileFormatError, match="<StringIO> holds no pairs; expected lines of"):
             by_number(text)
     (tmp_path / "zip").write_bytes(b"PK\x03\x04" + bytes(30))
     with pytest.raises(FileFormatError, match="zip archive"):
@@ -251,11 +251,11 @@ def test_many_written_lines_keep_their_order(tmp_path, monkeypatch):
         (([1, 2], [3], None), "one row number per pair each; got 2 and 1"),
         (([1.5], [2.5], None), "better must hold whole numbers; got 1.5 in pair 0"),
         ((np.empty(0, int), np.empty(0, int), None), "better and worse are empty"),
-        (([1, 0], [2, -1], None), "worse has row.*got -1 in pair 1"),
+        (([1, 0], [2, -1], None), "worse must hold row.*got -1 in pair 1"),
         (([1, 4], [2, 4], None), "pair 1: row 4 is both better and worse"),
-        (([1, 2**63 - 1], [2, 0], None), "better has row.*got 9223372036854775807 in pair 1"),
+        (([1, 2**63 - 1], [2, 0], None), "better must hold row.*got 9223372036854775807 in pair 1"),
         (([0], np.array([2**64 - 1], np.uint64), None), "worse .*got 18446744073709551615 in pair"),
-        (([0], [2**53], None), "worse has row.*got 9007199254740992 in pair 0"),
+        (([0], [2**53], None), "worse must hold row.*got 9007199254740992 in pair 0"),
         (([1, 2], [2, 1], [1.0]), "weight has 1 values for 2 pairs"),
         (([1, 2], [2, 1], [1.0, -1.0]), "weight must be finite and not neg.*got -1.0 in pair 1"),
         (([1, 2], [2, 1], [np.nan, 1.0]), "got nan in pair 0"),

@@ -739,7 +739,7 @@ def test_a_problem_without_any_pairs_is_refused() -> None:
     X = np.zeros((3, 2))
     with pytest.raises(ValueError, match="neither labels nor preferences"):
         LinearProblem(RankingData(X), LinearSettings())
-    message = re.escape("no comparable pair to learn from (n_samples=3, queries=1)")
+    message = re.escape("no comparable pair to learn from (3 samples, 1 query)")
     with pytest.raises(ValueError, match=message):
         LinearProblem(RankingData(X, np.zeros(3)), LinearSettings())
 

@@ -173,3 +173,11 @@ def test_it_can_be_sent_to_another_process() -> None:
     np.testing.assert_array_equal(again.X, data.X)
     assert again.groups.ids.tolist() == data.groups.ids.tolist()
     assert (again.origin, again.comments) == (data.origin, data.comments)
+
+
+def test_a_part_with_other_ids_is_grouped_again() -> None:
+    data = RankingData(np.eye(6), np.arange(6.0), np.array([1, 1, 2, 2, 3, 3]))
+    part = data.take(np.arange(4))
+    assert part.groups.n_queries == 2
+    assert replace(part, qid=np.full(4, 7)).groups.n_queries == 1
+    assert replace(part, qid=None).groups.n_queries == 1

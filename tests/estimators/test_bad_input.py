@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 from ranksvm import LinearRankSVM
 from ranksvm.estimators.checks import check_finite_columns
@@ -240,23 +242,23 @@ def test_ids_of_another_length_at_score_and_rank() -> None:
 
 
 def test_a_single_item() -> None:
-    with refused("no comparable pair", "n_samples=1", "two items of one query"):
+    with refused("no comparable pair", "1 sample", "two items of one query"):
         LinearRankSVM().fit(X[:1], Y[:1])
 
 
 def test_one_level_everywhere() -> None:
-    with refused("no comparable pair", "n_samples=20, queries=4", "only one distinct value in y"):
+    with refused("no comparable pair", "20 samples, 4 queries", "only one distinct label"):
         LinearRankSVM().fit(X, np.ones(20), QID)
 
 
 def test_every_query_has_one_item() -> None:
-    with refused("no comparable pair", "queries=20", "check qid and y"):
+    with refused("no comparable pair", "20 queries", "check the query ids and labels"):
         LinearRankSVM().fit(X, Y, np.arange(20))
 
 
 def test_no_pair_at_score() -> None:
     model = LinearRankSVM().fit(X, Y, QID)
-    with refused("no comparable pair", "different labels"):
+    with refused("has a comparable pair", "different labels"):
         model.score(X, np.ones(20), QID)
 
 
@@ -519,3 +521,25 @@ def test_weights_that_overflow_have_no_score() -> None:
     model = LinearRankSVM().fit(X, Y, QID)
     with pytest.raises(OverflowError, match="weights"):
         model.score(X, Y, QID, sample_weight=np.full(len(Y), 1e200))
+
+
+def test_a_warning_that_is_an_error_leaves_a_whole_model() -> None:
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(40, 3)), columns=list("abc"))
+    y = rng.normal(size=40)
+    model = LinearRankSVM().fit(frame, y)
+    model.set_params(max_iter=1, tol=1e-12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ConvergenceWarning):
+            model.fit(frame[["c", "b"]], y)
+    assert model.feature_names_in_.tolist() == ["c", "b"]
+    assert model.coef_.shape == (2,)
+    np.testing.assert_allclose(model.predict(frame[["c", "b"]]), frame[["c", "b"]] @ model.coef_)
+
+
+@pytest.mark.parametrize("weight", [np.array(["1"] * 4, dtype=object), ["1"] * 4])
+def test_weights_that_are_text(weight: Any) -> None:
+    with pytest.raises(ValueError, match="sample_weight must be numbers; got strings"):
+        LinearRankSVM().fit(np.eye(4), np.arange(4), sample_weight=weight)

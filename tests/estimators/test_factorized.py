@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 import threading
 import time
 import warnings
@@ -344,6 +346,23 @@ def test_same_bits_for_all_threads_and_restarts_in_parallel() -> None:
     assert alone.objective_ == restarts[0].objective
 
 
+def test_an_interrupt_ends_all_restarts() -> None:
+    X, y, qid = small_set(12, n=300, queries=20)
+    seen = []
+
+    def interrupt(row: Any, coef: Any) -> None:
+        seen.append(row)
+        if len(seen) == 10:  # all threads have started
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+
+    model = FactorizedRankSVM(4, n_restarts=5, tol=1e-12, random_state=0, n_jobs=2)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y, qid=qid, callback=interrupt)
+    assert len(seen) < 100  # the runs have ended, and others have not begun
+    assert not any(one.name.startswith("ranksvm-worker") for one in threading.enumerate())
+
+
 def test_early_stopping_keeps_the_best_on_the_validation_set() -> None:
     X, y, qid = small_set(13, n=120, d=12, queries=8)
     valid = small_set(14, n=60, d=12, queries=5)
@@ -453,7 +472,7 @@ def test_early_stopping_with_frames() -> None:
         ({"eval_metric": max}, "eval_metric needs eval_set"),
         ({"eval_set": (np.ones((3, 2)), [1, 2, 3])}, "features"),
         ({"eval_set": (np.ones((3, 4)), [1, 2])}, "inconsistent numbers"),
-        ({"eval_set": (np.ones((3, 4)), [1, 1, 1], [1, 1, 1])}, "no comparable pair"),
+        ({"eval_set": (np.ones((3, 4)), [1, 1, 1], [1, 1, 1])}, "has a comparable pair"),
         (
             {"eval_set": (np.ones((3, 4)), [1, 2, 3], [1] * 3), "eval_metric": lambda *_: np.nan},
             "score on the validation set is nan",

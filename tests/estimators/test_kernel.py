@@ -437,10 +437,10 @@ def test_a_step_costs_one_product(data) -> None:
         ({"gamma": -1.0}, "gamma must be a positive finite number"),
         ({"gamma": np.nan}, "gamma must be a positive finite number"),
         ({"gamma": "wide"}, "'scale' or 'auto'; got 'wide'"),
-        ({"kernel": "gauss"}, "kernel must be one of 'rbf', 'laplacian'.*'linear'.*got 'gauss'"),
+        ({"kernel": "gauss"}, "kernel must be one of 'rbf', .*, 'precomputed' or a callable; got"),
         ({"degree": 0}, "degree must be a positive integer"),
         ({"coef0": np.inf}, "coef0 must be a finite number"),
-        ({"approximation": "pca"}, "approximation must be one of 'nystroem', 'fourier'"),
+        ({"approximation": "pca"}, "approximation must be one of None, 'nystroem', 'fourier'"),
         ({"approximation": "fourier", "kernel": "poly"}, "Use approximation='nystroem'"),
         ({"approximation": "nystroem", "kernel": "precomputed"}, "use approximation=None"),
         ({"n_components": 0}, "n_components must be a positive integer"),
@@ -499,7 +499,7 @@ def test_bad_precomputed_matrices(data) -> None:
         model.fit(skew, y, qid)
     values, vectors = np.linalg.eigh(K)
     values[3] = -2.0
-    with pytest.raises(ValueError, match=r"positive semi-definite; .* an eigenvalue of -2,"):
+    with pytest.raises(ValueError, match=r"semi-definite; its smallest eigenvalue is -2, "):
         model.fit((vectors * values) @ vectors.T, y, qid)
     with pytest.raises(ValueError, match="NaN"):
         model.fit(np.where(K >= 1.0, np.nan, K), y, qid)
@@ -515,7 +515,7 @@ def test_large_matrices_are_checked_by_lanczos() -> None:
     A = rng.standard_normal((n, 20))
     K = A @ A.T
     assert check_gram(K, n_threads=2) is K
-    with pytest.raises(ValueError, match="positive semi-definite; this one has an eigenvalue of -"):
+    with pytest.raises(ValueError, match="semi-definite; its smallest eigenvalue is -"):
         check_gram(K - 30.0 * np.outer(np.eye(n)[7], np.eye(n)[7]))
 
 

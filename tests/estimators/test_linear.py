@@ -451,7 +451,7 @@ def test_iteration_limit_warns_with_solver_gap_and_remedy(data, loss: str, solve
     (warning,) = caught
     text = str(warning.message)
     assert repr(solver) in text
-    assert "after 1 iterations" in text
+    assert "after 1 iteration with" in text
     assert f"relative gap of {model.gap_ / model.objective_:.2e}" in text
     assert "tol=1e-12" in text
     assert "raise max_iter" in text

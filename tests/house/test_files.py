@@ -401,3 +401,23 @@ def test_errors_of_reading_name_the_file(read):
     with pytest.raises(OSError, match="Input/output error; the disk") as caught:
         read(UNREADABLE)
     assert caught.value.filename == UNREADABLE
+
+
+def test_an_empty_name_and_a_file_in_place_of_a_directory(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.touch()
+    with pytest.raises(IsADirectoryError), atomic_write(""):
+        pass
+    says = pytest.raises(NotADirectoryError, match="is a file, not a directory")
+    with says, atomic_write(plain / "x"):
+        pass
+
+
+def test_an_error_closes_the_file_while_it_is_held(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.txt"
+    bad.write_text("1 0 a\n")
+    threads = threading.active_count()
+    with pytest.raises(ValueError, match="expected 4 columns") as held:
+        read_qrels(bad)
+    assert threading.active_count() == threads
+    assert held.value is not None

@@ -30,10 +30,10 @@ ALLOWED: dict[str, frozenset[str]] = {
     "models": frozenset({"data"}),  # what was learned, and its file; knows no estimator
     # A data set to a model, without scikit-learn: what estimators and commands share.
     "learners": frozenset({"data", "backends", "pairs", "maps", "solvers", "objective", "models"}),
-    "estimators": frozenset({"data", "backends", "pairs", "maps", "solvers.base", "learners"})
+    "metrics": frozenset({"data", "pairs", "backends", "_core"}),
+    "estimators": frozenset({"data", "pairs", "maps", "solvers.base", "learners", "metrics"})
     | {"models", "_core"},
     "kernel_approximation": frozenset({"maps", "estimators.inputs"}),
-    "metrics": frozenset({"data", "pairs", "backends", "_core"}),
     "model_selection": frozenset({"data", "maps", "learners", "estimators", "metrics"})
     | {"models", "solvers.base"},
     "export": frozenset({"data", "models", "learners"}),
@@ -172,6 +172,32 @@ def test_layers_import_only_what_comes_before_them():
         for path in sources()
         if is_helper(component(path)) or component(path) in ALLOWED
         for message in violations(path.read_text(encoding="utf-8"), path)
+    ]
+    assert not broken, "\n" + "\n".join(broken)
+
+
+def test_names_are_imported_from_where_they_are_defined():
+    """Modules of the library use no re-exports; demo.py is written like the program of a user."""
+
+    def froms(path: Path) -> list[ast.ImportFrom]:
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        found = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+        return [node for node in found if (node.module or "").startswith("ranksvm.")]
+
+    def file_of(module: str) -> Path:
+        path = PACKAGE.joinpath(*module.split(".")[1:])
+        return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+    borrowed = {
+        path: {alias.name for node in froms(path) for alias in node.names} for path in sources()
+    }
+    broken = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}: {node.module} does not define {alias.name}"
+        for path in sources()
+        if path.name not in ("__init__.py", "demo.py") or path.parent.name == "cli"
+        for node in froms(path)
+        for alias in node.names
+        if alias.name in borrowed.get(file_of(node.module or ""), ())
     ]
     assert not broken, "\n" + "\n".join(broken)
 

@@ -15,11 +15,12 @@ import recipes
 from sklearn.metrics.pairwise import cosine_similarity
 
 import ranksvm
-from ranksvm import KernelRankSVM, LinearRankSVM
-from ranksvm.data import save_letor
+from ranksvm import KernelRankSVM, LinearRankSVM, multiplier_spectrum
+from ranksvm.data import RankingData, save_letor
 from ranksvm.datasets import make_ranking
 from ranksvm.learners import LEARNERS
 from ranksvm.metrics import evaluate
+from ranksvm.model_selection import QueryKFold, search
 
 HERE = Path(__file__).parents[1]
 
@@ -43,19 +44,22 @@ def file(data: Any, tmp_path_factory: Any) -> Path:
     return path
 
 
-def command(*arguments: object) -> str:
-    """Run the command in a process that has registered the recipes; gives stdout."""
-    code = "import recipes; recipes.register(); from ranksvm.cli import main; main()"
+def command(*arguments: object, code: int = 0) -> str:
+    """Run the command in a process that has registered the recipes.
+
+    Returns what it prints: on stderr, if it is to end with an error.
+    """
+    program = "import recipes; recipes.register(); from ranksvm.cli import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [sys.executable, "-c", program, *map(str, arguments)],
         cwd=HERE,
         env={**os.environ, "COLUMNS": "250"},  # help in lines that are not broken
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert done.returncode == code, done.stderr
+    return done.stderr if code else done.stdout
 
 
 def test_a_loss(data: Any, file: Path) -> None:
@@ -64,6 +68,8 @@ def test_a_loss(data: Any, file: Path) -> None:
     whole = LinearRankSVM(10.0, loss="squared_hinge", tol=1e-8).fit(X, y, qid)
     np.testing.assert_allclose(half.coef_, whole.coef_, rtol=1e-4)
     assert half.gap_ <= 1e-8 * half.objective_
+    with pytest.raises(ValueError, match=r"loss must be .*; got 'half_squared_hinge'"):
+        multiplier_spectrum(X, y, qid, loss="half_squared_hinge")
     report = json.loads(
         command("train", file, "--loss", "half_squared_hinge", "--C", 20, "--tol", 1e-8, "--json")
     )
@@ -120,15 +126,16 @@ def test_a_metric(data: Any, file: Path, tmp_path: Path) -> None:
 
 def test_a_kind_of_model(data: Any, file: Path, tmp_path: Path) -> None:
     X, y, qid = data
-    model = recipes.DifferenceRanker(0.25).fit(X, y, qid)
+    model = recipes.DifferenceRanker(2.0, power=0.5).fit(X, y, qid)
     better, worse = np.nonzero((qid[:, None] == qid) & (y[:, None] > y))
-    np.testing.assert_allclose(model.coef_, 0.75 * (X[better] - X[worse]).mean(axis=0))
+    mean = (X[better] - X[worse]).mean(axis=0)
+    np.testing.assert_allclose(model.coef_, 2.0 * np.sign(mean) * np.sqrt(np.abs(mean)))
     path = tmp_path / "model.safetensors"
-    told = command("train", file, "--shrinkage", 0.25, "-o", path)
+    told = command("train", file, "--average", "mean", "--power", 0.5, "--C", 2, "-o", path)
     assert "model written" in told
     loaded = ranksvm.load(path)
     assert isinstance(loaded, recipes.DifferenceRanker)
-    assert loaded.shrinkage == 0.25
+    assert loaded.power == 0.5
     np.testing.assert_allclose(loaded.predict(X), model.predict(X))
     np.testing.assert_allclose(
         [float(line) for line in command("predict", path, file).split()], model.predict(X)
@@ -137,3 +144,66 @@ def test_a_kind_of_model(data: Any, file: Path, tmp_path: Path) -> None:
     assert "sum" in command("explain", path, file, 1, 2)
     command("convert", path, tmp_path / "model.dat")
     assert set(LEARNERS) >= {"linear", "kernel", "factorized", "difference"}
+
+
+@pytest.mark.filterwarnings("ignore:.* of the grid:UserWarning")
+def test_a_search_for_it(data: Any, file: Path, tmp_path: Path) -> None:
+    X, y, qid = data
+    folds = list(QueryKFold(3).split(qid=qid))
+    powers = [0.25, 1.0, 3.0]
+    found = search(
+        RankingData(X, y, qid), recipes.DifferenceSettings(), [1.0, 9.0], {"power": powers},
+        folds=folds,
+    )  # fmt: skip
+    by_hand = {
+        power: np.mean(
+            [
+                recipes.DifferenceRanker(power=power)
+                .fit(X[train], y[train], qid[train])
+                .score(X[test], y[test], qid[test])
+                for train, test in folds
+            ]
+        )
+        for power in powers
+    }
+    np.testing.assert_allclose(found.means, np.repeat(list(by_hand.values()), 2))
+    best = max(powers, key=lambda power: by_hand[power])
+    assert found.best == {"power": best, "C": 1.0}  # C changes no order, so the smallest is taken
+
+    with pytest.warns(UserWarning, match="the best C, 1, is the smallest of the grid"):
+        model = recipes.DifferenceRankerCV([1.0, 9.0], powers, cv=folds).fit(X, y, qid)
+    assert (model.C_, model.power_) == (1.0, best)
+    same = recipes.DifferenceRanker(1.0, power=best).fit(X, y, qid)
+    np.testing.assert_array_equal(model.predict(X), same.predict(X))
+    default = recipes.DifferenceRankerCV(cv=3).fit(X, y, qid)
+    np.testing.assert_array_equal(default.powers_, [0.5, 1.0, 1.5, 2.0])
+
+    path, kind = tmp_path / "model.safetensors", ("--average", "mean")
+    grids = ("--C-grid", "1,9", "--power-grid", "0.25,1,3")
+    options = (*kind, *grids, "--folds", 3, "--resume", tmp_path / "search.db")
+    report = json.loads(command("tune", file, *options, "-o", path, "--json"))
+    assert (report["C"], report["power"]) == (1.0, best)
+    np.testing.assert_array_equal(ranksvm.load(path).predict(X), same.predict(X))
+    assert "2 values of C" in command("tune", file, *options)
+    assert "4 values of power times 10 values of C" in command("tune", file, *kind)
+    fixed = json.loads(command("tune", file, *kind, "--power", 3, "--C-grid", "1,9", "--json"))
+    assert {row["power"] for row in fixed["table"]} == {3.0}
+    told = command("tune", "--help")
+    assert "even steps to 2" in told
+    assert "10 with --kernel or --average" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "--average", "mean", "--svmrank-c", 1], "not for --average mean"),
+        (["train", "--average", "mean", "--pairs", "p"], "--average cannot be combined with --pai"),
+        (["train", "--power", 2], "--power needs --average"),
+        (["tune", "--power-grid", "1,2"], "--power-grid needs --average"),
+        (["tune", "--average", "mean", "--power", 1, "--power-grid", "1,2"], "give only one"),
+        (["tune", "--average", "mean", "--gamma-grid", "1,2"], "--gamma-grid needs --kernel"),
+    ],
+)
+def test_messages_name_it(file: Path, arguments: list[Any], message: str) -> None:
+    name, *options = arguments
+    assert message in command(name, file, *options, code=2)

@@ -10,16 +10,28 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import recipes
 
 import ranksvm
+import ranksvm.model_selection
 from ranksvm.data import RankingData, load_letor
-from ranksvm.estimators.loading import estimator_of
+from ranksvm.estimators.loading import class_at, estimator_of
 from ranksvm.export import read_svmrank, write_svmrank
 from ranksvm.learners import LEARNERS, Learner, learner_of, read_model
-from ranksvm.learners.settings import Settings, option_of
+from ranksvm.learners.settings import Settings, option_of, searched
+from ranksvm.model_selection.grids import N_CS, N_CS_OF_GRID
 from ranksvm.models import Model, write_model
 
-KINDS = pytest.mark.parametrize("kind", sorted(LEARNERS))
+INSIDE = sorted(LEARNERS)
+# The kind of model of the recipes is not exported, and the commands are imported without it:
+# test_recipes.py has their tests.
+KINDS = pytest.mark.parametrize("kind", [*INSIDE, "difference"])
+KINDS_INSIDE = pytest.mark.parametrize("kind", INSIDE)
+
+
+@pytest.fixture(autouse=True)
+def added(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LEARNERS, "difference", recipes.DIFFERENCE)
 
 
 def chosen(learner: Learner) -> list[str]:
@@ -68,7 +80,9 @@ def test_one_kind_is_the_default_of_the_command() -> None:
 def test_the_estimator_has_the_parameters_of_the_settings(kind: str) -> None:
     learner = LEARNERS[kind]
     estimator = estimator_of(learner)
-    assert getattr(ranksvm, estimator.__name__) is estimator
+    if kind in INSIDE:
+        assert getattr(ranksvm, estimator.__name__) is estimator
+        assert estimator.__name__ in ranksvm.__all__
     parameters = inspect.signature(estimator).parameters
     # Factorized models leave the solver of their linear bound, and its counting, to "auto".
     missing = {one.name for one in fields(learner.settings)} - parameters.keys()
@@ -120,17 +134,16 @@ def test_models_explain_and_describe_themselves(kind: str, data: RankingData) ->
         np.testing.assert_allclose(np.asarray(data.X) @ weights, scores)
 
 
-@KINDS
+@KINDS_INSIDE
 def test_the_commands_know_it(
     kind: str, folder: Path, good: Callable[..., str], tmp_path: Path
 ) -> None:
     learner = LEARNERS[kind]
     path, train, test = tmp_path / "m.safetensors", folder / "train.txt", folder / "test.txt"
     told = good("train", train, *chosen(learner), "-o", path)
-    words = learner.words
     report = json.loads(good("train", train, *chosen(learner), "--json"))
     assert report["settings"].keys() == {one.name for one in fields(learner.settings)}
-    assert words(report).split(",")[0] in told
+    assert learner.summary(report).split(",")[0] in told
     scores = np.array(good("predict", path, test).split(), dtype=float)
     np.testing.assert_array_equal(scores, read_model(path).scores(load_letor(test).X))
     assert read_model(path).kind in good("info", path)
@@ -160,21 +173,28 @@ def test_export_writes_it_or_says_why_not(kind: str, data: RankingData, tmp_path
 def test_a_search_covers_it_or_there_is_none(kind: str) -> None:
     learner = LEARNERS[kind]
     name = f"{estimator_of(learner).__name__}CV"
-    if learner.searched is None:
+    if learner.search is None:
         assert not hasattr(ranksvm, name)
         return
-    search = inspect.signature(getattr(ranksvm, name)).parameters
-    assert "Cs" in search
-    for parameter in learner.searched:
-        assert f"{parameter}s" in search
-    shared = {one.name for one in fields(learner.settings)} - {"C", *learner.searched}
+    assert learner.search.endswith(f":{name}")
+    estimator = class_at(learner.search)
+    if kind in INSIDE:
+        for module in (ranksvm, ranksvm.model_selection):
+            assert getattr(module, name) is estimator
+            assert name in module.__all__
+    search = inspect.signature(estimator).parameters
+    grids = searched(learner.settings)
+    assert search["Cs"].default == (N_CS_OF_GRID if grids else N_CS)
+    for parameter, grid in grids.items():
+        assert search[f"{parameter}s"].default == grid.n
+    shared = {one.name for one in fields(learner.settings)} - {"C", *grids}
     assert shared <= search.keys()
 
 
 def test_the_checks_of_scikit_learn_run_on_every_estimator() -> None:
     tests = "".join(path.read_text() for path in Path(__file__).parents[1].rglob("test_*.py"))
-    for learner in LEARNERS.values():
-        name = estimator_of(learner).__name__
+    for kind in INSIDE:
+        name = estimator_of(LEARNERS[kind]).__name__
         assert f"{name}(" in tests.partition("parametrize_with_checks")[2]
 
 

@@ -78,6 +78,7 @@ def test_names_stand_for_functions(data, conventions):
 
 def test_the_default_metrics(data):
     assert list(evaluate(*data)) == list(DEFAULT_METRICS)
+    assert list(evaluate([-1.5, 2.5], [1, 2])) == ["pairwise_accuracy", "kendall_tau"]
     assert evaluate(data[0], data[1])["map"] == metrics.average_precision(data[0], data[1])
 
 
@@ -158,7 +159,7 @@ def test_bad_arguments(data):
         evaluate(*data, conventions="trec")
     with pytest.raises(ValueError, match=r"conventions must be one of"):
         evaluate(*data, "auc", conventions=None)
-    with pytest.raises(ValueError, match=r"none of the 1 queries has .*Leave out 'ndcg@10'"):
+    with pytest.raises(ValueError, match=r"no query has .*Leave out 'ndcg@10'"):
         evaluate([0, 0], [1, 2], metrics="ndcg@10")
 
 

@@ -154,7 +154,8 @@ def by_hand(scores: Any, Cs: Any = (1.0, 0.1, 10.0), gammas: Any = (2.0, 0.5)) -
         grid={"gamma": np.array(gammas), "C": np.array(Cs)}, settings=KernelSettings(),
         metric="map", conventions="standard", scores=table, counted=np.ones(1, dtype=bool),
         objectives=table, gaps=table, seconds=table, n_iter=np.zeros(table.shape, int),
-        n_products=np.zeros(table.shape, int), mean_coef=None, n_resumed=0, shortfalls=(),
+        n_products=np.zeros(table.shape, int), mean_coef=None, on="", n_resumed=0,
+        shortfalls=(),
         undefined=(), unscored=(),
     )  # fmt: skip
 
@@ -242,7 +243,7 @@ def test_splits_that_do_not_count(tmp_path, data, fits):
     assert np.allclose(table.deviations, table.scores[1:].std(axis=0))
     (text,) = table.undefined
     assert text.startswith("fold 1, held-out part: pairwise_accuracy is ")
-    assert "defined here: none of the 1 queries has a comparable pair" in text
+    assert "defined here: no query has a comparable pair" in text
     # Known from the labels alone: no fit, and no file.
     fits.clear()
     for held_out in ({"folds": folds[:1]}, {"validation": RankingData(X, np.ones(len(y)), qid)}):

@@ -63,7 +63,7 @@ def split_scores(model: LinearRankSVMCV) -> np.ndarray:
 def threads_end() -> bool:
     """Whether the threads of all splits have ended, or do so within seconds."""
     for _ in range(1000):
-        if not any(thread.name.startswith("ranksvm-split") for thread in threading.enumerate()):
+        if not any(thread.name.startswith("ranksvm-worker") for thread in threading.enumerate()):
             return True
         time.sleep(0.01)
     return False

@@ -130,7 +130,7 @@ def test_item_folds_spread_the_labels():
     for train, test in folds:
         assert utility[test].sum() == 2
         assert np.array_equal(np.union1d(train, test), np.arange(40))
-    with pytest.raises(ValueError, match="cannot make 3 folds of n_samples=2"):
+    with pytest.raises(ValueError, match="cannot make 3 folds of 2 samples"):
         item_folds([1.0, 2.0], 3)
 
 

@@ -276,7 +276,7 @@ def test_models_are_read_without_scikit_learn_and_scipy():
         ),
         ({"feature_names": ("a", "b")}, ValueError, "got 2 feature_names for 3 features"),
         ({"feature_names": ("a", "b", 3)}, ValueError, "must be strings"),
-        ({"feature_names": "abc"}, TypeError, "must be a tuple of strings; got a str"),
+        ({"feature_names": "abc"}, TypeError, "must be a tuple of strings; got str"),
         ({"params": {"f": len}}, TypeError, r"params\['f'\] is a builtin_function"),
         ({"params": {"f": {"g": [0, {1}]}}}, TypeError, r"params\['f'\]\['g'\]\[1\] is a set"),
         ({"params": {"z": 1j}}, TypeError, r"params\['z'\] is a complex"),

@@ -7,7 +7,7 @@ inputs.py         reads data sets, scores and models
 tables.py         CSV, TSV and Parquet files
 columns.py        matches the columns of items with those of a model; scores items
 write.py          output files, and what they may replace
-output.py         screen, progress, JSON, exit codes; messages with the names of options
+output.py         screen, JSON, exit codes; messages with the names of options
 """
 
 from __future__ import annotations

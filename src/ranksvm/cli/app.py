@@ -12,12 +12,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ranksvm.cli.options import TYPER_SETTINGS
-from ranksvm.cli.output import escaped_errors, say
+from ranksvm.cli.options import TYPER_SETTINGS, untyped
+from ranksvm.cli.output import errors_in_one_line, say
 
 # What every command does; the module of a command has its name.
 COMMANDS = {
-    "train": "Train a model and save it.",
+    "train": "Train a model; -o saves it.",
     "tune": "Choose C, and gamma of a kernel, by cross-validation or on a validation file.",
     "predict": "Score items with a model.",
     "evaluate": "Evaluate a ranking against the labels.",
@@ -30,7 +30,7 @@ COMMANDS = {
 
 
 class Commands(TyperGroup):
-    """The commands together; what they quote of wrong usage is escaped."""
+    """The commands together; an error is one line, escaped."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -45,8 +45,12 @@ class Commands(TyperGroup):
             found.name = name
         return name, found, rest
 
-    make_context = escaped_errors()(TyperGroup.make_context)
-    invoke = escaped_errors()(TyperGroup.invoke)
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options that go before the command."""
+        return untyped(super().get_params(ctx))
+
+    make_context = errors_in_one_line()(TyperGroup.make_context)
+    invoke = errors_in_one_line()(TyperGroup.invoke)
 
 
 app = typer.Typer(

@@ -21,7 +21,7 @@ from ranksvm.cli.inputs import check_features, read_data
 from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import note
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.models import Model
+from ranksvm.models.model import Model
 
 # The result is sparse if columns of zeros would make it larger than this, in bytes, and this many
 # times as large as the items.
@@ -47,6 +47,12 @@ def score_items(model: Model, data: RankingData, jobs: int | None) -> Array:
 def read_held_out(path: str, data: RankingData, options: DataOptions) -> RankingData:
     """Read a validation file, and give it the columns of the training set."""
     held_out = read_data([path], options, features=data.feature_names)
+    if data.y is not None and (data.qid is None) != (held_out.qid is None):
+        one = data if held_out.qid is None else held_out
+        raise ValueError(
+            "the training data and the validation data must both have query ids, or neither: only "
+            f"{one.origin.name} has them. Add them, or use --ignore-qid."
+        )
     sparse = is_sparse(data.X)
     X = aligned_columns(held_out, data.feature_names, data.n_features, "training set", sparse)
     check_features(held_out)
@@ -104,8 +110,8 @@ def _matched(
             strange = next(name for name in mine if name not in set(names))
             raise ValueError(
                 f"the {whose} has {n_features} features without names, and {source} has "
-                f"named columns, {strange!r} for example. Columns f1 to f{n_features} would be "
-                "matched; `ranksvm convert` writes such tables."
+                f"named columns, {strange!r} for example. Rename the feature columns to f1 ... "
+                f"f{n_features}, as `ranksvm convert` writes them."
             )
         if len(mine) < n_features:
             note(f"{source} lacks {n_features - len(mine)} of {n_features} features: zero")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ranksvm.cli.columns import score_items
-from ranksvm.cli.evaluate import check_metrics, default_metrics
+from ranksvm.cli.evaluate import check_metrics
 from ranksvm.cli.inputs import (
     base_of,
     look_at,
@@ -20,10 +20,11 @@ from ranksvm.cli.inputs import (
     without_missing,
 )
 from ranksvm.cli.options import (
+    ComparedMetrics,
     ConventionsOption,
     DataOptions,
     Json,
-    Metrics,
+    RankingOptions,
     command,
     examples,
 )
@@ -32,7 +33,7 @@ from ranksvm.cli.output import UsageProblem, say, show_json
 
 @command(
     epilog=examples("ranksvm compare test.txt bm25.txt model.safetensors -m ndcg@10"),
-    data=DataOptions,
+    data=RankingOptions,
 )
 def app(
     file: Annotated[str, typer.Argument(metavar="DATA", help="Labeled data.")],
@@ -40,7 +41,7 @@ def app(
         list[str],
         typer.Argument(metavar="RANKING", help="Two or more files of scores, or models."),
     ],
-    metrics: Metrics = None,
+    metrics: ComparedMetrics = None,
     conventions: ConventionsOption = "standard",
     permutations: Annotated[
         int, typer.Option(min=1, help="Number of random permutations of the test.")
@@ -69,7 +70,8 @@ def app(
         else:
             source = looked[name].source if name in looked else path
             scores[name] = read_scores(source, items.n_items, **data.limits)
-    from ranksvm.metrics import compare as compare_rankings
+    from ranksvm.metrics.compare import compare as compare_rankings
+    from ranksvm.metrics.evaluate import default_metrics
 
     result = compare_rankings(
         items.truth,

@@ -16,9 +16,9 @@ def app(
     queries: Annotated[
         int, typer.Option(min=30, help="Number of queries of the LETOR-like set.")
     ] = 600,
-) -> int | None:
+) -> None:
     """Train on two small sets and show what was learned."""
     from ranksvm import demo
 
     with naming(STDOUT):
-        return demo.main(["--seed", str(seed), "--queries", str(queries)])
+        demo.run(seed, queries)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,30 +21,21 @@ from ranksvm.cli.inputs import (
 from ranksvm.cli.options import (
     Conventions,
     ConventionsOption,
-    DataOptions,
     Json,
     Metrics,
+    RankingOptions,
     command,
     examples,
 )
 from ranksvm.cli.output import UsageProblem, as_usage, show_json, show_table
 
-# More grades than this are taken for real-valued utilities.
-_MOST_GRADES = 32
-
-
-def default_metrics(y: Array) -> tuple[str, ...]:
-    """Return metrics that make sense for the labels: for graded ones, or for any real numbers."""
-    graded = bool((y >= 0.0).all() and (y < _MOST_GRADES).all() and (y == np.rint(y)).all())
-    if graded:
-        return ("ndcg@10", "map", "mrr", "pairwise_accuracy")
-    return ("pairwise_accuracy", "kendall_tau")
+_file = partial(typer.Option, metavar="FILE")
 
 
 def check_metrics(metrics: Sequence[str] | None) -> None:
     """Check the names of metrics before the work."""
     if metrics:
-        from ranksvm.metrics import parse_metric
+        from ranksvm.metrics.registry import parse_metric
 
         with as_usage():
             for name in metrics:
@@ -57,10 +49,10 @@ def mean_metrics(
 
     A default metric that no query defines is None; one that was asked for is an error.
     """
-    from ranksvm.metrics import evaluate_queries, parse_metric
+    from ranksvm.metrics.evaluate import evaluate_queries
+    from ranksvm.metrics.registry import parse_metric
 
-    names = metrics or default_metrics(y)
-    columns = evaluate_queries(y, scores, qid, metrics=names, conventions=conventions).columns
+    columns = evaluate_queries(y, scores, qid, metrics or None, conventions=conventions).columns
     counts = {name: int((~np.isnan(column)).sum()) for name, column in columns.items()}
     values = {
         name: parse_metric(name).mean(column) if metrics or counts[name] else None
@@ -71,15 +63,15 @@ def mean_metrics(
 
 @command(
     epilog=examples("ranksvm evaluate test.txt --model m.safetensors -m ndcg@10 -m map"),
-    data=DataOptions,
+    data=RankingOptions,
 )
 def app(
     files: Annotated[
         list[str], typer.Argument(metavar="DATA", help="Labeled data; with --run, TREC qrels.")
     ],
-    scores: Annotated[str | None, typer.Option(help="File of scores, one per line.")] = None,
-    model: Annotated[str | None, typer.Option(help="Model to score the items with.")] = None,
-    run: Annotated[str | None, typer.Option(help="TREC run; DATA is then a qrels file.")] = None,
+    scores: Annotated[str | None, _file(help="File of scores, one per line.")] = None,
+    model: Annotated[str | None, _file(help="Model to score the items with.")] = None,
+    run: Annotated[str | None, _file(help="TREC run; DATA is then a qrels file.")] = None,
     metrics: Metrics = None,
     conventions: ConventionsOption = "standard",
     per_query: Annotated[
@@ -87,11 +79,11 @@ def app(
     ] = False,
     json: Json = False,
     *,
-    data: DataOptions,
+    data: RankingOptions,
 ) -> None:
     """Evaluate a ranking against the labels."""
     if sum(given is not None for given in (scores, model, run)) != 1:
-        raise UsageProblem("give one of --scores, --model and --run")
+        raise UsageProblem("give exactly one of --scores, --model or --run")
     only_one_stdin(*files, scores, model, run)
     check_metrics(metrics)
     y: Array
@@ -99,7 +91,7 @@ def app(
     if run is not None:
         from ranksvm.data.trec import join, read_qrels, read_run
 
-        if data != DataOptions(jobs=data.jobs, max_line_bytes=data.max_line_bytes):
+        if data != RankingOptions(jobs=data.jobs, max_line_bytes=data.max_line_bytes):
             raise UsageProblem("--run reads TREC files, and options about other data do not apply")
         if len(files) != 1:
             raise UsageProblem("--run needs exactly one qrels file")
@@ -113,10 +105,9 @@ def app(
         y, qid = items.truth, items.qid
         values = read_scores(str(scores), items.n_items, **data.limits)
     if per_query:
-        from ranksvm.metrics import evaluate_queries
+        from ranksvm.metrics.evaluate import evaluate_queries
 
-        names = metrics or default_metrics(y)
-        table = evaluate_queries(y, values, qid, metrics=names, conventions=conventions)
+        table = evaluate_queries(y, values, qid, metrics or None, conventions=conventions)
         if json:
             show_json({"qid": table.ids, "metrics": table.columns, "conventions": conventions})
         else:

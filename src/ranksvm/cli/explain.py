@@ -12,10 +12,10 @@ import typer
 from ranksvm._text import counted
 from ranksvm.cli.columns import aligned_columns
 from ranksvm.cli.inputs import check_features, documents_of, only_one_stdin, read_with_model
-from ranksvm.cli.options import By, DataOptions, Json, command, examples
+from ranksvm.cli.options import By, Json, RankingOptions, command, examples
 from ranksvm.cli.output import UsageProblem, note, say, show_json
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.models import Explanation
+from ranksvm.models.explain import Explanation
 
 # Columns of the picture, at most; names of queries, and characters of a name, in a message.
 _WIDEST = 100
@@ -28,7 +28,7 @@ _MOST_SHOWN = 60
         "ranksvm explain m.safetensors test.txt 3 7",
         "ranksvm explain m.safetensors test.txt D12 D40 --by docid --qid 5",
     ),
-    data=DataOptions,
+    data=RankingOptions,
 )
 def app(
     model: Annotated[
@@ -43,13 +43,18 @@ def app(
     ] = "row",
     qid: Annotated[
         str | None,
-        typer.Option(help="Query of the two documents; needed if several contain both."),
+        typer.Option(
+            metavar="QID", help="Query of the two documents; needed if several contain both."
+        ),
     ] = None,
     json: Json = False,
     *,
-    data: DataOptions,
+    data: RankingOptions,
 ) -> None:
-    """Show what puts one item above another: bars to the right pull I up, to the left J."""
+    """Show what puts one item above another: a bar to the right favors I, one to the left J.
+
+    Features are numbered as in the data file: from 1, or from 0 if it counts so.
+    """
     only_one_stdin(model, file)
     if qid is not None and by != "docid":
         raise UsageProblem("--qid needs --by docid")

@@ -12,10 +12,19 @@ from ranksvm.cli.inputs import Opened, look_at, read_any_model, read_data
 from ranksvm.cli.options import DataOptions, Json, command, examples
 from ranksvm.cli.output import number, show_json, show_table
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.models import Model
+from ranksvm.models.model import Model
 
 # Distinct labels that are counted one by one.
 _MOST_LABELS = 10
+# Facts about models that the table gives another name.
+_NAMES = {
+    "n_iter": "iterations",
+    "n_products": "products with X",
+    "n_pairs": "pairs",
+    "n_items": "items",
+    "n_queries": "queries",
+    "zero_based": "indices from 0",
+}
 
 
 @command(
@@ -37,12 +46,16 @@ def app(
     if json:
         show_json(found)
         return
-    rows = [[name.replace("_", " "), _shown(value)] for name, value in found.items()]
+    rows = [
+        [_NAMES.get(name, name.replace("_", " ")), _shown(value)] for name, value in found.items()
+    ]
     show_table(["", file], [row for row in rows if row[1] is not None])
 
 
 def _shown(value: Any) -> str | None:
     """One cell; mappings become lists of ``key: value``."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, dict):
         return ", ".join(f"{key}: {_shown(part)}" for key, part in value.items())
     if isinstance(value, list):
@@ -111,6 +124,8 @@ def _about_labels(items: RankingData) -> dict[str, Any]:
 
 
 def _about_model(opened: Opened, top: int) -> dict[str, Any]:
+    from ranksvm.learners.problem import relative_gap
+
     model = read_any_model(opened)
     objective, gap = model.facts.get("objective"), model.facts.get("gap")
     about = {
@@ -120,8 +135,8 @@ def _about_model(opened: Opened, top: int) -> dict[str, Any]:
         "objective": objective,
         "gap": gap,
         "relative_gap": (
-            gap / objective
-            if isinstance(objective, float) and isinstance(gap, float) and objective > 0.0
+            relative_gap(objective, gap)
+            if isinstance(objective, float) and isinstance(gap, float)
             else None
         ),
     }

@@ -17,7 +17,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from ranksvm._contents import is_safetensors, is_svmrank
 from ranksvm._files import naming
+from ranksvm._messages import Message
 from ranksvm._sparse import is_sparse
 from ranksvm._text import counted, progress
 from ranksvm._vectors import Array
@@ -26,9 +28,9 @@ from ranksvm.cli.output import UsageProblem, note
 from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.data.sources import Source, name_of, standard_input, text_lines
 from ranksvm.data.streams import FileStream
-from ranksvm.models import Model
+from ranksvm.models.model import Model
 
-_HEAD = 16  # bytes that tell models from data
+_HEAD = 18  # bytes that tell models from data
 
 
 def documents_of(data: RankingData, option: str) -> Sequence[str | None]:
@@ -73,7 +75,7 @@ def read_data(
     zero_based : bool or None
         Whether features of LETOR text are counted from 0, if the options do not say.
     """
-    names = [one if isinstance(one, str) else name_of(one) for one in sources]
+    names = [name_of(one) for one in sources]
     formats = {options.format_of(name) for name in names}
     if len(formats) > 1:
         listed = ", ".join(sorted(formats))
@@ -95,21 +97,25 @@ def read_data(
 def _read_letor(
     sources: Sequence[Source], options: DataOptions, name: str, *, comments: bool, zero_based: bool
 ) -> RankingData:
-    from ranksvm.data.svmlight import load_letor
+    from ranksvm.data.svmlight import LetorError, load_letor
 
     with progress(f"reading {name}") as advance:
-        data = load_letor(
-            sources,
-            zero_based=zero_based,
-            missing=options.missing,
-            duplicates=options.duplicates,
-            qid="ignore" if options.ignore_qid else "auto",
-            comments=comments,
-            **options.limits,
-            n_jobs=options.jobs,
-            progress=lambda done, total: advance(done, total, f"{done / 1e6:.0f} MB"),
-            _may_keep_missing=options.may_keep_missing,
-        )
+        try:
+            data = load_letor(
+                sources,
+                zero_based=zero_based,
+                missing=options.missing,
+                duplicates=options.duplicates,
+                qid="ignore" if options.ignore_qid else "auto",
+                comments=comments,
+                **options.limits,
+                n_jobs=options.jobs,
+                progress=lambda done, total: advance(done, total, f"{done / 1e6:.0f} MB"),
+            )
+        except LetorError as error:
+            if not options.may_keep_missing and isinstance(error.message, Message):
+                error.message.parts["keep"] = ""  # --missing nan would not help
+            raise
     if data.qid is None and not options.ignore_qid:
         note_one_query(name, "'qid:' fields")
     return data
@@ -172,12 +178,9 @@ def look_at(path: str) -> Opened:
         file.close()
     else:
         source = io.BufferedReader(_StreamFile(stream, name_of(path)))
-    svmrank = head.startswith(b"SVM-light")
-    # Ours: the length of the header in eight bytes, then the header; eight letters are far more
-    # than 2^32. A file that is cut off is still a model, and its reader says what is wrong.
-    ours = head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 2**32
-    ours = ours or path.lower().endswith(".safetensors")
-    return Opened(source, ours or svmrank, svmrank)
+    # A file that is cut off is still a model, and its reader says what is wrong.
+    ours = is_safetensors(head) or path.lower().endswith(".safetensors")
+    return Opened(source, ours or is_svmrank(head), is_svmrank(head))
 
 
 class _StreamFile(io.RawIOBase):

@@ -8,7 +8,8 @@ that does not apply beside the others.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple
@@ -18,25 +19,33 @@ import typer
 from ranksvm._messages import Param
 from ranksvm.cli.options import by_default
 from ranksvm.cli.output import COMMAND_LINE, UsageProblem, as_usage
-from ranksvm.learners import LEARNERS, Learner, Settings
-from ranksvm.learners.settings import Option, excluded_by, option_of
+from ranksvm.learners import LEARNERS, Learner
+from ranksvm.learners.settings import (
+    Grid,
+    Option,
+    Settings,
+    excluded_by,
+    option_of,
+    parse_number,
+    searched,
+)
 
 Learners = Mapping[str, Learner]
 
 # Options for parameters of the library other than those of models.
 FLAGS = {
-    "Cs": "--C-grid",
     "checkpoint": "--resume",
     "conventions": "--conventions",
+    "docid": "--docid-column",
     "duplicates": "--duplicates",
     "force": "--force",
-    "gammas": "--gamma-grid",
     "max_line_bytes": "--max-line-bytes",
     "missing": "--missing",
     "n_jobs": "--jobs",
     "n_permutations": "--permutations",
     "n_splits": "--folds",
     "qid": "--qid-column",
+    "svmrank_c": "--svmrank-c",
     "y": "--label-column",
     "zero_based": "--zero-based",
 }
@@ -44,13 +53,15 @@ FLAGS = {
 SEED = 0
 # Defaults of the command line that differ from those of the library.
 OWN_DEFAULTS = {"random_state": SEED, "patience": "no early stopping"}
+_MOST_VALUES = 1000  # of a grid
 
 
-class Wanted(NamedTuple):
-    """Settings, and the names of the parameters that were given as options."""
+class ModelOptions(NamedTuple):
+    """Settings, the names of the parameters that were given as options, and grids for a search."""
 
     settings: Settings
     given: frozenset[str]
+    grids: Mapping[str, list[float]]
 
 
 def flag_of(parameter: str) -> str | None:
@@ -60,33 +71,37 @@ def flag_of(parameter: str) -> str | None:
 
 @cache
 def model_flags() -> dict[str, str]:
-    """Return the options for the parameters of all kinds of models."""
-    return {
+    """Return the options for the parameters of all kinds of models, and for their grids."""
+    flags = {
         name: f"--{option.flag or name.replace('_', '-')}"
         for name, option in _all_options(LEARNERS).items()
     }
+    return {**flags, **{f"{name}s": f"{flags[name]}-grid" for name in ("C", *_searched(LEARNERS))}}
 
 
-def model_options(*, searches: bool = False) -> Callable[..., Wanted]:
+def model_options(*, searches: bool = False) -> Callable[..., ModelOptions]:
     """Return a group of options for ``command``, which makes settings of them.
 
-    ``searches``: only for kinds of models that have a search, and without C, which it chooses.
+    ``searches``: only for kinds of models that have a search, with grids of the parameters that it
+    chooses, and without C.
     """
     learners = {
-        name: one for name, one in LEARNERS.items() if not searches or one.searched is not None
+        name: one for name, one in LEARNERS.items() if not searches or one.search is not None
     }
+    options = _all_options(learners)
+    if searches:
+        del options["C"]
+    parameters = [_parameter(name, option, learners) for name, option in options.items()]
+    if searches:
+        texts = {name: grid.text for name, grid in _searched(learners).items()}
+        texts = {"C": _default_Cs_text(learners), **texts}
+        parameters += [_grid_parameter(name, text) for name, text in texts.items()]
 
-    def wanted(**values: Any) -> Wanted:
-        return _wanted(learners, values)
+    def make(**values: Any) -> ModelOptions:
+        return _make_options(learners, values)
 
-    wanted.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            _parameter(name, option, learners)
-            for name, option in _all_options(learners).items()
-            if not searches or name != "C"
-        ]
-    )
-    return wanted
+    make.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return make
 
 
 def _options(learner: Learner) -> dict[str, Option]:
@@ -101,6 +116,40 @@ def _all_options(learners: Learners) -> dict[str, Option]:
     for learner in learners.values():
         found = {**found, **_options(learner), **found}
     return found
+
+
+def _searched(learners: Learners) -> dict[str, Grid]:
+    """Return the parameters that a search chooses in addition to C."""
+    return {
+        name: grid for one in learners.values() for name, grid in searched(one.settings).items()
+    }
+
+
+def _default_Cs_text(learners: Learners) -> str:
+    from ranksvm.model_selection.grids import N_CS, N_CS_OF_GRID, default_Cs
+
+    low, *_, high = default_Cs(N_CS, "mean", 1.0)
+    having = [chooser(one) for one in learners.values() if searched(one.settings)]
+    return (
+        f"{N_CS} values from {low:.2g} to {high:,.0f}, {N_CS_OF_GRID} with {' or '.join(having)}; "
+        "scaled for --reduction sum"
+    )
+
+
+def _grid_parameter(name: str, text: str) -> inspect.Parameter:
+    """Return the option for the grid of a parameter; ``text`` is its default in words."""
+    info = typer.Option(
+        model_flags()[f"{name}s"],
+        metavar="GRID",
+        help=f"Values of {name} to try (0.1,1,10 or 2^-5,2^0), or a range from:to:how_many, evenly "
+        f"in log {name}. {by_default(text)}",
+    )
+    return inspect.Parameter(
+        f"{name}s",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[str | None, info],
+    )
 
 
 def _default(learner: Learner, name: str) -> Any:
@@ -119,6 +168,7 @@ def _parameter(name: str, option: Option, learners: Learners) -> inspect.Paramet
         kind = int
     info = typer.Option(
         *([model_flags()[name]] + (["-C"] if name == "C" else [])),
+        metavar="VALUE" if kind is str else None,
         min=0 if name == "random_state" else None,
         help=f"{option.help} {_shown_default(name, learners)}".rstrip(),
         rich_help_panel="Model" if len(homes) > 1 else homes[0].capitalize(),
@@ -136,63 +186,109 @@ def _shown_default(name: str, learners: Learners) -> str:
     if name in OWN_DEFAULTS:
         return by_default(OWN_DEFAULTS[name])
     if any(one.chosen_by == name for one in learners.values()):
-        return ""
+        return by_default("none")
     kinds: dict[str, str] = {}
     for learner in learners.values():
         if name in _options(learner):
             default = _default(learner, name)
             text = f"{default:g}" if isinstance(default, float) else str(default)
-            kinds.setdefault(text, _chooser(learner))
+            kinds.setdefault(text, chooser(learner))
     first, *others = kinds
     if first == str(None):
-        return ""
+        return by_default("none")
     return by_default("; ".join([first, *(f"{text} with {kinds[text]}" for text in others)]))
 
 
-def _chooser(learner: Learner) -> str:
-    """Return the option that selects a kind of model; no text for the default kind."""
-    return "" if learner.chosen_by is None else model_flags()[learner.chosen_by]
+def chooser(learner: Learner, settings: Settings | None = None) -> str:
+    """Return the option that selects a kind of model, with its value if there are settings.
+
+    No text for the default kind.
+    """
+    if learner.chosen_by is None:
+        return ""
+    values = [] if settings is None else [getattr(settings, learner.chosen_by)]
+    return Param(learner.chosen_by, *values).render(COMMAND_LINE)
 
 
-def _wanted(learners: Learners, values: dict[str, Any]) -> Wanted:
+def _make_options(learners: Learners, values: dict[str, Any]) -> ModelOptions:
     """Make settings of options; what was not given keeps its default."""
     given = {name: value for name, value in values.items() if value is not None}
+    names = [name for name in ("C", *_searched(learners)) if f"{name}s" in given]
+    grids = {name: _parse_grid(given.pop(f"{name}s"), model_flags()[f"{name}s"]) for name in names}
     learner = _chosen(learners, given)
     options = _options(learner)
     with as_usage():
-        for name in given:
+        for name, flag in _flags(given, grids).items():
             if name not in options:
                 having = [one for one in learners.values() if name in _options(one)]
-                needed = " or ".join(map(_chooser, having))
-                raise UsageProblem(f"{model_flags()[name]} needs {needed}")
+                raise UsageProblem(f"{flag} needs {' or '.join(map(chooser, having))}")
+        for name in given:
             parse = options[name].parse
             if parse is not None:
                 given[name] = parse(given[name])
         settings = learner.settings(**given)
-        for name in given:
+        for name, flag in _flags(given, grids).items():
             cause = excluded_by(settings, name)
             if cause is not None:
-                raise UsageProblem(_no_meaning(name, options[name], cause))
+                raise UsageProblem(_no_meaning(flag, options[name], cause))
+            if name in given and name in grids:
+                raise UsageProblem(
+                    f"{model_flags()[name]} fixes what {flag} is to choose: give only one"
+                )
         seeded = "random_state" in options and excluded_by(settings, "random_state") is None
         if seeded and "random_state" not in given:
             settings = learner.settings(**{**given, "random_state": SEED})
-    return Wanted(settings, frozenset(given))
+    return ModelOptions(settings, frozenset(given), grids)
+
+
+def _flags(given: Iterable[str], grids: Iterable[str]) -> dict[str, str]:
+    """Return the options that were given, by parameter; that of a grid is the last one."""
+    flags = model_flags()
+    return {**{name: flags[name] for name in given}, **{name: flags[f"{name}s"] for name in grids}}
 
 
 def _chosen(learners: Learners, given: Mapping[str, Any]) -> Learner:
     """Return the kind of model that options ask for."""
     asked = [one for one in learners.values() if one.chosen_by in given]
     if len(asked) > 1:
-        raise UsageProblem(f"{_chooser(asked[0])} cannot be combined with {_chooser(asked[1])}")
+        raise UsageProblem(f"{chooser(asked[0])} cannot be combined with {chooser(asked[1])}")
     return asked[0] if asked else next(one for one in learners.values() if not one.chosen_by)
 
 
-def _no_meaning(name: str, option: Option, cause: Param) -> str:
+def _no_meaning(flag: str, option: Option, cause: Param) -> str:
     """Say which other option, with which values, an option needs."""
     assert option.only is not None
     *first, last = map(str, option.only[1]())
     other = model_flags()[cause.name]
     needs = f"needs {other} {', '.join(first)}{' or ' if first else ''}{last}"
     if cause.values == [None]:
-        return f"{model_flags()[name]} {needs}"
-    return f"{model_flags()[name]} has no meaning for {cause.render(COMMAND_LINE)}; it {needs}"
+        return f"{flag} {needs}"
+    return f"{flag} has no meaning for {cause.render(COMMAND_LINE)}; it {needs}"
+
+
+def _parse_grid(text: str, option: str) -> list[float]:
+    """Parse different positive values (``0.1,1,10``, ``2^-5,2^0``) or a range (``0.01:100:5``)."""
+    try:
+        values = _range(text) if ":" in text else [parse_number(part) for part in text.split(",")]
+        if not all(0.0 < value < math.inf for value in values) or len(values) > _MOST_VALUES:
+            raise ValueError
+    except (ValueError, OverflowError, ZeroDivisionError):
+        raise UsageProblem(
+            f"{option} {text!r}: expected positive numbers such as 0.1,1,10 or 2^-5,2^0, or a "
+            f"range from:to:how_many such as 0.01:100:5; at most {_MOST_VALUES} values"
+        ) from None
+    if len(set(values)) < len(values):
+        raise UsageProblem(f"{option} {text!r} has a value twice")
+    return values
+
+
+def _range(text: str) -> list[float]:
+    """Parse ``from:to:how_many``: values that are evenly spaced in the logarithm."""
+    first, last, count = text.split(":")
+    low, high, n = parse_number(first), parse_number(last), int(count)
+    if not 1 <= n <= _MOST_VALUES or not (0.0 < low < math.inf and 0.0 < high < math.inf):
+        raise ValueError
+    step = (math.log(high) - math.log(low)) / max(1, n - 1)
+    between = (low * math.exp(step * k) for k in range(1, n - 1))
+    # Twelve digits, so that a grid of powers of ten is one.
+    return [low, *(float(f"{value:.12g}") for value in between), high][:n]

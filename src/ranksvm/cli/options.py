@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperCommand
 
 from ranksvm._contents import COMPRESSED, TABLES
 from ranksvm.cli.output import UsageProblem, guarded
@@ -27,6 +28,7 @@ Conventions = Literal["standard", "letor"]
 Format = Literal["auto", "letor", "csv", "tsv", "parquet"]
 By = Literal["row", "docid"]  # how items are named
 Missing = Literal["error", "nan", "zero"]
+Filled = Literal["error", "zero"]
 Duplicates = Literal["error", "last", "sum"]
 
 
@@ -42,23 +44,41 @@ def examples(*commands: str) -> str:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+_metric = partial(typer.Option, "--metric", "-m", metavar="METRIC")
+_METRICS = (
+    "Metric: ndcg@10, mean_ndcg, map, p@5, mrr, err@10, auc, pairwise_accuracy, kendall_tau ...; "
+    "repeat for several. "
+)
+_BY_LABELS = "{}; for labels that are not grades {}"
 Metrics = Annotated[
     list[str] | None,
-    typer.Option(
-        "--metric",
-        "-m",
-        help="ndcg@10, map, mean_ndcg, p@5, mrr, err@10, pairwise_accuracy, kendall_tau, auc ...; "
-        "may be repeated.",
+    _metric(
+        help=_METRICS
+        + by_default(
+            _BY_LABELS.format(
+                "ndcg@10, map, mrr, pairwise_accuracy", "pairwise_accuracy, kendall_tau"
+            )
+        )
     ),
 ]
-Force = Annotated[
-    bool,
-    typer.Option("--force", help="Overwrite the output file even if it contains something else."),
+ComparedMetrics = Annotated[
+    list[str] | None,
+    _metric(help=_METRICS + by_default(_BY_LABELS.format("ndcg@10", "pairwise_accuracy"))),
 ]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file of another kind.")]
 DEFINITIONS = "Metric definitions: standard or LETOR's."
 ConventionsOption = Annotated[Conventions, typer.Option(help=DEFINITIONS)]
 
 _input = partial(typer.Option, rich_help_panel="Input")
+_base = partial(_input, "--zero-based/--one-based")
+_BASE = "Whether feature indices start at 0 or 1. "
+# For commands that read a model.
+BaseOfModel = Annotated[
+    bool | None,
+    _base(help=_BASE + by_default("as in the model's training data, else --one-based")),
+]
+# For commands that need every value.
+FilledMissing = Annotated[Filled, _input(help="How to treat missing feature values.")]
 
 
 @dataclass(frozen=True)
@@ -70,35 +90,31 @@ class DataOptions:
 
     format: Annotated[Format, _input(help="Input format; auto decides by the file name.")] = "auto"
     label_column: Annotated[
-        str | None, _input(help=f"Column of a table with the labels. {by_default('label')}")
+        str | None,
+        _input(metavar="NAME", help=f"Column of a table with the labels. {by_default('label')}"),
     ] = None
     qid_column: Annotated[
-        str | None, _input(help=f"Column of a table with the query ids. {by_default('qid')}")
+        str | None,
+        _input(metavar="NAME", help=f"Column of a table with the query ids. {by_default('qid')}"),
     ] = None
     docid_column: Annotated[
-        str | None, _input(help=f"Column of a table with the document ids. {by_default('docid')}")
+        str | None,
+        _input(
+            metavar="NAME",
+            help=f"Column of a table with the document ids. {by_default('docid')}",
+        ),
     ] = None
     ignore_qid: Annotated[
         bool, _input("--ignore-qid", help="Ignore query ids; treat all items as one query.")
     ] = False
     missing: Annotated[
         Missing,
-        _input(
-            help="How to treat missing feature values; nan keeps them (only for info, convert and "
-            "evaluate --scores)."
-        ),
+        _input(help="How to treat missing feature values; nan keeps them. Models cannot use them."),
     ] = "error"
     duplicates: Annotated[
         Duplicates, _input(help="How to treat a feature index that occurs twice on a line.")
     ] = "error"
-    zero_based: Annotated[
-        bool | None,
-        _input(
-            "--zero-based/--one-based",
-            help="Whether feature indices start at 0 or 1. "
-            + by_default("as in the model's training data, else 1"),
-        ),
-    ] = None
+    zero_based: Annotated[bool | None, _base(help=_BASE + by_default("--one-based"))] = None
     max_line_bytes: Annotated[
         int | None,
         _input(min=1, help=f"Maximum length of a line in bytes. {by_default(16777216)}"),
@@ -123,6 +139,28 @@ class DataOptions:
         return format_named(path) if self.format == "auto" else self.format
 
 
+@dataclass(frozen=True)
+class TrainingOptions(DataOptions):
+    """How training data are read: they have no missing values."""
+
+    missing: FilledMissing = "error"
+    may_keep_missing: bool = False
+
+
+@dataclass(frozen=True)
+class RankingOptions(DataOptions):
+    """How data are read for a model, or for scores."""
+
+    zero_based: BaseOfModel = None
+
+
+@dataclass(frozen=True)
+class ItemOptions(TrainingOptions):
+    """How items are read for a model to score them."""
+
+    zero_based: BaseOfModel = None
+
+
 def format_named(path: str) -> Format:
     """Return the format that a file name stands for, compressed or not."""
     *before, last = Path(path).suffixes[-2:] or [""]
@@ -144,6 +182,19 @@ _DEBUG = inspect.Parameter(
         bool, typer.Option("--debug", help="Show the traceback if there is an error.")
     ],
 )
+
+
+def untyped(parameters: list[Any]) -> list[Any]:
+    """Return the parameters of a command; its help does not show types of flags and arguments."""
+    for one in parameters:
+        if getattr(one, "is_flag", True):  # an argument has no such attribute
+            one.display_type_rich = lambda ctx: None
+    return parameters
+
+
+class _Command(TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return untyped(super().get_params(ctx))
 
 
 def command(
@@ -175,7 +226,7 @@ def command(
         run.__doc__ = function.__doc__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         app = typer.Typer(**TYPER_SETTINGS)
-        app.command(epilog=epilog)(run)
+        app.command(cls=_Command, epilog=epilog)(run)
         return app
 
     return decorate

@@ -42,14 +42,23 @@ class UsageProblem(Exception):
     """Options that do not go together."""
 
 
+# Options that do not follow from the name of the parameter alone.
+_OPTIONS = {
+    (None, "docids"): "--pairs-by docid",
+    (None, "qid='ignore'"): "--ignore-qid",
+    ("read_pairs", "zero_based=True"): "--pairs-zero-based",
+}
+
+
 class _CommandLine(Formatter):
     """Parameters as options, rows of X as items counted from 1."""
 
     def parameter(self, param: Param) -> str:
         from ranksvm.cli.model_options import flag_of
 
-        if param.option is not None:
-            return param.option
+        option = _OPTIONS.get((param.function, str(param)))
+        if option is not None:
+            return option
         flag, values = flag_of(param.name), param.values
         if flag is None:  # not an option: keeps its name
             return PYTHON.parameter(param)
@@ -69,15 +78,18 @@ COMMAND_LINE = _CommandLine()
 
 
 @contextmanager
-def escaped_errors() -> Iterator[None]:
-    """Escape the arguments that typer quotes in its error messages."""
+def errors_in_one_line() -> Iterator[None]:
+    """Print the errors of typer like those of commands: escaped, on one line."""
     try:
         yield
     except Exception as error:
-        message = getattr(error, "message", None)
-        if hasattr(error, "format_message") and isinstance(message, str):
-            error.message = printable(message)  # type: ignore[attr-defined]
-        raise
+        # An error that is the help page, for a command without arguments, stays as it is.
+        if not hasattr(error, "format_message") or type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        where = getattr(getattr(error, "ctx", None), "command_path", "ranksvm")
+        message = " ".join(error.format_message().replace("Value error, ", "").split())
+        note(f"error: {message.rstrip('.')} (see {where} --help)")
+        raise typer.Exit(USAGE) from None
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -9,15 +10,15 @@ import typer
 
 from ranksvm._contents import SCORES
 from ranksvm.cli.columns import score_items
-from ranksvm.cli.inputs import only_one_stdin, read_with_model, without_missing
-from ranksvm.cli.options import DataOptions, Force, command, examples
+from ranksvm.cli.inputs import only_one_stdin, read_with_model
+from ranksvm.cli.options import Force, ItemOptions, by_default, command, examples
 from ranksvm.cli.output import UsageProblem
 from ranksvm.cli.write import check_output, open_output
 
 
 @command(
     epilog=examples("ranksvm predict model.safetensors test.txt -o scores.txt"),
-    data=DataOptions,
+    data=ItemOptions,
 )
 def app(
     model: Annotated[
@@ -25,22 +26,37 @@ def app(
     ],
     files: Annotated[list[str], typer.Argument(metavar="DATA", help="Items to score.")],
     output: Annotated[
-        str, typer.Option("--output", "-o", help="File to write the scores to.")
-    ] = "-",
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help=f"File to write the scores to. {by_default('standard output')}",
+        ),
+    ] = None,
     force: Force = False,
     trec_run: Annotated[
         bool, typer.Option("--trec-run", help="Write a TREC run instead of one score per line.")
     ] = False,
-    tag: Annotated[str, typer.Option(help="Name of the TREC run.")] = "ranksvm",
+    tag: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=f"Name of the TREC run. {by_default('ranksvm')}"),
+    ] = None,
     *,
-    data: DataOptions,
+    data: ItemOptions,
 ) -> None:
     """Score items: one number per line, in the order of the data, or a TREC run."""
+    if force and output is None:
+        raise UsageProblem("--force needs --output")
+    if tag is not None and not trec_run:
+        raise UsageProblem("--tag needs --trec-run")
+    if tag is not None and len(tag.split()) != 1:
+        raise UsageProblem(f"--tag {tag!r}: a tag is one word")
+    output = "-" if output is None else output
     only_one_stdin(model, *files)
     check_output(output, [model, *files], SCORES, force=force)
-    data = without_missing(data)
-    if trec_run and (not tag or len(tag.split()) != 1):
-        raise UsageProblem(f"--tag {tag!r}: a tag is one word")
+    if not trec_run:  # scores do not depend on the queries
+        data = replace(data, ignore_qid=True)
     found, items = read_with_model(model, files, data, comments=trec_run)
     scores = score_items(found, items, data.jobs)
     with open_output(output) as file:
@@ -52,4 +68,4 @@ def app(
         names = items.docids or [None] * len(scores)
         docids = [str(number) if name is None else name for number, name in enumerate(names, 1)]
         qid = items.qid if items.qid is not None else np.zeros(len(scores), dtype=np.int64)
-        write_run(file, qid, docids, scores, tag=tag)
+        write_run(file, qid, docids, scores, tag=tag or "ranksvm")

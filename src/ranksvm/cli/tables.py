@@ -54,7 +54,7 @@ def read_tables(
         if wanted is not None:  # the others do not matter
             there = set(features.column_names)
             features = features.select([one for one in wanted if one in there])
-        check_numeric(features)
+        check_numeric(features, other="docid")
         X = _matrix(features, options.missing)
     except UserError as error:
         raise error.after(f"{name}: ") from None

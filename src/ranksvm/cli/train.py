@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Annotated, Any
@@ -17,15 +18,14 @@ from ranksvm._text import counted, printable, progress
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.cli.columns import read_held_out, score_items
-from ranksvm.cli.evaluate import check_metrics, default_metrics, mean_metrics
+from ranksvm.cli.evaluate import check_metrics, mean_metrics
 from ranksvm.cli.inputs import (
     check_features,
     documents_of,
     only_one_stdin,
     read_data,
-    without_missing,
 )
-from ranksvm.cli.model_options import Wanted, model_options
+from ranksvm.cli.model_options import ModelOptions, chooser, flag_of, model_options
 from ranksvm.cli.options import (
     DEFINITIONS,
     By,
@@ -34,6 +34,7 @@ from ranksvm.cli.options import (
     Force,
     Json,
     Metrics,
+    TrainingOptions,
     by_default,
     command,
     examples,
@@ -52,8 +53,11 @@ from ranksvm.cli.write import check_output, is_stdout, is_svmrank, save_model
 from ranksvm.data.preferences import count_contradictions
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.sources import name_of
-from ranksvm.learners import REDUCTIONS, Fit, Settings, learner_of, make_problem
-from ranksvm.models import Model
+from ranksvm.learners import learner_of, make_problem
+from ranksvm.learners.problem import Fit
+from ranksvm.learners.settings import REDUCTIONS, Settings
+from ranksvm.models.model import Model
+from ranksvm.solvers.base import Callback
 
 _pairs = partial(typer.Option, rich_help_panel="Pairs")
 
@@ -103,9 +107,9 @@ class PairOptions:
         "ranksvm train train.txt --kernel rbf --gamma 2^-5 -o m.safetensors",
         "ranksvm train items.txt --pairs pairs.txt -o m.safetensors",
     ),
-    wanted=model_options(),
+    chosen=model_options(),
     explicit=PairOptions,
-    data=DataOptions,
+    data=TrainingOptions,
 )
 def app(
     files: Annotated[
@@ -113,10 +117,11 @@ def app(
         typer.Argument(metavar="TRAIN", help="Training data; several files are one set."),
     ],
     valid: Annotated[
-        str | None, typer.Option(help="Validation data, to evaluate the model on.")
+        str | None,
+        typer.Option(metavar="FILE", help="Validation data, to evaluate the model on."),
     ] = None,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="Model file to write.")
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Model file to write.")
     ] = None,
     force: Force = False,
     svmrank_c: Annotated[
@@ -144,24 +149,26 @@ def app(
     ] = None,
     json: Json = False,
     *,
-    wanted: Wanted,
+    chosen: ModelOptions,
     explicit: PairOptions,
     data: DataOptions,
 ) -> int | None:
-    """Train a model and save it."""
+    """Train a model; -o saves it."""
     if svmrank_l is not None and svmrank_c is None:
         raise UsageProblem("--svmrank-l needs --svmrank-c")
     if (metrics or conventions) and valid is None:
         raise UsageProblem("--metric and --conventions need --valid")
-    settings, options = wanted.settings, without_missing(data)
+    settings, options = chosen.settings, data
+    learner = learner_of(settings)
+    stopper = learner.early_stopping if learner.early_stopping in chosen.given else None
     check_outputs(output, [*files, valid, explicit.pairs], json, force, settings)
     check_metrics(metrics)
-    if "patience" in wanted.given and valid is None:
-        raise UsageProblem("--patience needs --valid")
-    if "n_factors" in wanted.given and explicit.pairs is not None:
-        raise UsageProblem("--factors cannot be combined with --pairs")
+    if stopper is not None and valid is None:
+        raise UsageProblem(f"{flag_of(stopper)} needs --valid")
+    if explicit.pairs is not None and not learner.uses_pairs:
+        raise UsageProblem(f"{chooser(learner)} cannot be combined with --pairs")
     if svmrank_c is not None:
-        settings = _hinge_for_svmrank(svmrank_c, wanted, explicit)
+        settings = _hinge_for_svmrank(svmrank_c, chosen, explicit)
 
     items = _read_training(files, explicit, options)
     check_features(items)
@@ -176,15 +183,15 @@ def app(
         held_out = read_held_out(valid, items, options)
         # What cannot be evaluated is an error before the work.
         mean_metrics(held_out.truth, np.zeros(held_out.n_items), held_out.qid, metrics, rules)
-        if "patience" in wanted.given:
+        if stopper is not None:
+            from ranksvm.metrics.evaluate import default_metrics
+
             decides = (metrics or default_metrics(held_out.truth))[0]
             solving["validate"] = _validation(held_out, decides, rules)
 
-    # Solvers import these when they start, which takes longer than a small fit.
-    import scipy.linalg
+    # Solvers import this when they start, which takes longer than a small fit.
+    import scipy.linalg  # noqa: F401
 
-    if "n_factors" in wanted.given:
-        import scipy.optimize  # noqa: F401
     began = time.perf_counter()
     fit, model = fit_data(items, settings, options.jobs, **solving)
     seconds = time.perf_counter() - began
@@ -209,7 +216,7 @@ def app(
         **fit.report(),
         "objective": fit.objective,
         "gap": fit.gap,
-        "relative_gap": fit.gap / fit.objective if fit.objective > 0.0 else 0.0,
+        "relative_gap": fit.relative_gap,
         "status": fit.status.name.lower(),
         "early_stopping": decides,
         "iterations": fit.n_iter,
@@ -221,7 +228,7 @@ def app(
     if json:
         show_json(report)
     else:
-        _show_training(report, learner_of(settings).words(report), to_stderr=is_stdout(output))
+        _show_training(report, learner.summary(report), to_stderr=is_stdout(output))
     return finish(fit)
 
 
@@ -229,15 +236,19 @@ def fit_data(
     data: RankingData, settings: Settings, jobs: int | None, **options: Any
 ) -> tuple[Fit, Model]:
     """Fit a model, with a bar that shows the gap; ``options`` go to ``solve``."""
-    with progress("training") as advance:
+    with training_bar() as callback:
         problem = make_problem(data, settings, n_threads=resolve_n_jobs(jobs))
-        fit: Fit = problem.solve(
-            callback=lambda row, _: advance(
-                row.iteration, None, f"iteration {row.iteration}, gap {row.gap:.1e}"
-            ),
-            **options,
-        )
+        fit = problem.solve(callback=callback, **options)
     return fit, problem.model(fit)
+
+
+@contextmanager
+def training_bar() -> Iterator[Callback]:
+    """Show the gap of a fit while it runs; yields the callback for the fit."""
+    with progress("training") as advance:
+        yield lambda row, _: advance(
+            row.iteration, None, f"iteration {row.iteration}, gap {row.gap:.1e}"
+        )
 
 
 def finish(fit: Fit) -> int | None:
@@ -248,19 +259,18 @@ def finish(fit: Fit) -> int | None:
     return NOT_CONVERGED
 
 
-def _hinge_for_svmrank(c: float, wanted: Wanted, explicit: PairOptions) -> Settings:
+def _hinge_for_svmrank(c: float, chosen: ModelOptions, explicit: PairOptions) -> Settings:
     """Check what goes with --svmrank-c, and set the loss."""
-    settings = wanted.settings
-    kernel = getattr(settings, "kernel", None)
-    if learner_of(settings).chosen_by is not None and kernel != "linear":
-        what = f"--kernel {kernel}" if kernel is not None else "--factors"
+    settings = chosen.settings
+    if not settings.is_linear_svm:
+        what = chooser(learner_of(settings), settings)
         raise UsageProblem(f"--svmrank-c is for linear models, not for {what}")
     if explicit.pairs is not None:
         raise UsageProblem("--svmrank-c is about labels; with --pairs, give --C")
-    if wanted.given & {"C", "loss", "reduction"}:
+    if chosen.given & {"C", "loss", "reduction"}:
         raise UsageProblem("--svmrank-c sets --C, --loss and --reduction; give no others")
     with as_usage():
-        check_positive("--svmrank-c", c)
+        check_positive("svmrank_c", c)
         return replace(settings, loss="hinge")
 
 
@@ -297,7 +307,7 @@ def _validation(
 ) -> Callable[[Array], float]:
     """Return a function from the weights of features to a metric on the validation file."""
     from ranksvm.maps.matrix import MatrixMap
-    from ranksvm.metrics import parse_metric
+    from ranksvm.metrics.registry import parse_metric
 
     score_map, metric = MatrixMap(held_out.X), parse_metric(decides)
 
@@ -314,7 +324,10 @@ def check_outputs(
 ) -> None:
     """Check before the work where the input comes from and where the model goes."""
     only_one_stdin(*inputs)
-    if output is not None and hasattr(settings, "kernel") and is_svmrank(output):
+    if force and output is None:
+        raise UsageProblem("--force needs --output")
+    has_weights = learner_of(settings).model.weights is not Model.weights
+    if output is not None and is_svmrank(output) and not has_weights:
         raise UsageProblem(
             f"{output}: SVM^rank's format (.dat) is for linear models; give another name"
         )
@@ -323,8 +336,8 @@ def check_outputs(
         raise UsageProblem("the model and --json cannot both go to standard output")
 
 
-def _show_training(report: Mapping[str, Any], words: str, *, to_stderr: bool) -> None:
-    """Print a few lines about a fit; ``words`` is the line about its kind of model."""
+def _show_training(report: Mapping[str, Any], summary: str, *, to_stderr: bool) -> None:
+    """Print a few lines about a fit; ``summary`` is the line about its kind of model."""
     data, settings = report["data"], report["settings"]
     lines = [
         f"{data['source']}: {counted(data['items'], 'item')}, "
@@ -332,7 +345,7 @@ def _show_training(report: Mapping[str, Any], words: str, *, to_stderr: bool) ->
         f"{_pairs_text(data)}",
         f"{settings['loss'].replace('_', ' ')}, {_reduction_text(settings['reduction'], data)}, "
         f"C = {settings['C']:.6g}",
-        *([words] if words else []),
+        *([summary] if summary else []),
         f"objective {report['objective']:.8g}, certified relative gap "
         f"{report['relative_gap']:.1e}, {counted(report['iterations'], 'iteration')}, "
         f"{report['seconds']:.2f} s",

@@ -1,11 +1,10 @@
-"""The command tune: C of a linear model, or C and gamma of a kernel, on folds or a validation file.
+"""The command tune: choose C and other parameters of a model, on folds or a validation file.
 
 A table has one row for every candidate; the model is refitted at the best one.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -18,13 +17,14 @@ from ranksvm._text import counted, printable, progress
 from ranksvm._threads import resolve_n_jobs
 from ranksvm.cli.columns import read_held_out
 from ranksvm.cli.evaluate import check_metrics
-from ranksvm.cli.inputs import check_features, read_data, without_missing
-from ranksvm.cli.model_options import Wanted, model_options
+from ranksvm.cli.inputs import check_features, read_data
+from ranksvm.cli.model_options import ModelOptions, model_options
 from ranksvm.cli.options import (
     ConventionsOption,
     DataOptions,
     Force,
     Json,
+    TrainingOptions,
     by_default,
     command,
     examples,
@@ -37,19 +37,11 @@ from ranksvm.cli.output import (
     show_table,
     warn,
 )
-from ranksvm.cli.train import check_outputs, finish, fit_data
+from ranksvm.cli.train import check_outputs, finish, training_bar
 from ranksvm.cli.write import check_output, is_regular, is_same, is_stdout, save_model
-from ranksvm.learners import KernelSettings
-from ranksvm.learners.kernel import check_refit_room
-from ranksvm.learners.settings import excluded_by, parse_number
-from ranksvm.maps.kernels import resolve_gamma
+from ranksvm.learners.settings import searched
 from ranksvm.model_selection.search import Search, search
 from ranksvm.model_selection.splitters import folds_of
-
-_MOST_VALUES = 1000  # of a grid
-_GRID_HELP = (
-    "Values of {0} to try (0.1,1,10 or 2^-5,2^0), or a range from:to:how_many, evenly in log {0}. "
-)
 
 
 @command(
@@ -57,8 +49,8 @@ _GRID_HELP = (
         "ranksvm tune train.txt --folds 5 --metric ndcg@10 -o m.safetensors",
         "ranksvm tune train.txt --kernel rbf --gamma-grid 2^-7,2^-5 --resume search.db",
     ),
-    wanted=model_options(searches=True),
-    data=DataOptions,
+    chosen=model_options(searches=True),
+    data=TrainingOptions,
 )
 def app(
     files: Annotated[
@@ -67,7 +59,7 @@ def app(
     ],
     valid: Annotated[
         str | None,
-        typer.Option(help="Validation data to choose on, instead of folds."),
+        typer.Option(metavar="FILE", help="Validation data to choose on, instead of folds."),
     ] = None,
     folds: Annotated[
         int | None,
@@ -88,6 +80,7 @@ def app(
         typer.Option(
             "--metric",
             "-m",
+            metavar="METRIC",
             help=f"Metric to maximize. {by_default('pairwise_accuracy')}",
         ),
     ] = None,
@@ -97,39 +90,20 @@ def app(
         typer.Option(
             "--output",
             "-o",
+            metavar="FILE",
             help="Model file to write, refitted at the best values on all of TRAIN.",
         ),
     ] = None,
     force: Force = False,
     json: Json = False,
-    C_grid: Annotated[
-        str | None,
-        typer.Option(
-            "--C-grid",
-            help=_GRID_HELP.format("C")
-            + by_default("19 values from 0.8 to 2e5, 10 with --kernel; scaled for --reduction sum"),
-        ),
-    ] = None,
-    gamma_grid: Annotated[
-        str | None,
-        typer.Option(
-            help=_GRID_HELP.format("gamma")
-            + by_default("5 values around scale, each 4 times the one before"),
-        ),
-    ] = None,
     *,
-    wanted: Wanted,
+    chosen: ModelOptions,
     data: DataOptions,
 ) -> int | None:
     """Choose C, and gamma of a kernel, by cross-validation or on a validation file; then refit."""
     if valid is not None and folds is not None:
         raise UsageProblem("--valid and --folds are two ways to choose: give only one")
-    Cs = None if C_grid is None else _parse_grid(C_grid, "--C-grid")
-    grids = {}
-    if gamma_grid is not None:
-        grids["gamma"] = _parse_grid(gamma_grid, "--gamma-grid")
-        _check_gamma_grid(wanted)
-    settings, options = wanted.settings, without_missing(data)
+    settings, options = chosen.settings, data
     inputs = [*files, valid]
     check_outputs(output, inputs, json, force, settings)
     check_metrics(None if metric is None else [metric])
@@ -137,11 +111,12 @@ def app(
         _check_resume(resume, inputs, output)
     items = read_data(files, options)
     check_features(items)
-    if isinstance(settings, KernelSettings):
-        if output is not None:
-            check_refit_room(items, settings)
-        if "gamma" in wanted.given:
-            grids["gamma"] = [resolve_gamma(settings.gamma, items.X)]
+    if output is not None:
+        settings.check_budget(items)
+    grids = dict(chosen.grids)
+    for name, grid in searched(type(settings)).items():
+        if name in chosen.given:
+            grids[name] = [grid.resolve(getattr(settings, name), items)]
     n_folds = folds or 5
     # Solvers import this when they start, which takes longer than a small fit.
     import scipy.linalg  # noqa: F401
@@ -151,7 +126,7 @@ def app(
         found = search(
             items,
             settings,
-            Cs,
+            grids.pop("C", None),
             grids,
             folds=None if valid is not None else folds_of(items, n_folds),
             validation=None if valid is None else read_held_out(valid, items, options),
@@ -161,13 +136,12 @@ def app(
             progress=advance,
             checkpoint=resume,
         )
-    where = valid if valid is not None else f"{n_folds} folds"
     report = {
         **found.best,
         "score": found.best_score,
         "metric": found.metric,
         "conventions": found.conventions,
-        "on": where,
+        "on": found.on,
         "table": [
             {**candidate, "mean": mean, "std": deviation, "splits": scores}
             for candidate, mean, deviation, scores in zip(
@@ -181,9 +155,11 @@ def app(
     fit = None
     try:
         if output is not None:
-            start = {} if found.best_start is None else {"start": found.best_start}
-            fit, model = fit_data(items, found.best_settings, options.jobs, **start)
-            facts = {**model.facts, "selection": {**found.facts(), "on": where}}
+            with training_bar() as callback:
+                fit, model = found.refit(
+                    items, n_threads=resolve_n_jobs(options.jobs), callback=callback
+                )
+            facts = {**model.facts, "selection": found.facts()}
             save_model(output, replace(model, facts=facts))
             report["model"] = output
     finally:  # the search is done, whatever happens to the model
@@ -193,47 +169,10 @@ def app(
             show_json(report)
         else:
             _show_search(report, found, to_stderr=is_stdout(output))
+            if output is None:
+                say("no model was saved; -o MODEL saves one, refitted at the best values")
     early = NOT_CONVERGED if found.shortfalls else None
     return early if fit is None else finish(fit) or early
-
-
-def _parse_grid(text: str, option: str) -> list[float]:
-    """Parse different positive values (``0.1,1,10``, ``2^-5,2^0``) or a range (``0.01:100:5``)."""
-    try:
-        values = _range(text) if ":" in text else [parse_number(part) for part in text.split(",")]
-        if not all(0.0 < value < math.inf for value in values) or len(values) > _MOST_VALUES:
-            raise ValueError
-    except (ValueError, OverflowError, ZeroDivisionError):
-        raise UsageProblem(
-            f"{option} {text!r}: expected positive numbers such as 0.1,1,10 or 2^-5,2^0, or a "
-            f"range from:to:how_many such as 0.01:100:5; at most {_MOST_VALUES}"
-        ) from None
-    if len(set(values)) < len(values):
-        raise UsageProblem(f"{option} {text!r} has a value twice")
-    return values
-
-
-def _range(text: str) -> list[float]:
-    """Parse ``from:to:how_many``: values that are evenly spaced in the logarithm."""
-    first, last, count = text.split(":")
-    low, high, n = parse_number(first), parse_number(last), int(count)
-    if not 1 <= n <= _MOST_VALUES or not (0.0 < low < math.inf and 0.0 < high < math.inf):
-        raise ValueError
-    step = (math.log(high) - math.log(low)) / max(1, n - 1)
-    between = (low * math.exp(step * k) for k in range(1, n - 1))
-    # Twelve digits, so that a grid of powers of ten is one.
-    return [low, *(float(f"{value:.12g}") for value in between), high][:n]
-
-
-def _check_gamma_grid(wanted: Wanted) -> None:
-    """Refuse a grid of gamma if there is no gamma, or if it is fixed."""
-    settings = wanted.settings
-    if not isinstance(settings, KernelSettings):
-        raise UsageProblem("--gamma-grid needs --kernel")
-    if "gamma" in wanted.given:
-        raise UsageProblem("--gamma fixes what --gamma-grid is to choose: give only one")
-    if excluded_by(settings, "gamma") is not None:
-        raise UsageProblem(f"--gamma-grid has no meaning for --kernel {settings.kernel}")
 
 
 def _check_resume(resume: str, inputs: Sequence[str | None], output: str | None) -> None:

@@ -14,13 +14,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ranksvm._contents import COMPRESSED, SCORES, FileKind
+from ranksvm._contents import MODEL, SCORES, FileKind
 from ranksvm._files import STDOUT, atomic_write, check_target, naming
 from ranksvm._messages import render
 from ranksvm.cli.output import COMMAND_LINE, UsageProblem, check_stdout, say
 from ranksvm.data.sources import name_of
 from ranksvm.data.targets import check_replaces
-from ranksvm.models import Model, write_model
+from ranksvm.models.files import write_model
+from ranksvm.models.model import Model
 
 
 def is_stdout(path: str | None) -> bool:
@@ -60,6 +61,8 @@ def check_output(
         return
     if is_stdout(path):
         check_stdout()
+        if kind is MODEL and sys.stdout.isatty():
+            raise UsageProblem("a model is binary: redirect standard output, or name a file")
     elif not path:
         raise UsageProblem("the name of the output file is empty")
     else:
@@ -69,7 +72,12 @@ def check_output(
             raise UsageProblem(_about_input(path, source, called))
     if kind is None or is_stdout(path) or not is_regular(path):
         return
-    _check_name(path, kind)
+    suffix = kind.wrong_suffix(path)
+    if suffix is not None:
+        advice = kind.advice
+        if kind is SCORES and suffix == ".gz":
+            advice += f", or a pipe: ranksvm predict ... | gzip > {path}"
+        raise UsageProblem(f"{path}: {kind.plural} are not written as {suffix}. {advice}")
     if not force:
         try:
             check_replaces(path, kind)
@@ -101,20 +109,6 @@ def _status(file: str | int) -> os.stat_result | None:
         return os.stat(file)
     except (OSError, ValueError):
         return None
-
-
-def _check_name(path: str, kind: FileKind) -> None:
-    """Refuse a name that means another format than the file would have."""
-    stem, suffix = os.path.splitext(path)
-    suffix = suffix.lower()
-    if suffix in COMPRESSED and suffix not in kind.other_suffixes:
-        suffix = os.path.splitext(stem)[1].lower()
-    if suffix not in kind.other_suffixes:
-        return
-    advice = kind.advice
-    if kind is SCORES and suffix == ".gz":
-        advice += f", or a pipe: ranksvm predict ... | gzip > {path}"
-    raise UsageProblem(f"{path}: {kind.plural} are not written as {suffix}. {advice}")
 
 
 @contextmanager

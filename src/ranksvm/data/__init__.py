@@ -11,16 +11,20 @@ from ranksvm.data.ranking_data import Comments, RankingData
 from ranksvm.data.streams import FileFormatError
 from ranksvm.data.svmlight import LetorError, load_letor
 from ranksvm.data.svmlight_writer import save_letor
-from ranksvm.data.trec import join, read_qrels, read_run
+from ranksvm.data.trec import JoinedRun, Qrels, Run, TrecError, join, read_qrels, read_run
 from ranksvm.data.trec_writer import write_run
 
 __all__ = [
     "Comments",
     "FileFormatError",
+    "JoinedRun",
     "LetorError",
     "Preferences",
+    "Qrels",
     "QueryGroups",
     "RankingData",
+    "Run",
+    "TrecError",
     "clicks_to_pairs",
     "join",
     "load_letor",

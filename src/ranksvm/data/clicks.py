@@ -43,9 +43,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ranksvm._checks import check_choice, check_integer, check_positive, finite_number, shown
+from ranksvm._checks import check_choice, check_integer, check_positive, finite_number
+from ranksvm._messages import shown
 from ranksvm._values import as_float, exact_vector
-from ranksvm.data.impressions import Items, Rows, read_impressions
+from ranksvm._vectors import Rows
+from ranksvm.data.impressions import Items, read_impressions
 from ranksvm.data.preferences import Preferences
 from ranksvm.data.queries import QueryGroups
 
@@ -87,8 +89,7 @@ def clicks_to_pairs(
         documents of the impression.
     eta : float or None, default=None
         Weight pairs by the inverse propensity of their click, position^eta.  0 and None mean
-        weight 1.  This corrects position bias as described in the module docstring; it is meant
-        for ``over="others"``.
+        weight 1.  This corrects position bias (see the notes); it is meant for ``over="others"``.
     max_weight : float or None, default=None
         Upper limit of the inverse propensity, at least 1.  It reduces the variance from rare clicks
         at low positions, at the cost of some bias towards the ranker that produced the log.
@@ -113,6 +114,14 @@ def clicks_to_pairs(
     ValueError
         If a column is missing or has invalid values, a position or a document occurs twice in an
         impression, or a document is not among ``items``.
+
+    Notes
+    -----
+    Users who read from the top see the upper positions more often.  ``eta`` assumes that position k
+    is examined with probability k^-eta, whatever the document.  With ``over="others"``, the
+    expected weight of i over j is then proportional to the probability that a user who sees i
+    clicks it, wherever i and j were shown.  With ``over="skipped"``, every pair contradicts the
+    displayed order, and no weight changes that.
 
     References
     ----------
@@ -283,8 +292,8 @@ def simulate_clicks(
     """Simulate a click log with the position-based model.
 
     A ranker shows the items of each query sorted by score.  Position k is examined with probability
-    k^-eta.  An examined item is clicked with probability ``attraction``; otherwise it is still
-    clicked with probability ``noise``.
+    k^-eta.  An examined item attracts a click with probability ``attraction``; an examined item
+    that does not attract a click is clicked with probability ``noise``.
 
     Parameters
     ----------

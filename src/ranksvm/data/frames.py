@@ -17,7 +17,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._messages import Param, ParameterError
+from ranksvm._messages import Message, Param, ParameterError
 from ranksvm._values import as_objects
 
 # Maximum number of columns that an error message lists.
@@ -98,8 +98,12 @@ def drop_columns(X: Any, names: Iterable[str]) -> Any:
     return nw.to_native(frame.drop(there)) if there else X
 
 
-def check_numeric(X: Any) -> None:
-    """Raise if a frame has columns that are not numeric; the error names them."""
+def check_numeric(X: Any, other: str | None) -> None:
+    """Raise if a frame has columns that are not numeric; the error names them.
+
+    The error also says which arguments name columns that are not features: ``qid``, ``y`` and
+    ``other``.  None if there are no such arguments.
+    """
     schema = nw.from_native(X, eager_only=True).schema
     wrong = [
         f"{name!r} ({dtype})"
@@ -108,15 +112,22 @@ def check_numeric(X: Any) -> None:
         if not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Object, nw.Unknown))
     ]
     if wrong:
+        advice: Message | str = ""
+        if other is not None:
+            advice = Message(
+                "; name columns that are not features with {qid}, {y} and {other}",
+                qid=Param("qid"),
+                y=Param("y"),
+                other=Param(other),
+            )
         raise ParameterError(
-            "X has {n} of {total} columns that are not numbers: {wrong}. Encode or drop them; "
-            "name columns that are not features with {qid}, {y} and {other}.",
+            "{n} of {total} feature columns {are} not numeric: {wrong}. Encode or drop "
+            "them{advice}.",
             n=len(wrong),
+            are="is" if len(wrong) == 1 else "are",
             total=len(schema),
             wrong=_listed(wrong),
-            qid=Param("qid", option="--qid-column"),
-            y=Param("y", option="--label-column"),
-            other=Param("sample_weight", option="--docid-column"),
+            advice=advice,
         )
 
 

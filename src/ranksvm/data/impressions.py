@@ -21,10 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ranksvm._checks import shown
+from ranksvm._messages import shown
+from ranksvm._text import counted
 from ranksvm._values import as_objects, is_missing, refuse_masked
+from ranksvm._vectors import Rows
 
-Rows = NDArray[np.int64]
 # Query ids (None to ignore them) and document ids of the rows of X.
 Items = tuple[ArrayLike | None, ArrayLike]
 
@@ -189,7 +190,7 @@ def _whole_numbers(
         row = int(np.argmax(wrong))
         raise ValueError(
             f"{name} must hold {what}; got {shown(column[row])} in row {row} "
-            f"({int(wrong.sum())} such rows)"
+            f"({counted(int(wrong.sum()), 'such row')})"
         )
     return numbers.astype(np.int64)
 
@@ -208,10 +209,14 @@ def _numbered(column: NDArray[Any], name: str) -> Rows:
     for value, number in ids.items():
         if is_missing(value):
             row = int(np.argmax(code == number))
-            raise ValueError(
-                f"{name} is missing in row {row}: got {value!r}. Drop such rows or fill them in"
-            )
+            raise _is_missing(name, row, value)
     return code
+
+
+def _is_missing(name: str, row: int, value: Any) -> ValueError:
+    return ValueError(
+        f"{name} is missing in row {row}: got {value!r}. Drop such rows or fill them in"
+    )
 
 
 def _not_ids(name: str, error: TypeError) -> ValueError:
@@ -266,6 +271,9 @@ def _row_numbers(
     unknown = rows < 0
     if unknown.any():
         row = int(np.argmax(unknown))
+        for missing in np.flatnonzero(unknown).tolist():
+            if is_missing(column[missing]):
+                raise _is_missing(name, missing, column[missing])
         of_query = "" if qid is None else f" of {names['query']} {columns['query'][row]!s}"
         raise ValueError(
             f"{name} {column[row]!s}{of_query} in row {row} is not among the items "

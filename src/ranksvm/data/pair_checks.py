@@ -27,7 +27,7 @@ _FEW = 3
 _LEAST = 0.1
 
 # The parameter for files that count rows from 0.
-ZERO_BASED = Param("zero_based", True, option="--pairs-zero-based")
+ZERO_BASED = Param("zero_based", True, function="read_pairs")
 
 
 class _Fit(NamedTuple):

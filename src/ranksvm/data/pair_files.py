@@ -35,7 +35,6 @@ from ranksvm._checks import check_weights
 from ranksvm._messages import MessageWarning
 from ranksvm.data.pair_checks import doubt_about
 from ranksvm.data.pair_items import (
-    MOST_ROWS,
     QID,
     DocumentRows,
     comma_hint,
@@ -169,7 +168,7 @@ def write_pairs(target: Target, preferences: Preferences) -> None:
         paired with itself, a weight is negative or not finite, or there are no pairs.  Nothing is
         written in that case.
     """
-    better, worse, _ = check_preferences(*preferences[:2], None, MOST_ROWS)
+    better, worse, _ = check_preferences(*preferences[:2], None, None)
     columns = [(rows + 1).tolist() for rows in (better, worse)]
     if preferences.weight is not None:
         n_pairs = len(better)

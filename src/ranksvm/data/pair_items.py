@@ -14,14 +14,13 @@ import numpy as np
 
 from ranksvm._messages import Message, Param
 from ranksvm.data.pair_checks import ZERO_BASED
+from ranksvm.data.preferences import MOST_ROWS
 from ranksvm.data.sources import FieldError
 
 # Returns the rows of the better and the worse item from the fields that name them.
 ResolveRows = Callable[[list[bytes]], tuple[int, int]]
 
 QID = b"qid:"
-# No array has more rows.
-MOST_ROWS = 2**53
 _USE_NUMBERS = "Name the items by row number instead"
 _NAMED = 3  # queries named in a message
 
@@ -43,7 +42,7 @@ def numbered_rows(n_items: int | None, first: int) -> ResolveRows:
                 Message(
                     "expected a row number, counted from {first}. For document ids, use {docids}",
                     first=first,
-                    docids=Param("docids", option="--pairs-by docid"),
+                    docids=Param("docids"),
                 ),
             )
         found = int(field)

@@ -18,6 +18,8 @@ from ranksvm._checks import check_weights
 from ranksvm._values import refuse_masked
 from ranksvm.data.queries import QueryGroups
 
+MOST_ROWS = 2**53  # no array has more
+
 
 class Preferences(NamedTuple):
     """Pairs of rows of X: ``better[p]`` should be ranked above ``worse[p]``.
@@ -36,7 +38,7 @@ class Preferences(NamedTuple):
 
 
 def check_preferences(
-    better: ArrayLike, worse: ArrayLike, weight: ArrayLike | None, n_items: int
+    better: ArrayLike, worse: ArrayLike, weight: ArrayLike | None, n_items: int | None
 ) -> Preferences:
     """Check pairs of row numbers and their weights.
 
@@ -46,8 +48,8 @@ def check_preferences(
         Row numbers from 0 to ``n_items - 1``, as integers or integer-valued floats.
     weight : array-like of shape (n_pairs,) or None
         Finite nonnegative weights; None means weight 1 for every pair.
-    n_items : int
-        Number of rows of X.
+    n_items : int or None
+        Number of rows of X; None if it is not known.
 
     Returns
     -------
@@ -161,7 +163,7 @@ def _pair_list(preferences: Preferences, n_items: int) -> _core.PairList:
     return _core.PairList(better, worse, None, n_items, 1)
 
 
-def _as_rows(name: str, values: ArrayLike, n_items: int) -> NDArray[np.int64]:
+def _as_rows(name: str, values: ArrayLike, n_items: int | None) -> NDArray[np.int64]:
     """Check row numbers; return them as int64."""
     how = "Give the row numbers of X, from 0, one for each pair."
     refuse_masked(name, values)
@@ -188,9 +190,13 @@ def _as_rows(name: str, values: ArrayLike, n_items: int) -> NDArray[np.int64]:
                 f"{name} must hold whole numbers; got {array[pair]} in pair {pair} "
                 f"({int(wrong.sum())} of {len(array)} pairs). {how}"
             )
-    outside = (array < 0) | (array >= n_items)
+    outside = (array < 0) | (array >= (MOST_ROWS if n_items is None else n_items))
     if outside.any():
         pair = int(np.argmax(outside))
+        if n_items is None:
+            raise ValueError(
+                f"{name} must hold row numbers from 0 to 2^53 - 1; got {array[pair]} in pair {pair}"
+            )
         raise ValueError(
             f"{name} has row numbers that X does not have: got {array[pair]} in pair {pair}, but X "
             f"has rows 0 to {n_items - 1} ({int(outside.sum())} of {len(array)} pairs). Rows count "

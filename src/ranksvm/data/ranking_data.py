@@ -17,11 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._text import counted
-from ranksvm._vectors import Array
+from ranksvm._vectors import Array, Rows
 from ranksvm.data.preferences import Preferences, preferences_among
 from ranksvm.data.queries import QueryGroups
-
-Rows = NDArray[np.int64]
 
 _DOCID = re.compile(r"(?:^|\s)docid\s*=\s*(\S+)")
 
@@ -157,8 +155,6 @@ class RankingData:
         Document ids from a column of a table; ``docids`` also finds those of LETOR text.
     origin : Origin
         The source of the data.
-    known_groups : QueryGroups or None
-        The items grouped by ``qid``, if that has been done; None to do it when it is needed.
     """
 
     X: Any
@@ -173,7 +169,6 @@ class RankingData:
     comments: Sequence[str | None] | None = None
     document_ids: Sequence[str | None] | None = None
     origin: Origin = Origin()
-    known_groups: QueryGroups | None = None
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.X, self.y, self.qid))
@@ -191,7 +186,13 @@ class RankingData:
     @cached_property
     def groups(self) -> QueryGroups:
         """The items grouped by query."""
-        return self.known_groups or QueryGroups.from_qid(self.qid, self.n_items)
+        return QueryGroups.from_qid(self.qid, self.n_items)
+
+    def with_groups(self, groups: QueryGroups) -> Self:
+        """Return the same data, with the items grouped already; ``groups`` must be those of qid."""
+        data = replace(self)
+        data.__dict__["groups"] = groups  # where the cached property keeps them
+        return data
 
     @property
     def truth(self) -> NDArray[Any]:
@@ -233,7 +234,7 @@ class RankingData:
             return self
         part = QueryGroups.from_qid(self.groups.index[rows], rows.size)
         kept = part.ids  # query numbers in this data set
-        return replace(
+        taken = replace(
             self,
             X=_rows_of(self.X, rows) if columns is None else self.X[np.ix_(rows, columns)],
             y=None if self.y is None else self.y[rows],
@@ -245,8 +246,8 @@ class RankingData:
             feature_names=self.feature_names if columns is None else None,
             comments=_listed(self.comments, rows),
             document_ids=_listed(self.document_ids, rows),
-            known_groups=replace(part, ids=self.groups.ids[kept]),
         )
+        return taken.with_groups(replace(part, ids=self.groups.ids[kept]))
 
     def __repr__(self) -> str:
         layout = "dense" if isinstance(self.X, np.ndarray) else "sparse"

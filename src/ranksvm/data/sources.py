@@ -18,11 +18,11 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from numbers import Integral
 from typing import IO, Any, NamedTuple
 
+from ranksvm._checks import check_integer
 from ranksvm._files import naming
-from ranksvm._messages import Message, Param, ParameterError
+from ranksvm._messages import Message, Param
 from ranksvm._waiting import file_name
 from ranksvm.data.streams import FileFormatError, FileStream, text_stream
 
@@ -143,12 +143,7 @@ def text_blocks(
         objects are always read by the calling thread: a thread that waits for them could not be
         stopped.
     """
-    if not isinstance(max_line_bytes, Integral) or max_line_bytes < 1:
-        raise ParameterError(
-            "{limit} must be a positive integer; got {value!r}",
-            limit=Param("max_line_bytes"),
-            value=max_line_bytes,
-        )
+    check_integer("max_line_bytes", max_line_bytes)
     name = name_of(source)
     path = source if isinstance(source, str | os.PathLike) and source != "-" else None
     with naming(name), contextlib.ExitStack() as stack:

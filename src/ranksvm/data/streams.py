@@ -18,8 +18,15 @@ import io
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
+from ranksvm._contents import (
+    COMPRESSIONS,
+    OTHER_FILES,
+    is_safetensors,
+    is_svmrank,
+    starts_with,
+)
 from ranksvm._messages import PYTHON, Formatter, Message, render
 from ranksvm._waiting import check_text_file, patiently
 from ranksvm.data.zstd_frame import ZstdFrame
@@ -30,25 +37,7 @@ _DECOMPRESSED_BYTES = 1 << 20
 # Memory limit for decompression; `xz -9` needs half of it, `zstd --ultra -22` all of it.
 _WINDOW_LOG = 27
 MOST_MEMORY = 1 << _WINDOW_LOG
-_HEAD_BYTES = 16
-
-_NOT_TEXT = {
-    b"PAR1": "a Parquet file",
-    b"ARROW1": "an Arrow file",
-    b"PK\x03\x04": "a zip archive",
-    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
-    b"Rar!": "a rar archive",
-    b"\x1f\x9d": "data compressed by `compress`",
-    b"\x04\x22\x4d\x18": "LZ4 data",
-    b"%PDF-": "a PDF document",
-    b"\x93NUMPY": "a NumPy array file",
-    b"\x89HDF": "an HDF5 file",
-    b"\x89PNG": "an image",
-    b"\x7fELF": "a program",
-    b"SQLite format 3": "an SQLite database",
-    b"\xff\xfe": "UTF-16 text",
-    b"\xfe\xff": "UTF-16 text",
-}
+_HEAD_BYTES = 18  # the longest beginning that tells a kind of file
 
 
 class FileFormatError(ValueError):
@@ -57,7 +46,8 @@ class FileFormatError(ValueError):
     Attributes
     ----------
     message : str or Message
-        What was found, what was expected, and what to do.
+        What was found, what was expected, and what to do.  Without a line it is what to say of
+        the file: "is empty".
     file : str or None
         Name of the file.
     line, column : int or None
@@ -86,7 +76,9 @@ class FileFormatError(ValueError):
         ]
         prefix = ", ".join(part for part in where if part is not None)
         message = render(self.message, formatter)
-        return f"{prefix}: {message}" if prefix else str(message)
+        if not prefix:
+            return str(message)
+        return f"{prefix} {message}" if self.line is None else f"{prefix}: {message}"
 
 
 class Stream:
@@ -188,43 +180,34 @@ def _zstd() -> Any:
     return ZstdFrame(MOST_MEMORY)
 
 
-class _Compression(NamedTuple):
-    """The name of a format, and a function that returns a decompressor for one member.
-
-    Decompressors have the interface of those in the modules bz2 and lzma.
-    """
-
-    name: str
-    start: Callable[[], Any]
-
-
-_COMPRESSIONS = {
-    b"\x1f\x8b": _Compression("gzip", _Gzip),
-    b"BZh": _Compression("bzip2", _bzip2),
-    b"\xfd7zXZ\x00": _Compression("xz", _xz),
-    b"\x28\xb5\x2f\xfd": _Compression("zstd", _zstd),
+# Functions that return a decompressor for one member, with the interface of those in the modules
+# bz2 and lzma.
+_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+    "gzip": _Gzip,
+    "bzip2": _bzip2,
+    "xz": _xz,
+    "zstd": _zstd,
 }
 # Parts of the modules' messages about data that needs more than MOST_MEMORY.
 _TOO_LARGE = re.compile("memory usage limit|too much memory|window", re.IGNORECASE)
 
 
-def _compression(head: bytes) -> _Compression | None:
-    found = next((c for magic, c in _COMPRESSIONS.items() if head.startswith(magic)), None)
-    if found is not None and found.name == "bzip2" and head[4:7] not in (b"1AY", b"\x17rE"):
+def _compression(head: bytes) -> str | None:
+    found = starts_with(head, COMPRESSIONS)
+    if found == "bzip2" and head[4:7] not in (b"1AY", b"\x17rE"):
         return None  # plain text that starts with "BZh"
     return found
 
 
-def _decompressed(stream: Stream, compression: _Compression, file: str) -> Iterator[bytes]:
+def _decompressed(stream: Stream, compression: str, file: str) -> Iterator[bytes]:
     """Yield the content of all members, about a megabyte at a time."""
     data: Any = stream.read(_COMPRESSED_BYTES)
     while data:
-        member = compression.start()
+        member = _DECOMPRESSORS[compression]()
         while not member.eof:
             if member.needs_input and not (data := data or stream.read(_COMPRESSED_BYTES)):
                 raise FileFormatError(
-                    f"is truncated: its {compression.name} data ends too early. Get the complete "
-                    "file",
+                    f"is truncated: its {compression} data ends too early. Get the complete file",
                     file,
                 )
             try:
@@ -232,10 +215,10 @@ def _decompressed(stream: Stream, compression: _Compression, file: str) -> Itera
             except MemoryError:
                 raise
             except Exception as error:  # every module has its own exception types
-                message = f"holds damaged {compression.name} data ({error}). Get the file again"
+                message = f"holds damaged {compression} data ({error}). Get the file again"
                 if _TOO_LARGE.search(str(error)):
                     message = (
-                        f"holds {compression.name} data that needs more than {MOST_MEMORY >> 20} "
+                        f"holds {compression} data that needs more than {MOST_MEMORY >> 20} "
                         "MiB of memory to decompress. Compress it again with a smaller dictionary "
                         "or window"
                     )
@@ -255,12 +238,14 @@ def text_stream(stream: Stream, file: str) -> Stream:
         stream = Stream(_decompressed(stream, compression, file))
         if _compression(stream.peek(_HEAD_BYTES)) is not None:
             raise FileFormatError(
-                f"is compressed twice. Decompress it once with {compression.name}", file
+                f"is compressed twice. Decompress it once with {compression}", file
             )
     head = stream.peek(_HEAD_BYTES)
-    for magic, what in _NOT_TEXT.items():
-        if head.startswith(magic):
-            raise FileFormatError(f"is {what}, expected plain text. Convert it first", file)
+    if is_safetensors(head) or is_svmrank(head):
+        raise FileFormatError("is a model, not data", file)
+    what = starts_with(head, OTHER_FILES)
+    if what is not None:
+        raise FileFormatError(f"is {what}, expected plain text. Convert it first", file)
     if head.startswith(codecs.BOM_UTF8):
         stream.readinto(memoryview(bytearray(len(codecs.BOM_UTF8))))
     return stream

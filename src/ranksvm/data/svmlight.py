@@ -53,7 +53,7 @@ _READERS: dict[np.dtype[Any], Any] = {
 }
 _LARGEST_INT32 = 2**31 - 1
 # Text that a thread parses at a time.
-_PIECE_BYTES = 1 << 18
+PIECE_BYTES = 1 << 18
 
 _LIKE_BEFORE = "as on the lines before"
 # What was expected instead of what was found, or the whole message; and what to do.
@@ -92,7 +92,7 @@ _FAULTS = {
 
 # Parameters that the messages name.
 _PARAMETERS: dict[str, Any] = {
-    "ignore": Param("qid", "ignore", option="--ignore-qid"),
+    "ignore": Param("qid", "ignore"),
     "zero_based": Param("zero_based", True),
     "zero": Param("missing", "zero"),
     "sort": Param("unsorted", "sort"),
@@ -120,9 +120,6 @@ def load_letor(
     max_line_bytes: int = MAX_LINE_BYTES,
     n_jobs: int | None = None,
     progress: Callable[[int, int | None], object] | None = None,
-    _may_keep_missing: bool = True,  # False: for a model, which cannot use missing values
-    _block_bytes: int = BLOCK_BYTES,
-    _piece_bytes: int = _PIECE_BYTES,
 ) -> RankingData:
     r"""Read LETOR / SVMlight text.
 
@@ -220,7 +217,7 @@ def load_letor(
         duplicates=duplicates,
         qid=qid,
         comments=bool(comments),
-        piece_bytes=_piece_bytes,
+        piece_bytes=PIECE_BYTES,
     )
     total = total_size(items) if progress is not None else None
     before = 0
@@ -233,15 +230,14 @@ def load_letor(
             max_line_bytes=max_line_bytes,
             error=LetorError,
             count=lambda: int(reader.lines),
-            block_bytes=_block_bytes,
+            block_bytes=BLOCK_BYTES,
             background=threads > 1,
         ):
             text = np.frombuffer(block.text, np.uint8, block.size)
             fault = reader.feed(text, threads)
             if fault is not None:
                 reason = "since qid='required'" if qid == "required" else _LIKE_BEFORE
-                keep = _KEEP if _may_keep_missing else ""
-                values = {"n_features": n_features, "dtype": kind, "reason": reason, "keep": keep}
+                values = {"n_features": n_features, "dtype": kind, "reason": reason, "keep": _KEEP}
                 raise _letor_error(item, block, fault, values)
             read, complete = block.bytes_read, block.complete
             if progress is not None:

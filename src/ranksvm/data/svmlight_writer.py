@@ -224,9 +224,10 @@ def _value_error(value: Any, row: Row) -> ParameterError:
     if np.isinf(value):
         return ParameterError("X must be finite; got an infinite value in {row}", row=row)
     return ParameterError(
-        "X has a NaN in {row}. Use {words} to write NaN as that word",
+        "X has a NaN in {row}. {remedy}",
         row=row,
-        words=Param("missing", "nan", "NULL", option="--missing nan"),
+        missing=Param("missing", "nan"),
+        remedy="Use {missing} to write it as the word nan",
     )
 
 

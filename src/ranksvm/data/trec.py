@@ -191,8 +191,10 @@ def _read(
     queries: dict[bytes, tuple[str, dict[str, int]]] = {}
     number = 0
     try:
-        lines = text_lines(source, max_line_bytes=max_line_bytes, error=TrecError)
-        for number, line in enumerate(lines, 1):
+        # Not kept in a variable: the file is closed as soon as an error leaves the loop.
+        for number, line in enumerate(
+            text_lines(source, max_line_bytes=max_line_bytes, error=TrecError), 1
+        ):
             fields = line.split()
             if not fields:
                 continue

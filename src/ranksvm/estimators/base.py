@@ -1,6 +1,6 @@
 """The base class of all rankers: input checks, prediction, ranking, scoring, saving.
 
-All input is checked here (with :mod:`ranksvm.estimators.checks`) before any work is done.
+All input is checked (see :mod:`ranksvm.estimators.inputs`) before any work is done.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from ranksvm import _core
 from ranksvm._checks import check_item_weight
-from ranksvm._contents import MODEL, OTHER_SUFFIXES
+from ranksvm._contents import MODEL
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.backends.native import NativeBackend
 from ranksvm.data.frames import split_frame
 from ranksvm.data.preferences import check_preferences
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.targets import check_replaces
-from ranksvm.estimators.checks import check_labels, check_scores
+from ranksvm.estimators.checks import check_labels, check_overflow
 from ranksvm.estimators.foreign import refuse_unknown
-from ranksvm.estimators.inputs import check_features, known_qid
-from ranksvm.models import Explanation, Model, write_model
-from ranksvm.models.explain import check_rows
-from ranksvm.pairs.accuracy import pairwise_accuracy, preference_accuracy
-from ranksvm.pairs.order import PairOrder
+from ranksvm.estimators.inputs import check_X, known_qid
+from ranksvm.metrics.order import mean_accuracy
+from ranksvm.metrics.ranked import Truth
+from ranksvm.models.explain import Explanation, check_rows
+from ranksvm.models.files import write_model
+from ranksvm.models.model import Model
+from ranksvm.pairs.accuracy import preference_accuracy
 
 
 class MissingQidWarning(UserWarning):
@@ -84,7 +85,7 @@ class Ranker(BaseEstimator):
         ndarray of shape (n_items,)
         """
         check_is_fitted(self)
-        X = check_features(self, X, reset=False)
+        X = check_X(self, X, reset=False)
         return self._get_model().scores(X, n_threads=resolve_n_jobs(self.n_jobs))
 
     def explain(self, X: Any, i: int, j: int) -> Explanation:
@@ -107,11 +108,12 @@ class Ranker(BaseEstimator):
         -------
         Explanation
             With ``contributions``, ``names``, ``top(n)`` and more; printed, it is a bar chart.
-            Features have the names of the training frame, or numbers; support items are named by
-            their row of the training set.
+            Features have the names of the training frame, or the numbers of their columns, from 0
+            (``ranksvm explain`` counts as the data file does, usually from 1); support items are
+            named by their row of the training set.
         """
         check_is_fitted(self)
-        X = check_features(self, X, reset=False)
+        X = check_X(self, X, reset=False)
         i, j = check_rows(i, j, X.shape[0])
         return self._get_model().explain(X, i, j)
 
@@ -133,7 +135,7 @@ class Ranker(BaseEstimator):
         """
         refuse_unknown(self, self.rank, unknown)
         X, columns = split_frame(X, qid=known_qid(self, X, qid))
-        scores = check_scores(self.predict(X))
+        scores = check_overflow(self.predict(X))
         groups = QueryGroups.from_qid(columns["qid"], len(scores))
         threads = resolve_n_jobs(self.n_jobs)
         best_first = _core.rank_items(scores, groups.rows, groups.offsets, threads)
@@ -187,14 +189,11 @@ class Ranker(BaseEstimator):
                 stacklevel=2,
             )
         X, columns = split_frame(X, y=y, qid=qid, sample_weight=sample_weight)
-        scores = check_scores(self.predict(X))
+        scores = check_overflow(self.predict(X))
         utility, _ = check_labels(columns["y"], len(scores))
-        groups = QueryGroups.from_qid(columns["qid"], len(scores))
+        truth = Truth(utility, columns["qid"], n_jobs=self.n_jobs)
         weight = check_item_weight(columns["sample_weight"], len(scores))
-        backend = NativeBackend(
-            PairOrder(utility, groups, weight), n_threads=resolve_n_jobs(self.n_jobs)
-        )
-        return pairwise_accuracy(backend, scores)
+        return mean_accuracy(truth.ranked(scores), weight)
 
     def score_pairs(
         self,
@@ -220,7 +219,7 @@ class Ranker(BaseEstimator):
             pairs, divided by the total weight.
         """
         check_is_fitted(self)
-        scores = check_scores(self.predict(X))
+        scores = check_overflow(self.predict(X))
         return preference_accuracy(check_preferences(better, worse, weight, len(scores)), scores)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
@@ -242,14 +241,14 @@ class Ranker(BaseEstimator):
         FileExistsError
             If there is such a file, and ``force`` is False.
         ValueError
-            If the suffix means another format, such as ``.onnx`` or ``.pkl``.
+            If the suffix means another format, such as ``.onnx``, ``.pkl`` or ``.csv``.
         """
         check_is_fitted(self)
         model = self._get_model()
         model.arrays()  # raises for a model that cannot be saved, before the path is checked
         path = os.fsdecode(path)
-        suffix = os.path.splitext(path)[1].lower()
-        if suffix in (*OTHER_SUFFIXES, ".dat"):
+        suffix = ".dat" if path.lower().endswith(".dat") else MODEL.wrong_suffix(path)
+        if suffix is not None:
             raise ValueError(
                 f"{path}: save() does not write {suffix} files. Use .safetensors. For SVM^rank's "
                 "format use ranksvm.export.write_svmrank"

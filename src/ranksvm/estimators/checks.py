@@ -14,7 +14,7 @@ from ranksvm._values import as_levels, exact_vector, finite_values, is_exact, re
 from ranksvm._vectors import Array
 
 
-def check_scores(scores: Array) -> Array:
+def check_overflow(scores: Array) -> Array:
     """Raise if scores overflowed, because they cannot be ranked."""
     infinite = int(np.sum(~np.isfinite(scores)))
     if infinite:

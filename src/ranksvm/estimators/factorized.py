@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike
 
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.backends.native import NativeBackend
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import fitting, training_data, validation_data
 from ranksvm.estimators.model_ranker import ModelRanker
@@ -27,8 +26,8 @@ from ranksvm.learners.factor_descent import Restart
 from ranksvm.learners.factorized import FactorizedModel, FactorizedProblem
 from ranksvm.learners.factors import REMOVED, FactorizedSettings
 from ranksvm.maps.matrix import MatrixMap
-from ranksvm.pairs.accuracy import pairwise_accuracy
-from ranksvm.pairs.order import PairOrder
+from ranksvm.metrics.order import mean_accuracy
+from ranksvm.metrics.ranked import Truth
 from ranksvm.solvers.base import Callback
 
 EvalMetric = Callable[[Any, Array, Any], float]
@@ -197,7 +196,15 @@ class FactorizedRankSVM(ModelRanker):
                     FutureWarning,
                     stacklevel=2,
                 )
-            data = training_data(self, X, y, qid, group, sample_weight, query_weight)
+            data = training_data(
+                self,
+                X,
+                y,
+                qid,
+                group=group,
+                sample_weight=sample_weight,
+                query_weight=query_weight,
+            )
             validate = None
             if eval_set is not None:
                 ids = qid if group is None else group
@@ -206,8 +213,9 @@ class FactorizedRankSVM(ModelRanker):
                 raise ValueError("eval_metric needs eval_set")
             problem = FactorizedProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
             fit = self._solve(problem, callback, validate=validate)
-            self._keep_fit(problem, fit)
+            self._keep(problem.model(fit), fit.history)
             self.restarts_ = list(fit.restarts)
+        self._warn_if_early(fit)
         return self
 
     def _validation(
@@ -220,13 +228,12 @@ class FactorizedRankSVM(ModelRanker):
                 f"function that calls one of ranksvm.metrics; got {metric!r}"
             )
         held_out = validation_data(self, "eval_set", eval_set, y, qid)
-        threads = resolve_n_jobs(self.n_jobs)
-        score_map = MatrixMap(held_out.X, n_threads=threads)
+        score_map = MatrixMap(held_out.X, n_threads=resolve_n_jobs(self.n_jobs))
         if metric is not None:
             return lambda weights: metric(held_out.truth, score_map.scores(weights), held_out.qid)
         assert held_out.y is not None
-        backend = NativeBackend(PairOrder(held_out.y, held_out.groups), n_threads=threads)
-        return lambda weights: pairwise_accuracy(backend, score_map.scores(weights))
+        truth = Truth(held_out.y, held_out.qid, n_jobs=self.n_jobs)
+        return lambda weights: mean_accuracy(truth.ranked(score_map.scores(weights)))
 
     def _set_model(self, model: FactorizedModel) -> None:
         self.coef_ = model.coef

@@ -11,6 +11,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ranksvm.learners import LEARNERS
+
 _NOTHING_TO_STOP = (
     "RankSVM is not trained in rounds, so there is nothing to stop early. To choose C on a "
     "validation set: {search}().fit(X, y, qid, validation=(X_val, y_val, qid_val))."
@@ -37,8 +39,8 @@ _CALLBACK = {
     "progress": "Pass progress=: progress(done, total, message) is called after every fit.",
 }
 _QID = {"": "It is called qid here: the query id of each row of X."}
-_CONSTRUCTOR = {"": "Pass it to the constructor: {model}({name}=...)."}
-_VERBOSE = {"": "Pass it to the constructor: {model}(verbose=1)."}
+_CONSTRUCTOR = {"": "Pass it to the constructor: {ranker}({name}=...)."}
+_VERBOSE = {"": "Pass it to the constructor: {ranker}(verbose=1)."}
 _CATEGORIES = {
     "": "Categorical features are not supported: encode them as numbers, for example with "
     "sklearn.preprocessing.OneHotEncoder."
@@ -73,13 +75,12 @@ FOREIGN: Mapping[str, Mapping[str, str]] = {
 }  # fmt: skip
 
 
-def refuse_unknown(model: object, method: Callable[..., Any], given: Mapping[str, Any]) -> None:
+def refuse_unknown(ranker: object, method: Callable[..., Any], given: Mapping[str, Any]) -> None:
     """Raise a helpful TypeError if a method got unknown keyword arguments.
 
     Parameters
     ----------
-    model : object
-        The estimator.
+    ranker : object
     method : callable
         Its method.
     given : mapping
@@ -96,7 +97,14 @@ def refuse_unknown(model: object, method: Callable[..., Any], given: Mapping[str
         if hint is None:
             near = difflib.get_close_matches(name, of, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"Its parameters are {', '.join(of)}."
-        called = type(model).__name__
-        search = "KernelRankSVMCV" if called.startswith("Kernel") else "LinearRankSVMCV"
-        hint = hint.format(model=called, name=name, search=search)
+        called = type(ranker).__name__
+        hint = hint.format(ranker=called, name=name, search=_search_for(called))
         raise TypeError(f"{called}.{method.__name__}() has no parameter {name!r}. {hint}")
+
+
+def _search_for(estimator: str) -> str:
+    """Return the name of the class that searches for an estimator, or of that for linear models."""
+    for learner in LEARNERS.values():
+        if learner.search is not None and learner.estimator.endswith(f":{estimator}"):
+            return learner.search.partition(":")[2]
+    return "LinearRankSVMCV"

@@ -1,7 +1,7 @@
 """The arguments of ``fit``, ``predict`` and ``score``: checked, and returned as one data set.
 
-The functions take the estimator as ``model``.  They set or compare its features, and
-remember which columns of a data frame are not features.
+The functions set or compare the features of the ranker, and remember which columns of a data frame
+are not features.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ranksvm.estimators.checks import (
     check_items,
     check_labels,
 )
-from ranksvm.learners import check_query_weight
+from ranksvm.learners.weights import check_query_weight
 from ranksvm.maps.gram_checks import check_gram
 
 # Attributes that ``fit`` sets from X before there is a model.
@@ -37,14 +37,14 @@ FEATURE_FACTS = ("n_features_in_", "feature_names_in_", "_frame_columns", "_qid_
 
 
 def training_data(
-    model: Any,
+    ranker: Any,
     X: Any,
     y: Any,
-    qid: Any,
-    group: Any,
-    sample_weight: Any,
-    query_weight: Any,
+    qid: Any = None,
     *,
+    group: Any = None,
+    sample_weight: Any = None,
+    query_weight: Any = None,
     needs_labels: bool = True,
 ) -> RankingData:
     """Check the arguments of ``fit``, and return them as one data set."""
@@ -53,19 +53,19 @@ def training_data(
     name = "qid" if group is None else "group"
     given = {"y": y, name: qid if group is None else group, "sample_weight": sample_weight}
     X, values = split_frame(X, **given)
-    model._frame_columns = frozenset(v for v in given.values() if isinstance(v, str))
-    model._qid_column = given[name] if isinstance(given[name], str) else None
-    X = check_features(model, X, reset=True)
+    ranker._frame_columns = frozenset(v for v in given.values() if isinstance(v, str))
+    ranker._qid_column = given[name] if isinstance(given[name], str) else None
+    X = check_X(ranker, X, reset=True)
     n_items = X.shape[0]
     utility = labels = None
     if needs_labels or y is not None:
         utility, labels = check_labels(values["y"], n_items)
     groups = QueryGroups.from_qid(values[name], n_items, name=name)
     item_weight = check_item_weight(values["sample_weight"], n_items)
-    names = getattr(model, "feature_names_in_", None)
-    if get_tags(model).input_tags.pairwise:
-        X = check_gram(X, n_threads=resolve_n_jobs(model.n_jobs))
-    return RankingData(
+    names = getattr(ranker, "feature_names_in_", None)
+    if get_tags(ranker).input_tags.pairwise:
+        X = check_gram(X, n_threads=resolve_n_jobs(ranker.n_jobs))
+    data = RankingData(
         X,
         utility,
         None if values[name] is None else groups.ids[groups.index],
@@ -73,12 +73,14 @@ def training_data(
         item_weight=item_weight,
         query_weight=check_query_weight(query_weight, groups),
         feature_names=None if names is None else tuple(map(str, names)),
-        origin=Origin("X", frame_columns=tuple(model._frame_columns), qid_column=model._qid_column),
-        known_groups=groups,
+        origin=Origin(
+            "X", frame_columns=tuple(ranker._frame_columns), qid_column=ranker._qid_column
+        ),
     )
+    return data.with_groups(groups)
 
 
-def validation_data(model: Any, name: str, given: Any, y: Any, qid: Any) -> RankingData:
+def validation_data(ranker: Any, name: str, given: Any, y: Any, qid: Any) -> RankingData:
     """Check a validation set in the same way as the training set.
 
     ``given`` is a tuple (X, y) or (X, y, qid), or a frame.  ``y`` and ``qid`` are those of the
@@ -86,26 +88,31 @@ def validation_data(model: Any, name: str, given: Any, y: Any, qid: Any) -> Rank
     """
     is_tuple = isinstance(given, tuple | list)
     parts = list(given) if is_tuple else [given]
-    parts += [v if isinstance(v, str) else None for v in (y, qid)][len(parts) - 1 :]
+    named = [v if isinstance(v, str) and is_frame(parts[0]) else None for v in (y, qid)]
+    parts += named[len(parts) - 1 :]
     if len(parts) != 3 or parts[1] is None or isinstance(parts[0], tuple):
-        size = f" of {len(given)}" if is_tuple else ""
+        got = f"a tuple of {len(given)}" if is_tuple else type(given).__name__
         raise ValueError(
-            f"{name} must be one tuple (X, y) or (X, y, qid), like the training set; got a "
-            f"{type(given).__name__}{size}"
+            f"{name} must be one tuple (X, y) or (X, y, qid), like the training set; got {got}"
         )
     X, values = split_frame(parts[0], y=parts[1], qid=parts[2])
-    X = check_features(model, X, reset=False)
+    X = check_X(ranker, X, reset=False)
     utility, labels = check_labels(values["y"], X.shape[0])
     check_both_have_ids(name, values["qid"] is not None, qid is not None)
     groups = QueryGroups.from_qid(values["qid"], X.shape[0], name=f"qid of {name}")
     ids = None if values["qid"] is None else groups.ids[groups.index]
-    return RankingData(
-        X, utility, ids, labels=None if labels is utility else labels, known_groups=groups
+    data = RankingData(
+        X,
+        utility,
+        ids,
+        labels=None if labels is utility else labels,
+        origin=Origin(name),
     )
+    return data.with_groups(groups)
 
 
 def pair_data(
-    model: Any,
+    ranker: Any,
     X: Any,
     pairs: tuple[Any, Any, Any],
     y: Any,
@@ -124,7 +131,7 @@ def pair_data(
             f"{' and '.join(given)} can only be used with labels, but there is no y. Pass "
             "y, or drop them: given pairs have their own weights, and need no query ids."
         )
-    data = training_data(model, X, y, **about_labels, needs_labels=False)
+    data = training_data(ranker, X, y, **about_labels, needs_labels=False)
     preferences = check_preferences(*pairs, data.n_items)
     both_ways = count_contradictions(preferences)
     if both_ways:
@@ -138,17 +145,17 @@ def pair_data(
     return replace(data, preferences=preferences)
 
 
-def check_features(model: Any, X: Any, *, reset: bool) -> Any:
+def check_X(estimator: Any, X: Any, *, reset: bool) -> Any:
     """Return X as finite float32 or float64, dense, CSR or CSC, in the layout it came in."""
     X = check_items(X)
     if is_frame(X):
-        names = None if reset else getattr(model, "feature_names_in_", None)
+        names = None if reset else getattr(estimator, "feature_names_in_", None)
         if not reset:
-            X = drop_columns(X, model._frame_columns)
+            X = drop_columns(X, estimator._frame_columns)
         if names is None or frame_columns(X) == names.tolist():  # otherwise names are wrong
-            check_numeric(X)
+            check_numeric(X, "sample_weight" if hasattr(estimator, "predict") else None)
     X = validate_data(
-        model,
+        estimator,
         X,
         reset=reset,
         accept_sparse=("csr", "csc"),
@@ -156,25 +163,27 @@ def check_features(model: Any, X: Any, *, reset: bool) -> Any:
         dtype=(np.float64, np.float32),
         ensure_all_finite=False,
     )
-    check_finite_columns(X, getattr(model, "feature_names_in_", None))
+    check_finite_columns(X, getattr(estimator, "feature_names_in_", None))
     return X
 
 
-def known_qid(model: Any, X: Any, qid: Any) -> Any:
+def known_qid(ranker: Any, X: Any, qid: Any) -> Any:
     """Return qid, or the column of the frame X that held the ids in ``fit``."""
-    if qid is not None or model._qid_column is None or not is_frame(X):
+    if qid is not None or ranker._qid_column is None or not is_frame(X):
         return qid
-    return model._qid_column if model._qid_column in frame_columns(X) else None
+    return ranker._qid_column if ranker._qid_column in frame_columns(X) else None
 
 
 @contextmanager
-def fitting(model: BaseEstimator) -> Iterator[None]:
+def fitting(estimator: BaseEstimator) -> Iterator[None]:
     """Restore the attributes in ``FEATURE_FACTS`` if a fit fails, so that an old model works."""
-    before = {name: model.__dict__[name] for name in FEATURE_FACTS if name in model.__dict__}
+    before = {
+        name: estimator.__dict__[name] for name in FEATURE_FACTS if name in estimator.__dict__
+    }
     try:
         yield
     except BaseException:  # including KeyboardInterrupt
         for name in FEATURE_FACTS:
-            model.__dict__.pop(name, None)
-        model.__dict__.update(before)
+            estimator.__dict__.pop(name, None)
+        estimator.__dict__.update(before)
         raise

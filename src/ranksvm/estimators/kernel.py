@@ -117,7 +117,8 @@ default="rbf"
         Number of iterations; of products with the kernel matrix, or with the features and their
         transpose; of comparable pairs of positive weight.
     status_ : str
-        "converged", "max_iter", "stalled" or "stopped" (by the callback).
+        "converged", "max_iter", "stalled" (rounding errors prevent further progress) or "stopped"
+        (by the callback).
     history_ : list of TraceRow
         One row per iteration; empty in a model that was loaded from a file.
     n_features_in_ : int
@@ -224,9 +225,19 @@ default="rbf"
         refuse_unknown(self, self.fit, unknown)
         with fitting(self):
             settings = self._settings(KernelSettings)
-            data = training_data(self, X, y, qid, group, sample_weight, query_weight)
+            data = training_data(
+                self,
+                X,
+                y,
+                qid,
+                group=group,
+                sample_weight=sample_weight,
+                query_weight=query_weight,
+            )
             problem = KernelProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
-            self._keep_fit(problem, self._solve(problem, callback))
+            fit = self._solve(problem, callback)
+            self._keep(problem.model(fit), fit.history)
+        self._warn_if_early(fit)
         return self
 
     def fit_pairs(
@@ -263,7 +274,9 @@ default="rbf"
             pairs = (better, worse, weight)
             data = pair_data(self, X, pairs, y, qid, group, sample_weight, query_weight)
             problem = KernelProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
-            self._keep_fit(problem, self._solve(problem, callback))
+            fit = self._solve(problem, callback)
+            self._keep(problem.model(fit), fit.history)
+        self._warn_if_early(fit)
         return self
 
     def _set_model(self, model: KernelModel) -> None:

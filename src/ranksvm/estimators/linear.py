@@ -43,7 +43,7 @@ class LinearRankSVM(ModelRanker):
         Loss of a pair.
     reduction : {"sum", "mean", "query_mean"}, default="mean"
         How the losses of all pairs are combined: their sum, their mean, or the mean over queries of
-        the mean over the pairs of each query.  See the notes of the module for conversions of C.
+        the mean over the pairs of each query.  The notes say how to convert C.
     solver : {"auto", "newton", "smoothed_newton", "bundle"}, default="auto"
         Optimization algorithm.  "newton" is for the squared hinge, "smoothed_newton" for the hinge,
         "bundle" (BMRM with line search) for both; "auto" chooses "newton" or "bundle".
@@ -76,13 +76,20 @@ class LinearRankSVM(ModelRanker):
     n_pairs_ : int
         Number of comparable pairs of positive weight.
     status_ : str
-        "converged", "max_iter", "stalled" or "stopped" (by the callback).
+        "converged", "max_iter", "stalled" (rounding errors prevent further progress) or "stopped"
+        (by the callback).
     history_ : list of TraceRow
         One row per iteration: iteration, objective, gap, n_products, inner_iterations, seconds.
         Empty in a model that was loaded from a file.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had feature names.
+
+    Notes
+    -----
+    The objective is 1/2 |w|^2 + C * (sum, mean or mean over queries of the losses).  C for "sum" is
+    C for "mean" divided by the total weight of the pairs (their number, without weights).  In the
+    notation (mean loss) + lambda |w|^2, C is 1 / (2 lambda) with "mean".
 
     Examples
     --------
@@ -167,10 +174,19 @@ class LinearRankSVM(ModelRanker):
         refuse_unknown(self, self.fit, unknown)
         with fitting(self):
             settings = self._settings(LinearSettings)
-            data = training_data(self, X, y, qid, group, sample_weight, query_weight)
+            data = training_data(
+                self,
+                X,
+                y,
+                qid,
+                group=group,
+                sample_weight=sample_weight,
+                query_weight=query_weight,
+            )
             problem = LinearProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
             fit = self._solve(problem, callback, start=self._start())
-            self._keep_fit(problem, fit)
+            self._keep(problem.model(fit), fit.history)
+        self._warn_if_early(fit)
         return self
 
     def fit_pairs(
@@ -244,7 +260,8 @@ class LinearRankSVM(ModelRanker):
             data = pair_data(self, X, pairs, y, qid, group, sample_weight, query_weight)
             problem = LinearProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
             fit = self._solve(problem, callback, start=self._start())
-            self._keep_fit(problem, fit)
+            self._keep(problem.model(fit), fit.history)
+        self._warn_if_early(fit)
         return self
 
     def _start(self) -> Array | None:

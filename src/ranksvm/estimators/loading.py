@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners import Learner, learner_of, read_model
-from ranksvm.models import ModelFileError
+from ranksvm.models.model import ModelFileError
 
 
 def estimator_of(learner: Learner) -> type[ModelRanker]:
     """Return the estimator class for a kind of model."""
-    module, name = learner.estimator.split(":")
-    found: type[ModelRanker] = getattr(import_module(module), name)
+    found: type[ModelRanker] = class_at(learner.estimator)
     return found
+
+
+def class_at(address: str) -> Any:
+    """Return the class at "module:class"."""
+    module, name = address.split(":")
+    return getattr(import_module(module), name)
 
 
 def load(path: str | os.PathLike[str] | BinaryIO) -> ModelRanker:

@@ -14,12 +14,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from ranksvm._checks import shown
-from ranksvm._messages import Param, ParameterError
+from ranksvm._checks import is_integer
+from ranksvm._messages import Param, ParameterError, Value
 from ranksvm._vectors import Array
 from ranksvm.estimators.base import Ranker
-from ranksvm.learners import Fit, Settings
-from ranksvm.models import Model
+from ranksvm.learners.problem import Fit
+from ranksvm.learners.settings import Settings
+from ranksvm.models.model import Model
 from ranksvm.solvers.base import Callback, TraceRow
 
 
@@ -105,9 +106,11 @@ class ModelRanker(Ranker):
 
             return problem.solve(callback=report, **options)
 
-    def _keep_fit(self, problem: Any, fit: Fit) -> None:
-        """Set all fitted attributes, and warn about a fit that ended early; called by ``fit``."""
-        self._keep(problem.model(fit), fit.history)
+    def _warn_if_early(self, fit: Fit) -> None:
+        """Warn about a fit that ended early.
+
+        The last step of ``fit``: if the warning is raised as an error, the new model is complete.
+        """
         if fit.shortfall is not None:
             name = type(self).__name__
             warnings.warn(f"{name}: {fit.shortfall}", ConvergenceWarning, stacklevel=3)
@@ -119,7 +122,7 @@ class ModelRanker(Ranker):
 
 def seed_of(random_state: Any) -> int | None:
     """Return an integer seed, drawn from the generator if it is one; None stays None."""
-    if random_state is None or isinstance(random_state, int | np.integer):
+    if random_state is None or is_integer(random_state):
         return None if random_state is None else int(random_state)
     try:
         generator = check_random_state(random_state)
@@ -127,7 +130,7 @@ def seed_of(random_state: Any) -> int | None:
         raise ParameterError(
             "{random_state} must be None, a non-negative integer or a RandomState; got {value}",
             random_state=Param("random_state"),
-            value=shown(random_state),
+            value=Value(random_state),
         ) from None
     return int(generator.randint(np.iinfo(np.int32).max))
 

@@ -14,11 +14,13 @@ from typing import Any
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from ranksvm._checks import check_choice
 from ranksvm._threads import resolve_n_jobs
 from ranksvm.estimators.inputs import training_data
 from ranksvm.estimators.linear import LinearRankSVM
 from ranksvm.learners.linear import LinearProblem, LinearSettings
 from ranksvm.learners.multipliers import (
+    MULTIPLIER_TERMS,
     MultiplierSpectrum,
     multiplier_point,
     multiplier_terms,
@@ -63,7 +65,8 @@ def multiplier_spectrum(
     """
     model = LinearRankSVM(C, loss=loss, reduction=reduction, tol=1e-6, n_jobs=n_jobs)
     settings = model._settings(LinearSettings)
-    data = training_data(model, X, y, qid, None, None, None)
+    check_choice("loss", loss, MULTIPLIER_TERMS)
+    data = training_data(model, X, y, qid)
     assert data.y is not None
     largest = int(data.groups.sizes.max())
     if largest > MOST_ITEMS:

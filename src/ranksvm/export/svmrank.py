@@ -32,15 +32,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ranksvm._checks import check_positive
+from ranksvm._contents import SVMLIGHT
 from ranksvm._files import atomic_write, naming
 from ranksvm._vectors import Array
 from ranksvm._waiting import blocking, file_name
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.sources import excerpt
 from ranksvm.learners.linear import LinearModel
-from ranksvm.models import Model, ModelFileError
+from ranksvm.models.model import Model, ModelFileError
 
-FIRST_LINE = b"SVM-light Version "
 KERNELS = {0: "linear", 1: "polynomial", 2: "rbf", 3: "sigmoid", 4: "user-defined"}
 HIGHEST_INDEX = 99_999_999  # limit of SVM^light; keeps a wrong number from using all memory
 
@@ -217,7 +217,7 @@ def _to_text(model: Model, version: str) -> str:
     )
     nonzero = np.flatnonzero(coef)
     pairs = zip((nonzero + 1).tolist(), coef[nonzero].tolist(), strict=True)
-    lines = [FIRST_LINE.decode() + version]
+    lines = [SVMLIGHT.decode() + version]
     for value, comment in zip(values, comments, strict=True):
         # The value of -u is a string that extends to the comment sign.
         lines.append(f"{value}{'' if value == 'empty' else ' '}# {comment}")
@@ -240,7 +240,7 @@ class _Parser:
 
     def model(self, n_features: int | None) -> LinearModel:
         first = self._line(LONGEST_HEADER).rstrip()
-        if not first.startswith(FIRST_LINE):
+        if not first.startswith(SVMLIGHT):
             self._refuse(
                 f"a model of SVM^light starts with 'SVM-light Version'; got {excerpt(first)}"
             )

@@ -1,4 +1,4 @@
-"""Training: from a data set to a model, with one file per kind of model.
+"""Training: from a data set to a model.
 
     F(w) = 1/2 |w|^2 + C * sum over comparable pairs of  weight * loss(1 - s_better + s_worse)
 
@@ -6,7 +6,8 @@ with scores s that are linear in w: w.x, or w.phi(x) for the features of a kerne
 labels within queries, from a list of preferences, or from both.  Every kind of model has
 
     settings    the objective and how it is minimized
-    problem     a prepared data set: all work that does not depend on C is done once for many C
+    problem     a prepared data set (see :class:`ranksvm.learners.problem.Problem`): all work that
+                does not depend on C is done once for many C
     model       the result
 
 and one entry in ``LEARNERS``, where estimators, commands, model files and exports find it.  Nothing
@@ -28,7 +29,7 @@ from ranksvm.learners.factors import FactorizedSettings
 from ranksvm.learners.kernel import KernelProblem, KernelSettings
 from ranksvm.learners.kernel_model import KernelModel
 from ranksvm.learners.linear import LinearModel, LinearProblem, LinearSettings
-from ranksvm.learners.problem import Fit, RankProblem
+from ranksvm.learners.problem import Fit, PathProblem, Problem, RankProblem
 from ranksvm.learners.settings import REDUCTIONS, SOLVERS, Settings
 from ranksvm.learners.weights import check_query_weight, total_pair_weight
 from ranksvm.models import files
@@ -49,7 +50,9 @@ __all__ = [
     "LinearModel",
     "LinearProblem",
     "LinearSettings",
+    "PathProblem",
     "Point",
+    "Problem",
     "RankProblem",
     "Settings",
     "check_query_weight",
@@ -69,41 +72,53 @@ class Learner:
     settings : type
         Class of its parameters.
     problem : callable
-        ``problem(data, settings, n_threads=1)`` returns an object with the methods ``solve(...)``,
-        which returns a Fit, and ``model(fit)``.
+        ``problem(data, settings, n_threads=1)`` returns a
+        :class:`ranksvm.learners.problem.Problem`, and a ``PathProblem`` if there is a search.
     model : type
         Class of the trained model.
     estimator : str
         Its estimator, as "module:class".
+    search : str or None
+        The estimator that chooses C, and the other parameters that have a grid (see
+        :class:`ranksvm.learners.settings.Grid`), as "module:class"; None if there is none.
     chosen_by : str or None
         The parameter that selects this kind on the command line; None for the default kind.
-    searched : tuple of str, or None
-        Parameters that a search tunes in addition to C; None if there is no search.
-    words : callable
+    uses_pairs : bool
+        Whether it can learn from explicit pairs as well as from labels.
+    early_stopping : str or None
+        The parameter that asks for early stopping on validation data.  ``solve`` then takes
+        ``validate``, a function from the weights of the features to a score.
+    summary : callable
         Turns the report of a training run (see ``ranksvm train --json``) into a line of text.
     """
 
     settings: type[Settings]
-    problem: Callable[..., Any]
+    problem: Callable[..., Problem]
     model: type[Model]
     estimator: str
+    search: str | None = None
     chosen_by: str | None = None
-    searched: tuple[str, ...] | None = ()
-    words: Callable[[Mapping[str, Any]], str] = lambda report: ""
+    uses_pairs: bool = True
+    early_stopping: str | None = None
+    summary: Callable[[Mapping[str, Any]], str] = lambda report: ""
 
 
 LEARNERS: dict[str, Learner] = {
     "linear": Learner(
-        LinearSettings, LinearProblem, LinearModel, "ranksvm.estimators.linear:LinearRankSVM"
+        LinearSettings,
+        LinearProblem,
+        LinearModel,
+        "ranksvm.estimators.linear:LinearRankSVM",
+        "ranksvm.model_selection.linear_cv:LinearRankSVMCV",
     ),
     "kernel": Learner(
         KernelSettings,
         KernelProblem,
         KernelModel,
         "ranksvm.estimators.kernel:KernelRankSVM",
+        "ranksvm.model_selection.kernel_cv:KernelRankSVMCV",
         chosen_by="kernel",
-        searched=("gamma",),
-        words=kernel_model.words,
+        summary=kernel_model.summary,
     ),
     "factorized": Learner(
         FactorizedSettings,
@@ -111,8 +126,9 @@ LEARNERS: dict[str, Learner] = {
         FactorizedModel,
         "ranksvm.estimators.factorized:FactorizedRankSVM",
         chosen_by="n_factors",
-        searched=None,
-        words=factorized.words,
+        uses_pairs=False,
+        early_stopping="patience",
+        summary=factorized.summary,
     ),
 }
 
@@ -125,7 +141,7 @@ def learner_of(of: Settings | Model) -> Learner:
     raise LookupError(f"{type(of).__name__} belongs to no entry of LEARNERS")
 
 
-def make_problem(data: RankingData, settings: Settings, *, n_threads: int = 1) -> Any:
+def make_problem(data: RankingData, settings: Settings, *, n_threads: int = 1) -> Problem:
     """Return the problem for these settings."""
     return learner_of(settings).problem(data, settings, n_threads=n_threads)
 

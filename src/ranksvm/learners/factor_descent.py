@@ -1,4 +1,4 @@
-"""Minimization over the factors by L-BFGS: one run, and several runs in parallel.
+"""Minimization over the factors by L-BFGS.
 
 The best iterate is kept: the one with the highest score on the validation set or, without one, the
 lowest objective.  A random starting point is never preferred, even if it has the best score.
@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event, Lock
 from typing import Any, NamedTuple
@@ -109,7 +108,7 @@ class FactorFit(Fit):
     @property
     def shortfall(self) -> Message | None:
         return shortfall(
-            self.solver, self.status, self.n_iter, self.objective, self.gap, self.tol,
+            self.solver, self.status, self.n_iter, self.relative_gap, self.tol,
             remedies=REMEDIES, method="optimizer", optimum=" to the global optimum",
         )  # fmt: skip
 
@@ -321,19 +320,3 @@ def _finite_score(score: Any) -> float:
             "set with at least one comparable pair and a metric that returns a finite number"
         )
     return float(score)
-
-
-def in_parallel(
-    run: Callable[[int], tuple[float, FactorFit]], seeds: Sequence[int], team: int, stop: Event
-) -> list[tuple[float, FactorFit]]:
-    """Run all seeds on ``team`` threads; if one fails or the user interrupts, the others end."""
-    with ThreadPoolExecutor(team) as pool:
-        futures = [pool.submit(run, seed) for seed in seeds]
-        try:
-            for future in wait(futures, return_when=FIRST_EXCEPTION).done:
-                future.result()
-        except BaseException:
-            stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-        return [future.result() for future in futures]

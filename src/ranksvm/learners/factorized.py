@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from threading import Event, Lock
 from typing import Any, ClassVar
 
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 from ranksvm._memory import check_memory
 from ranksvm._messages import Message, Param
 from ranksvm._text import counted
-from ranksvm._threads import one_blas_thread
+from ranksvm._threads import one_blas_thread, run_in_parallel
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.factor_descent import (
@@ -41,7 +42,6 @@ from ranksvm.learners.factor_descent import (
     FactorFit,
     Shared,
     Validate,
-    in_parallel,
 )
 from ranksvm.learners.factors import METHOD, FactorizedSettings
 from ranksvm.learners.linear import COEF, LinearModel, LinearProblem, LinearSettings
@@ -137,7 +137,8 @@ class FactorizedProblem:
             if team == 1:
                 found = [run(seed) for seed in states.tolist()]
             else:
-                found = in_parallel(run, states.tolist(), team, shared.stop)
+                calls = [partial(run, seed) for seed in states.tolist()]
+                found = run_in_parallel(calls, team, shared.stop)
         fits = [fit for _, fit in found]
         best = int(np.argmax([merit for merit, _ in found]))
         return replace(
@@ -188,7 +189,7 @@ class FactorizedModel(LinearModel):
         return {**super().describe(), "factors": n_factors, "items_with_factors": n_items}
 
 
-def words(report: Mapping[str, Any]) -> str:
+def summary(report: Mapping[str, Any]) -> str:
     """Return a line of text about a factorized model that was just trained."""
     parts = [counted(report["settings"]["n_factors"], "factor"), report["optimizer"]]
     if len(report["restarts"]) > 1:

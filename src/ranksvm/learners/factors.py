@@ -43,7 +43,7 @@ from ranksvm.learners.multipliers import (
     multiplier_point,
     multiplier_terms,
 )
-from ranksvm.learners.settings import Settings, parameter, redefault
+from ranksvm.learners.settings import Settings, parameter, with_default
 from ranksvm.objective import RankObjective
 
 STARTS = ("random", "linear")
@@ -60,9 +60,9 @@ ROUNDING = 1e-12  # a spread below this, relative to the scores, counts as zero
 class FactorizedSettings(Settings):
     """The parameters of ``FactorizedRankSVM`` that determine the model."""
 
-    loss: str = redefault("loss", "hinge")
-    tol: float = redefault("tol", 1e-3)
-    max_iter: int = redefault("max_iter", 500)
+    loss: str = with_default("loss", "hinge")
+    tol: float = with_default("tol", 1e-3)
+    max_iter: int = with_default("max_iter", 500)
     n_factors: int = parameter(
         10, "Train a factorized model with this many factors per item.", flag="factors"
     )
@@ -79,7 +79,7 @@ class FactorizedSettings(Settings):
     )
     optimizer: str = "auto"
     patience: int = parameter(
-        20, "Stop after this many iterations without a better validation score (needs --valid)."
+        20, "Stop after this many iterations without a better score on the validation set."
     )
     random_state: int | None = parameter(None, "Random seed.", flag="seed")
 
@@ -95,7 +95,8 @@ class FactorizedSettings(Settings):
         if self.init == "linear" and self.n_restarts > 1:
             raise ParameterError(
                 "{n_restarts} with {linear} would repeat the same run, because there is only one "
-                "linear start. Use {one}, or {random}.",
+                "linear start. {remedy}",
+                remedy="Use {one}, or {random}.",
                 n_restarts=Param("n_restarts", self.n_restarts),
                 linear=Param("init", "linear"),
                 one=Param("n_restarts", 1),
@@ -104,7 +105,8 @@ class FactorizedSettings(Settings):
         if self.init == "linear" and self.loss not in MULTIPLIER_TERMS:
             raise ParameterError(
                 "{linear} is not available for {loss}, whose Lagrange multipliers are not known. "
-                "Use {random}.",
+                "{remedy}",
+                remedy="Use {random}.",
                 linear=Param("init", "linear"),
                 loss=Param("loss", self.loss),
                 random=Param("init", "random"),

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._checks import check_choice, check_integer, check_seed, finite_number, shown
+from ranksvm._checks import check_choice, check_integer, check_seed, finite_number
 from ranksvm._memory import format_size, parse_memory
-from ranksvm._messages import Param, ParameterError
+from ranksvm._messages import Param, ParameterError, Value
 from ranksvm._sparse import is_sparse
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
@@ -25,10 +25,10 @@ from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.kernel_model import KernelModel
 from ranksvm.learners.participants import comparable_items, participants
 from ranksvm.learners.problem import Fit, RankProblem, about_fit, check_room
-from ranksvm.learners.settings import Settings, parameter, parse_number
+from ranksvm.learners.settings import Grid, Settings, check_grid_size, number_or_text, parameter
 from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.maps.feature_map import FeatureMap, NystroemMap
-from ranksvm.maps.features import make_fourier, make_nystroem
+from ranksvm.maps.features import FOURIER_KERNELS, make_fourier, make_nystroem
 from ranksvm.maps.gram import GivenGram, TiledGram, least_memory
 from ranksvm.maps.gram_checks import check_kernel
 from ranksvm.maps.kernel import KernelMap, preconditioner_rank
@@ -43,22 +43,34 @@ from ranksvm.maps.kernels import (
 from ranksvm.maps.landmarks import LANDMARKS
 from ranksvm.maps.matrix import ScoreMap
 
-FOURIER_KERNELS = ("rbf", "laplacian")
 MAX_DEGREE = 100
+N_GAMMAS = 5  # in the default grid
+FACTOR = 4.0  # from one gamma to the next
 
 
-def parse_gamma(text: str) -> float | str:
-    """Parse "scale", "auto" or a number such as 0.1 or 2^-5."""
-    if text in ("scale", "auto"):
-        return text
-    try:
-        return parse_number(text)
-    except (ValueError, OverflowError):
-        raise ParameterError(
-            "{gamma} must be a positive number such as 0.1 or 2^-5, scale or auto; got {value}",
-            gamma=Param("gamma"),
-            value=shown(text),
-        ) from None
+def default_gammas(X: Any, n: int = N_GAMMAS, item_weight: Array | None = None) -> Array:
+    """Return a log-spaced grid around ``gamma="scale"``.
+
+    Good values are usually within a few powers of 4 of "scale", which makes the squared distances
+    in the exponent about 2.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_items, n_features)
+    n : int, default=5
+        At least 1.
+    item_weight : ndarray of shape (n_items,) or None
+        Weights for the variance.
+
+    Returns
+    -------
+    ndarray of shape (n,), ascending by factors of 4
+    """
+    check_grid_size("gamma", n)
+    powers = np.arange(n, dtype=np.float64) - 0.5 * (n - 1)
+    if is_sparse(X):
+        X = X.tocsr()
+    return np.asarray(resolve_gamma("scale", X, item_weight) * FACTOR**powers, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -66,14 +78,20 @@ class KernelSettings(Settings):
     """The parameters of ``KernelRankSVM`` that determine the model, and the memory budget."""
 
     kernel: str | Callable[[Any, Any], Any] = parameter(
-        "rbf", "Train a kernel model with this kernel.", choices=lambda: KERNELS
+        "rbf", "Train a kernel model with this kernel, not a linear one.", choices=lambda: KERNELS
     )
     gamma: float | str = parameter(
         "scale",
-        "Kernel width: a number such as 0.1 or 2^-5, scale = 1 / (features * variance of X), or "
-        "auto = 1 / features.",
+        "Kernel coefficient (larger is narrower): a number such as 0.1 or 2^-5, scale = 1 / "
+        "(features * variance of X), or auto = 1 / features.",
         only=("kernel", lambda: kernels_with("gamma")),
-        parse=parse_gamma,
+        parse=number_or_text,
+        grid=Grid(
+            lambda data, n: default_gammas(data.X, n, data.item_weight),
+            N_GAMMAS,
+            f"{N_GAMMAS} values around scale, each {FACTOR:g} times the one before",
+            resolve=lambda gamma, data: resolve_gamma(gamma, data.X, data.item_weight),
+        ),
     )
     degree: int = parameter(
         3, "Degree of the polynomial kernel.", only=("kernel", lambda: kernels_with("degree"))
@@ -85,7 +103,7 @@ class KernelSettings(Settings):
     )
     approximation: str | None = parameter(
         None,
-        "Approximate the kernel by Nystrom or random Fourier features; exact without it.",
+        "Approximate the kernel by Nystrom or random Fourier features.",
         choices=lambda: approximations(),
     )
     n_components: int = parameter(
@@ -116,14 +134,14 @@ class KernelSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not callable(self.kernel):
-            check_choice("kernel", self.kernel, (*KERNELS, "precomputed"))
+            check_choice("kernel", self.kernel, (*KERNELS, "precomputed"), also=" or a callable")
         check_gamma(self.gamma)
         if isinstance(self.degree, Integral) and self.degree > MAX_DEGREE:
             raise ParameterError(
                 "{degree} must be at most {most}; got {value}",
                 degree=Param("degree"),
                 most=MAX_DEGREE,
-                value=shown(self.degree),
+                value=Value(self.degree),
             )
         check_integer("degree", self.degree)
         check_seed("random_state", self.random_state)
@@ -132,21 +150,22 @@ class KernelSettings(Settings):
             raise ParameterError(
                 "{coef0} must be a finite number; got {value}",
                 coef0=Param("coef0"),
-                value=shown(self.coef0),
+                value=Value(self.coef0),
             )
-        if self.approximation is not None:
-            check_choice("approximation", self.approximation, approximations())
+        check_choice("approximation", self.approximation, SPACES)
         check_choice("landmarks", self.landmarks, LANDMARKS)
         check_choice("dtype", self.dtype, DTYPES)
         parse_memory("memory_budget", self.memory_budget)
         if self.approximation is not None and self.kernel == "precomputed":
             raise ParameterError(
-                "a precomputed kernel cannot be approximated: use {none}",
+                "a precomputed kernel cannot be approximated: {remedy}",
+                remedy="use {none}",
                 none=Param("approximation", None),
             )
         if self.approximation == "fourier" and self.kernel not in FOURIER_KERNELS:
             raise ParameterError(
-                "random Fourier features exist for {kernels}; got {kernel}. Use {nystroem}.",
+                "random Fourier features exist for {kernels}; got {kernel}. {remedy}",
+                remedy="Use {nystroem}.",
                 kernels=" and ".join(FOURIER_KERNELS),
                 kernel=Param("kernel", self.kernel),
                 nystroem=Param("approximation", "nystroem"),
@@ -155,6 +174,14 @@ class KernelSettings(Settings):
     @property
     def is_pairwise(self) -> bool:
         return self.kernel == "precomputed"
+
+    @property
+    def is_linear_svm(self) -> bool:
+        return self.kernel == "linear"
+
+    def check_budget(self, data: RankingData) -> None:
+        if self.approximation is not None:
+            check_feature_room(comparable_items(data).size, self)
 
     @property
     def memory(self) -> int:
@@ -325,8 +352,10 @@ def check_feature_room(n_items: int, settings: KernelSettings) -> None:
     needed = n_items * n_components * np.dtype(settings.dtype).itemsize + landmarks
     if needed > settings.memory:
         raise ParameterError(
-            "{n_components} features of {n_items:,} items take {needed} in {dtype}, more than "
-            "{budget}: use fewer {components}, {float32}, or a larger {larger}",
+            "{n_components} features of {n_items:,} items{more} take {needed} in {dtype}, more "
+            "than {budget}: {remedy}",
+            more=" and the landmark matrices" if landmarks else "",
+            remedy="use fewer {components}, {float32}, or a larger {larger}",
             budget=Param("memory_budget", settings.memory_budget),
             n_components=n_components,
             n_items=n_items,
@@ -336,9 +365,3 @@ def check_feature_room(n_items: int, settings: KernelSettings) -> None:
             float32=Param("dtype", "float32"),
             larger=Param("memory_budget"),
         )
-
-
-def check_refit_room(data: RankingData, settings: KernelSettings) -> None:
-    """Raise if the features of all items exceed the memory budget, even if those of folds fit."""
-    if settings.approximation is not None:
-        check_feature_room(comparable_items(data).size, settings)

@@ -27,14 +27,7 @@ from ranksvm._text import counted
 from ranksvm._vectors import Array
 from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.maps.kernels import KERNELS, Kernel, kernel_matrix
-from ranksvm.models.model import (
-    FEATURES,
-    ArraySpec,
-    Format,
-    Model,
-    check_csr,
-    check_support,
-)
+from ranksvm.models.model import FEATURES, ArraySpec, Format, Model
 
 POINTS, VALUES = "points", "values"
 FLOAT, INTEGER = np.dtype(np.float64), np.dtype(np.int64)
@@ -50,11 +43,51 @@ SPARSE = {
 COSINE = ("cosine",)
 
 
+def _check_csr(arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
+    """Raise unless indices and indptr describe a valid CSR matrix."""
+    indices, indptr = arrays["indices"], arrays["indptr"]
+    n_points, n_values = arrays["coef"].size, indices.size
+    if indptr.size != n_points + 1:
+        raise ValueError(f"array 'indptr' must have {n_points + 1} values; got {indptr.size}")
+    if indptr[0] != 0 or indptr[-1] != n_values or (indptr[1:] < indptr[:-1]).any():
+        raise ValueError(f"array 'indptr' must ascend from 0 to {n_values}, the number of values")
+    if n_values and not (indices.min() >= 0 and indices.max() < n_features):
+        raise ValueError(
+            f"array 'indices' must be from 0 to {n_features - 1}; got {int(indices.min())} to "
+            f"{int(indices.max())}"
+        )
+    ascends = indices[1:] > indices[:-1]
+    ascends[indptr[(indptr > 0) & (indptr < n_values)] - 1] = True  # from one row to the next
+    if not ascends.all():
+        raise ValueError(
+            f"array 'indices' must ascend in every row; it does not after index "
+            f"{int(np.argmin(ascends))}"
+        )
+
+
+def _check_support(arrays: Mapping[str, NDArray[Any]], n_items: int | None = None) -> None:
+    """Raise unless the row numbers of the training set are valid and ascend."""
+    support = arrays["support"]
+    if not support.size:
+        return
+    low, high = int(support.min()), int(support.max())
+    if low < 0 or (n_items is not None and high >= n_items):
+        most = "" if n_items is None else f" and at most {n_items - 1}"
+        raise ValueError(
+            f"array 'support' must contain row numbers of at least 0{most}; got {low} to {high}"
+        )
+    ascends = support[1:] > support[:-1]
+    if not ascends.all():
+        raise ValueError(
+            f"array 'support' must ascend; it does not after index {int(np.argmin(ascends))}"
+        )
+
+
 def _check_points(arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
     if "indptr" in arrays:
-        check_csr(arrays, n_features)
+        _check_csr(arrays, n_features)
     if "support" in arrays:
-        check_support(arrays)
+        _check_support(arrays)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -78,7 +111,7 @@ class KernelModel(Model):
         "nystroem": Format({**COEF, **DENSE}, _check_points, KERNELS),
         "nystroem_sparse": Format({**COEF, **SPARSE}, _check_points, KERNELS),
         "fourier": Format({**COEF, **SHIFT, **DENSE}, _check_points, COSINE),
-        "precomputed": Format({**COEF, **SUPPORT}, check_support),
+        "precomputed": Format({**COEF, **SUPPORT}, _check_support),
     }
 
     @property
@@ -179,7 +212,7 @@ class KernelModel(Model):
 COMPONENTS = {"nystroem": "Nystrom landmarks", "fourier": "random Fourier features"}
 
 
-def words(report: Mapping[str, Any]) -> str:
+def summary(report: Mapping[str, Any]) -> str:
     """Return a line of text about a kernel model that was just trained."""
     settings = report["settings"]
     parts = [f"{settings['kernel']} kernel"]

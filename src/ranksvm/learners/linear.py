@@ -35,6 +35,10 @@ class LinearSettings(Settings):
     def shares_coefficients(self) -> bool:
         return True
 
+    @property
+    def is_linear_svm(self) -> bool:
+        return True
+
 
 class LinearProblem(RankProblem):
     """The training problem of a linear model.

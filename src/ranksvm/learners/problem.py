@@ -9,9 +9,9 @@ search direction; if its scores are known, the line search takes no product with
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ranksvm._memory import check_memory
 from ranksvm._messages import Message, Param
 from ranksvm._points import Point
+from ranksvm._text import counted
 from ranksvm._vectors import Array
 from ranksvm._version import library_version
 from ranksvm.backends.native import NativeBackend
@@ -30,6 +31,7 @@ from ranksvm.learners.settings import Settings
 from ranksvm.learners.weights import no_pairs, reduce_weights
 from ranksvm.maps.matrix import ScoreMap
 from ranksvm.maps.sample import SteadyScatter
+from ranksvm.models.model import Model
 from ranksvm.objective import RankEval, RankObjective, too_large
 from ranksvm.pairs.oracle import LOSSES, PairLoss, SumLoss
 from ranksvm.pairs.order import PairBackend, PairOrder
@@ -87,16 +89,25 @@ class Fit:
         return {}
 
     @property
+    def relative_gap(self) -> float:
+        """The gap relative to the objective."""
+        return relative_gap(self.objective, self.gap)
+
+    @property
     def shortfall(self) -> Message | None:
         """A message with a remedy if the fit ended before it reached ``tol``; otherwise None."""
-        return shortfall(self.solver, self.status, self.n_iter, self.objective, self.gap, self.tol)
+        return shortfall(self.solver, self.status, self.n_iter, self.relative_gap, self.tol)
+
+
+def relative_gap(objective: float, gap: float) -> float:
+    """Return a gap relative to the objective; zero if the objective is zero."""
+    return gap / objective if objective > 0.0 else 0.0
 
 
 def shortfall(
     solver: str,
     status: Status,
     n_iter: int,
-    objective: float,
     gap: float,
     tol: float,
     *,
@@ -104,23 +115,78 @@ def shortfall(
     method: str = "solver",
     optimum: str = "",
 ) -> Message | None:
-    """Return a message with a remedy if a fit ended before it reached ``tol``; otherwise None."""
+    """Return a message with a remedy if a fit ended before it reached ``tol``; otherwise None.
+
+    ``gap`` is the relative gap.
+    """
     if status not in remedies:
         return None
     return Message(
-        "{method} {solver!r} stopped after {n_iter} iterations with a relative gap{optimum} of "
+        "{method} {solver!r} stopped after {iterations} with a relative gap{optimum} of "
         "{gap:.2e}, which exceeds {asked} ({why}); {remedy}.",
         method=method,
         solver=solver,
-        n_iter=n_iter,
+        iterations=counted(n_iter, "iteration"),
         optimum=optimum,
-        gap=gap / max(abs(objective), np.finfo(float).tiny),
+        gap=gap,
         asked=Param("tol", tol),
         why=status.value,
         remedy=Message(
             remedies[status], **{name: Param(name) for name in ("max_iter", "tol", "random_state")}
         ),
     )
+
+
+class Problem(Protocol):
+    """A prepared data set of any kind of model."""
+
+    @property
+    def solver_name(self) -> str:
+        """Name of the solver, for messages."""
+        ...
+
+    def solve(self, *, callback: Callback | None = None) -> Fit:
+        """Fit the model; ``callback(row, coef)`` may be called after every iteration.
+
+        A problem may have more parameters, which are then optional.
+        """
+        ...
+
+    def model(self, fit: Any) -> Model:
+        """Return the model of a fit."""
+        ...
+
+
+@runtime_checkable
+class PathProblem(Problem, Protocol):
+    """A problem that is solved for many C, as a search does."""
+
+    def solve(
+        self,
+        C: float | None = None,
+        *,
+        start: Array | Point | None = None,
+        after: Fit | None = None,
+        callback: Callback | None = None,
+    ) -> Fit:
+        """Fit the model for one C; see :meth:`RankProblem.solve`.
+
+        ``start`` and ``after`` only save time, and may be ignored.
+        """
+        ...
+
+    def score(self, X: Any, fits: Sequence[Fit]) -> list[Array]:
+        """Return the scores of items for each of several fits of this problem."""
+        ...
+
+
+@runtime_checkable
+class GuidedProblem(PathProblem, Protocol):
+    """A problem whose path can follow that of another fold, if ``settings.shares_coefficients``."""
+
+    def known_point(self, point: Point, items: NDArray[np.int64]) -> Point:
+        """Restrict a point of a larger data set to this one, whose items are its rows ``items``."""
+        ...
 
 
 class RankProblem:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from ranksvm._checks import check_choice, check_integer, check_positive
-from ranksvm._messages import Message, Param, ParameterError
+from ranksvm._messages import Message, Param, ParameterError, Value
+from ranksvm._vectors import Array
 from ranksvm.backends.native import COUNTINGS
+from ranksvm.data.ranking_data import RankingData
 from ranksvm.pairs.oracle import LOSSES
 from ranksvm.solvers.base import Solver
 from ranksvm.solvers.bundle import Bundle
@@ -34,11 +36,33 @@ CAPABILITIES = {
     "hessian": "a loss with second derivatives",
     "smoothing": "a loss with a kink to smooth",
 }
+MOST_VALUES = 1_000_000  # in a grid
 REDUCTIONS = {
     "mean": "mean over pairs",
     "sum": "sum over pairs",
     "query_mean": "mean over the pairs of each query, then over queries",
 }
+
+
+class Grid(NamedTuple):
+    """The values of a parameter that a search tries.
+
+    Attributes
+    ----------
+    values : callable
+        ``values(data, n)`` returns n values for a data set: positive and distinct numbers.
+    n : int
+        Number of values by default.
+    text : str
+        The default values in words, for the help text.
+    resolve : callable
+        ``resolve(value, data)`` converts a value of the parameter to a number.
+    """
+
+    values: Callable[[RankingData, int], Array]
+    n: int
+    text: str
+    resolve: Callable[[Any, RankingData], float] = lambda value, data: float(value)
 
 
 class Option(NamedTuple):
@@ -56,7 +80,9 @@ class Option(NamedTuple):
         The parameter applies only if the parameter ``name`` has one of the values that ``values()``
         returns.
     parse : callable or None
-        Converts a string to a value, or raises a ParameterError.  None: the type of the default.
+        Converts a string to a value, which the settings check.  None: the type of the default.
+    grid : Grid or None
+        The values that a search tries; None if it does not tune this parameter.
     """
 
     help: str
@@ -64,6 +90,7 @@ class Option(NamedTuple):
     choices: Callable[[], Iterable[str]] | None = None
     only: tuple[str, Callable[[], Sequence[Any]]] | None = None
     parse: Callable[[str], Any] | None = None
+    grid: Grid | None = None
 
 
 def parameter(default: Any, help: str = "", **about: Any) -> Any:
@@ -81,7 +108,7 @@ def parameter(default: Any, help: str = "", **about: Any) -> Any:
     return field(default=default, metadata={"option": Option(help, **about)} if help else {})
 
 
-def redefault(name: str, default: Any) -> Any:
+def with_default(name: str, default: Any) -> Any:
     """Return a field like that of :class:`Settings`, with another default."""
     return field(default=default, metadata=Settings.__dataclass_fields__[name].metadata)
 
@@ -92,6 +119,26 @@ def option_of(settings: type[Settings], name: str) -> Option | None:
     return found
 
 
+def searched(settings: type[Settings]) -> dict[str, Grid]:
+    """Return the parameters that a search tunes in addition to C, with their default values."""
+    options = {one.name: option_of(settings, one.name) for one in fields(settings)}
+    return {
+        name: option.grid
+        for name, option in options.items()
+        if option is not None and option.grid is not None
+    }
+
+
+def check_grid_size(name: str, n: int) -> None:
+    """Raise unless n can be the number of values of a parameter in a grid."""
+    if not 1 <= n <= MOST_VALUES:
+        raise ParameterError(
+            "{grid} must be a sequence, or how many values to try (at least 1); got {value}",
+            grid=Param(f"{name}s"),
+            value=Value(n),
+        )
+
+
 @dataclass(frozen=True)
 class Settings:
     """The parameters that all rankers have: the objective and how it is minimized.
@@ -100,7 +147,9 @@ class Settings:
     """
 
     C: float = parameter(
-        50.0, "Weight of the loss; a larger C fits the training data more closely."
+        50.0,
+        "Weight of the loss, such as 50 or 2^5; a larger C fits the training data more closely.",
+        parse=lambda text: number_or_text(text),
     )
     loss: str = parameter("squared_hinge", "Pairwise loss.", choices=lambda: LOSSES)
     reduction: str = parameter(
@@ -126,7 +175,8 @@ class Settings:
     def _unsuitable(self, capability: str) -> ParameterError:
         others = [name for name in LOSSES if self.solver in solvers_for(name)]
         return ParameterError(
-            "{solver} does not work with {loss}: it needs {needs}. Use {solvers}{or_losses}.",
+            "{solver} does not work with {loss}: it needs {needs}. {remedy}",
+            remedy="Use {solvers}{or_losses}.",
             solver=Param("solver", self.solver),
             loss=Param("loss", self.loss),
             needs=CAPABILITIES.get(capability, capability),
@@ -143,6 +193,14 @@ class Settings:
     def is_pairwise(self) -> bool:
         """Whether X is a kernel matrix, with one column per training item."""
         return False
+
+    @property
+    def is_linear_svm(self) -> bool:
+        """Whether the model is a linear ranking SVM, the only kind that SVM^rank's C is for."""
+        return False
+
+    def check_budget(self, data: RankingData) -> None:
+        """Raise if a fit on these items would exceed a memory budget; called before a search."""
 
     def make_solver(self) -> Solver:
         """Return the solver; "auto" is the fastest one that supports the loss."""
@@ -168,6 +226,14 @@ def solvers_for(loss: str) -> list[str]:
     if not found:
         raise ValueError(f"no solver works with the loss {loss!r}")
     return found
+
+
+def number_or_text(text: str) -> float | str:
+    """Return the number that a text stands for, or else the text."""
+    try:
+        return parse_number(text)
+    except (ValueError, OverflowError):
+        return text
 
 
 def parse_number(text: str) -> float:

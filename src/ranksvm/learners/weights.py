@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ranksvm._checks import SMALLEST_PAIR_WEIGHT, check_weights
-from ranksvm._messages import Param, ParameterError
 from ranksvm._rounding import roundings
+from ranksvm._text import counted
 from ranksvm._vectors import Array, dot
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.preferences import positive_pairs
@@ -104,21 +104,17 @@ def no_pairs(data: RankingData) -> ValueError:
             "Pass at least one of them."
         )
     why = (
-        "every query has only one distinct value in {y}"
+        "every query has only one distinct label"
         if n_pairs == 0
-        else "all {n_pairs} comparable pairs have weight zero, or a weight so small that float64 "
+        else f"all {n_pairs} comparable pairs have weight zero, or a weight so small that float64 "
         "rounds it to zero (the weight of a pair is the sample_weight of both items times the "
         "query_weight; scale the weights up)"
     )
-    return ParameterError(
-        f"no comparable pair to learn from ({{n_samples}}, queries={{n_queries}}): {why}. "
-        "A pair needs two items of one query with different labels and positive weights; "
-        "check {qid} and {y}.",
-        y=Param("y", option="the labels"),
-        qid=Param("qid", option="the query ids"),
-        n_pairs=n_pairs,
-        n_samples=Param("n_samples", data.n_items, option=f"items={data.n_items}"),
-        n_queries=data.groups.n_queries,
+    # scikit-learn's checks look for "1 sample".
+    samples, queries = counted(data.n_items, "sample"), counted(data.groups.n_queries, "query")
+    return ValueError(
+        f"no comparable pair to learn from ({samples}, {queries}): {why}. A pair needs two items "
+        "of one query with different labels and positive weights; check the query ids and labels."
     )
 
 

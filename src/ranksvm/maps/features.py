@@ -38,6 +38,7 @@ distribution is not rotation invariant, so its frequencies are always independen
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -210,6 +211,17 @@ def whitening(W: Array, *, threshold: float = THRESHOLD["float64"]) -> Array:
     return np.ascontiguousarray(matrix[:, ::-1])
 
 
+# Frequencies of random Fourier features, for each kernel that has them.
+FREQUENCIES: dict[str, Callable[[float, tuple[int, int], bool, np.random.Generator], Array]] = {
+    "rbf": lambda gamma, shape, orthogonal, rng: (
+        np.sqrt(2.0 * gamma)
+        * (_orthogonal_normal(*shape, rng) if orthogonal else rng.standard_normal(shape))
+    ),
+    "laplacian": lambda gamma, shape, orthogonal, rng: gamma * rng.standard_cauchy(shape),
+}
+FOURIER_KERNELS = tuple(FREQUENCIES)
+
+
 def make_fourier(
     kernel: Kernel,
     n_features: int,
@@ -243,20 +255,16 @@ def make_fourier(
     """
     check_integer("n_components", n_components)
     rng = as_generator(seed)
-    n_different = (n_components + 1) // 2
-    if kernel.function == "rbf":
-        shape = n_different, n_features
-        normal = _orthogonal_normal(*shape, rng) if orthogonal else rng.standard_normal(shape)
-        different = np.sqrt(2.0 * kernel.gamma) * normal
-    elif kernel.function == "laplacian":
-        different = kernel.gamma * rng.standard_cauchy((n_different, n_features))
-    else:
+    if kernel.function not in FOURIER_KERNELS:
         raise ParameterError(
-            "random Fourier features exist for the kernels 'rbf' and 'laplacian'; got {kernel!r}. "
-            "Use {nystroem} (Nystroem), which works with any kernel.",
+            "random Fourier features exist for the kernels {kernels}; got {kernel!r}. Use "
+            "{nystroem} (Nystroem), which works with any kernel.",
+            kernels=" and ".join(map(repr, FOURIER_KERNELS)),
             kernel=kernel.name,
             nystroem=Param("approximation", "nystroem"),
         )
+    draw = FREQUENCIES[kernel.function]
+    different = draw(kernel.gamma, ((n_components + 1) // 2, n_features), orthogonal, rng)
     frequencies = np.repeat(different, 2, axis=0)[:n_components]
     shifts = np.where(np.arange(n_components) % 2 == 0, 0.0, -0.5 * np.pi)
     if n_components % 2:

@@ -104,8 +104,8 @@ class TiledGram:
             raise ParameterError(
                 "{budget} leaves {memory} for the kernel matrix, but {least} are needed even if "
                 "none of it is stored (one tile of values for each of {n_threads} threads, or "
-                "{rows} rows from a callable kernel, and the items in float64). Use a larger "
-                "{budget}, fewer items, or an approximation",
+                "{rows} rows from a callable kernel, and the items in float64). {remedy}",
+                remedy="Use a larger {budget}, fewer items, or an approximation",
                 budget=Param("memory_budget"),
                 memory=format_size(memory),
                 least=format_size(least),

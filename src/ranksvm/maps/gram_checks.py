@@ -52,14 +52,18 @@ def check_gram(given: Any, *, n_threads: int = 1) -> NDArray[Any]:
         )
     K: NDArray[Any] = given.toarray() if is_sparse(given) else np.asarray(given)
     rounding = ROUNDING[K.dtype.name]
-    check_symmetric(K, rounding, "a precomputed kernel matrix must be symmetric")
+    check_symmetric(
+        K,
+        rounding,
+        "a precomputed kernel matrix must be symmetric",
+        " If that is rounding, use (K + K.T) / 2.",
+    )
     lowest, highest = smallest_eigenvalue(K, n_threads=n_threads)
     if lowest < -rounding * max(highest, 0.0):
         raise ValueError(
-            "a precomputed kernel matrix must be positive semi-definite; this one has an "
-            f"eigenvalue of {lowest:.3g}, {abs(lowest) / max(highest, 1e-300):.2g} times its "
-            f"largest ({highest:.3g}). Use a positive definite kernel, or add {abs(lowest):.3g} to "
-            "the diagonal."
+            "a precomputed kernel matrix must be positive semi-definite; its smallest eigenvalue "
+            f"is {lowest:.3g}, its largest {highest:.3g}. Use a positive definite kernel, or add "
+            f"{abs(lowest):.3g} to the diagonal."
         )
     return K
 
@@ -92,9 +96,9 @@ def check_kernel(kernel: Kernel, X: Any, *, n_threads: int = 1) -> bool:
     highest = max(float(centred[-1]), 0.0)
     if centred[0] < -ROUNDING["float64"] * highest:
         raise ValueError(
-            f"the kernel {kernel.name} is not positive semi-definite on these items: it has a "
-            f"negative eigenvalue of {abs(float(centred[0])) / max(highest, 1e-300):.2g} times its "
-            f"largest ({highest:.3g}), so the objective has no minimum. {ADVICE}"
+            f"the kernel {kernel.name} is not positive semi-definite on these items: the smallest "
+            f"eigenvalue of its centered matrix is {centred[0]:.3g}, the largest {highest:.3g}, so "
+            f"the objective has no minimum. {ADVICE}"
         )
     return bool(values[0] >= -ROUNDING["float64"] * max(float(values[-1]), 0.0))
 
@@ -127,7 +131,7 @@ def smallest_eigenvalue(K: NDArray[Any], *, n_threads: int = 1) -> tuple[float, 
     return float(values[0]), float(values[-1])
 
 
-def check_symmetric(K: NDArray[Any], slack: float, rule: str) -> None:
+def check_symmetric(K: NDArray[Any], slack: float, rule: str, advice: str = "") -> None:
     """Raise unless K is symmetric up to ``slack`` times its largest value; ``rule`` says of what.
 
     It works in blocks, so that it needs little memory.
@@ -151,6 +155,5 @@ def check_symmetric(K: NDArray[Any], slack: float, rule: str) -> None:
         i, j = where
         raise ValueError(
             f"{rule}; K[{i}, {j}] = {K[i, j]:.6g} and "
-            f"K[{j}, {i}] = {K[j, i]:.6g} differ by {worst:.3g}. If that is rounding, use "
-            "(K + K.T) / 2."
+            f"K[{j}, {i}] = {K[j, i]:.6g} differ by {worst:.3g}.{advice}"
         )

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm import _core
-from ranksvm._checks import finite_number, shown
-from ranksvm._messages import Param, ParameterError
+from ranksvm._checks import finite_number
+from ranksvm._messages import Param, ParameterError, Value
 from ranksvm._sparse import canonical_csr, is_sparse
 from ranksvm._vectors import Array, dot
 
@@ -148,7 +148,7 @@ def check_gamma(gamma: Any) -> None:
         raise ParameterError(
             "{gamma} must be a positive finite number, 'scale' or 'auto'; got {value}",
             gamma=Param("gamma"),
-            value=shown(gamma),
+            value=Value(gamma),
         )
 
 
@@ -176,8 +176,8 @@ def resolve_gamma(gamma: Any, X: Any, weight: Array | None = None) -> float:
         scaled = float(1.0 / np.float64(X.shape[1] * variance))
     if not 0.0 < scaled < np.inf:
         raise ParameterError(
-            "{scale} does not work here: the variance of X is {variance:.3g}. Scale the "
-            "features, or set {gamma} to a number.",
+            "{scale} does not work here: the variance of X is {variance:.3g}. {remedy}",
+            remedy="Scale the features, or set {gamma} to a number.",
             scale=Param("gamma", "scale"),
             gamma=Param("gamma"),
             variance=variance,

@@ -29,12 +29,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ranksvm._checks import check_choice, check_integer
 from ranksvm._messages import MessageWarning, Param
 from ranksvm._sparse import is_sparse
-from ranksvm._vectors import Array
+from ranksvm._vectors import Array, Rows
 from ranksvm.maps.kernels import (
     LINEAR,
     Kernel,
@@ -43,7 +42,6 @@ from ranksvm.maps.kernels import (
     value_blocks,
 )
 
-Rows = NDArray[np.int64]
 Seed = int | np.random.Generator | np.random.RandomState | None
 
 # Centroids and leverages are computed from at most this many items, or ten per landmark if that is

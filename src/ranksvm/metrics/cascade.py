@@ -49,14 +49,16 @@ def reciprocal_rank(
         Query id of each item, in any row order; None ranks all items together.
     k : int or None, default=None
         Number of top ranks to look at: 0 if none of them is relevant.  None for all.
-    relevant_above : float, default=0.0
-        An item is relevant if y > relevant_above.
-    ties : {"row_order", "average"}, default="row_order"
-        Rank items with equal scores in row order, or take the mean over all their orders.
-    empty : {"skip", "zero", "one"}, default="skip"
-        Value of a query without a relevant item; "skip" leaves it out of the mean.
+    relevant_above : float or None, default=None
+        An item is relevant if y > relevant_above; None means 0.
+    ties : {"row_order", "average"} or None, default=None
+        Rank items with equal scores in row order (also None), or take the mean over all their
+        orders.
+    empty : {"skip", "zero", "one"} or None, default=None
+        Value of a query without a relevant item; "skip" leaves it out of the mean.  None means
+        that of ``conventions``.
     conventions : {"standard", "letor"}, default="standard"
-        "letor" sets empty="zero".  Explicit parameters take precedence.
+        "standard" sets empty="skip", "letor" empty="zero".  Explicit parameters take precedence.
     per_query : bool, default=False
         Return an array of values by query instead of their mean.
 
@@ -102,13 +104,13 @@ def expected_reciprocal_rank(
         Highest possible grade: the reader stops at an item of grade y with probability
         (2^y - 1) / 2^max_grade.  None takes the largest label in ``y``; set it to compare values
         between data sets that may lack the highest grade.
-    ties : {"row_order", "average"}, default="row_order"
-        Rank items with equal scores in row order, or take the mean over all their orders,
-        at a cost of O(t min(t, k)) for t items with equal scores.
-    empty : {"skip", "zero", "one"}, default="skip"
-        Value of a query without a positive label.
+    ties : {"row_order", "average"} or None, default=None
+        Rank items with equal scores in row order (also None), or take the mean over all their
+        orders, at a cost of O(t min(t, k)) for t items with equal scores.
+    empty : {"skip", "zero", "one"} or None, default=None
+        Value of a query without a positive label.  None means that of ``conventions``.
     conventions : {"standard", "letor"}, default="standard"
-        "letor" sets empty="zero".  Explicit parameters take precedence.
+        "standard" sets empty="skip", "letor" empty="zero".  Explicit parameters take precedence.
 
     Returns
     -------

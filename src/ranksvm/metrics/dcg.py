@@ -57,19 +57,21 @@ def ndcg(
         Query id of each item, in any row order; None ranks all items together.
     k : int or None, default=10
         Number of top ranks to look at; None for all.
-    gain : {"exp2", "linear"}, default="exp2"
-        Gain of an item: 2^y - 1, or y.
-    discount : {"log2", "letor"}, default="log2"
+    gain : {"exp2", "linear"} or None, default=None
+        Gain of an item: 2^y - 1 (also None), or y.
+    discount : {"log2", "letor"} or None, default=None
         Discount of a rank: 1 / log2(1 + rank), or 1 at ranks 1 and 2 and 1 / log2(rank) below.
-    ties : {"row_order", "average"}, default="row_order"
-        Rank items with equal scores in row order, or take the mean over all their orders.
-    empty : {"skip", "zero", "one"}, default="skip"
+        None means that of ``conventions``, as for ``empty`` and ``short``.
+    ties : {"row_order", "average"} or None, default=None
+        Rank items with equal scores in row order (also None), or take the mean over all their
+        orders.
+    empty : {"skip", "zero", "one"} or None, default=None
         Value of a query without a positive label; "skip" leaves it out of the mean.
-    short : {"as_is", "zero"}, default="as_is"
+    short : {"as_is", "zero"} or None, default=None
         Value of a query with fewer than k items, retrieved or not: the NDCG of all its items, or 0.
     conventions : {"standard", "letor"}, default="standard"
-        "letor" sets discount="letor", empty="zero" and short="zero".  Explicit parameters take
-        precedence.
+        "standard" sets discount="log2", empty="skip" and short="as_is"; "letor" sets
+        discount="letor", empty="zero" and short="zero".  Explicit parameters take precedence.
     per_query : bool, default=False
         Return an array of values by query instead of their mean.
 

@@ -49,7 +49,7 @@ class Definition:
         ``values(ranked, rules)`` returns one value per query, in order of first appearance; NaN
         where the metric is undefined.
     needs : str
-        What a query needs for the metric to be defined; completes "none of the queries has ...".
+        What a query needs for the metric to be defined; completes "no query has ...".
     cutoff : {"none", "optional", "required"}
         Whether the metric can be cut off at a rank k.
     preset : Rules or None
@@ -74,8 +74,7 @@ class Definition:
         counted = by_query[~np.isnan(by_query)]
         if counted.shape[0] == 0:
             raise ValueError(
-                f"{self.name} is not defined here: none of the {by_query.shape[0]} queries has "
-                f"{self.needs}. {remedy}"
+                f"{self.name} is not defined here: no query has {self.needs}. {remedy}"
             )
         return float(counted.mean())
 

@@ -15,7 +15,15 @@ from ranksvm._vectors import Array
 from ranksvm.metrics.ranked import Truth
 from ranksvm.metrics.registry import Metric, parse_metric, parse_metrics
 
-DEFAULT_METRICS = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "pairwise_accuracy")
+DEFAULT_METRICS = ("ndcg@10", "map", "mrr", "pairwise_accuracy")  # for graded labels
+# More grades than this are taken for real-valued labels.
+_MOST_GRADES = 32
+
+
+def default_metrics(y: NDArray[Any]) -> tuple[str, ...]:
+    """Return metrics that make sense for the labels: for grades, or for any real numbers."""
+    graded = bool((y >= 0.0).all() and (y < _MOST_GRADES).all() and (y % 1 == 0).all())
+    return DEFAULT_METRICS if graded else ("pairwise_accuracy", "kendall_tau")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +101,7 @@ def evaluate(
     y: ArrayLike,
     scores: ArrayLike,
     qid: ArrayLike | None = None,
-    metrics: str | Metric | Iterable[str | Metric] = DEFAULT_METRICS,
+    metrics: str | Metric | Iterable[str | Metric] | None = None,
     *,
     conventions: str = "standard",
     per_query: bool = False,
@@ -108,9 +116,10 @@ def evaluate(
         Scores; larger is ranked higher, -inf marks items that were not retrieved.
     qid : array-like of shape (n_items,) or None, default=None
         Query id of each item, in any row order; None ranks all items together.
-    metrics : str or sequence of str, default=("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", \
-"pairwise_accuracy")
-        Names of metrics; see :mod:`ranksvm.metrics`.
+    metrics : str, sequence of str or None, default=None
+        Names of metrics; see :mod:`ranksvm.metrics`.  None stands for "ndcg@10", "map", "mrr" and
+        "pairwise_accuracy" if all labels are integers from 0 to 31, and for "pairwise_accuracy" and
+        "kendall_tau" otherwise.
     conventions : {"standard", "letor"}, default="standard"
         Definitions to use; see :mod:`ranksvm.metrics`.
     per_query : bool, default=False
@@ -144,7 +153,7 @@ def evaluate_queries(
     y: ArrayLike,
     scores: ArrayLike,
     qid: ArrayLike | None = None,
-    metrics: str | Metric | Iterable[str | Metric] = DEFAULT_METRICS,
+    metrics: str | Metric | Iterable[str | Metric] | None = None,
     *,
     conventions: str = "standard",
 ) -> QueryTable:
@@ -159,8 +168,10 @@ def evaluate_queries(
     -------
     QueryTable
     """
-    parsed = parse_metrics(metrics)
-    ranked = Truth(y, qid).ranked(scores)
-    groups = ranked.truth.groups
+    parsed = None if metrics is None else parse_metrics(metrics)
+    truth = Truth(y, qid)
+    ranked, groups = truth.ranked(scores), truth.groups
+    if parsed is None:
+        parsed = parse_metrics(default_metrics(truth.y))
     columns = {metric.name: metric.by_query(ranked, conventions) for metric in parsed}
     return QueryTable(groups.ids, groups.sizes, columns)

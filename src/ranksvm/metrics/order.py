@@ -87,17 +87,12 @@ def pairwise_accuracy(
     check_choice("average", average, ("query", "pairs"))
     rules = rules_of(empty=empty)
     ranked = Truth(y, qid).ranked(scores)
-    if sample_weight is None:
-        right, total = _right_and_total(ranked, ranked.truth.level)
-    else:
+    weight = None
+    if sample_weight is not None:
         weight = check_weights(
             "sample_weight", sample_weight, len(ranked.scores), "item", may_be_zero=True
         )
-        groups = ranked.truth.groups
-        backend = NativeBackend(
-            PairOrder(ranked.truth.level, groups, weight), n_threads=ranked.truth.n_threads
-        )
-        right, total = right_and_total(backend, ranked.scores)
+    right, total = _right_and_total(ranked, ranked.truth.level, weight)
     shares = divide(right, total)
     if per_query:
         return fill_empty(shares, rules.empty)
@@ -211,7 +206,20 @@ def reciprocal_true_rank(
     return RECIPROCAL_TRUE_RANK.score(y, scores, qid, rules_of(k=k, ties=ties), per_query)
 
 
-def _right_and_total(ranked: Ranked, level: Array) -> tuple[Array, Array]:
+def mean_accuracy(ranked: Ranked, weight: Array | None = None) -> float:
+    """Return the mean accuracy over the queries with a comparable pair; raise if there is none."""
+    shares = divide(*_right_and_total(ranked, ranked.truth.level, weight))
+    return PAIRWISE_ACCURACY.mean(shares, _NO_PAIR)
+
+
+def _right_and_total(
+    ranked: Ranked, level: Array, weight: Array | None = None
+) -> tuple[Array, Array]:
+    """Return the weight of the correct pairs of each query, ties counted half, and of all pairs."""
+    if weight is not None:
+        truth = ranked.truth
+        backend = NativeBackend(PairOrder(level, truth.groups, weight), n_threads=truth.n_threads)
+        return right_and_total(backend, ranked.scores)
     counts = ranked.pair_counts(level)
     return counts.right + 0.5 * counts.tied, counts.comparable.astype(np.float64)
 

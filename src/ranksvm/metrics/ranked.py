@@ -75,12 +75,12 @@ class Truth:
     n_threads : int
     """
 
-    def __init__(self, y: ArrayLike, qid: ArrayLike | None) -> None:
+    def __init__(self, y: ArrayLike, qid: ArrayLike | None, *, n_jobs: int | None = None) -> None:
         self.y: NDArray[Any] = check_vector("y", y)
         if self.y.shape[0] == 0:
             raise ValueError("y and scores must hold at least one item; got none.")
         self.groups = QueryGroups.from_qid(qid, len(self.y))
-        self.n_threads = resolve_n_jobs(None)
+        self.n_threads = resolve_n_jobs(n_jobs)
 
     def ranked(self, scores: ArrayLike, name: str = "scores") -> Ranked:
         """Rank the items by scores."""

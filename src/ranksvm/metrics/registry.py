@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from numpy.typing import ArrayLike
@@ -26,7 +26,7 @@ from ranksvm.metrics.relevance import (
 )
 from ranksvm.metrics.rules import rules_of
 
-METRICS: Mapping[str, Definition] = {
+METRICS: dict[str, Definition] = {
     "ndcg": NDCG,
     "mean_ndcg": MEAN_NDCG,
     "map": AVERAGE_PRECISION,

@@ -55,14 +55,16 @@ def average_precision(
         Query id of each item, in any row order; None ranks all items together.
     k : int or None, default=None
         Number of top ranks to look at; None for all.
-    relevant_above : float, default=0.0
-        An item is relevant if y > relevant_above.
-    ties : {"row_order", "average"}, default="row_order"
-        Rank items with equal scores in row order, or take the mean over all their orders.
-    empty : {"skip", "zero", "one"}, default="skip"
-        Value of a query without a relevant item; "skip" leaves it out of the mean.
+    relevant_above : float or None, default=None
+        An item is relevant if y > relevant_above; None means 0.
+    ties : {"row_order", "average"} or None, default=None
+        Rank items with equal scores in row order (also None), or take the mean over all their
+        orders.
+    empty : {"skip", "zero", "one"} or None, default=None
+        Value of a query without a relevant item; "skip" leaves it out of the mean.  None means
+        that of ``conventions``.
     conventions : {"standard", "letor"}, default="standard"
-        "letor" sets empty="zero".  Explicit parameters take precedence.
+        "standard" sets empty="skip", "letor" empty="zero".  Explicit parameters take precedence.
     per_query : bool, default=False
         Return an array of values by query instead of their mean.
 
@@ -115,7 +117,8 @@ def median_level_average_precision(
     Examples
     --------
     >>> from ranksvm.metrics import median_level_average_precision
-    >>> median_level_average_precision([5, 3, 4, 1], [3, 4, 1, 2])  # levels 1 to 5: 5 and 4 count
+    >>> # The levels are 1, 3, 4 and 5, their median is 3.5: the items labelled 5 and 4 count.
+    >>> median_level_average_precision([5, 3, 4, 1], [3, 4, 1, 2])
     0.5
     """
     rules = rules_of(k=k, ties=ties, empty=empty)

@@ -24,8 +24,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from ranksvm._checks import check_choice, check_integer, finite_number, shown
-from ranksvm._messages import Param, ParameterError
+from ranksvm._checks import check_choice, check_integer, finite_number
+from ranksvm._messages import Param, ParameterError, Value
 
 Gain = Literal["exp2", "linear"]
 Discount = Literal["log2", "letor"]
@@ -82,6 +82,6 @@ def rules_of(conventions: str = "standard", **options: Any) -> Rules:
             given[name] = number
         else:
             raise ParameterError(
-                "{name} must be a finite number; got {value}", name=Param(name), value=shown(value)
+                "{name} must be a finite number; got {value}", name=Param(name), value=Value(value)
             )
     return replace(CONVENTIONS[conventions], **given)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ranksvm.model_selection.grids import default_Cs, default_gammas
+from ranksvm.learners.kernel import default_gammas
+from ranksvm.model_selection.grids import default_Cs
 from ranksvm.model_selection.path import fit_path
 
 # The function and its module have one name, which must always mean the function: so it is imported

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
 from ranksvm._messages import Message
-from ranksvm.learners.problem import shortfall
-from ranksvm.metrics import parse_metric
+from ranksvm.learners.problem import relative_gap, shortfall
+from ranksvm.metrics.registry import parse_metric
 from ranksvm.solvers.base import Status
 
 REALS = ("scores", "objectives", "gaps", "seconds")  # fields of a cell with one number per C
@@ -40,8 +40,8 @@ class Cell:
     def shortfalls(self, tol: float) -> Iterator[Message]:
         """Yield a message with a remedy for each fit that ended before it reached ``tol``."""
         for k, status in enumerate(self.statuses):
-            values = self.n_iter[k], self.objectives[k], self.gaps[k]
-            short = shortfall(self.solver, Status[status], *values, tol)
+            gap = relative_gap(self.objectives[k], self.gaps[k])
+            short = shortfall(self.solver, Status[status], self.n_iter[k], gap, tol)
             if short is not None:
                 yield short
 

@@ -42,7 +42,7 @@ from ranksvm._text import printable
 from ranksvm._vectors import Array
 from ranksvm._version import library_version
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.learners import Settings
+from ranksvm.learners.settings import Settings
 from ranksvm.model_selection.cell import UNREADABLE, Cell
 from ranksvm.model_selection.splits import Split
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.estimators.kernel import KernelRankSVM
-from ranksvm.estimators.model_ranker import ModelRanker
-from ranksvm.learners import KernelSettings
-from ranksvm.learners.kernel import check_refit_room
-from ranksvm.model_selection.search import Search
+from ranksvm.learners.kernel import N_GAMMAS, KernelSettings
+from ranksvm.model_selection.grids import N_CS_OF_GRID
 from ranksvm.model_selection.search_cv import SearchCV
 
 
@@ -29,11 +25,11 @@ class KernelRankSVMCV(SearchCV):
     Parameters
     ----------
     Cs : int or sequence of float, default=10
-        Values of C to try, or their number: log-spaced around values that suit most data sets, and
-        divided by the number of pairs for ``reduction="sum"``.
+        Values of C to try, or their number: log-spaced from 0.78 to 204,800, and divided by the
+        total weight of the pairs for ``reduction="sum"``.
     gammas : int or sequence of float, default=5
-        Values of gamma to try, or their number: powers of 4 around "scale".  Ignored by kernels
-        without gamma ("linear", "precomputed", callables), if it is a number.
+        Values of gamma to try, or their number: powers of 4 around "scale".  An integer is ignored
+        by kernels without gamma ("linear", "precomputed", callables).
     kernel, degree, coef0, approximation, n_components, landmarks, loss, reduction, solver, \
 counting, tol, max_iter, memory_budget, dtype
         As in :class:`ranksvm.KernelRankSVM`.  Every fit is certified to ``tol``.
@@ -101,12 +97,12 @@ counting, tol, max_iter, memory_budget, dtype
     gammas_: Array
     best_estimator_: KernelRankSVM
     _ranker = KernelRankSVM
-    _made = KernelSettings
+    _settings_class = KernelSettings
 
     def __init__(
         self,
-        Cs: Any = 10,
-        gammas: Any = 5,
+        Cs: Any = N_CS_OF_GRID,
+        gammas: Any = N_GAMMAS,
         *,
         kernel: str | Callable[[Any, Any], Any] = "rbf",
         degree: int = 3,
@@ -161,24 +157,10 @@ counting, tol, max_iter, memory_budget, dtype
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def _by_hand(self) -> str:
+    def _refit_code(self) -> str:
         kernel = "" if self.kernel == "rbf" else ", kernel=model.kernel"
         gamma = ", gamma=model.gamma_" if hasattr(self, "gamma_") else ""
         return f"KernelRankSVM(model.C_{kernel}{gamma})"
 
-    def _others(self) -> Mapping[str, Any]:
-        return {"gamma": self.gammas}
-
-    def _checked(self, data: RankingData, settings: KernelSettings) -> RankingData:
-        if is_sparse(data.X):
-            data = replace(data, X=data.X.tocsr())
-        if self.refit:
-            check_refit_room(data, settings)
-        return data
-
-    def _keep_search(self, found: Search, model: ModelRanker | None) -> None:
-        super()._keep_search(found, model)
-        self.__dict__.pop("gamma_", None)
-        self.gammas_ = found.grid.get("gamma", np.ones(1))
-        if "gamma" in found.best:
-            self.gamma_ = found.best["gamma"]
+    def _converted(self, data: RankingData) -> RankingData:
+        return replace(data, X=data.X.tocsr()) if is_sparse(data.X) else data

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from ranksvm._vectors import Array
 from ranksvm.estimators.linear import LinearRankSVM
-from ranksvm.learners import LinearSettings
+from ranksvm.learners.linear import LinearSettings
+from ranksvm.model_selection.grids import N_CS
 from ranksvm.model_selection.search_cv import SearchCV
 
 
@@ -19,8 +20,8 @@ class LinearRankSVMCV(SearchCV):
     Parameters
     ----------
     Cs : int or sequence of float, default=19
-        Values of C to try, or their number: log-spaced around values that suit most data sets, and
-        divided by the number of pairs for ``reduction="sum"``.
+        Values of C to try, or their number: log-spaced from 0.78 to 204,800, and divided by the
+        total weight of the pairs for ``reduction="sum"``.
     loss, reduction, solver, counting, tol, max_iter
         As in :class:`ranksvm.LinearRankSVM`.  Every fit is certified to ``tol``.
     cv : int, splitter or iterable of (train, test), default=5
@@ -85,12 +86,12 @@ class LinearRankSVMCV(SearchCV):
     best_estimator_: LinearRankSVM
     coef_: Array
     _ranker = LinearRankSVM
-    _made = LinearSettings
+    _settings_class = LinearSettings
     _of_model: ClassVar[tuple[str, ...]] = ("coef_", *SearchCV._of_model)
 
     def __init__(
         self,
-        Cs: Any = 19,
+        Cs: Any = N_CS,
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",

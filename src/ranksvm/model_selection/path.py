@@ -5,8 +5,8 @@ Let w(C) be the minimiser of
     F_C(w) = 1/2 |w|^2 + C R(w),        R the sum over the pairs.
 
 C is processed in ascending order.  Every fit reuses what the previous one computed (see
-:meth:`ranksvm.learners.RankProblem.solve`) and starts from a forecast: a polynomial through the
-last solutions, in a function of C.  The best function changes along the path:
+:meth:`ranksvm.learners.problem.RankProblem.solve`) and starts from a forecast: a polynomial through
+the last solutions, in a function of C.  The best function changes along the path:
 
     C       near w(0) = 0, where all pairs are violated and w(C) is about - C R'(0)
     log C   in between
@@ -31,7 +31,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm.learners import Fit, Point, RankProblem
+from ranksvm._points import Point
+from ranksvm.learners.problem import Fit, PathProblem
 from ranksvm.model_selection.grids import check_grid
 
 # Returns the solution of a similar problem for Cs[k], with the scores of the items of this problem.
@@ -49,7 +50,7 @@ COMPARED = 1024
 
 
 def fit_path(
-    problem: RankProblem,
+    problem: PathProblem,
     Cs: Sequence[float] | NDArray[np.float64],
     *,
     guide: Guide | None = None,
@@ -60,7 +61,7 @@ def fit_path(
 
     Parameters
     ----------
-    problem : RankProblem
+    problem : PathProblem
         Its own C is ignored.
     Cs : sequence of float
         Positive, without duplicates, in any order.

@@ -12,28 +12,27 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ranksvm._messages import UserError
+from ranksvm._points import Point
+from ranksvm._threads import run_in_parallel
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.learners import Fit, Point, Settings, make_problem
+from ranksvm.learners import make_problem
+from ranksvm.learners.problem import Fit, GuidedProblem, PathProblem
+from ranksvm.learners.settings import Settings
 from ranksvm.model_selection.cell import Cell
 from ranksvm.model_selection.path import fit_path
 from ranksvm.model_selection.splits import Split
 
-# Seconds between reports of progress, and between checks for an interrupt: a signal does not always
-# wake a waiting thread.  It may arrive just before the wait, or another library's handler may
-# resume it.
-_LOOK_UP = 0.1
 
-
-class Run(NamedTuple):
+class SplitResult(NamedTuple):
     """The path of one split.
 
     ``coefs`` has one row per C.  ``guide`` has the coefficients and the scores of all items of the
@@ -72,7 +71,7 @@ class Task:
         *,
         guide: list[Point] | None = None,
         keep: bool = False,
-    ) -> Run:
+    ) -> SplitResult:
         """Fit the path of a split and score its held-out part.
 
         ``keep`` returns the path as a guide for other splits.  This requires settings whose
@@ -93,13 +92,14 @@ class Task:
 
         def follow(k: int) -> Point:
             assert guide is not None
-            point: Point = problem.known_point(guide[k], split.train)
-            return point
+            assert isinstance(problem, GuidedProblem)
+            return problem.known_point(guide[k], split.train)
 
         with _naming(f"{self.where}{split.name}: "):
             pairwise = self.settings.is_pairwise
             part = split.training_part(self.data, pairwise=pairwise)
             problem = make_problem(part, self.settings, n_threads=n_threads)
+            assert isinstance(problem, PathProblem)
             fits = fit_path(
                 problem,
                 self.Cs,
@@ -125,10 +125,10 @@ class Task:
             statuses=tuple(fit.status.name for fit in fits),
             solver=fits[0].solver,
         )
-        return Run(cell, np.array([fit.coef for fit in fits]), kept)
+        return SplitResult(cell, np.array([fit.coef for fit in fits]), kept)
 
     def _for_others(
-        self, problem: Any, split: Split, fits: list[Fit], found: list[Array]
+        self, problem: PathProblem, split: Split, fits: list[Fit], found: list[Array]
     ) -> list[Point] | None:
         """Return the solutions with the scores of all items; None if a score is not finite."""
         known = [(split.train, [fit.point.scores for fit in fits]), (split.test, found)]
@@ -143,7 +143,7 @@ class Task:
             points.append(fit.point._replace(scores=every))
         return points if all(np.isfinite(point.scores).all() for point in points) else None
 
-    def run_guided(self, splits: Sequence[Split], n_threads: int) -> list[Run]:
+    def run_guided(self, splits: Sequence[Split], n_threads: int) -> list[SplitResult]:
         """Run the first split, then the others in parallel, guided by its path."""
         first, *others = splits
         runs = [self.run(first, n_threads, keep=bool(others))]
@@ -155,32 +155,18 @@ class Task:
 
     def _run_in_parallel(
         self, splits: Sequence[Split], n_workers: int, n_threads: int, guide: list[Point] | None
-    ) -> list[Run]:
-        """Run splits in threads; native code releases Python's global lock.
-
-        The calling thread reports messages and waits for an interrupt or an error in a split.  Then
-        splits that have not started are cancelled, and the others stop at their next iteration.
-        """
+    ) -> list[SplitResult]:
+        """Run splits in threads; the calling thread reports their messages."""
         stop = threading.Event()
         messages: queue.SimpleQueue[str] = queue.SimpleQueue()
         worker = replace(self, tell=messages.put, stop=stop)
-        with ThreadPoolExecutor(n_workers, thread_name_prefix="ranksvm-split") as pool:
-            try:
-                futures = [
-                    pool.submit(worker.run, split, n_threads, guide=guide) for split in splits
-                ]
-                running = set(futures)
-                while running:
-                    done, running = wait(running, _LOOK_UP, return_when=FIRST_EXCEPTION)
-                    while not messages.empty():
-                        self.tell(messages.get())
-                    for future in done:
-                        future.result()
-            except BaseException:
-                stop.set()
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
-        return [future.result() for future in futures]
+
+        def report() -> None:
+            while not messages.empty():
+                self.tell(messages.get())
+
+        calls = [partial(worker.run, split, n_threads, guide=guide) for split in splits]
+        return run_in_parallel(calls, n_workers, stop, report)
 
 
 @contextmanager

@@ -34,12 +34,16 @@ from numpy.typing import NDArray
 from ranksvm._messages import Message, Param
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.learners import Fit, Settings
-from ranksvm.metrics import parse_metric
+from ranksvm.learners import make_problem
+from ranksvm.learners.problem import Fit, PathProblem
+from ranksvm.learners.settings import Settings, excluded_by
+from ranksvm.metrics.registry import parse_metric
 from ranksvm.model_selection.cell import Cell
 from ranksvm.model_selection.grids import make_grid
 from ranksvm.model_selection.runs import Task
 from ranksvm.model_selection.splits import Split, make_splits
+from ranksvm.models.model import Model
+from ranksvm.solvers.base import Callback
 
 if TYPE_CHECKING:
     from ranksvm.model_selection.checkpoint import Checkpoint
@@ -75,14 +79,18 @@ class Search:
     mean_coef : ndarray of shape (n_candidates, n_features) or None
         Mean of the coefficients over the splits, a good start for a fit on all items.  None for
         kernel models and with a checkpoint.
+    on : str
+        What the candidates were compared on: "5 folds", or the name of the validation set.
     n_resumed : int
-        Number of cells that were loaded from a checkpoint.
+        Number of parts of the search that were loaded from a checkpoint.  A part is all values of
+        C, for one value of each other parameter, on one split.
     shortfalls : tuple of Message
-        Warnings about fits that stopped before reaching their tolerance.
+        One warning for each fit that stopped before it reached its tolerance.
     undefined : tuple of str
-        Warnings about splits that do not count.
+        One warning for each split on which the metric is undefined; it does not count.
     unscored : tuple of str
-        Warnings about fits whose scores are not finite.  Such a candidate cannot be chosen.
+        One warning for each fit that gave held-out items scores that are not finite.  Its candidate
+        cannot be chosen.
     """
 
     grid: dict[str, Array]
@@ -97,6 +105,7 @@ class Search:
     n_iter: NDArray[np.int64]
     n_products: NDArray[np.int64]
     mean_coef: Array | None
+    on: str
     n_resumed: int
     shortfalls: tuple[Message, ...]
     undefined: tuple[str, ...]
@@ -143,13 +152,8 @@ class Search:
         return _with(self.settings, **self.best)
 
     @property
-    def best_start(self) -> Array | None:
-        """Starting point for a fit of the best candidate on all items, if there is one."""
-        return None if self.mean_coef is None else self.mean_coef[self.best_index]
-
-    @property
     def edges(self) -> tuple[Message, ...]:
-        """A warning for each parameter whose best value is at the edge of its grid."""
+        """A warning for each parameter whose best value is the smallest or largest one tried."""
         edges = []
         for name, best in self.best.items():
             values = self.grid[name]
@@ -168,6 +172,20 @@ class Search:
                 )
             )
         return tuple(edges)
+
+    @property
+    def best_start(self) -> Array | None:
+        """Starting point for a fit of the best candidate on all items, if there is one."""
+        return None if self.mean_coef is None else self.mean_coef[self.best_index]
+
+    def refit(
+        self, data: RankingData, *, n_threads: int = 1, callback: Callback | None = None
+    ) -> tuple[Fit, Model]:
+        """Fit the best candidate on all items."""
+        problem = make_problem(data, self.best_settings, n_threads=n_threads)
+        assert isinstance(problem, PathProblem)
+        fit = problem.solve(start=self.best_start, callback=callback)
+        return fit, problem.model(fit)
 
     def warnings(self, refit: Fit | None = None) -> Iterator[tuple[Message, bool]]:
         """Yield the warnings about this search, and whether each is about fits that ended early.
@@ -193,6 +211,8 @@ class Search:
         return {
             "metric": self.metric,
             "conventions": self.conventions,
+            "on": self.on,
+            "splits": len(self.scores),
             **{f"{name}s": values.tolist() for name, values in self.grid.items()},
             "mean_scores": self.means.reshape([v.size for v in self.grid.values()]).tolist(),
         }
@@ -238,7 +258,7 @@ def search(
     progress : callable or None
         Called as ``progress(done, total, message)`` after each fit, from the calling thread.
     checkpoint : path-like or None
-        File to store finished cells in.  If it exists, the search continues from it.  The file of a
+        File to store finished parts in.  If it exists, the search continues from it.  The file of a
         different search, or one that is in use, is refused.
 
     Returns
@@ -253,6 +273,7 @@ def search(
     if data.preferences is not None:
         raise ValueError("a search cannot use preferences: folds would separate their items")
     grid = make_grid(data, settings, Cs, others)
+    metric = parse_metric(metric).name
     splits = make_splits(data, folds, validation, metric, conventions)
     beside = {name: values for name, values in grid.items() if name != "C"}
     rows = _combinations(beside)
@@ -310,6 +331,7 @@ def search(
         metric=metric,
         conventions=conventions,
         mean_coef=np.concatenate(mean_coefs) if mean_coefs else None,
+        on=f"{len(splits)} folds" if validation is None else validation.origin.name,
         n_resumed=n_resumed,
     )
 
@@ -374,7 +396,9 @@ def _with(settings: Settings, **values: Any) -> Settings:
 
 def _random_state(settings: Any) -> int | None:
     """Return the seed of all fits; draw one if they need it and have none."""
-    seed = getattr(settings, "random_state", None)
-    if seed is None and getattr(settings, "approximation", None) is not None:
+    if not hasattr(settings, "random_state"):
+        return None
+    seed = settings.random_state
+    if seed is None and excluded_by(settings, "random_state") is None:
         seed = np.random.default_rng().integers(2**31)
     return None if seed is None else int(seed)

@@ -8,7 +8,7 @@ with it on all items.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -26,10 +26,10 @@ from ranksvm.estimators.base import Ranker
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import FEATURE_FACTS, fitting, training_data, validation_data
 from ranksvm.estimators.model_ranker import ModelRanker, logged
-from ranksvm.learners import Settings, make_problem
+from ranksvm.learners.settings import Settings, searched
 from ranksvm.model_selection.search import Progress, Search, search
 from ranksvm.model_selection.splitters import folds_of
-from ranksvm.models import Model
+from ranksvm.models.model import Model
 
 
 class SearchCV(Ranker):
@@ -54,21 +54,18 @@ class SearchCV(Ranker):
     checkpoint: Any
     # The estimator to refit, its settings, and the attributes copied from it.
     _ranker: ClassVar[type[ModelRanker]]
-    _made: ClassVar[type[Settings]]
+    _settings_class: ClassVar[type[Settings]]
     _of_model: ClassVar[tuple[str, ...]] = ("objective_", "gap_", "n_iter_")
     _selection: dict[str, Any]
 
-    def _others(self) -> Mapping[str, Any]:
-        """Return the grids of the parameters other than C."""
-        return {}
-
-    def _by_hand(self) -> str:
+    def _refit_code(self) -> str:
         """Return the code that makes the model that refit=True would have made."""
-        return f"{self._ranker.__name__}(model.C_)"
+        chosen = [name for name in searched(self._settings_class) if hasattr(self, f"{name}_")]
+        others = "".join(f", {name}=model.{name}_" for name in chosen)
+        return f"{self._ranker.__name__}(model.C_{others})"
 
-    def _checked(self, data: RankingData, settings: Any) -> RankingData:
-        """Return the data in the form that the fits need; raise if the refit would fail."""
-        del settings
+    def _converted(self, data: RankingData) -> RankingData:
+        """Return the data in the form that the fits need."""
         return data
 
     def fit(
@@ -103,22 +100,32 @@ class SearchCV(Ranker):
         """
         refuse_unknown(self, self.fit, unknown)
         with fitting(self):
-            settings = self._unfitted()._settings(self._made)
-            data = training_data(self, X, y, qid, group, sample_weight, query_weight)
+            settings = self._unfitted()._settings(self._settings_class)
+            data = training_data(
+                self,
+                X,
+                y,
+                qid,
+                group=group,
+                sample_weight=sample_weight,
+                query_weight=query_weight,
+            )
             held_out, folds = None, None
             if validation is not None:
                 ids = qid if group is None else group
                 held_out = validation_data(self, "validation", validation, y, ids)
             else:
                 folds = folds_of(data, self.cv)
-            data = self._checked(data, settings)
+            data = self._converted(data)
+            if self.refit:
+                settings.check_budget(data)
             threads = resolve_n_jobs(self.n_jobs)
             with _shown(self.verbose, progress) as tell:
                 found = search(
                     data,
                     settings,
                     self.Cs,
-                    self._others(),
+                    {name: getattr(self, f"{name}s") for name in searched(self._settings_class)},
                     folds=folds,
                     validation=held_out,
                     metric=self.metric,
@@ -127,18 +134,17 @@ class SearchCV(Ranker):
                     progress=tell,
                     checkpoint=self.checkpoint,
                 )
-            model, fit = None, None
+            ranker, fit = None, None
             if self.refit:
-                model = self._unfitted(found)
+                ranker = self._unfitted(found)
                 noted = {k: v for k, v in self.__dict__.items() if k in FEATURE_FACTS}
-                model.__dict__.update(noted)
-                problem = make_problem(data, found.best_settings, n_threads=threads)
-                fit = problem.solve(start=found.best_start)
-                model._keep(problem.model(fit), fit.history)
-            self._keep_search(found, model)
-            for message, early in found.warnings(fit):
-                kind = ConvergenceWarning if early else UserWarning
-                warnings.warn(f"{type(self).__name__}: {message}", kind, stacklevel=2)
+                ranker.__dict__.update(noted)
+                fit, model = found.refit(data, n_threads=threads)
+                ranker._keep(model, fit.history)
+            self._keep_search(found, ranker)
+        for message, early in found.warnings(fit):
+            kind = ConvergenceWarning if early else UserWarning
+            warnings.warn(f"{type(self).__name__}: {message}", kind, stacklevel=2)
         return self
 
     def _unfitted(self, found: Search | None = None) -> ModelRanker:
@@ -159,7 +165,7 @@ class SearchCV(Ranker):
         if not hasattr(self, "best_estimator_"):
             raise NotFittedError(
                 f"this {type(self).__name__} was fitted with refit=False: it has chosen C_ and has "
-                f"no model. Fit with refit=True, or {self._by_hand()}."
+                f"no model. Fit with refit=True, or {self._refit_code()}."
             )
         return self.best_estimator_
 
@@ -170,7 +176,12 @@ class SearchCV(Ranker):
         self.best_score_ = found.best_score
         self.cv_results_ = _results_table(found)
         self.n_splits_ = len(found.scores)
-        self._selection = {**found.facts(), "splits": self.n_splits_}
+        self._selection = found.facts()
+        for name in searched(self._settings_class):
+            self.__dict__.pop(f"{name}_", None)
+            setattr(self, f"{name}s_", found.grid.get(name, np.ones(1)))
+            if name in found.best:
+                setattr(self, f"{name}_", found.best[name])
         for name in ("best_estimator_", *self._of_model):
             self.__dict__.pop(name, None)
         if model is not None:

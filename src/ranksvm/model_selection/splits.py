@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ranksvm._vectors import Rows
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.metrics import parse_metric
-from ranksvm.model_selection.splitters import Rows
+from ranksvm.metrics.registry import parse_metric
 
 
 @dataclass(frozen=True, eq=False)

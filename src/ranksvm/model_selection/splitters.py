@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ranksvm._checks import check_integer
-from ranksvm._messages import Param, ParameterError
+from ranksvm._checks import check_integer, is_integer
 from ranksvm._sparse import check_structure, is_sparse
+from ranksvm._text import counted
+from ranksvm._vectors import Rows
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 
-Rows = NDArray[np.int64]
 LETOR_PARTS = 5
 
 
@@ -147,20 +147,13 @@ def item_folds(labels: Any, n_splits: int) -> list[tuple[Rows, Rows]]:
     """
     order = np.argsort(np.asarray(labels), kind="stable")
     if not 2 <= n_splits <= order.size:
-        raise ParameterError(
-            "cannot make {n_splits} folds of {n_samples} items; give at least 2 folds, and no more "
-            "than there are items",
-            n_splits=n_splits,
-            n_samples=Param("n_samples", order.size, option=str(order.size)),
+        raise ValueError(  # scikit-learn's checks look for "1 sample"
+            f"cannot make {n_splits} folds of {counted(order.size, 'sample')}; give at least 2 "
+            "folds, and no more than there are items"
         )
     fold = np.empty(order.size, dtype=np.int64)
     fold[order] = np.arange(order.size) % n_splits
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_splits)]
-
-
-def is_count(value: Any) -> bool:
-    """Whether a parameter is a number of values, and not a list of values."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def folds_of(data: RankingData, cv: Any) -> list[tuple[Rows, Rows]]:
@@ -171,7 +164,7 @@ def folds_of(data: RankingData, cv: Any) -> list[tuple[Rows, Rows]]:
     data : RankingData
     cv : int, splitter or iterable of (train, test)
     """
-    if is_count(cv):
+    if is_integer(cv):
         if data.qid is None:
             return item_folds(data.y, int(cv))
         cv = QueryKFold(int(cv))
@@ -316,7 +309,8 @@ def _query_ids(X: Any, groups: Any, qid: Any) -> QueryGroups:
     ids = groups if qid is None else qid
     if ids is None:
         raise ValueError(
-            "QueryKFold needs the query of each item: pass groups=qid, or qid=qid with "
+            "QueryKFold needs the query of each item: pass qid=... or groups=... to split. In "
+            "searches of scikit-learn, pass groups=..., or qid=... with "
             "sklearn.set_config(enable_metadata_routing=True)"
         )
     n_items = len(ids) if X is None else _n_rows(X)
@@ -336,7 +330,7 @@ def _generator(random_state: Any) -> Any:
 
 
 def _test_queries(test_size: Any, n_queries: int) -> int:
-    whole = is_count(test_size)
+    whole = is_integer(test_size)
     share = isinstance(test_size, Real) and not whole and not isinstance(test_size, bool)
     if whole and 0 < test_size < n_queries:
         return int(test_size)

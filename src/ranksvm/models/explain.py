@@ -28,13 +28,12 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._checks import check_integer
+from ranksvm._checks import check_integer, is_integer
 from ranksvm._text import can_show, printable
 from ranksvm._vectors import Array
 
@@ -87,7 +86,7 @@ class Explanation:
 
     def top(self, n: int) -> Explanation:
         """Return the explanation with only the n largest parts; ``others`` sums up the rest."""
-        if not isinstance(n, Integral) or isinstance(n, bool) or n < 0:
+        if not is_integer(n) or n < 0:
             raise ValueError(f"n must be a non-negative integer; got {n!r}")
         if n >= len(self.names):
             return self
@@ -138,7 +137,7 @@ class Explanation:
 def check_rows(i: Any, j: Any, n_items: int) -> tuple[int, int]:
     """Return two different row numbers of X, or raise a ValueError."""
     for name, row in (("i", i), ("j", j)):
-        if not isinstance(row, Integral) or isinstance(row, bool):
+        if not is_integer(row):
             raise ValueError(f"{name} must be a row number of X, an integer; got {row!r}")
         if not 0 <= int(row) < n_items:
             raise ValueError(

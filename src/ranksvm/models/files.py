@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
-from ranksvm._contents import HEAD_BYTES, LETOR
+from ranksvm._contents import (
+    COMPRESSIONS,
+    HEAD_BYTES,
+    LETOR,
+    OTHER_FILES,
+    is_svmrank,
+    starts_with,
+)
 from ranksvm._files import atomic_write, naming
 from ranksvm._text import printable
 from ranksvm._version import library_version
@@ -47,25 +54,10 @@ PIECE = 2**20  # bytes to read at a time
 
 COPY_AGAIN = "copy the file again or save the model again"
 GIVE_ANOTHER = "use a file that was written by `save` or `ranksvm train`"
-MODEL_FIRST = "commands take MODEL before DATA"
 UPDATE = "update ranksvm"
 DECOMPRESS = "decompress it first"
 
-# Other kinds of files: their first bytes, what they are, what to do.
-OTHERS = {
-    b"SVM-ligh": (
-        "a model of SVM^light or SVM^rank",
-        "read it with ranksvm.export.read_svmrank or `ranksvm convert`",
-    ),
-    b"\x80": ("a pickle, which could run code and is not opened", GIVE_ANOTHER),
-    b"PK\x03\x04": ("a zip archive", GIVE_ANOTHER),
-    b"\x89HDF": ("an HDF5 file", GIVE_ANOTHER),
-    b"\x93NUMPY": ("a NumPy array", GIVE_ANOTHER),
-    b"\x1f\x8b": ("compressed with gzip", DECOMPRESS),
-    b"\xfd7zXZ": ("compressed with xz", DECOMPRESS),
-    b"BZh": ("compressed with bzip2", DECOMPRESS),
-    b"\x28\xb5\x2f\xfd": ("compressed with zstd", DECOMPRESS),
-}
+CONVERT = "read it with ranksvm.export.read_svmrank or `ranksvm convert`"
 
 
 def write_model(target: str | os.PathLike[str] | BinaryIO, model: Model) -> None:
@@ -126,7 +118,7 @@ def read_model(
     if not isinstance(source, str | os.PathLike):
         if not hasattr(source, "read"):
             raise TypeError(
-                "a model is read from a path or a file opened in binary mode; got a "
+                "a model is read from a path or a file opened in binary mode; got "
                 f"{type(source).__name__}"
             )
         return _Reader(blocking(source), file_name(source), None, models).model()
@@ -149,7 +141,7 @@ def _to_bytes(model: Model) -> bytes:
     arrays = {name: _little_endian(np.asarray(array)) for name, array in model.arrays().items()}
     names = model.feature_names
     if names is not None and not isinstance(names, list | tuple):
-        raise TypeError(f"feature_names must be a tuple of strings; got a {type(names).__name__}")
+        raise TypeError(f"feature_names must be a tuple of strings; got {type(names).__name__}")
     entries = {
         "schema": SCHEMA,
         "written_by": library_version(),
@@ -255,11 +247,14 @@ class _Reader:
             if not header or header.startswith(b"{"):
                 self._check_size(8 + len(header), 8 + length)
                 return head, header
-        for start, (what, remedy) in OTHERS.items():
-            if head.startswith(start):
-                self._refuse(f"not a model file but {what}", remedy)
-        if LETOR.is_it(head + self._take(HEAD_BYTES - len(head))):
-            self._refuse("not a ranksvm model: it looks like ranking data", MODEL_FIRST)
+        head += self._take(HEAD_BYTES - len(head))
+        if is_svmrank(head):
+            self._refuse("not a model file but a model of SVM^light or SVM^rank", CONVERT)
+        compression, what = starts_with(head, COMPRESSIONS), starts_with(head, OTHER_FILES)
+        if compression is not None:
+            self._refuse(f"not a model file but compressed with {compression}", DECOMPRESS)
+        if what is not None or LETOR.is_it(head):
+            self._refuse(f"not a model file but {what or 'ranking data'}", GIVE_ANOTHER)
         self._refuse("not a ranksvm model", GIVE_ANOTHER)
 
     def _parsed(self, text: bytes, what: str) -> dict[str, Any]:

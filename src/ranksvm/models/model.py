@@ -221,46 +221,6 @@ class Format:
         return stated
 
 
-def check_csr(arrays: Arrays, n_features: int) -> None:
-    """Raise unless indices and indptr describe a valid CSR matrix."""
-    indices, indptr = arrays["indices"], arrays["indptr"]
-    n_points, n_values = arrays["coef"].size, indices.size
-    if indptr.size != n_points + 1:
-        raise ValueError(f"array 'indptr' must have {n_points + 1} values; got {indptr.size}")
-    if indptr[0] != 0 or indptr[-1] != n_values or (indptr[1:] < indptr[:-1]).any():
-        raise ValueError(f"array 'indptr' must ascend from 0 to {n_values}, the number of values")
-    if n_values and not (indices.min() >= 0 and indices.max() < n_features):
-        raise ValueError(
-            f"array 'indices' must be from 0 to {n_features - 1}; got {int(indices.min())} to "
-            f"{int(indices.max())}"
-        )
-    ascends = indices[1:] > indices[:-1]
-    ascends[indptr[(indptr > 0) & (indptr < n_values)] - 1] = True  # from one row to the next
-    if not ascends.all():
-        raise ValueError(
-            f"array 'indices' must ascend in every row; it does not after index "
-            f"{int(np.argmin(ascends))}"
-        )
-
-
-def check_support(arrays: Arrays, n_items: int | None = None) -> None:
-    """Raise unless the row numbers of the training set are valid and ascend."""
-    support = arrays["support"]
-    if not support.size:
-        return
-    low, high = int(support.min()), int(support.max())
-    if low < 0 or (n_items is not None and high >= n_items):
-        most = "" if n_items is None else f" and at most {n_items - 1}"
-        raise ValueError(
-            f"array 'support' must contain row numbers of at least 0{most}; got {low} to {high}"
-        )
-    ascends = support[1:] > support[:-1]
-    if not ascends.all():
-        raise ValueError(
-            f"array 'support' must ascend; it does not after index {int(np.argmin(ascends))}"
-        )
-
-
 def check_model(
     kind: str,
     formats: Mapping[str, Format],

@@ -13,32 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Array, dot
 from ranksvm.data.preferences import Preferences
 from ranksvm.pairs.order import PairBackend
-
-
-def pairwise_accuracy(backend: PairBackend, scores: Array) -> float:
-    """Return the mean accuracy over the queries whose pairs have positive weight.
-
-    Parameters
-    ----------
-    backend : PairBackend
-        Backend of the true order; its query weights must be unset.
-    scores : ndarray of shape (n_items,)
-        Scores to evaluate.
-    """
-    right, total = right_and_total(backend, scores)
-    if not total.sum() > 0.0:
-        raise ParameterError(
-            "no comparable pair: a pair needs two items of one query with different labels "
-            "and positive weights ({n_samples}, queries={n_queries})",
-            n_samples=Param("n_samples", len(scores), option=f"items={len(scores)}"),
-            n_queries=len(total),
-        )
-    there = total > 0.0
-    return float(np.mean(right[there] / total[there]))
 
 
 def right_and_total(backend: PairBackend, scores: Array) -> tuple[Array, Array]:
@@ -46,8 +23,10 @@ def right_and_total(backend: PairBackend, scores: Array) -> tuple[Array, Array]:
 
     Parameters
     ----------
-    backend, scores
-        See :func:`pairwise_accuracy`.
+    backend : PairBackend
+        Backend of the true order; its query weights must be unset.
+    scores : ndarray of shape (n_items,)
+        Scores to evaluate.
 
     Returns
     -------

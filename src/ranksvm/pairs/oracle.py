@@ -132,6 +132,15 @@ class PairLoss(Protocol):
     def at(self, scores: Array) -> LossEval: ...
 
 
+class LossType(Protocol):
+    """A class of losses: makes the loss of the pairs of a backend."""
+
+    @property
+    def capabilities(self) -> frozenset[str]: ...
+
+    def __call__(self, backend: PairBackend) -> PairLoss: ...
+
+
 class Hinge:
     """Hinge loss: sum weight * max(0, 1 - s_b + s_w)."""
 
@@ -363,7 +372,7 @@ def _balance(grad: Array, groups: QueryGroups) -> None:
     grad -= size
 
 
-LOSSES: dict[str, type[Hinge] | type[SquaredHinge]] = {
+LOSSES: dict[str, LossType] = {
     "hinge": Hinge,
     "squared_hinge": SquaredHinge,
 }

@@ -128,7 +128,7 @@ class Objective(Protocol):
     ``"hessian"``
         ``Eval.hessp`` and ``Eval.preconditioner`` work.
     ``"smoothing"``
-        ``smoothed(mu)`` returns an objective that has a Hessian and tends to this one as mu -> 0.
+        The objective is :class:`Smoothable`.
     ``"euclidean"``
         <u, v> is the Euclidean inner product.  Otherwise it is u . scores(v), as with a kernel.
     """
@@ -159,6 +159,15 @@ class Objective(Protocol):
 
     def norm_bound(self, v: Point, slope_error: float = 0.0) -> float:
         """Bound the norm of v, and of every vector that differs from v by ``slope_error``."""
+        ...
+
+
+@runtime_checkable
+class Smoothable(Objective, Protocol):
+    """An objective with the capability "smoothing"."""
+
+    def smoothed(self, mu: float) -> Objective:
+        """Return an objective that has a Hessian and tends to this one as mu -> 0."""
         ...
 
 

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 
 from ranksvm._points import Point
-from ranksvm.solvers.base import Callback, Monitor, Objective, SolverResult, Status
+from ranksvm.solvers.base import Callback, Monitor, Objective, Smoothable, SolverResult, Status
 from ranksvm.solvers.newton import Newton, Stepper
 
 _FIRST_WIDTH = 0.5
@@ -47,6 +47,7 @@ class SmoothedNewton:
         self, objective: Objective, start: Point, *, callback: Callback | None = None
     ) -> SolverResult:
         """Minimize ``objective`` from ``start``."""
+        assert isinstance(objective, Smoothable)
         monitor = Monitor(objective, self.tol, callback)
         mu = _FIRST_WIDTH
         point = start
@@ -55,7 +56,7 @@ class SmoothedNewton:
         idle = 0
         while status is None:
             width = 2.0 ** min(-1, round(math.log2(mu)))
-            smooth = objective.smoothed(width)  # type: ignore[attr-defined]
+            smooth = objective.smoothed(width)
             stepper = Stepper(_STEPS, smooth)
             evaluation = smooth.at(point)
             monitor.offer(evaluation, evaluation.dual)
