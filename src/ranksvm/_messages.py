@@ -11,6 +11,7 @@ A message keeps parameters and row numbers separate from its text:
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -40,9 +41,9 @@ def render(part: Any, formatter: Formatter) -> Any:
     return part.render(formatter) if hasattr(part, "render") else part
 
 
-class _Part:
-    def render(self, formatter: Formatter) -> str:
-        raise NotImplementedError
+class _Part(ABC):
+    @abstractmethod
+    def render(self, formatter: Formatter) -> str: ...
 
     def __str__(self) -> str:
         return self.render(PYTHON)

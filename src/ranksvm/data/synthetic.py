@@ -75,7 +75,8 @@ def make_ranking(
     n_informative : int or None, default=None
         Number of features that carry signal.  None means half of them, rounded up.
     signal : {"linear", "nonlinear"}, default="linear"
-        Form of the signal; see the module docstring.
+        "linear": a linear function of the features.  "nonlinear": adds a product of two linear
+        functions, so that a linear model learns about half of the signal.
     noise : float, default=0.5
         Standard deviation of the noise, relative to that of the signal.
     density : float, default=1.0

@@ -197,13 +197,7 @@ class FactorizedRankSVM(ModelRanker):
                     stacklevel=2,
                 )
             data = training_data(
-                self,
-                X,
-                y,
-                qid,
-                group=group,
-                sample_weight=sample_weight,
-                query_weight=query_weight,
+                self, X, y, qid, group=group, sample_weight=sample_weight, query_weight=query_weight
             )
             validate = None
             if eval_set is not None:

@@ -226,13 +226,7 @@ default="rbf"
         with fitting(self):
             settings = self._settings(KernelSettings)
             data = training_data(
-                self,
-                X,
-                y,
-                qid,
-                group=group,
-                sample_weight=sample_weight,
-                query_weight=query_weight,
+                self, X, y, qid, group=group, sample_weight=sample_weight, query_weight=query_weight
             )
             problem = KernelProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
             fit = self._solve(problem, callback)

@@ -175,13 +175,7 @@ class LinearRankSVM(ModelRanker):
         with fitting(self):
             settings = self._settings(LinearSettings)
             data = training_data(
-                self,
-                X,
-                y,
-                qid,
-                group=group,
-                sample_weight=sample_weight,
-                query_weight=query_weight,
+                self, X, y, qid, group=group, sample_weight=sample_weight, query_weight=query_weight
             )
             problem = LinearProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
             fit = self._solve(problem, callback, start=self._start())

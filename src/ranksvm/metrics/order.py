@@ -236,9 +236,7 @@ def _auc_values(ranked: Ranked, rules: Rules) -> Array:
 def _kendall_tau_values(ranked: Ranked, rules: Rules) -> Array:
     truth = ranked.truth
     counts = ranked.pair_counts(truth.level)
-    sizes, tie_sizes = truth.groups.sizes, np.diff(ranked.ties)
-    tied_pairs = truth.query_counts(tie_sizes * (tie_sizes - 1) // 2, ranked.ties)
-    scored = sizes * (sizes - 1) // 2 - tied_pairs
+    scored = truth.pairs_within(truth.groups.offsets) - truth.pairs_within(ranked.ties)
     scale = np.sqrt(counts.comparable.astype(np.float64) * scored.astype(np.float64))
     excess = (counts.right - counts.wrong).astype(np.float64)
     tau = np.divide(excess, scale, out=np.zeros_like(scale), where=scale > 0.0)

@@ -143,10 +143,18 @@ class Truth:
         positions = ranks - 1 + np.repeat(self.groups.offsets[:-1], taken)
         return Top(positions, ranks, starts, taken)
 
-    def rank(self, values: Array) -> Index:
-        """Return rows by position: largest value of each query first, ties in row order."""
-        groups = self.groups
-        return _core.rank_items(values, groups.rows, groups.offsets, self.n_threads)
+    def rank(self, values: Array, rows: Index | None = None) -> Index:
+        """Return rows by position: largest value of each query first.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_items,)
+            By row.
+        rows : ndarray of int64, shape (n_items,), or None
+            Rows by position in the order that ties keep; None for row order.
+        """
+        rows = self.groups.rows if rows is None else rows
+        return _core.rank_items(values, rows, self.groups.offsets, self.n_threads)
 
     def ties_of(self, by_position: Array) -> Index:
         """Find where runs of equal values begin inside queries; ends with the number of items.
@@ -159,19 +167,24 @@ class Truth:
         -------
         ndarray of int64, shape (n_ties + 1,)
         """
-        new = np.empty(by_position.shape[0] + 1, dtype=bool)
-        new[1:-1] = by_position[1:] != by_position[:-1]
-        new[self.groups.offsets] = True
-        return np.flatnonzero(new)
+        return self.runs(by_position[1:] != by_position[:-1])
+
+    def runs(self, new: NDArray[np.bool_]) -> Index:
+        """Find where runs begin, as :meth:`ties_of`, from whether they end between neighbors."""
+        begins = np.empty(new.shape[0] + 2, dtype=bool)
+        begins[1:-1] = new
+        begins[self.groups.offsets] = True
+        return np.flatnonzero(begins)
 
     def running_sums(self, by_position: Array) -> Array:
         """Return cumulative sums within each query."""
         return _core.running_sums(by_position, self.groups.offsets, self.n_threads)
 
-    def query_counts(self, by_tie: Index, starts: Index) -> Index:
-        """Sum counts of the runs that begin at ``starts``, by query."""
+    def pairs_within(self, starts: Index) -> Index:
+        """Count the pairs of items of the same run, by query; runs begin at ``starts``."""
+        sizes = np.diff(starts)
         first = np.searchsorted(starts, self.groups.offsets[:-1])
-        return np.asarray(np.add.reduceat(by_tie, first), dtype=np.int64)
+        return np.asarray(np.add.reduceat(sizes * (sizes - 1) // 2, first), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,19 +245,16 @@ class Ranked:
         Parameters
         ----------
         level : ndarray of shape (n_items,)
-            Level of each item, by row; larger is better.
+            Level of each item, by row; larger is better.  Never falls when the label rises.
         """
         truth = self.truth
-        up = level[self.order]
-        down = -up
-        wrong, right = (self._inversions(x, truth.groups.offsets) for x in (up, down))
-        starts = self.ties
-        if starts.shape[0] == up.shape[0] + 1:  # no two scores are equal
-            return PairCounts(right, wrong, np.zeros_like(right))
-        tied_wrong, tied_right = (
-            truth.query_counts(self._inversions(x, starts), starts) for x in (up, down)
-        )
-        return PairCounts(right - tied_right, wrong - tied_wrong, tied_right + tied_wrong)
-
-    def _inversions(self, by_position: Array, offsets: Index) -> Index:
-        return _core.count_inversions(by_position, offsets, self.truth.n_threads)
+        all_pairs = truth.pairs_within(truth.groups.offsets)
+        comparable = all_pairs - truth.pairs_within(truth.ties_of(level[truth.order]))
+        order, tied = self.order, np.zeros_like(comparable)
+        if len(self.ties) <= len(order):  # with equal scores: those items by label, best first
+            order = truth.rank(self.scores, truth.order)
+            same = (np.diff(level[order]) == 0.0) & (np.diff(self.scores[order]) == 0.0)
+            tied = truth.pairs_within(self.ties) - truth.pairs_within(truth.runs(~same))
+        offsets = truth.groups.offsets
+        wrong = _core.count_inversions(level[order], offsets, truth.n_threads)
+        return PairCounts(comparable - wrong - tied, wrong, tied)

@@ -102,13 +102,7 @@ class SearchCV(Ranker):
         with fitting(self):
             settings = self._unfitted()._settings(self._settings_class)
             data = training_data(
-                self,
-                X,
-                y,
-                qid,
-                group=group,
-                sample_weight=sample_weight,
-                query_weight=query_weight,
+                self, X, y, qid, group=group, sample_weight=sample_weight, query_weight=query_weight
             )
             held_out, folds = None, None
             if validation is not None:
