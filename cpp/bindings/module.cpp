@@ -115,6 +115,17 @@ void bind_scatter(nb::module_& m) {
       nb::arg("matrix").noconvert(), nb::arg("weight").noconvert(), nb::arg("rows").noconvert(),
       nb::arg("offsets").noconvert(), nb::arg("step"), nb::arg("by_group"), nb::arg("threads"),
       "Weighted scatter of the rows inside groups, flattened.");
+  m.def(
+      "hash_rows",
+      [](Matrix a, int threads) {
+        const Strided<T> matrix{a.data(), static_cast<int64_t>(a.shape(0)),
+                                static_cast<int64_t>(a.shape(1)), a.stride(0), a.stride(1)};
+        OutOf<uint64_t> out = make_out<uint64_t>(a.shape(0));
+        run(threads, [&](const Context& context) { hash_rows(matrix, out.data(), context); });
+        return out;
+      },
+      nb::arg("matrix").noconvert(), nb::arg("threads"),
+      "Hash of each row, which chooses the sample of scatter.");
 }
 
 template <class T, class I>

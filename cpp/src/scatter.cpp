@@ -12,14 +12,6 @@ namespace {
 constexpr unsigned kRows = 64;       // rows gathered at a time
 constexpr int64_t kMostPieces = 16;  // partial matrices
 
-uint64_t mix(uint64_t x) {  // the finaliser of MurmurHash3
-  x ^= x >> 33;
-  x *= 0xff51afd7ed558ccdULL;
-  x ^= x >> 33;
-  x *= 0xc4ceb9fe1a85ec53ULL;
-  return x ^ (x >> 33);
-}
-
 // Hash of a row from up to sixteen of its features.
 template <class T>
 uint64_t hash_row(const Strided<T>& a, int64_t row) {
@@ -27,7 +19,7 @@ uint64_t hash_row(const Strided<T>& a, int64_t row) {
   const int64_t step = (a.cols + 15) / 16;
   uint64_t hash = 0;
   for (int64_t c = 0; c < a.cols; c += step) {
-    hash = mix(hash ^ std::bit_cast<uint64_t>(static_cast<double>(x[c * a.col_stride])));
+    hash = mix_hash(hash ^ std::bit_cast<uint64_t>(static_cast<double>(x[c * a.col_stride])));
   }
   return hash;
 }
@@ -47,7 +39,7 @@ std::vector<int64_t> sample(const Strided<T>& a, const int64_t* rows, const int6
     } else if (by_group) {
       uint64_t hash = 0;
       for (int64_t k = begin; k < end; ++k) hash = std::max(hash, hash_row(a, rows[k]));
-      if (mix(hash) % step == 0) chosen.insert(chosen.end(), rows + begin, rows + end);
+      if (mix_hash(hash) % step == 0) chosen.insert(chosen.end(), rows + begin, rows + end);
     } else {
       for (int64_t k = begin; k < end; ++k) {
         if (hash_row(a, rows[k]) % step == 0) chosen.push_back(rows[k]);
@@ -64,6 +56,28 @@ std::vector<int64_t> sample(const Strided<T>& a, const int64_t* rows, const int6
 }
 
 }  // namespace
+
+uint64_t mix_hash(uint64_t x) {  // the finaliser of MurmurHash3
+  x ^= x >> 33;
+  x *= 0xff51afd7ed558ccdULL;
+  x ^= x >> 33;
+  x *= 0xc4ceb9fe1a85ec53ULL;
+  return x ^ (x >> 33);
+}
+
+template <class T>
+void hash_rows(const Strided<T>& a, uint64_t* out, const Context& context) {
+  constexpr int64_t kPiece = 4096;
+  const auto pieces = static_cast<std::size_t>((a.rows + kPiece - 1) / kPiece);
+  context.parallel_for(pieces, [&](std::size_t piece, const Context&) {
+    const int64_t begin = static_cast<int64_t>(piece) * kPiece;
+    const int64_t end = std::min(a.rows, begin + kPiece);
+    for (int64_t row = begin; row < end; ++row) out[row] = hash_row(a, row);
+  });
+}
+
+template void hash_rows(const Strided<float>&, uint64_t*, const Context&);
+template void hash_rows(const Strided<double>&, uint64_t*, const Context&);
 
 template <class T>
 void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, const int64_t* offsets,

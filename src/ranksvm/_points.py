@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ranksvm._rounding import roundings
 from ranksvm._vectors import Array
@@ -15,10 +15,13 @@ class Point(NamedTuple):
     the rounding of the product with X and of all later updates of ``w`` and the scores.  ``reach``
     bounds the scores and the sums of absolute values that they are computed from; the rounding
     errors of updates are relative to it.
+
+    Scores are an array, or anything else that can be added and multiplied by numbers; None if they
+    are not known.
     """
 
     w: Array
-    scores: Array
+    scores: Any
     error: float = 0.0
     reach: float = 0.0
 

@@ -36,6 +36,15 @@ def add(arrays: Iterable[Array]) -> Array:
     return reduce(np.add, arrays)
 
 
+def total(arrays: Iterable[Array]) -> Array:
+    """Return the sum of at least one array, always as a new array; one at a time."""
+    parts = iter(arrays)
+    found = next(parts).copy()
+    for part in parts:
+        found += part
+    return found
+
+
 def length(u: Array) -> float:
     """Return a tight upper bound on the Euclidean norm, even if squares over- or underflow."""
     found = SLACK * float(np.sqrt(dot(u, u)))

@@ -40,7 +40,7 @@ import numpy as np
 
 from ranksvm._points import Point
 from ranksvm._rounding import TINY, roundings
-from ranksvm._vectors import Array, dot
+from ranksvm._vectors import Array
 from ranksvm.maps.matrix import ScoreMap
 from ranksvm.maps.sample import Scatter
 from ranksvm.pairs.oracle import LossEval, PairLoss
@@ -97,7 +97,7 @@ class RankObjective:
 
     def point(self, w: Array) -> Point:
         if not np.any(w):
-            return Point(w, np.zeros(self.score_map.shape[0]))
+            return Point(w, self.score_map.zero_scores())
         return self.known(w, self.score_map.scores(w))
 
     def known(self, w: Array, scores: Array, error: float = 0.0) -> Point:
@@ -178,7 +178,8 @@ class RankObjective:
 
 def too_large(point: Point, gradient: Array | None = None) -> OverflowError:
     """Return the error for numbers that are too large for float64."""
-    scores = np.max(np.abs(point.scores), initial=0.0)
+    known = isinstance(point.scores, np.ndarray)
+    scores = np.max(np.abs(point.scores), initial=0.0) if known else point.reach
     steep = "" if gradient is None else f" and the gradient {np.abs(gradient).max():.3g}"
     return OverflowError(
         f"numbers too large for float64: the scores reach {scores:.3g}{steep}. "
@@ -284,7 +285,7 @@ class RankEval:
             loss = objective.loss.at(moved)
             norm2 = self.norm2 + 2.0 * t * cross + t * t * square
             value = 0.5 * norm2 + objective.C * loss.value
-            slope = cross + t * square + objective.C * dot(loss.grad, direction.scores)
+            slope = cross + t * square + objective.C * loss.slope(direction.scores)
 
             def accept() -> RankEval:
                 w = point.w + t * direction.w

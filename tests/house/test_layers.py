@@ -27,9 +27,12 @@ ALLOWED: dict[str, frozenset[str]] = {
     "maps": frozenset({"data", "_core"}),
     "solvers": frozenset(),  # minimisation, ignorant of ranking
     "objective": frozenset({"data", "pairs", "maps", "solvers.base"}),
+    # Maps and losses of data in shards: their work is done where the rows are.
+    "sharded": frozenset({"data", "pairs", "backends", "maps", "_core"}),
     "models": frozenset({"data"}),  # what was learned, and its file; knows no estimator
     # A data set to a model, without scikit-learn: what estimators and commands share.
-    "learners": frozenset({"data", "backends", "pairs", "maps", "solvers", "objective", "models"}),
+    "learners": frozenset({"data", "backends", "pairs", "maps", "solvers", "objective", "models"})
+    | {"sharded"},
     "metrics": frozenset({"data", "pairs", "backends", "_core"}),
     "estimators": frozenset({"data", "pairs", "maps", "solvers.base", "learners", "metrics"})
     | {"models", "_core"},

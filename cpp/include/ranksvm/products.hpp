@@ -44,6 +44,12 @@ template <class T>
 void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, const int64_t* offsets,
              int64_t groups, int64_t step, bool by_group, double* out, const Context& context);
 
+// The hashes that choose the sample of `scatter`: without `by_group`, the rows whose hash is a
+// multiple of `step`; with it, the groups for which mix_hash of the largest hash of a row is.
+template <class T>
+void hash_rows(const Strided<T>& a, uint64_t* out, const Context& context);
+uint64_t mix_hash(uint64_t x);
+
 // Diagonal of the weighted scatter of items inside groups: by feature, the sum over groups of the
 // weighted squared deviations from the weighted mean of the group. `items_are_rows` tells whether
 // the rows of `a` are the items or the features. group[i] is the group of item i; `members` lists

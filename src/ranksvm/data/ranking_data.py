@@ -20,6 +20,7 @@ from ranksvm._text import counted
 from ranksvm._vectors import Array, Rows
 from ranksvm.data.preferences import Preferences, preferences_among
 from ranksvm.data.queries import QueryGroups
+from ranksvm.data.shards import ShardedMatrix
 
 _DOCID = re.compile(r"(?:^|\s)docid\s*=\s*(\S+)")
 
@@ -131,7 +132,7 @@ class RankingData:
 
     Attributes
     ----------
-    X : ndarray or SciPy sparse matrix of shape (n_items, n_features)
+    X : ndarray, SciPy sparse matrix or ShardedMatrix, of shape (n_items, n_features)
         Features.
     y : ndarray of float64, shape (n_items,), or None
         Labels; larger is better.  None if the items have no labels.
@@ -267,6 +268,8 @@ def _is_all(rows: Rows, n: int) -> bool:
 def _rows_of(X: Any, rows: Rows) -> Any:
     if isinstance(X, np.ndarray):
         return np.take(X, rows, axis=0)
+    if isinstance(X, ShardedMatrix):
+        return X.take(rows)
     return (X if X.format in ("csr", "csc") else X.tocsr())[rows]
 
 

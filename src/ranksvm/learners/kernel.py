@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -22,10 +23,23 @@ from ranksvm._sparse import is_sparse
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.shards import ShardedMatrix
 from ranksvm.learners.kernel_model import KernelModel
 from ranksvm.learners.participants import comparable_items, participants
-from ranksvm.learners.problem import Fit, RankProblem, about_fit, check_room
+from ranksvm.learners.problem import (
+    Fit,
+    RankProblem,
+    TrainingPairs,
+    about_fit,
+    check_room,
+    training_pairs,
+)
 from ranksvm.learners.settings import Grid, Settings, check_grid_size, number_or_text, parameter
+from ranksvm.learners.sharded_features import (
+    ShardedFeatures,
+    expansion_scores,
+    variance_of,
+)
 from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.maps.feature_map import FeatureMap, NystroemMap
 from ranksvm.maps.features import FOURIER_KERNELS, make_fourier, make_nystroem
@@ -37,11 +51,12 @@ from ranksvm.maps.kernels import (
     KERNELS,
     Kernel,
     check_gamma,
+    gamma_scale,
     kernels_with,
     resolve_gamma,
 )
 from ranksvm.maps.landmarks import LANDMARKS
-from ranksvm.maps.matrix import ScoreMap
+from ranksvm.maps.matrix import MatrixMap, ScoreMap
 
 MAX_DEGREE = 100
 N_GAMMAS = 5  # in the default grid
@@ -56,7 +71,7 @@ def default_gammas(X: Any, n: int = N_GAMMAS, item_weight: Array | None = None) 
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n_items, n_features)
+    X : ndarray, CSR or ShardedMatrix of shape (n_items, n_features)
     n : int, default=5
         At least 1.
     item_weight : ndarray of shape (n_items,) or None
@@ -70,7 +85,7 @@ def default_gammas(X: Any, n: int = N_GAMMAS, item_weight: Array | None = None) 
     powers = np.arange(n, dtype=np.float64) - 0.5 * (n - 1)
     if is_sparse(X):
         X = X.tocsr()
-    return np.asarray(resolve_gamma("scale", X, item_weight) * FACTOR**powers, dtype=np.float64)
+    return np.asarray(gamma_of("scale", X, item_weight) * FACTOR**powers, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -90,7 +105,7 @@ class KernelSettings(Settings):
             lambda data, n: default_gammas(data.X, n, data.item_weight),
             N_GAMMAS,
             f"{N_GAMMAS} values around scale, each {FACTOR:g} times the one before",
-            resolve=lambda gamma, data: resolve_gamma(gamma, data.X, data.item_weight),
+            resolve=lambda gamma, data: gamma_of(gamma, data.X, data.item_weight),
         ),
     )
     degree: int = parameter(
@@ -152,7 +167,7 @@ class KernelSettings(Settings):
                 coef0=Param("coef0"),
                 value=Value(self.coef0),
             )
-        check_choice("approximation", self.approximation, SPACES)
+        check_choice("approximation", self.approximation, (None, *APPROXIMATIONS))
         check_choice("landmarks", self.landmarks, LANDMARKS)
         check_choice("dtype", self.dtype, DTYPES)
         parse_memory("memory_budget", self.memory_budget)
@@ -180,7 +195,7 @@ class KernelSettings(Settings):
         return self.kernel == "linear"
 
     def check_budget(self, data: RankingData) -> None:
-        if self.approximation is not None:
+        if self.approximation is not None and not isinstance(data.X, ShardedMatrix):
             check_feature_room(comparable_items(data).size, self)
 
     @property
@@ -218,12 +233,8 @@ class KernelProblem(RankProblem):
             check_room(data.n_features)
         self._given = data
         self.items = participants(data)
-        self._space = _make_space(data, self.items, settings, n_threads)
-        # The score map has the features; the base class needs only labels, weights and preferences.
-        compared = replace(data, X=np.empty((data.n_items, 0)), feature_names=None)
-        super().__init__(
-            self._space.score_map, compared.take(self.items), settings, n_threads=n_threads
-        )
+        self._space, pairs = _make_space(data, self.items, settings, n_threads)
+        super().__init__(self._space.score_map, pairs, settings, n_threads=n_threads)
 
     def solve(self, C: float | None = None, **options: Any) -> Fit:
         """Minimize F; as for :class:`ranksvm.learners.problem.RankProblem`."""
@@ -245,6 +256,8 @@ class KernelProblem(RankProblem):
     def score(self, X: Any, fits: Sequence[Fit]) -> list[Array]:
         """Return the scores of items for each of several fits of this problem."""
         coefs = [self._point_coef(fit) for fit in fits]
+        if isinstance(X, ShardedMatrix):
+            return expansion_scores(self._space.expansion, X, coefs)
         return self._space.expansion.scores_for(X, coefs, n_threads=self.n_threads)
 
     def _point_coef(self, fit: Fit) -> Array:
@@ -266,23 +279,58 @@ class _Space(NamedTuple):
     to_points: Callable[[Array], Array] | None
 
 
+class _Approximation(NamedTuple):
+    """Explicit features.
+
+    ``raw(X, n_threads=)`` returns those of items, ``make_map`` turns the map of the raw features
+    into that of the coefficients.  The others are those of :class:`_Space`.
+    """
+
+    raw: Callable[..., NDArray[Any]]
+    make_map: Callable[..., FeatureMap]
+    expansion: Expansion
+    to_points: Callable[[Array], Array]
+
+
 def _make_space(
     data: RankingData, items: NDArray[np.int64], settings: KernelSettings, n_threads: int
-) -> _Space:
+) -> tuple[_Space, TrainingPairs]:
     X = data.X
+    # The score map has the features; pairs need only labels, weights and preferences.
+    bare = replace(data, X=np.empty((data.n_items, 0)), feature_names=None)
+    compared = bare.take(items)
     if settings.kernel == "precomputed":
-        return _given_space(X, items, settings, n_threads)
+        space = _given_space(X, items, settings, n_threads)
+        return space, training_pairs(compared, settings, n_threads=n_threads)
     kernel = Kernel(
         settings.kernel,
-        gamma=resolve_gamma(settings.gamma, X, data.item_weight),
+        gamma=gamma_of(settings.gamma, X, data.item_weight),
         coef0=float(settings.coef0),
         degree=int(settings.degree),
     )
     if items.size < settings.n_components <= X.shape[0]:  # only items in pairs become landmarks
         settings = replace(settings, n_components=items.size)
+    in_shards = isinstance(X, ShardedMatrix)
     if items.size < X.shape[0]:
-        X = X[items]
-    return SPACES[settings.approximation](X, kernel, settings, n_threads)
+        X = X.take(items) if in_shards else X[items]
+    if settings.approximation is None:
+        space = _exact_space(X, kernel, settings, n_threads)
+        return space, training_pairs(compared, settings, n_threads=n_threads)
+    if not in_shards:
+        check_feature_room(X.shape[0], settings)
+    found = APPROXIMATIONS[settings.approximation](X, kernel, settings, n_threads)
+    if in_shards:
+        features = ShardedFeatures(found.raw, found.expansion.points.shape[0], settings.dtype)
+        score_map, pairs = features.problem(
+            data, items, compared.groups, settings, found.make_map, n_threads=n_threads
+        )
+    else:
+        values = found.raw(X, n_threads=n_threads)
+        score_map = found.make_map(
+            MatrixMap(values, n_threads=n_threads), values.__getitem__, n_threads=n_threads
+        )
+        pairs = training_pairs(compared, settings, n_threads=n_threads)
+    return _Space(score_map, found.expansion, kernel, found.to_points), pairs
 
 
 def _given_space(
@@ -295,6 +343,12 @@ def _given_space(
 
 
 def _exact_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: int) -> _Space:
+    if isinstance(X, ShardedMatrix):
+        raise ParameterError(
+            "an exact kernel model needs all items in memory, and the data is in shards: {remedy}",
+            remedy="use {approximation}",
+            approximation=Param("approximation", *APPROXIMATIONS),
+        )
     itemsize = np.dtype(settings.dtype).itemsize
     memory = settings.memory
     rank = 0
@@ -307,8 +361,7 @@ def _exact_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: in
     return _Space(score_map, Expansion(kernel, X, np.empty(0)), kernel, None)
 
 
-def _nystroem_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: int) -> _Space:
-    check_feature_room(X.shape[0], settings)
+def _nystroem(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: int) -> _Approximation:
     basis = make_nystroem(
         X,
         kernel,
@@ -318,29 +371,40 @@ def _nystroem_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads:
         dtype=settings.dtype,
         n_threads=n_threads,
     )
-    values = basis.raw(X, dtype=settings.dtype, n_threads=n_threads)
-    score_map = NystroemMap(values, basis.whitening, n_threads=n_threads)
-    return _Space(score_map, Expansion(kernel, basis.landmarks, np.empty(0)), kernel, basis.coef_of)
+    return _Approximation(
+        partial(basis.raw, dtype=settings.dtype),
+        partial(NystroemMap, whitening=basis.whitening),
+        Expansion(kernel, basis.landmarks, np.empty(0)),
+        basis.coef_of,
+    )
 
 
-def _fourier_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: int) -> _Space:
-    check_feature_room(X.shape[0], settings)
+def _fourier(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: int) -> _Approximation:
     basis = make_fourier(kernel, X.shape[1], settings.n_components, seed=settings.random_state)
-    values = basis.features(X, dtype=settings.dtype, n_threads=n_threads)
-    expansion = Expansion(basis.kernel, basis.frequencies, np.empty(0), basis.shifts)
-    return _Space(FeatureMap(values, n_threads=n_threads), expansion, kernel, np.copy)
+    return _Approximation(
+        partial(basis.features, dtype=settings.dtype),
+        FeatureMap,
+        Expansion(basis.kernel, basis.frequencies, np.empty(0), basis.shifts),
+        np.copy,
+    )
 
 
-SPACES: dict[str | None, Callable[[Any, Kernel, KernelSettings, int], _Space]] = {
-    None: _exact_space,
-    "nystroem": _nystroem_space,
-    "fourier": _fourier_space,
+APPROXIMATIONS: dict[str, Callable[[Any, Kernel, KernelSettings, int], _Approximation]] = {
+    "nystroem": _nystroem,
+    "fourier": _fourier,
 }
 
 
 def approximations() -> list[str]:
     """Return the names of the approximations."""
-    return [name for name in SPACES if name is not None]
+    return list(APPROXIMATIONS)
+
+
+def gamma_of(gamma: Any, X: Any, item_weight: Array | None) -> float:
+    """Return gamma as a number; see ``resolve_gamma``."""
+    if gamma == "scale" and isinstance(X, ShardedMatrix):
+        return gamma_scale(X.shape[1], variance_of(X, item_weight))
+    return resolve_gamma(gamma, X, item_weight)
 
 
 def check_feature_room(n_items: int, settings: KernelSettings) -> None:

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.shards import ShardedMatrix
 from ranksvm.learners.participants import participants
-from ranksvm.learners.problem import Fit, RankProblem, about_fit, check_room
+from ranksvm.learners.problem import Fit, RankProblem, about_fit, check_room, training_pairs
 from ranksvm.learners.settings import Settings
-from ranksvm.maps.matrix import MatrixMap
+from ranksvm.learners.sharded import scores_of, sharded_problem
+from ranksvm.maps.matrix import MatrixMap, ScoreMap
 from ranksvm.models.model import FEATURES, ArraySpec, Format, Model
 
 # If at most this fraction of the rows of X occurs in pairs, the problem uses a copy of these rows.
@@ -59,20 +61,30 @@ class LinearProblem(RankProblem):
     def __init__(self, data: RankingData, settings: Settings, *, n_threads: int = 1) -> None:
         check_room(data.n_features)
         self._given = data
-        if data.preferences is not None:
-            items = participants(data)
-            if items.size <= COPY_BELOW * data.n_items:
-                if is_sparse(data.X):  # a few rows with many columns are faster in CSR
-                    data = replace(data, X=data.X.tocsr())
-                data = data.take(items)
-        super().__init__(
-            MatrixMap(data.X, n_threads=n_threads), data, settings, n_threads=n_threads
-        )
+        if isinstance(data.X, ShardedMatrix):
+            score_map: ScoreMap
+            score_map, pairs = sharded_problem(data, settings, n_threads=n_threads)
+        else:
+            data = self._compared(data)
+            score_map = MatrixMap(data.X, n_threads=n_threads)
+            pairs = training_pairs(data, settings, n_threads=n_threads)
+        self.data = data
+        super().__init__(score_map, pairs, settings, n_threads=n_threads)
+
+    def _compared(self, data: RankingData) -> RankingData:
+        """Return the items that occur in pairs if most do not, otherwise all items."""
+        if data.preferences is None:
+            return data
+        items = participants(data)
+        if items.size > COPY_BELOW * data.n_items:
+            return data
+        if is_sparse(data.X):  # a few rows with many columns are faster in CSR
+            data = replace(data, X=data.X.tocsr())
+        return data.take(items)
 
     def score(self, X: Any, fits: Sequence[Fit]) -> list[Array]:
         """Return the scores of items for each of several fits of this problem."""
-        score_map = MatrixMap(X, n_threads=self.n_threads)
-        return [score_map.scores(fit.coef) for fit in fits]
+        return scores_of(X, [fit.coef for fit in fits], n_threads=self.n_threads)
 
     def model(self, fit: Fit) -> LinearModel:
         """Return the model of a fit."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,6 +189,51 @@ class GuidedProblem(PathProblem, Protocol):
         ...
 
 
+class TrainingPairs(NamedTuple):
+    """The loss of all pairs of a training set.
+
+    Attributes
+    ----------
+    loss : PairLoss
+        Loss of the scores of the items.
+    factor : float
+        C is multiplied by this.
+    rounding : float
+        Bound on the relative rounding error of the factor and the weights.
+    n_pairs : int
+        Number of pairs of positive weight.
+    backends : sequence of PairBackend
+        Those of the labels, of the preferences, or of both.
+    """
+
+    loss: PairLoss
+    factor: float
+    rounding: float
+    n_pairs: int
+    backends: Sequence[PairBackend] = ()
+
+
+def training_pairs(data: RankingData, settings: Settings, *, n_threads: int = 1) -> TrainingPairs:
+    """Return the pairs of a data set.
+
+    Preferences are used in addition to the pairs that follow from the labels, or alone if there are
+    no labels.  The reductions "sum" and "mean" treat both kinds of pairs alike; for "query_mean",
+    all preferences together are one more query.
+    """
+    backends = list[PairBackend]()
+    if data.y is not None:
+        order = PairOrder(data.y, data.groups, data.item_weight)
+        backends.append(NativeBackend(order, counting=settings.counting, n_threads=n_threads))
+    if data.preferences is not None:
+        backends.append(PairListBackend(data.preferences, data.n_items, n_threads=n_threads))
+    if not backends:
+        raise no_pairs(data)
+    factor, rounding = reduce_weights(backends, settings.reduction, data)
+    losses = [LOSSES[settings.loss](backend) for backend in backends]
+    loss: PairLoss = losses[0] if len(losses) == 1 else SumLoss(losses)
+    return TrainingPairs(loss, factor, rounding, count_pairs(data, backends), backends)
+
+
 class RankProblem:
     """A training set, prepared once and solved for any C.
 
@@ -196,10 +241,8 @@ class RankProblem:
     ----------
     score_map : ScoreMap
         Maps coefficients to the scores of the items.
-    data : RankingData
-        Preferences are used in addition to the pairs that follow from the labels, or alone if there
-        are no labels.  The reductions "sum" and "mean" treat both kinds of pairs alike; for
-        "query_mean", all preferences together are one more query.
+    pairs : TrainingPairs
+        The pairs of the items.
     settings : Settings
         Parameters.
     n_threads : int
@@ -209,28 +252,19 @@ class RankProblem:
     def __init__(
         self,
         score_map: ScoreMap,
-        data: RankingData,
+        pairs: TrainingPairs,
         settings: Settings,
         *,
         n_threads: int = 1,
     ) -> None:
-        self.data = data
         self.settings = settings
         self.n_threads = n_threads
-        self.backends = backends = list[PairBackend]()
-        if data.y is not None:
-            order = PairOrder(data.y, data.groups, data.item_weight)
-            backends.append(NativeBackend(order, counting=settings.counting, n_threads=n_threads))
-        if data.preferences is not None:
-            backends.append(PairListBackend(data.preferences, data.n_items, n_threads=n_threads))
-        if not backends:
-            raise no_pairs(data)
-        self._factor, self._weight_rounding = reduce_weights(backends, settings.reduction, data)
-        losses = [LOSSES[settings.loss](backend) for backend in backends]
-        self._loss: PairLoss = losses[0] if len(losses) == 1 else SumLoss(losses)
+        self.backends = pairs.backends
+        self.n_pairs = pairs.n_pairs
+        self._loss = pairs.loss
+        self._factor, self._weight_rounding = pairs.factor, pairs.rounding
         self._map = score_map
         self._steady_scatter = SteadyScatter(score_map.scatter)
-        self.n_pairs = count_pairs(data, backends)
         self.solver = settings.make_solver()
 
     @property
@@ -249,8 +283,14 @@ class RankProblem:
         )
 
     def known_point(self, point: Point, items: NDArray[np.int64]) -> Point:
-        """Restrict a point of a larger data set to this one, whose items are its rows ``items``."""
-        return self.objective(self.settings.C).known(point.w, point.scores[items], point.error)
+        """Restrict a point of a larger data set to this one, whose items are its rows ``items``.
+
+        Without scores, they are computed.
+        """
+        objective = self.objective(self.settings.C)
+        if point.scores is None:
+            return objective.point(point.w)
+        return objective.known(point.w, point.scores[items], point.error)
 
     def solve(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,11 +15,21 @@ from ranksvm.backends.native import NativeBackend
 from ranksvm.data.preferences import positive_pairs
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.pairs.order import PairBackend, PairOrder
+from ranksvm.pairs.order import PairOrder
+
+
+class WeightedQueries(Protocol):
+    """The part of a PairBackend that is about weights of queries."""
+
+    @property
+    def pairs(self) -> Sequence[int]: ...
+    @property
+    def pair_weights(self) -> Array: ...
+    def set_query_weight(self, weight: Array) -> None: ...
 
 
 def reduce_weights(
-    backends: Sequence[PairBackend], reduction: str, data: RankingData
+    backends: Sequence[WeightedQueries], reduction: str, data: RankingData
 ) -> tuple[float, float]:
     """Set the query weights of the backends of a data set.
 

@@ -27,7 +27,7 @@ from ranksvm._rounding import SLACK
 from ranksvm._vectors import Array, length
 from ranksvm.maps.features import whitening
 from ranksvm.maps.kernels import LINEAR, kernel_matrix, row_blocks
-from ranksvm.maps.matrix import MatrixMap
+from ranksvm.maps.matrix import EuclideanMap, MatrixMap
 from ranksvm.maps.sample import SampledScatter, WeightedItems
 
 # Maximum number of directions, of items that they are computed from, and of items in the scatter.
@@ -40,50 +40,99 @@ FEWEST_FEATURES = 64
 LEAST_EIGENVALUE = 1e-6
 
 
-class FeatureMap(MatrixMap):
+class FeatureMap(EuclideanMap):
     """``scores(v) = A v`` with the Euclidean inner product.
 
     Parameters
     ----------
-    values : ndarray of shape (n_items, m), float32 or float64
-        The matrix A.
+    inner : EuclideanMap
+        The map of A, of shape (n_items, m).
+    values : callable
+        ``values(rows)`` returns rows of A.
+    n_values : int or None
+        Number of rows to choose from for the subspace; None for all of A.
     n_threads : int
         Number of threads.
     """
 
-    def __init__(self, values: NDArray[Any], *, n_threads: int = 1) -> None:
-        super().__init__(values, n_threads=n_threads)
+    def __init__(
+        self,
+        inner: EuclideanMap,
+        values: Callable[[NDArray[np.int64]], NDArray[Any]],
+        *,
+        n_values: int | None = None,
+        n_threads: int = 1,
+    ) -> None:
+        self.shape = inner.shape
+        self._inner = inner
+        self._n_values = inner.shape[0] if n_values is None else n_values
         self._values = values
+        self._threads = n_threads
+
+    @property
+    def n_products(self) -> int:  # type: ignore[override]
+        return self._inner.n_products
+
+    def zero_scores(self) -> Array:
+        return self._inner.zero_scores()
+
+    def scores(self, w: Array) -> Array:
+        return self._inner.scores(w)
+
+    def pullback(self, g: Array) -> Array:
+        return self._inner.pullback(g)
+
+    @property
+    def longest_row(self) -> float:
+        return self._inner.longest_row
+
+    @property
+    def score_depth(self) -> int:
+        return self._inner.score_depth
+
+    @property
+    def pullback_depth(self) -> int:
+        return self._inner.pullback_depth
+
+    def sharpen(self) -> bool:
+        is_sharper = self._inner.sharpen()
+        self.tallest = self._inner.tallest
+        return is_sharper
 
     @cached_property
-    def _directions(self) -> Array:
+    def directions(self) -> Array:
         """The matrix that turns rows of A into coordinates in the subspace."""
-        return _principal(self._values, self._threads)
+        return _principal(self._values, self._n_values, self._threads)
+
+    @property
+    def has_subspace(self) -> bool:
+        """Whether the scatter is that of a sample of the items in a subspace."""
+        return self.shape[1] >= FEWEST_FEATURES
+
+    def coordinates(self, rows: NDArray[np.int64]) -> Array:
+        """Return the coordinates of items in the subspace."""
+        across = self.directions.T
+        found = np.empty((len(rows), len(across)))
+        for part in row_blocks(len(rows), BLOCK_ROWS):  # limits the size of the copies
+            found[part] = kernel_matrix(
+                LINEAR, self._values(rows[part]), across, n_threads=self._threads
+            )
+        return found
 
     @cached_property
     def _sampled_scatter(self) -> SampledScatter:
-        across = self._directions.T
-
-        def coordinates(rows: NDArray[np.int64]) -> Array:
-            found = np.empty((len(rows), len(across)))
-            for part in row_blocks(len(rows), BLOCK_ROWS):  # limits the size of the copies
-                found[part] = kernel_matrix(
-                    LINEAR, self._values[rows[part]], across, n_threads=self._threads
-                )
-            return found
-
-        return SampledScatter(coordinates, MOST_ITEMS)
+        return SampledScatter(self.coordinates, MOST_ITEMS)
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
         """Return the scatter of a sample of the items in the subspace."""
-        if self.shape[1] < FEWEST_FEATURES:
-            return super().scatter(parts)
+        if not self.has_subspace or self._inner.has_own_sample:
+            return self._inner.scatter(parts)
         return self._sampled_scatter.at(parts, self._threads)
 
     def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        if self.shape[1] < FEWEST_FEATURES:
+        if not self.has_subspace:
             return inverse
-        basis = self._directions
+        basis = self.directions
 
         def lifted(r: Array) -> Array:
             inside = basis.T @ r
@@ -98,24 +147,34 @@ class NystroemMap(FeatureMap):
 
     Parameters
     ----------
-    values : ndarray of shape (n_items, m), float32 or float64
-        The matrix A.
+    inner, values, n_values, n_threads
+        As in :class:`FeatureMap`.
     whitening : ndarray of shape (m, r)
         The matrix M, the most important columns first.
-    n_threads : int
-        Number of threads.
     """
 
-    def __init__(self, values: NDArray[Any], whitening: Array, *, n_threads: int = 1) -> None:
-        super().__init__(values, n_threads=n_threads)
-        self.shape = values.shape[0], whitening.shape[1]
+    def __init__(
+        self,
+        inner: EuclideanMap,
+        values: Callable[[NDArray[np.int64]], NDArray[Any]],
+        whitening: Array,
+        *,
+        n_values: int | None = None,
+        n_threads: int = 1,
+    ) -> None:
+        super().__init__(inner, values, n_values=n_values, n_threads=n_threads)
+        self.shape = inner.shape[0], whitening.shape[1]
         self._matrix = whitening
         self._whitening = MatrixMap(whitening, n_threads=n_threads)
         self._column_norms = np.sqrt(np.einsum("ij,ij->j", whitening, whitening))
 
     @cached_property
-    def _directions(self) -> Array:
+    def directions(self) -> Array:
         return self._matrix[:, :MOST_DIRECTIONS]
+
+    @property
+    def has_subspace(self) -> bool:
+        return True
 
     def scores(self, w: Array) -> Array:
         return super().scores(self._whitening.scores(w))
@@ -124,7 +183,7 @@ class NystroemMap(FeatureMap):
         return self._whitening.pullback(super().pullback(g))
 
     def reach(self, w: Array) -> float:
-        return SLACK * self._longest_row * float(np.einsum("j,j->", self._column_norms, np.abs(w)))
+        return SLACK * self.longest_row * float(np.einsum("j,j->", self._column_norms, np.abs(w)))
 
     @property
     def score_rounding(self) -> float:
@@ -134,16 +193,13 @@ class NystroemMap(FeatureMap):
         return super().pullback_error(size, error) + self._whitening.pullback_error(size, 0.0)
 
     def widened(self, norm: float, v: Array, pullback_error: float) -> float:
-        return norm + self._longest_row * length(self._column_norms) * pullback_error
+        return norm + self.longest_row * length(self._column_norms) * pullback_error
 
     def sharpen(self) -> bool:
         return False
 
-    def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
-        return self._sampled_scatter.at(parts, self._threads)
-
     def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        n_directions = self._directions.shape[1]  # the subspace is spanned by the first features
+        n_directions = self.directions.shape[1]  # the subspace is spanned by the first features
 
         def lifted(r: Array) -> Array:
             out = r.copy()
@@ -153,12 +209,13 @@ class NystroemMap(FeatureMap):
         return lifted
 
 
-def _principal(values: NDArray[Any], n_threads: int) -> Array:
+def _principal(
+    values: Callable[[NDArray[np.int64]], NDArray[Any]], n_items: int, n_threads: int
+) -> Array:
     """Return the principal directions of a sample of items, orthonormal, shape (dim, k)."""
-    n_items = values.shape[0]
     rng = np.random.default_rng(0)
     rows = np.sort(rng.permutation(n_items)[:MOST_LANDMARKS])
-    some = values[rows]
+    some = values(rows)
     products = kernel_matrix(LINEAR, some, some, n_threads=n_threads)
     white = whitening(products, threshold=LEAST_EIGENVALUE)[:, :MOST_DIRECTIONS]
     directions: Array = kernel_matrix(LINEAR, some.T, white.T, n_threads=n_threads)

@@ -81,6 +81,9 @@ class KernelMap:
         self.n_products = 0
         self._subspace: _Subspace | None = None
 
+    def zero_scores(self) -> Array:
+        return np.zeros(self.shape[0])
+
     def scores(self, w: Array) -> Array:
         self.n_products += 1
         return self.gram.product(w)

@@ -172,8 +172,13 @@ def resolve_gamma(gamma: Any, X: Any, weight: Array | None = None) -> float:
     variance = _variance(X, weight)
     if variance == 0.0 and X.min() == X.max():
         return 1.0
+    return gamma_scale(X.shape[1], variance)
+
+
+def gamma_scale(n_features: int, variance: float) -> float:
+    """Return the number that "scale" stands for."""
     with np.errstate(divide="ignore"):
-        scaled = float(1.0 / np.float64(X.shape[1] * variance))
+        scaled = float(1.0 / np.float64(n_features * variance))
     if not 0.0 < scaled < np.inf:
         raise ParameterError(
             "{scale} does not work here: the variance of X is {variance:.3g}. {remedy}",

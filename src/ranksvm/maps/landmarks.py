@@ -155,10 +155,10 @@ def _leverage(
 ) -> Any:
     """Draw rows one after the other, each with probability proportional to its leverage."""
     part = _part(X.shape[0], n_landmarks, rng)
-    items = X if len(part) == X.shape[0] else X[part]
+    items = X[part]
     pilots = items[_draw(len(part), min(n_landmarks, MOST_PILOTS), rng)]
     leverage = _leverages(items, kernel, pilots, n_threads)
-    return X[part[_draw_weighted(leverage, n_landmarks, rng)]]
+    return items[_draw_weighted(leverage, n_landmarks, rng)]
 
 
 LANDMARKS: dict[str, Callable[[Any, Kernel, int, np.random.Generator, int], Any]] = {

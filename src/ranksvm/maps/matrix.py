@@ -8,6 +8,7 @@ on the shape of the matrix, so results are bitwise identical for any number of t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Protocol
@@ -44,6 +45,10 @@ class ScoreMap(Protocol):
     @property
     def capabilities(self) -> frozenset[str]:
         """Contains "euclidean" if the inner product is Euclidean and therefore needs no scores."""
+        ...
+
+    def zero_scores(self) -> Array:
+        """Return the scores of w = 0, without a product."""
         ...
 
     def scores(self, w: Array) -> Array: ...
@@ -104,7 +109,87 @@ class ScoreMap(Protocol):
         ...
 
 
-class MatrixMap:
+class EuclideanMap(ABC):
+    """What all maps with the Euclidean inner product share: inner products and rounding errors.
+
+    A subclass has ``shape``, the products, and bounds that follow from one pass over the items.
+    """
+
+    capabilities = frozenset({"euclidean"})
+    shape: tuple[int, int]
+    n_products = 0
+    # Whether ``scatter`` gets weights of a sample of items, which the map knows.
+    has_own_sample = False
+    # Largest absolute value of each feature; None until ``sharpen`` computes it.
+    tallest: Array | None = None
+
+    @abstractmethod
+    def scores(self, w: Array) -> Array: ...
+    @abstractmethod
+    def pullback(self, g: Array) -> Array: ...
+    @abstractmethod
+    def sharpen(self) -> bool: ...
+    @abstractmethod
+    def scatter(self, parts: Sequence[WeightedItems]) -> Array | None: ...
+
+    @property
+    @abstractmethod
+    def longest_row(self) -> float:
+        """Bound on the norm of an item."""
+
+    @property
+    @abstractmethod
+    def score_depth(self) -> int:
+        """Maximum number of roundings of a term of a score."""
+
+    @property
+    @abstractmethod
+    def pullback_depth(self) -> int:
+        """Maximum number of roundings of a term of a pullback."""
+
+    def zero_scores(self) -> Array:
+        return np.zeros(self.shape[0])
+
+    def inner(self, u: Array, v: Array, v_scores: Array) -> float:
+        del v_scores
+        return dot(u, v)
+
+    def norm2(self, v: Array, v_scores: Array, v_error: float) -> float:
+        del v_scores, v_error
+        return dot(v, v)
+
+    def reach(self, w: Array) -> float:
+        reach = self.longest_row * length(w)
+        if self.tallest is None:
+            return reach
+        return min(reach, SLACK * float(np.einsum("j,j->", self.tallest, np.abs(w))))
+
+    @property
+    def score_rounding(self) -> float:
+        return roundings(self.score_depth)
+
+    def size(self, v: Array) -> float:
+        return length(v)
+
+    def norm2_error(self, v: Array, v_error: float) -> float:
+        del v_error
+        norm = length(v)
+        return roundings(dot_depth(v.size)) * norm * norm
+
+    def pullback_error(self, size: float, error: float) -> float:
+        return error + roundings(self.pullback_depth) * size
+
+    def widened(self, norm: float, v: Array, pullback_error: float) -> float:
+        wide = norm + self.longest_row * pullback_error
+        if self.tallest is None or not np.isfinite(pullback_error):
+            return wide
+        return min(wide, length(np.abs(v) + SLACK * pullback_error * self.tallest))
+
+    def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        return inverse
+
+
+class MatrixMap(EuclideanMap):
     """``scores(w) = X w`` and ``pullback(g) = X' g`` with the Euclidean inner product.
 
     Parameters
@@ -115,14 +200,10 @@ class MatrixMap:
         Number of threads.
     """
 
-    capabilities = frozenset({"euclidean"})
-
     def __init__(self, X: Any, *, n_threads: int = 1) -> None:
         self.shape: tuple[int, int] = X.shape
-        self.n_products = 0
         self._threads = n_threads
         self._diagonals: dict[int, Array] = {}  # for each part
-        self._tallest: Array | None = None  # largest absolute value of each feature
         if is_sparse(X):
             X = check_structure(X)  # the native code trusts the indices
             by_rows = X.format == "csr"
@@ -155,62 +236,26 @@ class MatrixMap:
     def pullback(self, g: Array) -> Array:
         return self._product(g, transposed=self._by_rows)
 
-    def inner(self, u: Array, v: Array, v_scores: Array) -> float:
-        del v_scores
-        return dot(u, v)
-
-    def norm2(self, v: Array, v_scores: Array, v_error: float) -> float:
-        del v_scores, v_error
-        return dot(v, v)
-
-    def reach(self, w: Array) -> float:
-        reach = self._longest_row * length(w)
-        if self._tallest is None:
-            return reach
-        return min(reach, SLACK * float(np.einsum("j,j->", self._tallest, np.abs(w))))
-
-    @property
-    def score_rounding(self) -> float:
-        return roundings(self._depth(transposed=not self._by_rows))
-
-    def size(self, v: Array) -> float:
-        return length(v)
-
-    def norm2_error(self, v: Array, v_error: float) -> float:
-        del v_error
-        norm = length(v)
-        return roundings(dot_depth(v.size)) * norm * norm
-
-    def pullback_error(self, size: float, error: float) -> float:
-        return error + roundings(self._depth(transposed=self._by_rows)) * size
-
-    def widened(self, norm: float, v: Array, pullback_error: float) -> float:
-        wide = norm + self._longest_row * pullback_error
-        if self._tallest is None or not np.isfinite(pullback_error):
-            return wide
-        return min(wide, length(np.abs(v) + SLACK * pullback_error * self._tallest))
-
     def sharpen(self) -> bool:
         """Compute the largest value of each feature: a few may be far larger than the others."""
-        if self._tallest is not None:
+        if self.tallest is not None:
             return False
         if self._is_dense:
             stored, items = self._stored[0], 0 if self._by_rows else 1
             highest = stored.max(axis=items, initial=0.0)
             lowest = stored.min(axis=items, initial=0.0)
-            self._tallest = np.maximum(highest, -lowest).astype(np.float64)
+            self.tallest = np.maximum(highest, -lowest).astype(np.float64)
             return True
         data, indices, indptr, _ = self._stored
         if not self._by_rows:
             indices = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-        self._tallest = np.zeros(self.shape[1])
+        self.tallest = np.zeros(self.shape[1])
         end = int(indptr[-1])
-        np.maximum.at(self._tallest, indices[:end], np.abs(data[:end]).astype(np.float64))
+        np.maximum.at(self.tallest, indices[:end], np.abs(data[:end]).astype(np.float64))
         return True
 
     @cached_property
-    def _longest_row(self) -> float:
-        """Largest norm of an item, from one pass over X."""
+    def longest_row(self) -> float:
         longest = self._row_norm(1.0)
         if not _LEAST_NORM < longest < 1.0 / _LEAST_NORM:  # squares may have over- or underflowed
             scale = max(1e-290, float(np.max(np.abs(self._stored[0]), initial=0.0)))
@@ -223,15 +268,19 @@ class MatrixMap:
         squares = compute(*self._stored, scale, not self._by_rows, self._threads)
         return float(np.sqrt(np.max(squares, initial=0.0)))
 
+    @property
+    def score_depth(self) -> int:
+        return self._depth(transposed=not self._by_rows)
+
+    @property
+    def pullback_depth(self) -> int:
+        return self._depth(transposed=self._by_rows)
+
     def _depth(self, *, transposed: bool) -> int:
-        """Return the maximum number of roundings of a term of a product."""
         elements = self._stored[0].size
         return _core.depth_of_product(
             *self._stored_shape, elements, self._fullest, self._is_dense, transposed
         )
-
-    def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        return inverse
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
         """Return the weighted scatter of the items within their groups, or roughly its diagonal.
@@ -273,10 +322,11 @@ class MatrixMap:
         if not total > 0.0:
             return np.zeros(self.shape[1])
         if part not in self._diagonals:
-            self._diagonals[part] = self._scatter_diagonal(weight, groups) / total
+            self._diagonals[part] = self.scatter_diagonal(weight, groups) / total
         return self._diagonals[part] * total
 
-    def _scatter_diagonal(self, weight: Array, groups: QueryGroups) -> Array:
+    def scatter_diagonal(self, weight: Array, groups: QueryGroups) -> Array:
+        """Return the diagonal of the weighted scatter of the items within their groups."""
         self.n_products += 2
         if not self._is_dense:
             data, indices, indptr, cols = self._stored

@@ -42,6 +42,7 @@ from ranksvm._text import printable
 from ranksvm._vectors import Array
 from ranksvm._version import library_version
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.shards import ShardedMatrix
 from ranksvm.learners.settings import Settings
 from ranksvm.model_selection.cell import UNREADABLE, Cell
 from ranksvm.model_selection.splits import Split
@@ -362,6 +363,9 @@ def _digest(*arrays: Any) -> str:
     for array in arrays:
         if array is None:
             digest.update(b"None")
+            continue
+        if isinstance(array, ShardedMatrix):
+            digest.update(array.digest())
             continue
         layout = getattr(array, "format", "dense")
         digest.update(repr((layout, array.shape)).encode())

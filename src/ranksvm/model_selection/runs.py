@@ -24,6 +24,7 @@ from ranksvm._points import Point
 from ranksvm._threads import run_in_parallel
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.shards import ShardedMatrix
 from ranksvm.learners import make_problem
 from ranksvm.learners.problem import Fit, GuidedProblem, PathProblem
 from ranksvm.learners.settings import Settings
@@ -36,7 +37,8 @@ class SplitResult(NamedTuple):
     """The path of one split.
 
     ``coefs`` has one row per C.  ``guide`` has the coefficients and the scores of all items of the
-    data set, for other splits to follow; None if it was not asked for, or a score is not finite.
+    data set, if they are in memory, for other splits to follow; None if it was not asked for, or a
+    score is not finite.
     """
 
     cell: Cell
@@ -130,7 +132,12 @@ class Task:
     def _for_others(
         self, problem: PathProblem, split: Split, fits: list[Fit], found: list[Array]
     ) -> list[Point] | None:
-        """Return the solutions with the scores of all items; None if a score is not finite."""
+        """Return the solutions with the scores of all items; None if a score is not finite.
+
+        Scores of data in shards are not kept.
+        """
+        if isinstance(self.data.X, ShardedMatrix):
+            return [fit.point._replace(scores=None) for fit in fits]
         known = [(split.train, [fit.point.scores for fit in fits]), (split.test, found)]
         left_out = np.setdiff1d(np.arange(self.data.n_items), np.r_[split.train, split.test])
         if left_out.size:
@@ -149,6 +156,8 @@ class Task:
         runs = [self.run(first, n_threads, keep=bool(others))]
         guide = runs[0].guide
         n_workers = min(n_threads, len(others))
+        if isinstance(self.data.X, ShardedMatrix):  # shards are read by one fit at a time
+            n_workers = 1
         if n_workers > 1:
             return runs + self._run_in_parallel(others, n_workers, n_threads // n_workers, guide)
         return runs + [self.run(split, n_threads, guide=guide) for split in others]

@@ -49,7 +49,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -114,6 +114,10 @@ class LossEval:
     moved: float = 0.0
     hessp: Callable[[Array], Array] | None = None
     degrees: Callable[[], Sequence[Degrees]] | None = None
+
+    def slope(self, direction: Array) -> float:
+        """Return the derivative of ``value`` along a direction of the scores."""
+        return dot(self.grad, direction)
 
     def blurred(self, error: float) -> float:
         """Bound the increase of the stated value if scores are off by ``error``.
@@ -284,7 +288,6 @@ class SumLoss:
         parts = [part.at(scores) for part in self._parts]
         products = [part.hessp for part in parts if part.hessp is not None]
         diagonals = [part.degrees for part in parts if part.degrees is not None]
-        smooth = "hessian" in self.capabilities
 
         def hessp(direction: Array) -> Array:
             return add(product(direction) for product in products)
@@ -292,25 +295,30 @@ class SumLoss:
         def degrees() -> list[Degrees]:
             return [degree for diagonal in diagonals for degree in diagonal()]
 
-        return LossEval(
-            value=sum(part.value for part in parts),
-            grad=add(part.grad for part in parts),
-            stated=sum(part.stated for part in parts),
-            dual_linear=sum(part.dual_linear for part in parts),
-            dual_quadratic=sum(part.dual_quadratic for part in parts),
-            dual_scale=min(part.dual_scale for part in parts),
-            errors=_sum_errors(parts),
-            steepness=sum(part.steepness for part in parts),
-            bend=sum(part.bend for part in parts),
-            moved=max(part.moved for part in parts),
-            hessp=hessp if smooth else None,
-            degrees=degrees if smooth else None,
-        )
+        total = sum_evals(parts, add(part.grad for part in parts))
+        smooth = "hessian" in self.capabilities
+        return replace(total, hessp=hessp, degrees=degrees) if smooth else total
 
     def smoothed(self, mu: float) -> SumLoss:
         """Return the sum of the smoothed parts; capability "smoothing"."""
         parts: Sequence[Any] = self._parts
         return SumLoss([part.smoothed(mu) for part in parts])
+
+
+def sum_evals(parts: Sequence[LossEval], grad: Any) -> LossEval:
+    """Return the sum of several evaluations, with a given gradient and no Hessian."""
+    return LossEval(
+        value=sum(part.value for part in parts),
+        grad=grad,
+        stated=sum(part.stated for part in parts),
+        dual_linear=sum(part.dual_linear for part in parts),
+        dual_quadratic=sum(part.dual_quadratic for part in parts),
+        dual_scale=min(part.dual_scale for part in parts),
+        errors=_sum_errors(parts),
+        steepness=sum(part.steepness for part in parts),
+        bend=sum(part.bend for part in parts),
+        moved=max(part.moved for part in parts),
+    )
 
 
 def _sum_errors(parts: Sequence[LossEval]) -> LossErrors:

@@ -187,7 +187,7 @@ class Stepper:
         kind = _Plain if "euclidean" in objective.capabilities else _InScores
         system = kind(objective, evaluation, self._preconditioner(evaluation), gap_goal)
         residual = -evaluation.grad
-        solution = Point(np.zeros_like(residual), np.zeros_like(evaluation.point.scores))
+        solution = evaluation.point.times(0.0)
         direction: Point | None = None
         model = 0.0
         rho = 0.0

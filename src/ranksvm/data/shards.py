@@ -1,0 +1,495 @@
+"""Data sets cut into shards: blocks of rows that need not be in memory together.
+
+:class:`Shards` stands in for the matrix X of a :class:`ranksvm.data.ranking_data.RankingData`.  It
+runs *tasks* on the shards, which are pure functions of a shard and their arguments, and returns the
+results in the order of the shards.  A sum over shards therefore has the same bits wherever the
+shards are, in whatever order they finish, and however often a task is repeated after a failure.
+
+:class:`LocalShards` runs tasks in this process and loads the rows of a shard when a task needs
+them.  Other engines, such as Dask, subclass :class:`Shards`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm._vectors import Array, Rows
+
+# Shards that are loaded ahead of the one in use.
+AHEAD = 2
+
+
+class _Held:
+    """The rows of a shard while they are in memory; shared by the shards derived from it."""
+
+    def __init__(self) -> None:
+        self.X: Any = None
+
+
+class Shard:
+    """A block of rows, and what tasks keep about it.
+
+    Attributes
+    ----------
+    n_items : int
+        Number of rows.
+    y : ndarray of float64, shape (n_items,), or None
+        Labels.
+    query : ndarray of shape (n_items,), or None
+        Query ids, or numbers that stand for them.
+    item_weight : ndarray of shape (n_items,) or None
+        Weights of the items.
+    n_threads : int
+        Number of threads that a task may use.
+    memo : dict
+        What tasks have computed before.  Tasks give the same results without it, so it is not
+        copied to other processes.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], Any],
+        n_items: int,
+        *,
+        y: Array | None = None,
+        query: NDArray[Any] | None = None,
+        item_weight: Array | None = None,
+        n_threads: int = 1,
+    ) -> None:
+        self.n_items = n_items
+        self.y = y
+        self.query = query
+        self.item_weight = item_weight
+        self.n_threads = n_threads
+        self.memo: dict[Any, Any] = {}
+        self._load = load
+        self._held = _Held()
+
+    @property
+    def X(self) -> Any:
+        """The rows, loaded if they are not in memory."""
+        X = self._held.X
+        return self._load() if X is None else X
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._held.X is not None
+
+    def lend(self, X: Any) -> None:
+        """Keep the rows in memory until ``lend(None)``, also for shards derived from this one."""
+        self._held.X = X
+
+    def load(self) -> Any:
+        """Load the rows, also if they are in memory."""
+        return self._load()
+
+    def derived(self, **changes: Any) -> Shard:
+        """Return a shard with other attributes and an empty memo.
+
+        It has the same rows and shares them, unless ``_load`` is among the changes.
+        """
+        other = Shard.__new__(Shard)
+        other.__dict__.update(self.__dict__, memo={}, **changes)
+        if "_load" in changes:
+            other._held = _Held()
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "memo": {}}
+
+
+class ShardTask(Protocol):
+    """A pure function of a shard."""
+
+    def __call__(self, shard: Any) -> Any: ...
+
+    def needs_items(self, shard: Any) -> bool:
+        """Return whether the rows have to be loaded; False if the memo has what is needed."""
+        ...
+
+
+class Shards(ABC):
+    """A matrix in shards.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Number of rows of each shard.
+    shape : tuple (n_items, n_features)
+    dtype : dtype
+    is_sparse : bool
+        Whether the shards are CSR matrices.
+    known : dict
+        What is known about all rows: "groups", their queries, and what passes have found out.
+    keeps : frozenset of str
+        What shards may keep in memory from one task to the next.
+    """
+
+    sizes: tuple[int, ...]
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    is_sparse: bool
+    known: dict[str, Any]
+    keeps: frozenset[str] = frozenset({"scores", "pairs"})
+
+    @property
+    def starts(self) -> Rows:
+        """The first row of each shard, and the number of rows."""
+        return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+
+    @abstractmethod
+    def map(self, tasks: ShardTask | Sequence[ShardTask]) -> Iterator[Any]:
+        """Run one task on all shards, or one task on each; yield results in shard order."""
+
+    @abstractmethod
+    def replaced(self, tasks: ShardTask | Sequence[ShardTask]) -> Shards:
+        """Return the shards that the tasks return, with the same rows."""
+
+    @abstractmethod
+    def with_features(self, task: ShardTask, n_features: int, dtype: Any) -> Shards:
+        """Return the shards that the task returns: other dense columns for the same rows."""
+
+    @abstractmethod
+    def with_copies(self, rows: Rows) -> Shards:
+        """Return the shards with one more, which holds copies of the given rows."""
+
+    def items(self, rows: Rows) -> Any:
+        """Return some rows in memory, in the given order."""
+        starts = self.starts
+        shard_of = np.searchsorted(starts, rows, side="right") - 1
+        tasks = [TakeRows(rows[shard_of == k] - starts[k]) for k in range(len(self.sizes))]
+        if not rows.size:
+            tasks[0] = TakeRows(rows, always=True)
+        parts = [part for part in self.map(tasks) if part is not None]
+        place = np.empty(rows.size, dtype=np.int64)
+        place[np.argsort(shard_of, kind="stable")] = np.arange(rows.size)
+        return stacked(parts)[place]
+
+    def not_finite(self, shard: int, row: int, column: int, value: float) -> ValueError:
+        """Return the error for a value of X that is NaN or infinite."""
+        row += int(self.starts[shard])
+        return ValueError(
+            f"X has a value that is not finite: {value} in row {row}, column {column}. Fill in "
+            "missing values, or drop these rows."
+        )
+
+    def each(self, arguments: Any) -> list[Any]:
+        """Cut a vector with one entry per row into the parts of the shards."""
+        return np.split(arguments, self.starts[1:-1])
+
+
+class TakeRows:
+    """Task: return some rows of the shard; None for no rows, unless ``always``."""
+
+    def __init__(self, rows: Rows, *, always: bool = False) -> None:
+        self._rows = rows
+        self._always = always
+
+    def needs_items(self, shard: Shard) -> bool:
+        return bool(self._rows.size) or self._always
+
+    def __call__(self, shard: Shard) -> Any:
+        if not self.needs_items(shard):
+            return None
+        X = shard.X
+        return X[self._rows] if X.shape[0] else X
+
+
+class DigestRows:
+    """Task: return a hash of the rows."""
+
+    def needs_items(self, shard: Shard) -> bool:
+        return True
+
+    def __call__(self, shard: Shard) -> bytes:
+        X = shard.X
+        found = hashlib.sha256(repr((X.shape, X.dtype.str)).encode())
+        for part in [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]:
+            found.update(np.ascontiguousarray(part).data)
+        return found.digest()
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Return matrices on top of each other."""
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    from scipy.sparse import vstack
+
+    return vstack(parts, format="csr")
+
+
+def one_each(tasks: ShardTask | Sequence[ShardTask], n_shards: int) -> Sequence[ShardTask]:
+    """Return one task per shard."""
+    return tasks if isinstance(tasks, Sequence) else [tasks] * n_shards
+
+
+class _Allowance:
+    """Bytes of X that may still be kept in memory, by all shards with the same rows together."""
+
+    def __init__(self, left: float) -> None:
+        self.left = left
+
+
+class LocalShards(Shards):
+    """Shards of this process, loaded when they are needed.
+
+    A thread loads the next shards while a task runs.  The first shards stay in memory as far as
+    ``memory`` allows; shards made from these (``replaced``, ``with_copies``) share them.
+
+    Parameters
+    ----------
+    shards : sequence of Shard
+    n_features : int
+    dtype : dtype
+    is_sparse : bool
+    memory : float
+        Bytes of X to keep in memory.
+    progress : callable or None
+        Called as ``progress(done, total)`` after every shard that was loaded.
+    """
+
+    def __init__(
+        self,
+        shards: Sequence[Shard],
+        n_features: int,
+        dtype: Any,
+        *,
+        is_sparse: bool = False,
+        memory: float = 0.0,
+        progress: Callable[[int, int], Any] | None = None,
+    ) -> None:
+        self._shards = list(shards)
+        self.sizes = tuple(shard.n_items for shard in shards)
+        self.shape = sum(self.sizes), n_features
+        self.dtype = np.dtype(dtype)
+        self.is_sparse = is_sparse
+        self.known = {}
+        self._allowance = _Allowance(memory)
+        self._progress = progress
+
+    def map(self, tasks: ShardTask | Sequence[ShardTask]) -> Iterator[Any]:
+        pairs = zip(self._shards, one_each(tasks, len(self._shards)), strict=True)
+        todo = [(shard, task, _must_load(shard, task)) for shard, task in pairs]
+        waiting = deque(shard for shard, _, must_load in todo if must_load)
+        total, done = len(waiting), 0
+        loads: deque[Future[Any]] = deque()
+        with ThreadPoolExecutor(1, thread_name_prefix="ranksvm-read-ahead") as reader:
+            try:
+                for shard, task, must_load in todo:
+                    if not must_load:
+                        yield task(shard)
+                        continue
+                    while waiting and len(loads) < AHEAD:
+                        loads.append(reader.submit(waiting.popleft().load))
+                    X = loads.popleft().result()
+                    if waiting:
+                        loads.append(reader.submit(waiting.popleft().load))
+                    shard.lend(X)
+                    try:
+                        result = task(shard)
+                    finally:
+                        if not self._stays(X):
+                            shard.lend(None)
+                        del X
+                    done += 1
+                    if self._progress is not None:
+                        self._progress(done, total)
+                    yield result
+            finally:
+                waiting.clear()
+                for load in loads:  # the reader ends after the one that it has begun
+                    load.cancel()
+                loads.clear()
+
+    def _stays(self, X: Any) -> bool:
+        """Return whether these rows can stay in memory, and count them."""
+        size = nbytes(X)
+        if size > self._allowance.left:
+            return False
+        self._allowance.left -= size
+        return True
+
+    def replaced(self, tasks: ShardTask | Sequence[ShardTask]) -> LocalShards:
+        return self._like(list(self.map(tasks)))
+
+    def with_features(self, task: ShardTask, n_features: int, dtype: Any) -> LocalShards:
+        shards = list(self.map(task))
+        other = LocalShards(shards, n_features, dtype, progress=self._progress)
+        other._allowance = self._allowance
+        other.known = {"groups": self.known["groups"]}
+        other.keeps = self.keeps
+        return other
+
+    def with_copies(self, rows: Rows) -> LocalShards:
+        starts = self.starts
+        shard_of = np.searchsorted(starts, rows, side="right") - 1
+        X = self.items(rows)
+
+        def of_rows(name: str) -> Any:
+            values = [getattr(shard, name) for shard in self._shards]
+            if values[0] is None:
+                return None
+            places = zip(shard_of.tolist(), (rows - starts[shard_of]).tolist(), strict=True)
+            return np.array([values[k][i] for k, i in places], dtype=values[0].dtype)
+
+        extra = Shard(
+            lambda: X,
+            rows.size,
+            **{name: of_rows(name) for name in ("y", "query", "item_weight")},
+            n_threads=self._shards[0].n_threads,
+        )
+        extra.lend(X)
+        return self._like([*self._shards, extra])
+
+    def _like(self, shards: list[Shard]) -> LocalShards:
+        other = LocalShards(
+            shards,
+            self.shape[1],
+            self.dtype,
+            is_sparse=self.is_sparse,
+            progress=self._progress,
+        )
+        other._allowance = self._allowance
+        other.known = self.known  # the rows are the same, except for copies
+        other.keeps = self.keeps
+        return other
+
+
+class RowSource(ABC):
+    """Rows in files or arrays that shards are cut from; they need not fit into memory.
+
+    Sources can be sent to other processes that see the same files.
+
+    Attributes
+    ----------
+    n_items, n_features : int
+    dtype : dtype
+        Type of X: float32 or float64.
+    is_sparse : bool
+        Whether blocks are CSR matrices.
+    """
+
+    n_items: int
+    n_features: int
+    dtype: np.dtype[Any]
+    is_sparse = False
+
+    @abstractmethod
+    def read(self, begin: int, end: int) -> Any:
+        """Return a block of rows; blocks in ascending order are read fastest."""
+
+    @abstractmethod
+    def where(self, row: int, column: int | None = None) -> str:
+        """Return where a row or a value comes from, for messages."""
+
+    def reading_bytes(self, block_bytes: int) -> int:
+        """Return the memory that reading takes in addition to the blocks themselves."""
+        return block_bytes // 2
+
+    def row_bytes(self) -> Rows | None:
+        """Return the bytes of all rows before each row; None if all rows take the same."""
+        return None
+
+
+class ReadBlock:
+    """The function that loads a shard from a source.
+
+    The first time, it makes sure that all values are finite.
+    """
+
+    def __init__(self, source: RowSource, begin: int, end: int) -> None:
+        self._source, self._begin, self._end = source, begin, end
+        self._is_checked = False
+
+    def __call__(self) -> Any:
+        X = self._source.read(self._begin, self._end)
+        if not self._is_checked:
+            wrong = first_not_finite(X)
+            if wrong is not None:
+                row, column, value = wrong
+                raise ValueError(
+                    f"{self._source.where(self._begin + row, column)}: found {value}, expected a "
+                    "finite number. Fill in missing values, or drop these rows."
+                )
+            self._is_checked = True
+        return X
+
+
+def first_not_finite(X: Any) -> tuple[int, int, float] | None:
+    """Return row, column and value of the first value that is NaN or infinite, or None."""
+    values = X if isinstance(X, np.ndarray) else X.data
+    # Two quick reductions that need no memory; NaN comes through both.
+    if np.isfinite(np.max(values, initial=0.0)) and np.isfinite(np.min(values, initial=0.0)):
+        return None
+    if isinstance(X, np.ndarray):
+        row = int(np.argmin(np.isfinite(X).all(axis=1)))
+        column = int(np.argmin(np.isfinite(X[row])))
+        return row, column, float(X[row, column])
+    at = int(np.argmin(np.isfinite(values)))
+    row = int(np.searchsorted(X.indptr, at, side="right")) - 1
+    return row, int(X.indices[at]), float(values[at])
+
+
+def _must_load(shard: Shard, task: ShardTask) -> bool:
+    return not shard.is_loaded and task.needs_items(shard)
+
+
+def nbytes(X: Any) -> int:
+    """Return the memory that a matrix takes."""
+    if isinstance(X, np.ndarray):
+        return X.nbytes
+    return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedMatrix:
+    """The rows of shards, or some of them, in place of the matrix X of a data set.
+
+    Attributes
+    ----------
+    shards : Shards
+    rows : ndarray of int64 or None
+        Row numbers; None for all rows.
+    """
+
+    shards: Shards
+    rows: Rows | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n_items, n_features = self.shards.shape
+        return n_items if self.rows is None else self.rows.size, n_features
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.shards.dtype
+
+    def digest(self) -> bytes:
+        """Return a hash of all values and of the cuts, from one pass."""
+        found = hashlib.sha256(repr((self.shards.sizes, self.shape)).encode())
+        for part in self.shards.map(DigestRows()):
+            found.update(part)
+        if self.rows is not None:
+            found.update(self.rows.tobytes())
+        return found.digest()
+
+    def base_rows(self, rows: Rows) -> Rows:
+        """Return the numbers that some of these rows have among all rows of the shards."""
+        return rows if self.rows is None else self.rows[rows]
+
+    def take(self, rows: Rows) -> ShardedMatrix:
+        """Return some of the rows; they are not loaded."""
+        return ShardedMatrix(self.shards, self.base_rows(rows))
+
+    def __getitem__(self, rows: Rows) -> Any:
+        """Load some of the rows."""
+        return self.shards.items(self.base_rows(rows))

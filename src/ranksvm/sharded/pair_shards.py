@@ -1,0 +1,319 @@
+"""What a shard does about its own pairs; each of its queries is complete.
+
+Tasks are pure functions of the shard and their arguments; see :mod:`ranksvm.data.shards`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ranksvm import _core
+from ranksvm._vectors import Array, Rows, dot
+from ranksvm.backends.native import NativeBackend
+from ranksvm.data.queries import QueryGroups
+from ranksvm.data.shards import Shard
+from ranksvm.pairs.oracle import LOSSES, LossEval
+from ranksvm.pairs.order import PairOrder
+from ranksvm.sharded.lazy import Recipe, Where
+from ranksvm.sharded.sample import chosen_rows, every_row
+from ranksvm.sharded.tasks import Bounds, bounds_of, map_of
+
+# Vectors of scores that a shard remembers: the start of a line, its direction, and two trials.
+REMEMBERED = 4
+
+
+class PairShard(Shard):
+    """A shard with complete queries.
+
+    Attributes
+    ----------
+    groups : QueryGroups
+        Queries of its rows.
+    active : ndarray of bool, shape (n_items,), or None
+        Rows that take part; the others belong to other folds, or have copies elsewhere.  A query
+        takes part as a whole or not at all.
+    query_weight : ndarray of shape (n_queries,) or None
+    loss, counting : str
+    keeps : frozenset of str
+        What is remembered from one task to the next, if there is memory for it: "scores", and
+        "pairs" with what is known about them.
+    """
+
+    groups: QueryGroups
+    active: Any
+    query_weight: Array | None
+    loss: str
+    counting: str
+    keeps: frozenset[str]
+
+    def forget(self) -> None:
+        """Forget what there is no memory for; tasks end with this."""
+        if "scores" not in self.keeps:
+            self.memo.pop("scores", None)
+        if "pairs" not in self.keeps:
+            self.memo.pop("backend", None)
+            self.memo.pop("evaluation", None)
+
+    @property
+    def backend(self) -> NativeBackend:
+        """The pairs."""
+        found: NativeBackend | None = self.memo.get("backend")
+        if found is None:
+            assert self.y is not None
+            # Rows with the same label make no pair.
+            y = self.y if self.active is None else np.where(self.active, self.y, 0.0)
+            order = PairOrder(y, self.groups, self.item_weight)
+            found = NativeBackend(order, counting=self.counting, n_threads=self.n_threads)
+            if self.query_weight is not None:
+                found.set_query_weight(self.query_weight)
+            self.memo["backend"] = found
+        return found
+
+    def knows(self, recipe: Recipe) -> bool:
+        """Return whether the scores of a recipe can be computed without the rows."""
+        known = self.memo.get("scores", ())
+        if recipe.number in known:
+            return True
+        makes_x_w = recipe.w_number in known or not recipe.w.any()
+        return makes_x_w and (recipe.start is None or self.knows(recipe.start))
+
+    def scores(self, recipe: Recipe) -> Array:
+        """Return the scores of a recipe."""
+        known: OrderedDict[int, Array] = self.memo.setdefault("scores", OrderedDict())
+        if recipe.number in known:
+            known.move_to_end(recipe.number)
+            return known[recipe.number]
+        if recipe.start is not None:
+            start = self.scores(recipe.start)
+            along = self.scores(recipe.direction)
+            scores = start + recipe.step * along
+        elif recipe.w.any():
+            scores = map_of(self).scores(recipe.w)
+        else:
+            return np.zeros(self.n_items)
+        known[recipe.number] = scores
+        while len(known) > REMEMBERED:
+            known.popitem(last=False)
+        return scores
+
+    def evaluation(self, where: Where) -> LossEval:
+        """Return the loss at some scores."""
+        key = where.recipe.number, where.mu
+        known: tuple[Any, LossEval] | None = self.memo.get("evaluation")
+        if known is not None and known[0] == key:
+            return known[1]
+        self.memo.pop("evaluation", None)
+        loss: Any = LOSSES[self.loss](self.backend)
+        if where.mu is not None:
+            loss = loss.smoothed(where.mu)
+        found: LossEval = loss.at(self.scores(where.recipe))
+        self.memo["evaluation"] = key, found
+        return found
+
+
+@dataclass(frozen=True)
+class MakePairs:
+    """Task: return the shard with its pairs."""
+
+    loss: str
+    counting: str
+    inactive: Any = None  # query ids
+    keeps: frozenset[str] = frozenset({"scores", "pairs"})
+
+    def needs_items(self, shard: Shard) -> bool:
+        return False
+
+    def __call__(self, shard: Shard) -> PairShard:
+        groups = QueryGroups.from_qid(shard.query, shard.n_items)
+        active = None
+        if self.inactive is not None and len(self.inactive):
+            active = ~np.isin(groups.ids, self.inactive)[groups.index]
+        made = PairShard.__new__(PairShard)
+        made.__dict__.update(
+            shard.__dict__,
+            memo={},
+            groups=groups,
+            active=active,
+            query_weight=None,
+            loss=self.loss,
+            counting=self.counting,
+            keeps=self.keeps,
+        )
+        return made
+
+
+@dataclass(frozen=True)
+class WeighQueries:
+    """Task: return the shard with weights of its queries."""
+
+    weight: Array
+
+    def needs_items(self, shard: Shard) -> bool:
+        return False
+
+    def __call__(self, shard: PairShard) -> PairShard:
+        made = PairShard.__new__(PairShard)
+        made.__dict__.update(shard.__dict__, memo={}, query_weight=self.weight)
+        return made
+
+
+class PairTask(ABC):
+    """A task on pairs."""
+
+    def needs_items(self, shard: PairShard) -> bool:
+        return True
+
+    def __call__(self, shard: PairShard) -> Any:
+        try:
+            return self.run(shard)
+        finally:
+            shard.forget()
+
+    @abstractmethod
+    def run(self, shard: PairShard) -> Any: ...
+
+
+@dataclass(frozen=True)
+class WeighPairs(PairTask):
+    """Task: return weight and number of the pairs of each query."""
+
+    def needs_items(self, shard: Shard) -> bool:
+        return False
+
+    def run(self, shard: PairShard) -> tuple[Array, list[int]]:
+        backend, weight = shard.backend, shard.item_weight
+        counts = list(backend.pairs)
+        if weight is not None and not weight.all():  # pairs of weight zero do not count
+            assert shard.y is not None
+            counts = [0] * shard.groups.n_queries
+            items = np.flatnonzero(weight if shard.active is None else weight * shard.active)
+            if items.size:
+                kept = QueryGroups.from_qid(shard.groups.index[items], items.size)
+                found = NativeBackend(PairOrder(shard.y[items], kept)).pairs
+                for query, count in zip(kept.ids.tolist(), found, strict=True):
+                    counts[query] = count
+        return backend.pair_weights, counts
+
+
+class Sample(NamedTuple):
+    """Rows of a shard that are in the sample of the scatter: numbers, features, query numbers."""
+
+    rows: Rows
+    features: Array
+    query: Rows
+
+
+class Reply(NamedTuple):
+    """What a shard returns about a loss at some scores.
+
+    ``evaluation`` has no gradient; ``pulled`` is its pullback.  ``degrees`` are those of the rows
+    in the sample, and ``degree`` is the sum over all rows.
+    """
+
+    evaluation: LossEval
+    along: float
+    pulled: Array | None
+    degrees: Array | None
+    degree: float
+    bounds: Bounds | None
+    sample: Sample | None
+
+
+@dataclass(frozen=True)
+class Evaluate(PairTask):
+    """Task: evaluate the loss at some scores.
+
+    Attributes
+    ----------
+    where : Where
+    pull : bool
+        Whether to pull the gradient back, and to return the degrees of the rows in the sample.
+    inspect : bool
+        Whether to return the bounds of the rows.
+    sampling : tuple (step, by_group, by_hash) or None
+        How to choose the rows in the sample; None if they are known, or there is no sample.
+    rows : ndarray of int64 or None
+        The rows in the sample, if they are known.
+    """
+
+    where: Where
+    pull: bool
+    inspect: bool = False
+    sampling: tuple[int, bool, bool] | None = None
+    rows: Rows | None = None
+
+    def needs_items(self, shard: PairShard) -> bool:
+        return self.pull or self.inspect or not shard.knows(self.where.recipe)
+
+    def run(self, shard: PairShard) -> Reply:
+        score_map = map_of(shard) if self.needs_items(shard) else None
+        bounds = sample = pulled = degrees = None
+        along = degree = 0.0
+        if self.inspect:
+            assert score_map is not None
+            bounds = bounds_of(score_map, shard.X)
+        found = shard.evaluation(self.where)
+        recipe = self.where.recipe
+        if recipe.start is not None:
+            along = dot(
+                found.grad, shard.scores(Recipe(recipe.w_number, recipe.w_number, recipe.w))
+            )
+        rows = self.rows
+        if self.sampling is not None:
+            sample = _sample(shard, *self.sampling)
+            rows = sample.rows
+        if self.pull:
+            assert score_map is not None
+            pulled = score_map.pullback(found.grad)
+            if found.degrees is not None:
+                ((every, _),) = found.degrees()
+                degree = float(every.sum())
+                degrees = every if rows is None else every[rows]
+        bare = replace(found, grad=np.empty(0), hessp=None, degrees=None)
+        return Reply(bare, along, pulled, degrees, degree, bounds, sample)
+
+
+def _sample(shard: PairShard, step: int, by_group: bool, by_hash: bool) -> Sample:
+    groups = shard.groups
+    if step == 1:
+        rows: Rows = groups.rows
+    elif by_hash:
+        hashes = _core.hash_rows(shard.X, shard.n_threads)
+        rows = chosen_rows(hashes, groups, step, by_group)
+    else:
+        rows = every_row(groups, step, by_group=by_group)
+    if shard.active is not None:
+        rows = rows[shard.active[rows]]
+    return Sample(rows, np.ascontiguousarray(shard.X[rows]), groups.index[rows])
+
+
+@dataclass(frozen=True)
+class HessianProduct(PairTask):
+    """Task: pull back the product of the Hessian at some scores with the scores of a direction."""
+
+    where: Where
+    direction: Recipe
+
+    def run(self, shard: PairShard) -> Array:
+        found = shard.evaluation(self.where)
+        assert found.hessp is not None
+        score_map = map_of(shard)
+        return score_map.pullback(found.hessp(score_map.scores(self.direction.w)))
+
+
+@dataclass(frozen=True)
+class ScatterDiagonal(PairTask):
+    """Task: return the diagonal of the scatter of the rows within queries, and its total weight."""
+
+    where: Where
+
+    def run(self, shard: PairShard) -> tuple[Array, float]:
+        found = shard.evaluation(self.where)
+        assert found.degrees is not None
+        ((weight, groups),) = found.degrees()
+        return map_of(shard).scatter_diagonal(weight, groups), float(weight.sum())

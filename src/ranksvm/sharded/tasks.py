@@ -1,0 +1,252 @@
+"""Tasks on one shard that its score map consists of: products, bounds, samples.
+
+Each is a pure function of the shard and its arguments; see :mod:`ranksvm.data.shards`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm import _core
+from ranksvm._sparse import canonical_csr, is_sparse
+from ranksvm._vectors import Array, Rows, dot
+from ranksvm.data.shards import Shard, Shards
+from ranksvm.maps.expansion import Expansion
+from ranksvm.maps.matrix import MatrixMap
+
+
+class Bounds(NamedTuple):
+    """What a score map has to know about the rows of a shard; see ``EuclideanMap``.
+
+    ``wrong`` is the first value that is not finite, as (row, column, value), or None.
+    """
+
+    longest_row: float
+    score_depth: int
+    pullback_depth: int
+    wrong: tuple[int, int, float] | None
+
+
+class ItemTask:
+    """A task that needs the rows."""
+
+    def needs_items(self, shard: Shard) -> bool:
+        return True
+
+
+def map_of(shard: Shard) -> MatrixMap:
+    """Return the score map of the rows of a shard."""
+    return MatrixMap(shard.X, n_threads=shard.n_threads)
+
+
+@dataclass(frozen=True)
+class FindBounds(ItemTask):
+    """Return the :class:`Bounds` of the rows."""
+
+    def __call__(self, shard: Shard) -> Bounds:
+        return bounds_of(map_of(shard), shard.X)
+
+
+def bounds_of(score_map: MatrixMap, X: Any) -> Bounds:
+    """Return the bounds of the rows X, which the map is of."""
+    longest = score_map.longest_row
+    wrong = None
+    if not np.isfinite(longest):
+        wrong = _first_wrong(X)
+    return Bounds(longest, score_map.score_depth, score_map.pullback_depth, wrong)
+
+
+def _first_wrong(X: Any) -> tuple[int, int, float] | None:
+    if is_sparse(X):
+        X = X.tocoo()
+        bad = np.flatnonzero(~np.isfinite(X.data))
+        if not bad.size:
+            return None
+        first = bad[np.argmin(X.row[bad])]
+        return int(X.row[first]), int(X.col[first]), float(X.data[first])
+    where = np.argwhere(~np.isfinite(X))
+    if not where.size:
+        return None
+    row, column = (int(k) for k in where[0])
+    return row, column, float(X[row, column])
+
+
+@dataclass(frozen=True)
+class FindLargest(ItemTask):
+    """Return the largest absolute value of each feature."""
+
+    def __call__(self, shard: Shard) -> Array:
+        score_map = map_of(shard)
+        score_map.sharpen()
+        assert score_map.tallest is not None
+        return score_map.tallest
+
+
+@dataclass(frozen=True)
+class Scores(ItemTask):
+    """Return X w."""
+
+    w: Array
+
+    def __call__(self, shard: Shard) -> Array:
+        return map_of(shard).scores(self.w)
+
+
+@dataclass(frozen=True)
+class SeveralScores(ItemTask):
+    """Return X w for several w, one row each."""
+
+    weights: Sequence[Array]
+
+    def __call__(self, shard: Shard) -> Array:
+        score_map = map_of(shard)
+        return np.array([score_map.scores(w) for w in self.weights])
+
+
+@dataclass(frozen=True)
+class Pullback(ItemTask):
+    """Return X' g."""
+
+    g: Array
+
+    def __call__(self, shard: Shard) -> Array:
+        return map_of(shard).pullback(self.g)
+
+
+@dataclass(frozen=True)
+class HashRows(ItemTask):
+    """Return the hash of each row that decides whether it belongs to the sample of a scatter."""
+
+    def __call__(self, shard: Shard) -> NDArray[np.uint64]:
+        return _core.hash_rows(shard.X, shard.n_threads)
+
+
+@dataclass(frozen=True)
+class GroupMoments(ItemTask):
+    """Return weighted sums over the rows of x - middle by group, and of its square.
+
+    The sums are those of the groups that occur, in ascending order, dense or CSR.
+    """
+
+    weight: Array
+    group: Rows
+    middle: Array
+
+    def __call__(self, shard: Shard) -> tuple[Rows, Any, Array]:
+        from scipy.sparse import csr_array
+
+        X = shard.X
+        groups, code = np.unique(self.group, return_inverse=True)
+        n_items = shard.n_items
+        by_group = csr_array(
+            (self.weight, (code, np.arange(n_items))), shape=(groups.size, n_items)
+        )
+        if is_sparse(X):
+            X = canonical_csr(X).astype(np.float64)
+            squares = X.copy()
+            squares.data *= X.data
+            return groups, by_group @ X, squares.T @ self.weight
+        sums, squares = np.zeros((groups.size, X.shape[1])), np.zeros(X.shape[1])
+        for begin in range(0, n_items, 1024):
+            part = slice(begin, begin + 1024)
+            off = X[part] - self.middle
+            sums += by_group[:, part] @ off
+            squares += np.einsum("i,ij,ij->j", self.weight[part], off, off)
+        return groups, sums, squares
+
+
+@dataclass(frozen=True)
+class FindMoments(ItemTask):
+    """Return weighted sums of 1, of (x - middle) and of its square over all values of the rows."""
+
+    middle: float
+    weight: Array | None
+
+    def __call__(self, shard: Shard) -> Array:
+        X = shard.X
+        weight = np.ones(shard.n_items) if self.weight is None else self.weight
+        total = float(weight.sum()) * X.shape[1]
+        if not is_sparse(X):
+            by_row = np.empty((2, shard.n_items))
+            for begin in range(0, shard.n_items, 1024):
+                part = slice(begin, begin + 1024)
+                off = X[part] - np.float64(self.middle)
+                by_row[:, part] = off.sum(axis=1), np.einsum("ij,ij->i", off, off)
+            return np.array([total, dot(weight, by_row[0]), dot(weight, by_row[1])])
+        X = canonical_csr(X)
+        off = X.data.astype(np.float64) - self.middle
+        share = np.repeat(weight, np.diff(X.indptr))
+        zeros = total - float(share.sum())  # their weight
+        first = dot(share, off) - zeros * self.middle
+        return np.array([total, first, dot(share, off * off) + zeros * self.middle**2])
+
+
+@dataclass(frozen=True)
+class KernelScores(ItemTask):
+    """Return the scores of an expansion with several coefficient vectors, one row each."""
+
+    expansion: Expansion
+    coefs: Sequence[Array]
+
+    def __call__(self, shard: Shard) -> Array:
+        return np.array(
+            self.expansion.scores_for(shard.X, self.coefs, n_threads=shard.n_threads)
+        ).reshape(len(self.coefs), -1)
+
+
+class Features:
+    """Load the features of a shard: ``raw`` of its rows."""
+
+    def __init__(self, shard: Shard, raw: Callable[..., Any]) -> None:
+        self._shard = shard
+        self._raw = raw
+
+    def __call__(self) -> Any:
+        return self._raw(self._shard.X, n_threads=self._shard.n_threads)
+
+
+@dataclass(frozen=True)
+class MakeFeatures:
+    """Return a shard with the features of the rows instead of the rows."""
+
+    raw: Callable[..., Any]
+
+    def needs_items(self, shard: Shard) -> bool:
+        return False
+
+    def __call__(self, shard: Shard) -> Shard:
+        return shard.derived(_load=Features(shard, self.raw), _X=None)
+
+
+def find_bounds(shards: Shards) -> Bounds:
+    """Return the bounds of all rows, from one pass; raise if a value is not finite."""
+    if "bounds" not in shards.known:
+        shards.known["bounds"] = joint_bounds(list(shards.map(FindBounds())), shards)
+    bounds: Bounds = shards.known["bounds"]
+    return bounds
+
+
+def joint_bounds(found: Sequence[Bounds], shards: Shards) -> Bounds:
+    """Return the bounds of all shards together; raise if a value is not finite."""
+    for k, one in enumerate(found):
+        if one.wrong is not None:
+            raise shards.not_finite(k, *one.wrong)
+    return Bounds(
+        max(one.longest_row for one in found),
+        max(one.score_depth for one in found),
+        max(one.pullback_depth for one in found),
+        None,
+    )
+
+
+def find_largest(shards: Shards) -> Array:
+    """Return the largest absolute value of each feature, from one pass."""
+    if "largest" not in shards.known:
+        shards.known["largest"] = np.max(list(shards.map(FindLargest())), axis=0)
+    largest: Array = shards.known["largest"]
+    return largest
