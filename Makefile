@@ -6,6 +6,8 @@
 
 PYTHON ?= python3
 ARGS ?=
+# Processes of `make test`; 0 runs the tests in one process, for a debugger.
+WORKERS ?= 2
 # Of `make fuzz` and `make certify`: for how long, how many, and where to begin (by default somewhere new).
 SECONDS ?= 120
 CASES ?= 100000
@@ -34,7 +36,7 @@ PYTHON_DIRS = $(wildcard src tests benchmarks examples fuzz)
 
 help:
 	@echo 'make demo       train on two small sets and print what was learned'
-	@echo 'make test       native tests and pytest; ARGS="-k newton -x" goes to pytest'
+	@echo 'make test       native tests and pytest; ARGS="-k newton -x" goes to pytest, WORKERS=2 processes'
 	@echo 'make slow       the tests that take longer; ARGS as above'
 	@echo 'make sanitize   native tests under the address and undefined behaviour sanitizers'
 	@echo 'make races      native tests under the thread sanitizer'
@@ -57,7 +59,7 @@ demo: $(DONE)/install
 
 test: $(DONE)/install $(DONE)/native-tests $(DONE)/deps-test
 	$(BUILD)/ranksvm_native_tests
-	$(PY) -m pytest $(ARGS)
+	$(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 slow: $(DONE)/install $(DONE)/deps-test $(DONE)/deps-bench
 	$(PY) -m pytest -m slow $(ARGS)

@@ -12,6 +12,7 @@ from types import ModuleType
 from benchmarks import (
     approximations,
     commands,
+    dask_rounds,
     factor_descents,
     factors,
     fits,
@@ -23,6 +24,7 @@ from benchmarks import (
     memory,
     metrics,
     oracle,
+    out_of_core,
     path,
     peers,
     preferences,
@@ -56,6 +58,8 @@ PARTS: dict[str, ModuleType] = {
     "factor_descents": factor_descents,
     "libraries": libraries,
     "commands": commands,
+    "out_of_core": out_of_core,
+    "dask": dask_rounds,
     "real": real,
 }
 

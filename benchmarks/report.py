@@ -90,6 +90,14 @@ GOALS = (
         1.2,
         2,
     ),
+    Goal(
+        "out_of_core_speed",
+        "fit_files, 16 GB of Parquet in 4 GB: speed of the disk / of the fit",
+        1.43,
+        2,
+    ),
+    Goal("out_of_core_memory", "the same: peak memory of the process beyond 4 GB, GB", 0.3, 2),
+    Goal("out_of_core_coef", "fit_files / fit: largest difference of coefficients", 1e-10, 2),
     Goal("kernel_peer", "exact rbf, 1,000 items / scikit-survival's kernel SVM", 0.01, 2),
 )
 

@@ -1,7 +1,7 @@
 """Certificates against rational arithmetic: ``python -m fuzz.certificates --cases 100000``.
 
 Random problems of many shapes, scales, weights, losses, reductions, solvers, starts, paths, listed
-pairs and kernels.  Of every fit
+pairs, kernels and shards.  Of every fit
 
 - F(coef) lies between ``objective - gap`` and ``objective``, exactly;
 - no point with a lower F than ``objective - gap`` is found (:mod:`fuzz.exact` looks for one);
@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from ranksvm import LinearRankSVM
 from ranksvm.backends.native import COUNTINGS
 from ranksvm.data.preferences import Preferences
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.shards import LocalShards, Shard, ShardedMatrix
 from ranksvm.learners import (
     REDUCTIONS,
     FactorizedProblem,
@@ -335,6 +337,52 @@ def path_case(rng: np.random.Generator) -> None:
         check_linear(case, values, fit, C)
 
 
+def shard_case(rng: np.random.Generator) -> None:
+    """A path over C on data in shards, whose pairs are local or gathered."""
+    case = replace(draw_case(rng), preferences=None)
+    if case.y is None or not case.has_pairs:
+        return
+    if rng.random() < 0.5:  # sorted queries are mostly complete in one shard
+        order = np.argsort(case.qid, kind="stable")
+        weight = None if case.item_weight is None else case.item_weight[order]
+        own = None if case.query_weight is None else rng.permutation(case.query_weight)
+        case = replace(
+            case, X=case.X[order], y=case.y[order], qid=case.qid[order], item_weight=weight,
+            query_weight=own,
+        )  # fmt: skip
+        if not case.has_pairs:
+            return
+    X, values = _laid_out(rng, case.X)
+    data = case.data(X.tocsr() if sp.issparse(X) else X)
+    cuts = rng.integers(0, data.n_items, int(rng.integers(0, 5))).tolist()
+    problem = LinearProblem(_cut(data, cuts, rng), case.settings)
+    width = 1.0 if case.moderate else 5.0
+    Cs = case.settings.C * 10.0 ** rng.uniform(-width, width, int(rng.integers(1, 4)))
+    Cs = np.unique(Cs)
+    for C, fit in zip(Cs.tolist(), fit_path(problem, Cs), strict=True):
+        known = replace(fit, point=fit.point._replace(scores=values @ fit.coef))
+        check_linear(case, values, known, C)
+
+
+def _cut(data: RankingData, cuts: list[int], rng: np.random.Generator) -> RankingData:
+    shards = []
+    for begin, end in pairwise([0, *sorted(set(cuts) - {0}), data.n_items]):
+        part = data.take(np.arange(begin, end))
+        shards.append(
+            Shard(
+                lambda X=part.X: X,
+                part.n_items,
+                y=part.y,
+                query=part.qid,
+                item_weight=part.item_weight,
+            )
+        )
+    made = LocalShards(shards, data.n_features, data.X.dtype, is_sparse=sp.issparse(data.X))
+    made.known["groups"] = data.groups
+    made.keeps = frozenset(name for name in ("scores", "pairs") if rng.random() < 0.7)
+    return replace(data, X=ShardedMatrix(made))
+
+
 def check_linear(case: Case, values: Array, fit: Fit, C: float) -> None:
     exact = case.exact([rational(row) for row in values], C)
     w = rational(fit.coef)
@@ -405,7 +453,8 @@ def feature_case(rng: np.random.Generator) -> None:
     problem = KernelProblem(case.data(Z), settings)
     fit = problem.solve()
     score_map: Any = problem._map
-    A = [rational(row) for row in score_map._values.astype(np.float64)]
+    values = score_map._values(np.arange(score_map.shape[0]))
+    A = [rational(row) for row in values.astype(np.float64)]
     if isinstance(score_map, NystroemMap):
         M = [rational(row) for row in score_map._matrix]
         A = [[sum((a * m[j] for a, m in zip(row, M, strict=True)), Fraction(0))
@@ -440,9 +489,10 @@ def factorized_case(rng: np.random.Generator) -> None:
 
 # How often, and what.
 KINDS: dict[Callable[[np.random.Generator], None], float] = {
-    linear_case: 0.4,
-    warm_case: 0.2,
+    linear_case: 0.35,
+    warm_case: 0.15,
     path_case: 0.2,
+    shard_case: 0.1,
     kernel_case: 0.1,
     feature_case: 0.05,
     factorized_case: 0.05,

@@ -27,6 +27,7 @@ from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.trec_writer import write_run
 from ranksvm.export import write_svmrank
 from ranksvm.learners import LinearModel
+from ranksvm.learners.resume import FitState
 from ranksvm.model_selection.cell import Cell
 from ranksvm.model_selection.checkpoint import Checkpoint
 from ranksvm.models import write_model
@@ -71,6 +72,10 @@ def _pairs(path: Path, version: int) -> None:
     write_pairs(path, Preferences(better, better + 1 + version))
 
 
+def _fit_state(path: Path, version: int) -> None:
+    FitState(path, {"data": "some"}).save(np.arange(20_000.0) + version, 1 + version)
+
+
 WRITERS: dict[str, Write] = {
     "m.safetensors": lambda path, version: write_model(path, _model(version)),
     "m.dat": lambda path, version: write_svmrank(path, replace(_model(version), facts={})),
@@ -83,6 +88,7 @@ WRITERS: dict[str, Write] = {
     "t.parquet": lambda path, version: write_table(_data(version), str(path), "parquet"),
     "run": _run_file,
     "pairs": _pairs,
+    "state.npz": _fit_state,
 }
 
 

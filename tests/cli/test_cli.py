@@ -77,16 +77,20 @@ OF_DATA = (
 )
 OF_MODELS = (
     "--loss --reduction --solver --tol --max-iter --kernel --gamma --degree --coef0 "
-    "--approximation --components --landmarks --memory --dtype --seed"
+    "--approximation --components --landmarks --dtype --seed"
 )
+IN_PIECES = "--memory --cache"
 OPTIONS = {
-    "train": f"{OF_DATA} {OF_MODELS} --C -C --valid --output -o --force --svmrank-c --svmrank-l "
+    "train": f"{OF_DATA} {OF_MODELS} {IN_PIECES} --resume --dask --C -C --valid --output -o "
+    "--force --svmrank-c --svmrank-l "
     "--metric -m --conventions --json --factors --restarts --init --init-scale --patience --pairs "
     "--pairs-by --pairs-zero-based --with-labels",
-    "tune": f"{OF_DATA} {OF_MODELS} --valid --folds --C-grid --gamma-grid --resume --metric -m "
+    "tune": f"{OF_DATA} {OF_MODELS} {IN_PIECES} --valid --folds --C-grid --gamma-grid --resume "
+    "--metric -m "
     "--conventions --output -o --force --json",
-    "predict": f"{OF_DATA} --output -o --force --trec-run --tag",
-    "evaluate": f"{OF_DATA} --scores --model --run --metric -m --conventions --per-query --json",
+    "predict": f"{OF_DATA} {IN_PIECES} --output -o --force --trec-run --tag",
+    "evaluate": f"{OF_DATA} {IN_PIECES} --scores --model --run --metric -m --conventions "
+    "--per-query --json",
     "compare": f"{OF_DATA} --metric -m --conventions --permutations --seed --json",
     "explain": f"{OF_DATA} --top --by --qid --json",
     "info": f"{OF_DATA} --top --json",
@@ -119,7 +123,7 @@ def test_the_options_of_every_command(good, command):
         ("--tol", "0.0001; 0.001 with --factors"),
         ("--max-iter", "1000; 500 with --factors"),
         ("--gamma", "scale"),
-        ("--memory", "4GB"),
+        ("--memory", "all data in memory; 4GB for kernel values"),
         ("--components", "500"),
         ("--seed", "0"),
         ("--patience", "no early stopping"),

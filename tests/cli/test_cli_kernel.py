@@ -60,9 +60,13 @@ def test_train_saves_the_model_that_the_estimator_finds(good, folder, samples, t
     saved = ranksvm.load(path)
     assert type(saved) is KernelRankSVM
     X = samples["test"][0]
-    assert np.array_equal(saved.predict(X), expected.predict(X))
+    if way == "nystroem":  # in pieces: other roundings
+        assert np.allclose(saved.predict(X), expected.predict(X), rtol=0, atol=1e-6)
+        assert saved.gamma_ == pytest.approx(expected.gamma_, rel=1e-12)
+    else:
+        assert np.array_equal(saved.predict(X), expected.predict(X))
+        assert saved.gamma_ == expected.gamma_
     assert saved.get_params() == expected.get_params()
-    assert saved.gamma_ == expected.gamma_
     # What is told.
     assert f"{expected.kernel} kernel" in out
     assert f"{expected.n_products_} products" in out
@@ -84,9 +88,9 @@ def test_train_saves_the_model_that_the_estimator_finds(good, folder, samples, t
     about = json.loads(good("info", path, "--json"))
     assert about["kind"] == f"{read_model(path).kind} model"
     assert about["kernel"] == expected.kernel
-    assert about["gamma"] == (None if way == "linear" else expected.gamma_)
+    assert about["gamma"] == (None if way == "linear" else saved.gamma_)
     assert about["support_items" if "support_" in vars(saved) else "components"] == n_points
-    assert about["objective"] == expected.objective_
+    assert about["objective"] == saved.objective_ == pytest.approx(expected.objective_, rel=1e-9)
     assert about["relative_gap"] == expected.gap_ / expected.objective_
     assert about["features"] == 5
     assert "largest_weights" not in about
@@ -188,7 +192,9 @@ def test_the_linear_kernel_with_svmrank_c(good, folder, tmp_path):
         (["--approximation", "nystroem"], 2, "--approximation needs --kernel"),
         (["--components", "9"], 2, "--components needs --kernel"),
         (["--landmarks", "uniform"], 2, "--landmarks needs --kernel"),
-        (["--memory", "1GB"], 2, "--memory needs --kernel"),
+        (["--memory", "plenty"], 2, "--memory must be a positive number"),
+        (["--factors", "2", "--memory", "1GB"], 2, "--memory cannot be combined with --factors"),
+        (["--memory", "1KB"], 3, "--memory 1KB is too little for"),
         (["--dtype", "float32"], 2, "--dtype needs --kernel"),
         (["--seed", "1"], 2, "--seed needs --kernel"),
         (["--kernel", "rbf", "--gamma", "0"], 2, "error: --gamma must be a positive"),
@@ -216,7 +222,9 @@ def test_the_linear_kernel_with_svmrank_c(good, folder, tmp_path):
         (["--kernel", "rbf", "-o", "{t}/m.dat"], 2, "(.dat) is for linear models"),
         (["--kernel", "rbf", "--memory", "1KB"], 3, "Use a larger --memory"),
         (["--kernel", "rbf", "--approximation", "fourier", "--memory", "1KB"], 3,
-         "more than --memory 1KB: use fewer --components, --dtype float32"),
+         "--memory 1KB is too little for"),
+        (["--kernel", "rbf", "--approximation", "fourier", "--components", "9999999"], 3,
+         "more than --memory 4GB: use fewer --components, --dtype float32"),
     ],
 )  # fmt: skip
 def test_bad_values(run, folder, tmp_path, arguments, code, message):
@@ -588,13 +596,13 @@ def test_a_model_that_fails_leaves_the_search(run, folder, tmp_path, monkeypatch
 def test_room_for_the_model_is_looked_for_before_the_search(run, folder, samples, tmp_path):
     _, y, qid, _ = samples["train"]
     n_items = sum(np.unique(y[qid == q]).size > 1 for q in qid)
+    most = 4_000_000_000 // (n_items * 8) + 1
     arguments = ["tune", folder / "train.txt", *GRID, "--approximation", "fourier", "--components",
-                 50, "--memory", f"{n_items * 50 * 8 - 1}B", "--folds", 3]  # fmt: skip
+                 most, "--folds", 3]  # fmt: skip
     code, out, err = run(*arguments, "-o", tmp_path / "m", "--resume", tmp_path / "r")
     assert (code, out) == (3, "")
-    assert f"50 features of {n_items} items take" in err
+    assert f"{most} features of {n_items} items take" in err
     assert list(tmp_path.iterdir()) == []
-    assert run(*arguments)[0] == 0
 
 
 def test_a_gamma_that_overflows_is_told(run, folder, samples, tmp_path):

@@ -40,6 +40,9 @@ ALLOWED: dict[str, frozenset[str]] = {
     "model_selection": frozenset({"data", "maps", "learners", "estimators", "metrics"})
     | {"models", "solvers.base"},
     "export": frozenset({"data", "models", "learners"}),
+    # Shards on a cluster, and the estimators for them.
+    "dask": frozenset({"data", "learners", "models", "estimators", "metrics", "model_selection"})
+    | {"solvers.base", "sharded"},
     "datasets": frozenset({"data"}),
     "cli": ANYTHING,
     "demo": ANYTHING,

@@ -203,7 +203,8 @@ def test_parameters_that_are_options_have_a_default_and_a_help_text() -> None:
         for one in fields(learner.settings):
             option = option_of(learner.settings, one.name)
             if option is None:
-                assert one.name in {"counting", "optimizer"}, one.name
+                # --memory belongs to the options of the data.
+                assert one.name in {"counting", "optimizer", "memory_budget"}, one.name
             else:
                 assert option.help.endswith(".")
     assert issubclass(LEARNERS["linear"].settings, Settings)

@@ -14,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._sparse import is_sparse
-from ranksvm._text import counted
+from ranksvm._text import counted, progress
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.cli.inputs import check_features, read_data
 from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import note
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.shards import ShardedMatrix
+from ranksvm.learners.sharded import model_scores, with_columns
 from ranksvm.models.model import Model
 
 # The result is sparse if columns of zeros would make it larger than this, in bytes, and this many
@@ -32,7 +34,14 @@ def score_items(model: Model, data: RankingData, jobs: int | None) -> Array:
     """Return the scores of items under a model."""
     X = aligned_columns(data, model.feature_names, model.n_features, "model", model.is_sparse)
     check_features(data)
-    scores = model.scores(X, n_threads=resolve_n_jobs(jobs))
+    if isinstance(X, ShardedMatrix):
+        with progress(f"scoring {data.origin.name}") as advance:
+            X.shards.known["progress"] = lambda done, total: advance(
+                done, total, f"shard {done} of {total}"
+            )
+            scores = model_scores(model, X)
+    else:
+        scores = model.scores(X, n_threads=resolve_n_jobs(jobs))
     wrong = ~np.isfinite(scores)
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -86,6 +95,8 @@ def aligned_columns(
     X = data.X
     if X.shape[1] == n_features and np.array_equal(here, there):
         return X
+    if isinstance(X, ShardedMatrix):
+        return with_columns(X, here, there, n_features)
     size = X.shape[0] * n_features * 8
     if not (is_sparse(X) or sparse or size > max(_LARGE, _FACTOR * X.nbytes)):
         aligned = np.zeros((X.shape[0], n_features))
@@ -148,4 +159,6 @@ def _matched(
 
 
 def _uses_first(X: Any) -> bool:
+    if isinstance(X, ShardedMatrix):
+        return True  # not worth a pass over the data
     return bool((X.indices == 0).any() if is_sparse(X) else X[:, 0].any())

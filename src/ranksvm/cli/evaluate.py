@@ -21,9 +21,9 @@ from ranksvm.cli.inputs import (
 from ranksvm.cli.options import (
     Conventions,
     ConventionsOption,
+    EvaluationOptions,
     Json,
     Metrics,
-    RankingOptions,
     command,
     examples,
 )
@@ -63,7 +63,7 @@ def mean_metrics(
 
 @command(
     epilog=examples("ranksvm evaluate test.txt --model m.safetensors -m ndcg@10 -m map"),
-    data=RankingOptions,
+    data=EvaluationOptions,
 )
 def app(
     files: Annotated[
@@ -79,7 +79,7 @@ def app(
     ] = False,
     json: Json = False,
     *,
-    data: RankingOptions,
+    data: EvaluationOptions,
 ) -> None:
     """Evaluate a ranking against the labels."""
     if sum(given is not None for given in (scores, model, run)) != 1:
@@ -91,7 +91,7 @@ def app(
     if run is not None:
         from ranksvm.data.trec import join, read_qrels, read_run
 
-        if data != RankingOptions(jobs=data.jobs, max_line_bytes=data.max_line_bytes):
+        if data != EvaluationOptions(jobs=data.jobs, max_line_bytes=data.max_line_bytes):
             raise UsageProblem("--run reads TREC files, and options about other data do not apply")
         if len(files) != 1:
             raise UsageProblem("--run needs exactly one qrels file")

@@ -22,10 +22,12 @@ from ranksvm._files import naming
 from ranksvm._messages import Message
 from ranksvm._sparse import is_sparse
 from ranksvm._text import counted, progress
+from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import UsageProblem, note
 from ranksvm.data.ranking_data import Origin, RankingData
+from ranksvm.data.shards import ShardedMatrix
 from ranksvm.data.sources import Source, name_of, standard_input, text_lines
 from ranksvm.data.streams import FileStream
 from ranksvm.models.model import Model
@@ -82,6 +84,12 @@ def read_data(
         raise UsageProblem(f"files of different formats ({listed}) cannot be read as one set")
     form = formats.pop()
     name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+    if options.memory is not None:
+        if comments:
+            raise UsageProblem("--memory reads no document ids; leave it out, or use row numbers")
+        return _open_in_shards(
+            sources, form, options, name, labels=labels, features=features, zero_based=zero_based
+        )
     if form == "letor":
         guessed = options.zero_based is None
         based = bool(zero_based if guessed else options.zero_based)
@@ -92,6 +100,73 @@ def read_data(
     return read_tables(
         sources, form, options, name, labels=labels, wanted=features, documents=comments
     )
+
+
+def _open_in_shards(
+    sources: Sequence[Any],
+    form: str,
+    options: DataOptions,
+    name: str,
+    *,
+    labels: bool,
+    features: Sequence[str] | None,
+    zero_based: bool | None,
+) -> RankingData:
+    """Open files for reading in pieces; see ``read_data``."""
+    from ranksvm.data.shard_files import column_names, open_files
+
+    assert options.memory is not None
+    if any(not isinstance(one, str) or one == "-" for one in sources):
+        raise UsageProblem("--memory reads the data several times, so it needs files")
+    if form in ("csv", "tsv"):
+        raise UsageProblem(
+            f"--memory does not work with {form.upper()} files. Convert them to Parquet first: "
+            f"ranksvm convert data.{form} data.parquet"
+        )
+    guessed = options.zero_based is None
+    based = bool(zero_based if guessed else options.zero_based)
+    y, qid = options.label_column or "label", options.qid_column or "qid"
+    letor: dict[str, Any] = {
+        "zero_based": based,
+        "missing": options.missing,
+        "duplicates": options.duplicates,
+        **options.limits,
+    }
+    there = column_names(sources)
+    wanted: dict[str, Any] = {"y": y, "qid": None if options.ignore_qid else qid}
+    if there is not None:  # Parquet
+        if options.missing != "error":
+            raise UsageProblem(
+                f"--missing {options.missing} does not work with --memory and Parquet files: fill "
+                "the values in"
+            )
+        if options.label_column is None and not labels and y not in there:
+            wanted["y"] = None
+        if options.qid_column is None and qid not in there:
+            wanted["qid"] = None
+            if not options.ignore_qid:
+                note_one_query(name, f"{qid!r} column", "Name the column with --qid-column, or use")
+        not_features = {y, qid, options.docid_column or "docid"}
+        columns = [one for one in there if one not in not_features]
+        if features is not None:
+            columns = [one for one in features if one in there]
+        wanted["columns"] = columns
+    with progress(f"reading {name}") as advance:
+        data = open_files(
+            sources,
+            **wanted,
+            memory_budget=options.memory,
+            cache=options.cache,
+            letor_options=letor,
+            n_threads=resolve_n_jobs(options.jobs),
+            cache_progress=lambda done, total: advance(done, total, f"{done / 1e6:.0f} MB"),
+        )
+    if there is None and data.qid is None and not options.ignore_qid:
+        note_one_query(name, "'qid:' fields")
+    origin = data.origin
+    if there is None:
+        origin = replace(origin, zero_based=based, base_guessed=guessed)
+    return replace(data, origin=replace(origin, name=name)).with_groups(data.groups)
 
 
 def _read_letor(
@@ -265,6 +340,8 @@ def check_features(data: RankingData, rows: Sequence[int] | None = None) -> None
         raise ValueError(
             f"{name} has labels and ids but no {what}. Pass the file with the features.{zeros}"
         )
+    if isinstance(data.X, ShardedMatrix):
+        return  # values are checked when they are read
     X = data.X if rows is None else data.X[list(rows)]
     values = X.data if is_sparse(X) else X
     bad = ~np.isfinite(values)

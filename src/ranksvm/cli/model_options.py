@@ -34,12 +34,14 @@ Learners = Mapping[str, Learner]
 
 # Options for parameters of the library other than those of models.
 FLAGS = {
+    "cache": "--cache",
     "checkpoint": "--resume",
     "conventions": "--conventions",
     "docid": "--docid-column",
     "duplicates": "--duplicates",
     "force": "--force",
     "max_line_bytes": "--max-line-bytes",
+    "memory_budget": "--memory",
     "missing": "--missing",
     "n_jobs": "--jobs",
     "n_permutations": "--permutations",

@@ -22,7 +22,7 @@ import typer
 from typer.core import TyperCommand
 
 from ranksvm._contents import COMPRESSED, TABLES
-from ranksvm.cli.output import UsageProblem, guarded
+from ranksvm.cli.output import UsageProblem, as_usage, guarded
 
 Conventions = Literal["standard", "letor"]
 Format = Literal["auto", "letor", "csv", "tsv", "parquet"]
@@ -77,6 +77,24 @@ BaseOfModel = Annotated[
     bool | None,
     _base(help=_BASE + by_default("as in the model's training data, else --one-based")),
 ]
+# For commands that can read data in pieces.
+Memory = Annotated[
+    str | None,
+    _input(
+        metavar="SIZE",
+        help="Read Parquet, .npy or LETOR files in pieces, within this memory, such as 4GB. With "
+        "an exact kernel: memory for kernel values. "
+        f"{by_default('all data in memory; 4GB for kernel values')}",
+    ),
+]
+Cache = Annotated[
+    str | None,
+    _input(
+        metavar="DIR",
+        help="With --memory: folder for the binary form of LETOR text. "
+        f"{by_default('beside the text')}",
+    ),
+]
 # For commands that need every value.
 FilledMissing = Annotated[Filled, _input(help="How to treat missing feature values.")]
 
@@ -123,11 +141,21 @@ class DataOptions:
         int | None,
         typer.Option("--jobs", "-j", help=f"Number of threads. {by_default('all cores')}"),
     ] = None
+    # Options of some commands only.
+    memory: str | None = None
+    cache: str | None = None
     may_keep_missing: bool = True  # not an option: whether errors mention --missing nan
 
     def __post_init__(self) -> None:
         if self.jobs == 0:
             raise UsageProblem("--jobs must not be 0; leave it out to use all cores")
+        if self.memory is not None:
+            from ranksvm._memory import parse_memory
+
+            with as_usage():
+                parse_memory("memory_budget", self.memory)
+        elif self.cache is not None:
+            raise UsageProblem("--cache needs --memory")
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -144,6 +172,8 @@ class TrainingOptions(DataOptions):
     """How training data are read: they have no missing values."""
 
     missing: FilledMissing = "error"
+    memory: Memory = None
+    cache: Cache = None
     may_keep_missing: bool = False
 
 
@@ -152,6 +182,14 @@ class RankingOptions(DataOptions):
     """How data are read for a model, or for scores."""
 
     zero_based: BaseOfModel = None
+
+
+@dataclass(frozen=True)
+class EvaluationOptions(RankingOptions):
+    """How data are read for an evaluation."""
+
+    memory: Memory = None
+    cache: Cache = None
 
 
 @dataclass(frozen=True)

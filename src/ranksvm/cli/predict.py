@@ -15,6 +15,8 @@ from ranksvm.cli.options import Force, ItemOptions, by_default, command, example
 from ranksvm.cli.output import UsageProblem
 from ranksvm.cli.write import check_output, open_output
 
+BLOCK = 100_000  # scores that are written at a time
+
 
 @command(
     epilog=examples("ranksvm predict model.safetensors test.txt -o scores.txt"),
@@ -61,7 +63,9 @@ def app(
     scores = score_items(found, items, data.jobs)
     with open_output(output) as file:
         if not trec_run:
-            file.write("".join(f"{score!r}\n" for score in scores.tolist()).encode())
+            for begin in range(0, len(scores), BLOCK):
+                part = scores[begin : begin + BLOCK].tolist()
+                file.write("".join(f"{score!r}\n" for score in part).encode())
             return
         from ranksvm.data.trec_writer import write_run
 

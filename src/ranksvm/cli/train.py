@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Annotated, Any
@@ -49,15 +50,24 @@ from ranksvm.cli.output import (
     show_json,
     warn,
 )
-from ranksvm.cli.write import check_output, is_stdout, is_svmrank, save_model
+from ranksvm.cli.write import (
+    check_output,
+    is_regular,
+    is_same,
+    is_stdout,
+    is_svmrank,
+    save_model,
+)
 from ranksvm.data.preferences import count_contradictions
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.shards import ShardedMatrix
 from ranksvm.data.sources import name_of
 from ranksvm.learners import learner_of, make_problem
 from ranksvm.learners.problem import Fit
+from ranksvm.learners.resume import FitState
 from ranksvm.learners.settings import REDUCTIONS, Settings
 from ranksvm.models.model import Model
-from ranksvm.solvers.base import Callback
+from ranksvm.solvers.base import Callback, TraceRow
 
 _pairs = partial(typer.Option, rich_help_panel="Pairs")
 
@@ -124,6 +134,22 @@ def app(
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Model file to write.")
     ] = None,
     force: Force = False,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Checkpoint file (.npz): save the state after every iteration to it, and continue "
+            "from it if it exists. It is removed at the end.",
+        ),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Train on a Dask cluster: the address of its scheduler, or local:N for N worker "
+            "processes on this machine. The data are Parquet files that all workers can read.",
+        ),
+    ] = None,
     svmrank_c: Annotated[
         float | None,
         typer.Option(
@@ -158,10 +184,15 @@ def app(
         raise UsageProblem("--svmrank-l needs --svmrank-c")
     if (metrics or conventions) and valid is None:
         raise UsageProblem("--metric and --conventions need --valid")
-    settings, options = chosen.settings, data
+    settings, options = with_memory(chosen.settings, data)
     learner = learner_of(settings)
     stopper = learner.early_stopping if learner.early_stopping in chosen.given else None
-    check_outputs(output, [*files, valid, explicit.pairs], json, force, settings)
+    inputs = [*files, valid, explicit.pairs]
+    check_outputs(output, inputs, json, force, settings)
+    if resume is not None:
+        check_resume(resume, inputs, output)
+        if learner.search is None:  # fits of this kind cannot start anywhere
+            raise UsageProblem(f"--resume cannot be combined with {chooser(learner)}")
     check_metrics(metrics)
     if stopper is not None and valid is None:
         raise UsageProblem(f"{flag_of(stopper)} needs --valid")
@@ -170,85 +201,119 @@ def app(
     if svmrank_c is not None:
         settings = _hinge_for_svmrank(svmrank_c, chosen, explicit)
 
-    items = _read_training(files, explicit, options)
-    check_features(items)
-    if svmrank_c is not None:
-        from ranksvm.export.svmrank import from_svmrank_c
+    with ExitStack() as stack:
+        items = _read_training(files, explicit, options, settings, dask, stack)
+        check_features(items)
+        if svmrank_c is not None:
+            from ranksvm.export.svmrank import from_svmrank_c
 
-        C, reduction = from_svmrank_c(svmrank_c, items.groups, items.y, loss=svmrank_l or 1)
-        settings = replace(settings, C=C, reduction=reduction)
-    held_out, decides, solving = None, None, {}
-    rules = conventions or "standard"
-    if valid is not None:
-        held_out = read_held_out(valid, items, options)
-        # What cannot be evaluated is an error before the work.
-        mean_metrics(held_out.truth, np.zeros(held_out.n_items), held_out.qid, metrics, rules)
-        if stopper is not None:
-            from ranksvm.metrics.evaluate import default_metrics
+            C, reduction = from_svmrank_c(svmrank_c, items.groups, items.y, loss=svmrank_l or 1)
+            settings = replace(settings, C=C, reduction=reduction)
+        held_out, decides, solving = None, None, {}
+        rules = conventions or "standard"
+        if valid is not None:
+            held_out = read_held_out(valid, items, options)
+            # What cannot be evaluated is an error before the work.
+            mean_metrics(held_out.truth, np.zeros(held_out.n_items), held_out.qid, metrics, rules)
+            if stopper is not None:
+                from ranksvm.metrics.evaluate import default_metrics
 
-            decides = (metrics or default_metrics(held_out.truth))[0]
-            solving["validate"] = _validation(held_out, decides, rules)
+                decides = (metrics or default_metrics(held_out.truth))[0]
+                solving["validate"] = _validation(held_out, decides, rules)
 
-    # Solvers import this when they start, which takes longer than a small fit.
-    import scipy.linalg  # noqa: F401
+        # Solvers import this when they start, which takes longer than a small fit.
+        import scipy.linalg  # noqa: F401
 
-    began = time.perf_counter()
-    fit, model = fit_data(items, settings, options.jobs, **solving)
-    seconds = time.perf_counter() - began
-    if output is not None:
-        save_model(output, model)
-    valid_metrics = None
-    if held_out is not None:
-        scores = score_items(model, held_out, options.jobs)
-        valid_metrics, _ = mean_metrics(held_out.truth, scores, held_out.qid, metrics, rules)
-    report = {
-        "data": {
-            "source": items.origin.name,
-            "items": items.n_items,
-            "queries": items.groups.n_queries,
-            "features": items.n_features,
-            "pairs": fit.n_pairs,
-            "explicit_pairs": model.facts.get("explicit_pairs", 0),
-            "labels": items.y is not None,
-        },
-        "settings": asdict(settings),
-        **model.describe(),
-        **fit.report(),
-        "objective": fit.objective,
-        "gap": fit.gap,
-        "relative_gap": fit.relative_gap,
-        "status": fit.status.name.lower(),
-        "early_stopping": decides,
-        "iterations": fit.n_iter,
-        "products": fit.n_products,
-        "seconds": seconds,
-        "valid": valid_metrics,
-        "model": output,
-    }
-    if json:
-        show_json(report)
-    else:
-        _show_training(report, learner.summary(report), to_stderr=is_stdout(output))
-    return finish(fit)
+        began = time.perf_counter()
+        fit, model = fit_data(items, settings, options.jobs, resume=resume, **solving)
+        seconds = time.perf_counter() - began
+        if output is not None:
+            save_model(output, model)
+        valid_metrics = None
+        if held_out is not None:
+            scores = score_items(model, held_out, options.jobs)
+            valid_metrics, _ = mean_metrics(held_out.truth, scores, held_out.qid, metrics, rules)
+        report = {
+            "data": {
+                "source": items.origin.name,
+                "items": items.n_items,
+                "queries": items.groups.n_queries,
+                "features": items.n_features,
+                "pairs": fit.n_pairs,
+                "explicit_pairs": model.facts.get("explicit_pairs", 0),
+                "labels": items.y is not None,
+            },
+            "settings": asdict(settings),
+            **model.describe(),
+            **fit.report(),
+            "objective": fit.objective,
+            "gap": fit.gap,
+            "relative_gap": fit.relative_gap,
+            "status": fit.status.name.lower(),
+            "early_stopping": decides,
+            "iterations": fit.n_iter,
+            "products": fit.n_products,
+            "seconds": seconds,
+            "valid": valid_metrics,
+            "model": output,
+        }
+        if json:
+            show_json(report)
+        else:
+            _show_training(report, learner.summary(report), to_stderr=is_stdout(output))
+        return finish(fit)
 
 
 def fit_data(
-    data: RankingData, settings: Settings, jobs: int | None, **options: Any
+    data: RankingData,
+    settings: Settings,
+    jobs: int | None,
+    *,
+    resume: str | None = None,
+    **options: Any,
 ) -> tuple[Fit, Model]:
     """Fit a model, with a bar that shows the gap; ``options`` go to ``solve``."""
-    with training_bar() as callback:
+    state = None if resume is None else FitState.of(resume, data, settings)
+    with training_bar(data) as callback:
         problem = make_problem(data, settings, n_threads=resolve_n_jobs(jobs))
-        fit = problem.solve(callback=callback, **options)
+        if state is not None:
+            fit = state.solve(problem, callback, **options)
+        else:
+            fit = problem.solve(callback=callback, **options)
     return fit, problem.model(fit)
 
 
 @contextmanager
-def training_bar() -> Iterator[Callback]:
-    """Show the gap of a fit while it runs; yields the callback for the fit."""
+def training_bar(data: RankingData) -> Iterator[Callback]:
+    """Show the gap of a fit while it runs; yields the callback for the fit.
+
+    With data in shards, the bar shows the current pass over the shards.
+    """
+    text = "first pass"
     with progress("training") as advance:
-        yield lambda row, _: advance(
-            row.iteration, None, f"iteration {row.iteration}, gap {row.gap:.1e}"
-        )
+
+        def after_iteration(row: TraceRow, _: Array) -> None:
+            nonlocal text
+            text = f"iteration {row.iteration}, gap {row.gap:.1e}"
+            advance(row.iteration, None, text)
+
+        def after_shard(done: int, total: int) -> None:
+            advance(done, total, f"{text}, shard {done} of {total}")
+
+        if isinstance(data.X, ShardedMatrix):
+            data.X.shards.known["progress"] = after_shard
+        yield after_iteration
+
+
+def with_memory(settings: Settings, options: DataOptions) -> tuple[Settings, DataOptions]:
+    """Apply --memory: the data is read in pieces, or the kernel matrix is limited."""
+    if options.memory is None:
+        return settings, options
+    if hasattr(settings, "memory_budget"):
+        settings = replace(settings, memory_budget=options.memory)  # type: ignore[call-arg]
+    elif not settings.works_in_shards:
+        raise UsageProblem(f"--memory cannot be combined with {chooser(learner_of(settings))}")
+    return settings, options if settings.works_in_shards else replace(options, memory=None)
 
 
 def finish(fit: Fit) -> int | None:
@@ -275,9 +340,32 @@ def _hinge_for_svmrank(c: float, chosen: ModelOptions, explicit: PairOptions) ->
 
 
 def _read_training(
-    files: Sequence[str], explicit: PairOptions, options: DataOptions
+    files: Sequence[str],
+    explicit: PairOptions,
+    options: DataOptions,
+    settings: Settings,
+    dask: str | None,
+    stack: ExitStack,
 ) -> RankingData:
-    """Read the items, and the pairs if there are any; warn if pairs contradict each other."""
+    """Read the items, and the pairs if there are any; warn if pairs contradict each other.
+
+    With ``dask``, the items are read by the workers of a cluster, which ``stack`` closes.
+    """
+    if explicit.pairs is not None and (options.memory is not None or dask is not None):
+        what = "--dask" if dask is not None else "--memory"
+        raise UsageProblem(f"--pairs cannot be combined with {what}: pairs name rows in memory")
+    if dask is not None:
+        if options.memory is not None:
+            raise UsageProblem("--dask cannot be combined with --memory")
+        if not settings.works_in_shards:
+            what = chooser(learner_of(settings), settings)
+            raise UsageProblem(
+                f"--dask cannot be combined with {what}: it is for linear models and kernel "
+                "approximations"
+            )
+        from ranksvm.cli.clusters import open_cluster, read_on_cluster
+
+        return read_on_cluster(stack.enter_context(open_cluster(dask)), files, options)
     by_document = explicit.pairs_by == "docid"
     data = read_data(files, options, labels=explicit.uses_labels, comments=by_document)
     if explicit.pairs is None:
@@ -334,6 +422,16 @@ def check_outputs(
     check_output(output, inputs, MODEL, force=force)
     if json and is_stdout(output):
         raise UsageProblem("the model and --json cannot both go to standard output")
+
+
+def check_resume(resume: str, inputs: Sequence[str | None], output: str | None) -> None:
+    """Check before the work that a checkpoint can be written."""
+    if is_stdout(resume) or not is_regular(resume):
+        raise UsageProblem(f"--resume needs a file, which the next run can read; got {resume}")
+    same = output is not None and os.path.realpath(resume) == os.path.realpath(output)
+    if output is not None and (same or is_same(output, resume)):
+        raise UsageProblem(f"{output} cannot be both the model and the file of --resume")
+    check_output(resume, inputs, called="--resume")
 
 
 def _show_training(report: Mapping[str, Any], summary: str, *, to_stderr: bool) -> None:

@@ -5,9 +5,8 @@ A table has one row for every candidate; the model is refitted at the best one.
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -37,8 +36,8 @@ from ranksvm.cli.output import (
     show_table,
     warn,
 )
-from ranksvm.cli.train import check_outputs, finish, training_bar
-from ranksvm.cli.write import check_output, is_regular, is_same, is_stdout, save_model
+from ranksvm.cli.train import check_outputs, check_resume, finish, training_bar, with_memory
+from ranksvm.cli.write import is_stdout, save_model
 from ranksvm.learners.settings import searched
 from ranksvm.model_selection.search import Search, search
 from ranksvm.model_selection.splitters import folds_of
@@ -103,12 +102,12 @@ def app(
     """Choose C, and gamma of a kernel, by cross-validation or on a validation file; then refit."""
     if valid is not None and folds is not None:
         raise UsageProblem("--valid and --folds are two ways to choose: give only one")
-    settings, options = chosen.settings, data
+    settings, options = with_memory(chosen.settings, data)
     inputs = [*files, valid]
     check_outputs(output, inputs, json, force, settings)
     check_metrics(None if metric is None else [metric])
     if resume is not None:
-        _check_resume(resume, inputs, output)
+        check_resume(resume, inputs, output)
     items = read_data(files, options)
     check_features(items)
     if output is not None:
@@ -155,7 +154,7 @@ def app(
     fit = None
     try:
         if output is not None:
-            with training_bar() as callback:
+            with training_bar(items) as callback:
                 fit, model = found.refit(
                     items, n_threads=resolve_n_jobs(options.jobs), callback=callback
                 )
@@ -173,16 +172,6 @@ def app(
                 say("no model was saved; -o MODEL saves one, refitted at the best values")
     early = NOT_CONVERGED if found.shortfalls else None
     return early if fit is None else finish(fit) or early
-
-
-def _check_resume(resume: str, inputs: Sequence[str | None], output: str | None) -> None:
-    """Check before the work that the file of a search can be written."""
-    if is_stdout(resume) or not is_regular(resume):
-        raise UsageProblem(f"--resume needs a file, which the next run can read; got {resume}")
-    same = output is not None and os.path.realpath(resume) == os.path.realpath(output)
-    if output is not None and (same or is_same(output, resume)):
-        raise UsageProblem(f"{output} cannot be both the model and the file of --resume")
-    check_output(resume, inputs, called="--resume")
 
 
 def _show_search(report: Mapping[str, Any], found: Search, *, to_stderr: bool) -> None:

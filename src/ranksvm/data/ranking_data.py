@@ -252,6 +252,8 @@ class RankingData:
 
     def __repr__(self) -> str:
         layout = "dense" if isinstance(self.X, np.ndarray) else "sparse"
+        if isinstance(self.X, ShardedMatrix):
+            layout = counted(len(self.X.shards.sizes), "shard")
         queries = "no query ids"
         if self.qid is not None:
             queries = counted(self.groups.n_queries, "query")

@@ -23,6 +23,7 @@ from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_f
 from ranksvm.data.preferences import check_preferences, count_contradictions
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import Origin, RankingData
+from ranksvm.data.shard_files import open_files
 from ranksvm.estimators.checks import (
     check_both_have_ids,
     check_finite_columns,
@@ -78,6 +79,41 @@ def training_data(
         ),
     )
     return data.with_groups(groups)
+
+
+def file_data(
+    ranker: Any, paths: Any, y: Any, qid: Any, *, query_weight: Any = None, **options: Any
+) -> RankingData:
+    """Open the files of ``fit_files``; ``options`` are those of ``open_files``."""
+    data = open_files(paths, y=y, qid=qid, n_threads=resolve_n_jobs(ranker.n_jobs), **options)
+    ranker._frame_columns = frozenset(data.origin.frame_columns)
+    ranker._qid_column = data.origin.qid_column
+    ranker.n_features_in_ = data.n_features
+    ranker.__dict__.pop("feature_names_in_", None)
+    if data.feature_names is not None:
+        ranker.feature_names_in_ = np.asarray(data.feature_names, dtype=object)
+    weight = check_query_weight(query_weight, data.groups)
+    return replace(data, query_weight=weight).with_groups(data.groups)
+
+
+def validation_files(ranker: Any, paths: Any, y: Any, qid: Any, **options: Any) -> RankingData:
+    """Open validation files, whose features must be those of the training set."""
+    if options["columns"] is None and hasattr(ranker, "feature_names_in_"):
+        options["columns"] = ranker.feature_names_in_.tolist()
+    data = open_files(
+        paths,
+        y=y,
+        qid=qid,
+        n_features=ranker.n_features_in_,
+        n_threads=resolve_n_jobs(ranker.n_jobs),
+        **options,
+    )
+    if data.n_features != ranker.n_features_in_:
+        raise ValueError(
+            f"validation: {data.origin.name} has {data.n_features} features; the training set has "
+            f"{ranker.n_features_in_}"
+        )
+    return data
 
 
 def validation_data(ranker: Any, name: str, given: Any, y: Any, qid: Any) -> RankingData:

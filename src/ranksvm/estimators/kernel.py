@@ -17,19 +17,22 @@ There are m coefficients instead of one per item, and time and memory grow with 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ranksvm._messages import Param, ParameterError
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.estimators.foreign import refuse_unknown
-from ranksvm.estimators.inputs import fitting, pair_data, training_data
+from ranksvm.estimators.inputs import file_data, fitting, pair_data, training_data
 from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners.kernel import KernelProblem, KernelSettings
 from ranksvm.learners.kernel_model import KernelModel
+from ranksvm.learners.resume import FitState
 from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.solvers.base import Callback
 
@@ -230,6 +233,59 @@ default="rbf"
             )
             problem = KernelProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
             fit = self._solve(problem, callback)
+            self._keep(problem.model(fit), fit.history)
+        self._warn_if_early(fit)
+        return self
+
+    def fit_files(
+        self,
+        paths: Any,
+        y: Any = "label",
+        qid: Any = "qid",
+        *,
+        sample_weight: Any = None,
+        query_weight: Any = None,
+        columns: Sequence[str] | None = None,
+        memory_budget: int | str | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Fit the model to data in files, which may be larger than memory.
+
+        This needs an ``approximation``.  Its features are computed in every pass over the data,
+        except those that fit into memory.
+
+        Parameters
+        ----------
+        paths, y, qid, sample_weight, query_weight, columns, cache, checkpoint
+            As for :meth:`ranksvm.LinearRankSVM.fit_files`.
+        memory_budget : int, str or None, default=None
+            Memory to use; None for that of the estimator.
+        callback : callable or None, default=None
+            As in ``fit``.
+
+        Returns
+        -------
+        self
+        """
+        with fitting(self):
+            settings = self._settings(KernelSettings)
+            if checkpoint is not None and settings.random_state is None:
+                raise ParameterError(
+                    "{checkpoint} needs {random_state}, an integer: a fit that continues must draw "
+                    "the same features",
+                    checkpoint=Param("checkpoint"),
+                    random_state=Param("random_state"),
+                )
+            data = file_data(
+                self, paths, y, qid, sample_weight=sample_weight, query_weight=query_weight,
+                columns=columns, memory_budget=memory_budget or self.memory_budget, cache=cache,
+                row_bytes=settings.feature_bytes,
+            )  # fmt: skip
+            problem = KernelProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
+            state = None if checkpoint is None else FitState.of(checkpoint, data, settings)
+            fit = self._solve(problem, callback, state=state)
             self._keep(problem.model(fit), fit.history)
         self._warn_if_early(fit)
         return self

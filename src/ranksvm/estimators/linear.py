@@ -17,6 +17,8 @@ right for lambda / 2 |w|^2.)
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -25,9 +27,10 @@ from numpy.typing import ArrayLike
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.estimators.foreign import refuse_unknown
-from ranksvm.estimators.inputs import fitting, pair_data, training_data
+from ranksvm.estimators.inputs import file_data, fitting, pair_data, training_data
 from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners.linear import LinearModel, LinearProblem, LinearSettings
+from ranksvm.learners.resume import FitState
 from ranksvm.solvers.base import Callback
 
 
@@ -179,6 +182,66 @@ class LinearRankSVM(ModelRanker):
             )
             problem = LinearProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
             fit = self._solve(problem, callback, start=self._start())
+            self._keep(problem.model(fit), fit.history)
+        self._warn_if_early(fit)
+        return self
+
+    def fit_files(
+        self,
+        paths: Any,
+        y: Any = "label",
+        qid: Any = "qid",
+        *,
+        sample_weight: Any = None,
+        query_weight: Any = None,
+        columns: Sequence[str] | None = None,
+        memory_budget: int | str = "4GB",
+        cache: str | os.PathLike[str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Fit the model to data in files, which may be larger than memory.
+
+        The result is that of ``fit`` up to rounding errors.
+
+        Parameters
+        ----------
+        paths : path, array, or sequence of these
+            Parquet files, LETOR text (plain or compressed), ``.npy`` files or ``np.memmap`` arrays;
+            also a folder of such files, or a pattern such as ``"train/*.parquet"``.  Several files
+            are one data set.
+        y, qid : str, array, path or None, default="label" and "qid"
+            Labels and query ids: columns of Parquet files, or arrays or ``.npy`` files that belong
+            to the array.  LETOR text has its own.  ``qid=None``: all items belong to one ranking.
+        sample_weight : str, array, path or None, default=None
+            Weight of each item, given like ``y``.
+        query_weight : array-like of shape (n_queries,), mapping or None, default=None
+            As in ``fit``.
+        columns : sequence of str or None, default=None
+            Columns of Parquet files to use as features; None for all other columns.
+        memory_budget : int or str, default="4GB"
+            Memory to use.  More memory keeps more of the data from one pass to the next.
+        cache : path-like or None, default=None
+            Folder for the binary form of LETOR text, which is created once.  None: beside the text.
+        checkpoint : path-like or None, default=None
+            File that keeps the coefficients after every iteration (.npz).  If the fit is
+            interrupted, the same call continues from it.  It is removed after a complete fit.
+        callback : callable or None, default=None
+            As in ``fit``.
+
+        Returns
+        -------
+        self
+        """
+        with fitting(self):
+            settings = self._settings(LinearSettings)
+            data = file_data(
+                self, paths, y, qid, sample_weight=sample_weight, query_weight=query_weight,
+                columns=columns, memory_budget=memory_budget, cache=cache,
+            )  # fmt: skip
+            problem = LinearProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
+            state = None if checkpoint is None else FitState.of(checkpoint, data, settings)
+            fit = self._solve(problem, callback, state=state, start=self._start())
             self._keep(problem.model(fit), fit.history)
         self._warn_if_early(fit)
         return self

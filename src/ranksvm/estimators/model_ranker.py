@@ -19,6 +19,7 @@ from ranksvm._messages import Param, ParameterError, Value
 from ranksvm._vectors import Array
 from ranksvm.estimators.base import Ranker
 from ranksvm.learners.problem import Fit
+from ranksvm.learners.resume import FitState
 from ranksvm.learners.settings import Settings
 from ranksvm.models.model import Model
 from ranksvm.solvers.base import Callback, TraceRow
@@ -93,8 +94,18 @@ class ModelRanker(Ranker):
             values["random_state"] = seed_of(values["random_state"])
         return settings(**values)
 
-    def _solve(self, problem: Any, callback: Callback | None, **options: Any) -> Any:
-        """Solve a problem; log every iteration and call the callback."""
+    def _solve(
+        self,
+        problem: Any,
+        callback: Callback | None,
+        *,
+        state: FitState | None = None,
+        **options: Any,
+    ) -> Any:
+        """Solve a problem; log every iteration and call the callback.
+
+        With a state, continue from it, and keep it up to date.
+        """
         with logged(self.verbose) as logger:
 
             def report(row: TraceRow, coef: Array) -> Any:
@@ -104,6 +115,8 @@ class ModelRanker(Ranker):
                 )  # fmt: skip
                 return callback is not None and callback(row, coef.copy())
 
+            if state is not None:
+                return state.solve(problem, report, **options)
             return problem.solve(callback=report, **options)
 
     def _warn_if_early(self, fit: Fit) -> None:

@@ -133,9 +133,7 @@ class KernelSettings(Settings):
         choices=lambda: LANDMARKS,
         only=("approximation", lambda: ("nystroem",)),
     )
-    memory_budget: int | str = parameter(
-        "4GB", "Memory budget for kernel values or features.", flag="memory"
-    )
+    memory_budget: int | str = "4GB"
     dtype: str = parameter(
         "float64", "Precision of kernel values or features.", choices=lambda: DTYPES
     )
@@ -187,6 +185,10 @@ class KernelSettings(Settings):
             )
 
     @property
+    def works_in_shards(self) -> bool:
+        return self.approximation is not None
+
+    @property
     def is_pairwise(self) -> bool:
         return self.kernel == "precomputed"
 
@@ -197,6 +199,12 @@ class KernelSettings(Settings):
     def check_budget(self, data: RankingData) -> None:
         if self.approximation is not None and not isinstance(data.X, ShardedMatrix):
             check_feature_room(comparable_items(data).size, self)
+
+    @property
+    def feature_bytes(self) -> int:
+        """Bytes of the features of one item; 0 for an exact kernel."""
+        features = 0 if self.approximation is None else int(self.n_components)
+        return features * np.dtype(self.dtype).itemsize
 
     @property
     def memory(self) -> int:

@@ -38,6 +38,10 @@ class LinearSettings(Settings):
         return True
 
     @property
+    def works_in_shards(self) -> bool:
+        return True
+
+    @property
     def is_linear_svm(self) -> bool:
         return True
 

@@ -190,6 +190,11 @@ class Settings:
         return False
 
     @property
+    def works_in_shards(self) -> bool:
+        """Whether the model can be trained on data in shards."""
+        return False
+
+    @property
     def is_pairwise(self) -> bool:
         """Whether X is a kernel matrix, with one column per training item."""
         return False

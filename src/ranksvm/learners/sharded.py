@@ -23,17 +23,18 @@ import numpy as np
 from ranksvm._vectors import Array, Rows
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.shards import ShardedMatrix, Shards
+from ranksvm.data.shards import ShardedMatrix, Shards, copied_queries
 from ranksvm.learners.problem import TrainingPairs, training_pairs
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.weights import reduce_weights
 from ranksvm.maps.matrix import MOST_COLUMNS, EuclideanMap, MatrixMap
 from ranksvm.maps.sample import by_whole_groups
+from ranksvm.models.model import Model
 from ranksvm.sharded.gathered import GatheredMap
 from ranksvm.sharded.local import LocalLoss, LocalMap, LocalPairs
 from ranksvm.sharded.pair_shards import MakePairs, WeighPairs, WeighQueries
 from ranksvm.sharded.sample import scatter_step
-from ranksvm.sharded.tasks import SeveralScores
+from ranksvm.sharded.tasks import MakeFeatures, ModelScores, MoveColumns, SeveralScores
 
 
 def sharded_problem(
@@ -80,19 +81,12 @@ def find_layout(data: RankingData) -> Layout | None:
         takes_part = counts > 0
         if not np.array_equal(counts[takes_part], groups.sizes[takes_part]):
             return None  # a part of a query
-    starts = matrix.shards.starts
-    first, last = groups.rows[groups.offsets[:-1]], groups.rows[groups.offsets[1:] - 1]
-    is_shared = _shard_of(first, starts) != _shard_of(last, starts)
-    is_shared &= takes_part
-    copied = groups.rows[np.repeat(is_shared, groups.sizes)]
-    if copied.size > max(matrix.shards.sizes):
+    is_copied = copied_queries(groups, matrix.shards.starts, takes_part)
+    if is_copied is None:
         return None
-    inactive = ~takes_part | is_shared
+    inactive = ~takes_part | is_copied
+    copied = groups.rows[np.repeat(is_copied, groups.sizes)]
     return Layout(copied, inactive if inactive.any() else None, groups)
-
-
-def _shard_of(rows: Rows, starts: Rows) -> Rows:
-    return np.searchsorted(starts, rows, side="right")
 
 
 def _local_problem(
@@ -166,3 +160,16 @@ def scores_of(X: Any, weights: Sequence[Array], *, n_threads: int = 1) -> list[A
         return [score_map.scores(w) for w in weights]
     found = np.concatenate(list(X.shards.map(SeveralScores(weights))), axis=1)
     return list(found if X.rows is None else found[:, X.rows])
+
+
+def model_scores(model: Model, X: ShardedMatrix) -> Array:
+    """Return the scores of items in shards under a model, from one pass."""
+    scores = np.concatenate(list(X.shards.map(ModelScores(model))))
+    return scores if X.rows is None else scores[X.rows]
+
+
+def with_columns(X: ShardedMatrix, here: Rows, there: Rows, n_features: int) -> ShardedMatrix:
+    """Return X with other columns: the column ``here[k]`` becomes ``there[k]``, others are zero."""
+    task = MakeFeatures(MoveColumns(here, there, n_features))
+    shards = X.shards.with_features(task, n_features, X.dtype, is_sparse=X.shards.is_sparse)
+    return ShardedMatrix(shards, X.rows)

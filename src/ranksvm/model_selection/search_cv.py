@@ -7,8 +7,9 @@ with it on all items.
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -24,8 +25,16 @@ from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.estimators.base import Ranker
 from ranksvm.estimators.foreign import refuse_unknown
-from ranksvm.estimators.inputs import FEATURE_FACTS, fitting, training_data, validation_data
+from ranksvm.estimators.inputs import (
+    FEATURE_FACTS,
+    file_data,
+    fitting,
+    training_data,
+    validation_data,
+    validation_files,
+)
 from ranksvm.estimators.model_ranker import ModelRanker, logged
+from ranksvm.learners.problem import Fit
 from ranksvm.learners.settings import Settings, searched
 from ranksvm.model_selection.search import Progress, Search, search
 from ranksvm.model_selection.splitters import folds_of
@@ -104,42 +113,104 @@ class SearchCV(Ranker):
             data = training_data(
                 self, X, y, qid, group=group, sample_weight=sample_weight, query_weight=query_weight
             )
-            held_out, folds = None, None
+            held_out = None
             if validation is not None:
                 ids = qid if group is None else group
                 held_out = validation_data(self, "validation", validation, y, ids)
-            else:
-                folds = folds_of(data, self.cv)
-            data = self._converted(data)
-            if self.refit:
-                settings.check_budget(data)
-            threads = resolve_n_jobs(self.n_jobs)
-            with _shown(self.verbose, progress) as tell:
-                found = search(
-                    data,
-                    settings,
-                    self.Cs,
-                    {name: getattr(self, f"{name}s") for name in searched(self._settings_class)},
-                    folds=folds,
-                    validation=held_out,
-                    metric=self.metric,
-                    conventions=self.conventions,
-                    n_threads=threads,
-                    progress=tell,
-                    checkpoint=self.checkpoint,
-                )
-            ranker, fit = None, None
-            if self.refit:
-                ranker = self._unfitted(found)
-                noted = {k: v for k, v in self.__dict__.items() if k in FEATURE_FACTS}
-                ranker.__dict__.update(noted)
-                fit, model = found.refit(data, n_threads=threads)
-                ranker._keep(model, fit.history)
-            self._keep_search(found, ranker)
+            found, fit = self._search(self._converted(data), settings, held_out, progress)
+        self._warn(found, fit)
+        return self
+
+    def fit_files(
+        self,
+        paths: Any,
+        y: Any = "label",
+        qid: Any = "qid",
+        *,
+        sample_weight: Any = None,
+        query_weight: Any = None,
+        columns: Sequence[str] | None = None,
+        memory_budget: int | str | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        validation: Any = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Choose the parameters on data in files, then fit a model with them.
+
+        Parameters
+        ----------
+        paths, y, qid, sample_weight, query_weight, columns, cache
+            As for :meth:`ranksvm.LinearRankSVM.fit_files`.
+        memory_budget : int, str or None, default=None
+            Memory to use; None for that of the estimator, if it has one, or "4GB".
+        validation : paths or None, default=None
+            Files to compute the metric on, instead of folds, with the same columns.
+        progress : callable or None, default=None
+            As in ``fit``.
+
+        Returns
+        -------
+        self
+        """
+        with fitting(self):
+            settings = self._unfitted()._settings(self._settings_class)
+            opening = {
+                "columns": columns,
+                "memory_budget": memory_budget or getattr(self, "memory_budget", "4GB"),
+                "cache": cache,
+                "row_bytes": getattr(settings, "feature_bytes", 0),
+            }
+            data = file_data(
+                self, paths, y, qid, sample_weight=sample_weight, query_weight=query_weight,
+                **opening,
+            )  # fmt: skip
+            held_out = None
+            if validation is not None:
+                held_out = validation_files(self, validation, y, qid, **opening)
+            found, fit = self._search(data, settings, held_out, progress)
+        self._warn(found, fit)
+        return self
+
+    def _search(
+        self,
+        data: RankingData,
+        settings: Settings,
+        held_out: RankingData | None,
+        progress: Progress | None,
+    ) -> tuple[Search, Fit | None]:
+        """Search, refit and keep the results."""
+        folds = folds_of(data, self.cv) if held_out is None else None
+        if self.refit:
+            settings.check_budget(data)
+        threads = resolve_n_jobs(self.n_jobs)
+        with _shown(self.verbose, progress) as tell:
+            found = search(
+                data,
+                settings,
+                self.Cs,
+                {name: getattr(self, f"{name}s") for name in searched(self._settings_class)},
+                folds=folds,
+                validation=held_out,
+                metric=self.metric,
+                conventions=self.conventions,
+                n_threads=threads,
+                progress=tell,
+                checkpoint=self.checkpoint,
+            )
+        ranker, fit = None, None
+        if self.refit:
+            ranker = self._unfitted(found)
+            noted = {k: v for k, v in self.__dict__.items() if k in FEATURE_FACTS}
+            ranker.__dict__.update(noted)
+            fit, model = found.refit(data, n_threads=threads)
+            ranker._keep(model, fit.history)
+        self._keep_search(found, ranker)
+        return found, fit
+
+    def _warn(self, found: Search, fit: Fit | None) -> None:
         for message, early in found.warnings(fit):
             kind = ConvergenceWarning if early else UserWarning
-            warnings.warn(f"{type(self).__name__}: {message}", kind, stacklevel=2)
-        return self
+            warnings.warn(f"{type(self).__name__}: {message}", kind, stacklevel=3)
 
     def _unfitted(self, found: Search | None = None) -> ModelRanker:
         """Return the estimator to refit, with the best parameters if there is a search."""

@@ -199,6 +199,40 @@ class KernelScores(ItemTask):
         ).reshape(len(self.coefs), -1)
 
 
+@dataclass(frozen=True)
+class ModelScores(ItemTask):
+    """Return the scores of the rows under a model."""
+
+    model: Any
+
+    def __call__(self, shard: Shard) -> Array:
+        scores: Array = self.model.scores(shard.X, n_threads=shard.n_threads)
+        return scores
+
+
+@dataclass(frozen=True)
+class MoveColumns:
+    """Put columns of a matrix at other places; the rest is zero."""
+
+    here: Rows
+    there: Rows
+    n_features: int
+
+    def __call__(self, X: Any, n_threads: int = 1) -> Any:
+        if is_sparse(X):
+            from scipy.sparse import csr_array
+
+            shape = X.shape[1], self.n_features
+            moved = (
+                X @ csr_array((np.ones(len(self.here)), (self.here, self.there)), shape)
+            ).tocsr()
+            moved.sort_indices()
+            return moved
+        moved = np.zeros((X.shape[0], self.n_features), dtype=X.dtype)
+        moved[:, self.there] = X[:, self.here]
+        return moved
+
+
 class Features:
     """Load the features of a shard: ``raw`` of its rows."""
 
@@ -220,7 +254,7 @@ class MakeFeatures:
         return False
 
     def __call__(self, shard: Shard) -> Shard:
-        return shard.derived(_load=Features(shard, self.raw), _X=None)
+        return shard.derived(_load=Features(shard, self.raw))
 
 
 def find_bounds(shards: Shards) -> Bounds:

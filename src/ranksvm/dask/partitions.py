@@ -1,0 +1,454 @@
+"""From the arguments of ``fit`` to a data set in shards.
+
+A partition is read by the worker that has it.  Labels, numbers of queries and weights come to the
+client, at most 24 bytes a row; features stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from ranksvm._checks import check_item_weight, check_weights
+from ranksvm._sparse import canonical_csr, check_structure, is_sparse
+from ranksvm._values import as_objects, refuse_masked
+from ranksvm._vectors import Array, Rows
+from ranksvm.dask.engine import Block, DaskShards, Engine, Part, no_rows, unpacked
+from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_frame, split_frame
+from ranksvm.data.queries import QueryGroups
+from ranksvm.data.ranking_data import Origin, RankingData
+from ranksvm.data.shards import Shard, ShardedMatrix
+from ranksvm.estimators.checks import check_labels
+from ranksvm.learners.weights import check_query_weight
+
+# Types whose values float32 holds exactly.
+FIT_FLOAT32 = tuple(map(np.dtype, ("f4", "f2", "?", "i1", "i2", "u1", "u2")))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a partition is read.
+
+    Attributes
+    ----------
+    columns : dict of str to str
+        Arguments of ``fit`` that name columns, by their names there: y, qid or group,
+        sample_weight.
+    qid : str
+        Name of the query ids in messages: qid or group.
+    left_out : frozenset of str
+        More columns that are not features.
+    """
+
+    columns: dict[str, str]
+    qid: str
+    left_out: frozenset[str] = frozenset()
+
+
+class Facts(NamedTuple):
+    """What the client learns about a partition: everything but its rows.
+
+    ``exact`` says whether float64 holds the labels, so that ``y`` are numbers to compute with.
+    """
+
+    n_items: int
+    n_features: int
+    dtype: np.dtype[Any]
+    is_sparse: bool
+    feature_names: tuple[Any, ...] | None
+    y: NDArray[Any] | None
+    exact: bool
+    codes: NDArray[np.int32] | None
+    ids: NDArray[Any] | None
+    item_weight: Array | None
+
+
+def is_dask(X: Any) -> bool:
+    """Return whether X is a Dask collection, or a list of delayed objects or futures."""
+    import dask.array
+    import dask.dataframe
+    from dask.delayed import Delayed
+    from distributed import Future
+
+    if isinstance(X, list | tuple):
+        return bool(X) and all(isinstance(one, Delayed | Future) for one in X)
+    return isinstance(X, dask.array.Array | dask.dataframe.DataFrame | dask.dataframe.Series)
+
+
+def training_shards(
+    engine: Engine,
+    X: Any,
+    y: Any,
+    qid: Any,
+    *,
+    group: Any = None,
+    sample_weight: Any = None,
+    query_weight: Any = None,
+    left_out: frozenset[str] = frozenset(),
+    n_threads: int = 1,
+) -> RankingData:
+    """Check the arguments of ``fit``, and return them as one data set in shards.
+
+    ``left_out`` are columns of frames that are not features.
+    """
+    if qid is not None and group is not None:
+        raise ValueError("qid and group are two names for one thing: pass only one of them")
+    name = "qid" if group is None else "group"
+    given = {"y": y, name: qid if group is None else group, "sample_weight": sample_weight}
+    columns = {key: value for key, value in given.items() if isinstance(value, str)}
+    values = {key: None if key in columns else value for key, value in given.items()}
+    reading = Reading(columns, name, left_out)
+    raw = _raw_parts(engine, X, values, reading)
+    names = [f"partition {k}" for k in range(len(raw))]
+    how = engine.packed(reading, shared=True)
+    blocks = [engine.submit(read_partition, how, *one) for one in raw]
+    del raw  # partitions are released as soon as they have been read
+    facts = list(engine.results([engine.submit(facts_of, one) for one in blocks], names))
+    kept = [k for k, one in enumerate(facts) if one.n_items]
+    if not kept:
+        raise ValueError(f"X has no rows: all {len(facts)} partitions are empty")
+    facts, names = [facts[k] for k in kept], [names[k] for k in kept]
+    blocks = [blocks[k] for k in kept]
+    _check_alike(facts, names)
+    dtype = np.dtype(np.result_type(*(one.dtype for one in facts)))
+    for k, one in enumerate(facts):
+        if one.dtype != dtype:
+            blocks[k] = engine.submit(convert_block, blocks[k], dtype.str)
+    utility, labels = _labels(facts)
+    sizes = [one.n_items for one in facts]
+    groups, numbers = _queries(facts, name)
+    numbered = replace(groups, ids=np.arange(groups.n_queries))
+    weights = [one.item_weight for one in facts if one.item_weight is not None]
+    item_weight = check_item_weight(np.concatenate(weights), sum(sizes)) if weights else None
+    levels: Sequence[Array | None] = [None] * len(facts)
+    if labels is not None:  # labels that float64 does not hold: their order is known here only
+        levels = np.split(utility, np.cumsum(sizes)[:-1])
+    parts = []
+    for block, number, level in zip(blocks, numbers, levels, strict=True):
+        about = engine.packed((number, level, n_threads))
+        parts.append(Part(engine.submit(make_shard, block, about), block))
+    feature_names = facts[0].feature_names
+    if feature_names is not None and not all(isinstance(one, str) for one in feature_names):
+        feature_names = None  # as scikit-learn has it
+    shards = DaskShards(
+        engine,
+        parts,
+        names,
+        sizes,
+        facts[0].n_features,
+        dtype,
+        is_sparse=facts[0].is_sparse,
+        feature_names=feature_names,
+    )
+    shards.known["groups"] = numbered
+    ids = groups.ids.astype(object) if groups.ids.dtype.kind in "US" else groups.ids
+    data = RankingData(
+        ShardedMatrix(shards),
+        utility,
+        None if facts[0].codes is None else ids[groups.index],  # 8 bytes a row, also for strings
+        labels=labels,
+        item_weight=item_weight,
+        query_weight=check_query_weight(query_weight, groups),
+        feature_names=feature_names,
+        origin=Origin("X", frame_columns=tuple(columns.values()), qid_column=columns.get(name)),
+    )
+    return data.with_groups(groups)
+
+
+# At the client: what the user passed, partition by partition.
+
+
+def _raw_parts(
+    engine: Engine, X: Any, values: dict[str, Any], reading: Reading
+) -> list[tuple[Any, ...]]:
+    """Return the arguments of ``read_partition`` for each partition: futures or values."""
+    import dask.array
+    import dask.dataframe
+
+    if isinstance(X, list | tuple) and is_dask(X):
+        return _of_list(engine, list(X), values)
+    if isinstance(X, dask.dataframe.DataFrame):
+        _check_columns(X, reading)
+        delayed, lengths = X.to_delayed(), None
+    elif isinstance(X, dask.array.Array):
+        if X.ndim != 2:
+            raise ValueError(f"X must have two dimensions; got a Dask Array of shape {X.shape}")
+        if reading.columns:
+            key, column = next(iter(reading.columns.items()))
+            raise ValueError(
+                f"{key}={column!r} names a column, but X is a Dask Array without column names. "
+                f"Pass a Dask DataFrame, or pass {key} as a Dask Array."
+            )
+        X = X.rechunk({1: -1})
+        delayed, lengths = X.to_delayed().ravel().tolist(), X.chunks[0]
+        if np.isnan(lengths).any():
+            lengths = None
+    else:
+        raise TypeError(
+            "X must be a Dask DataFrame, a Dask Array, or a list of delayed objects or futures; "
+            f"got {type(X).__name__}. For data in memory use the classes of ranksvm itself, such "
+            "as LinearRankSVM."
+        )
+    if not delayed:
+        raise ValueError("X has no partitions")
+    rows: list[list[Any]] = [delayed]
+    for key, value in values.items():
+        rows.append(_aligned(key, value, len(delayed), lengths))
+    return _computed(engine, rows)
+
+
+def _of_list(engine: Engine, parts: list[Any], values: dict[str, Any]) -> list[tuple[Any, ...]]:
+    for key, value in values.items():
+        if value is not None:
+            raise TypeError(
+                f"if X is a list of delayed objects or futures, {key} must be the name of a "
+                f"column, or a part of each (X, y, qid, sample_weight); got {type(value).__name__}"
+            )
+    nothing: list[Any] = [None] * len(parts)
+    return _computed(engine, [parts, nothing, nothing, nothing])
+
+
+def _computed(engine: Engine, rows: list[list[Any]]) -> list[tuple[Any, ...]]:
+    """Start to compute delayed objects, all at once so that they share their work."""
+    from dask.delayed import Delayed
+
+    delayed = [one for row in rows for one in row if isinstance(one, Delayed)]
+    futures = iter(engine.compute(delayed))
+    done = [[next(futures) if isinstance(one, Delayed) else one for one in row] for row in rows]
+    return list(zip(*done, strict=True))
+
+
+def _aligned(name: str, values: Any, n_parts: int, lengths: tuple[int, ...] | None) -> list[Any]:
+    """Return the parts of y, qid or sample_weight that belong to the partitions of X."""
+    import dask.array
+    import dask.dataframe
+
+    if values is None:
+        return [None] * n_parts
+    if isinstance(values, dask.dataframe.Series):
+        parts = values.to_delayed()
+    elif isinstance(values, dask.array.Array):
+        if values.ndim != 1:
+            raise ValueError(f"{name} must have one dimension; got shape {values.shape}")
+        known = lengths is not None and not np.isnan(values.shape[0])
+        if known and lengths is not None:
+            if values.shape[0] != sum(lengths):
+                raise ValueError(
+                    f"X and {name} have inconsistent numbers of samples: X has {sum(lengths)} "
+                    f"rows, {name} has {values.shape[0]} values"
+                )
+            values = values.rechunk((lengths,))
+        parts = values.to_delayed().ravel().tolist()
+    elif lengths is None or is_dask(values) or not hasattr(values, "__len__"):
+        raise TypeError(
+            f"{name} must be a Dask Series or Dask Array with the same partitions as X, or the "
+            f"name of a column; got {type(values).__name__}"
+        )
+    else:
+        array = np.asarray(values)
+        if len(array) != sum(lengths):
+            raise ValueError(
+                f"X and {name} have inconsistent numbers of samples: X has {sum(lengths)} rows, "
+                f"{name} has {len(array)} values"
+            )
+        return list(np.split(array, np.cumsum(lengths)[:-1]))
+    if len(parts) != n_parts:
+        raise ValueError(
+            f"{name} must have the same partitions as X: X has {n_parts}, {name} has "
+            f"{len(parts)}. Take {name} from the same collection as X, or repartition it."
+        )
+    return list(parts)
+
+
+def _check_columns(X: Any, reading: Reading) -> None:
+    """Check names and types of the columns of a Dask DataFrame before anything is computed."""
+    import pandas
+
+    types = X.dtypes
+    empty = pandas.concat(
+        [pandas.Series(dtype=one, name=name) for name, one in types.items()], axis=1
+    )
+    features, _ = split_frame(empty, **reading.columns)
+    check_numeric(drop_columns(features, reading.left_out), "sample_weight")
+
+
+# At the client: what is known about all partitions.
+
+
+def _check_alike(facts: Sequence[Facts], names: Sequence[str]) -> None:
+    """Raise if a partition has other columns than the first one that has rows."""
+    tests: list[tuple[str, Callable[[Facts], Any]]] = [
+        ("number of features", lambda one: one.n_features),
+        ("layout", lambda one: "sparse" if one.is_sparse else "dense"),
+        ("columns", lambda one: one.feature_names),
+        ("query ids", lambda one: "none" if one.codes is None else "given"),
+        ("sample_weight", lambda one: "none" if one.item_weight is None else "given"),
+    ]
+    for what, test in tests:
+        expected = test(facts[0])
+        for one, name in zip(facts, names, strict=True):
+            if test(one) != expected:
+                raise ValueError(
+                    f"{name} differs from {names[0]} in its {what}: {_short(test(one))} instead "
+                    f"of {_short(expected)}. All partitions must be alike."
+                )
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 120 else f"{text[:120]}..."
+
+
+def _labels(facts: Sequence[Facts]) -> tuple[Array, NDArray[Any] | None]:
+    """Return labels to compute with; and the original ones if float64 does not hold them."""
+    found = [one.y for one in facts if one.y is not None]
+    if all(one.exact for one in facts):
+        return np.concatenate(found), None
+    every = as_objects([value for part in found for value in part.tolist()])
+    utility, labels = check_labels(every, len(every))
+    return utility, None if labels is utility else labels
+
+
+def _queries(facts: Sequence[Facts], name: str) -> tuple[QueryGroups, list[Rows | None]]:
+    """Return the queries of all rows, and for each partition the numbers of its own queries."""
+    if facts[0].codes is None:
+        n_items = sum(one.n_items for one in facts)
+        return QueryGroups.from_qid(None, n_items), [None] * len(facts)
+    ids = [one.ids for one in facts if one.ids is not None]
+    if len({one.dtype.kind for one in ids}) > 1:  # NumPy would make 1 and "1" equal
+        ids = [as_objects(one.tolist()) for one in ids]
+    joined = np.concatenate(ids)
+    # Queries are numbered by first appearance: in a partition, here, and so over all rows.
+    distinct = QueryGroups.from_qid(joined, len(joined), name=name)
+    numbers = np.split(distinct.index, np.cumsum([len(one) for one in ids])[:-1])
+    codes = [one.codes for one in facts if one.codes is not None]
+    index = np.concatenate([of[code] for of, code in zip(numbers, codes, strict=True)])
+    return replace(QueryGroups.from_qid(index, len(index)), ids=distinct.ids), list(numbers)
+
+
+# What the workers run.
+
+
+def read_partition(how: Any, data: Any, y: Any, qid: Any, weight: Any) -> Block:
+    """Check a partition, and return its rows and other columns."""
+    reading: Reading = unpacked(how)
+    if isinstance(data, tuple | list):
+        if not 2 <= len(data) <= 4:
+            raise ValueError(
+                "a part must be a tuple (X, y), (X, y, qid) or (X, y, qid, sample_weight), or a "
+                f"frame; got {len(data)} elements"
+            )
+        if reading.columns:
+            raise ValueError("parts that are tuples have their own y, qid and sample_weight")
+        data, y, qid, weight = (*data, None, None)[:4]
+    given = {"y": y, reading.qid: qid, "sample_weight": weight}
+    X, values = split_frame(data, **{**given, **reading.columns})
+    X = drop_columns(X, reading.left_out)
+    n_items = X.shape[0] if hasattr(X, "shape") else len(X)
+    names = tuple(frame_columns(X)) if is_frame(X) else None
+    if not n_items:
+        return ReadBlock(np.empty((0, 0)), feature_names=names)
+    utility, labels = check_labels(values["y"], n_items)
+    codes = ids = None
+    if values[reading.qid] is not None:
+        groups = QueryGroups.from_qid(values[reading.qid], n_items, name=reading.qid)
+        codes, ids = groups.index.astype(np.int32), groups.ids
+    item_weight = values["sample_weight"]
+    if item_weight is not None:
+        item_weight = check_weights("sample_weight", item_weight, n_items, "item", may_be_zero=True)
+    return ReadBlock(_as_items(X), labels, codes, ids, item_weight, names, exact=labels is utility)
+
+
+@dataclass
+class ReadBlock(Block):
+    """A block as it was read from a partition."""
+
+    feature_names: tuple[Any, ...] | None = None
+    exact: bool = True
+
+    __sizeof__ = Block.__sizeof__
+
+
+def facts_of(block: ReadBlock) -> Facts:
+    """Return everything but the rows of a block."""
+    X = block.X
+    return Facts(
+        X.shape[0],
+        X.shape[1],
+        X.dtype,
+        is_sparse(X),
+        block.feature_names,
+        block.y,
+        block.exact,
+        block.codes,
+        block.ids,
+        block.item_weight,
+    )
+
+
+def convert_block(block: ReadBlock, dtype: str) -> ReadBlock:
+    """Return the block with rows of another type."""
+    return replace(block, X=block.X.astype(dtype))
+
+
+def make_shard(block: ReadBlock, about: Any) -> Shard:
+    """Return the shard of a block, without its rows."""
+    numbers, levels, n_threads = unpacked(about)
+    return Shard(
+        no_rows,
+        block.X.shape[0],
+        y=np.asarray(block.y if levels is None else levels, dtype=np.float64),
+        query=None if numbers is None else numbers[block.codes],
+        item_weight=block.item_weight,
+        n_threads=n_threads,
+    )
+
+
+def _as_items(X: Any) -> Any:
+    """Return features as float32 if it holds their values exactly, and float64 otherwise.
+
+    Columns of frames are stored one after the other, rows of arrays likewise; the bits of a product
+    depend on that.
+    """
+    refuse_masked("X", X)
+    if is_frame(X):
+        return _from_frame(X)
+    if not is_sparse(X):
+        X = np.asarray(X)
+    elif issparse(X):
+        X = canonical_csr(check_structure(X))
+    else:  # of another library
+        X = canonical_csr(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions; got shape {X.shape}")
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"X must hold real numbers; got dtype {X.dtype}. Encode the features.")
+    dtype = float_type([X.dtype])
+    if is_sparse(X):
+        return X if X.dtype == dtype else X.astype(dtype)
+    return np.ascontiguousarray(X, dtype=dtype)
+
+
+def _from_frame(X: Any) -> NDArray[Any]:
+    check_numeric(X, "sample_weight")
+    frame = nw.from_native(X, eager_only=True)
+    columns = [np.asarray(frame[name].to_numpy()) for name in frame.columns]
+    made = np.empty((len(frame), len(columns)), float_type([c.dtype for c in columns]), order="F")
+    for k, (name, values) in enumerate(zip(frame.columns, columns, strict=True)):
+        try:
+            made[:, k] = values
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"column {name!r} of X must hold numbers: {error}") from None
+    return made
+
+
+def float_type(types: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
+    """Return float32 if it holds all values of these types exactly, and float64 otherwise."""
+    exact = all(one in FIT_FLOAT32 for one in types)
+    return np.dtype(np.float32 if exact else np.float64)

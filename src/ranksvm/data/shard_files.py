@@ -1,0 +1,567 @@
+"""Data sets in files that are larger than memory.
+
+:func:`open_files` returns a :class:`RankingData` whose X is a
+:class:`ranksvm.data.shards.ShardedMatrix`.  Labels, query ids and weights are in memory, and blocks
+of X are read when a task needs them.
+
+    Parquet files                 :mod:`ranksvm.data.parquet_shards`
+    ``.npy`` files, np.memmap     :mod:`ranksvm.data.array_shards`
+    LETOR text                    :mod:`ranksvm.data.letor_shards`, by way of a cache
+
+Where the rows are cut depends on the files and the memory budget alone, and so do the bits of a
+fit.  A cut is at the end of a query, unless a query has more rows than a shard.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm._checks import check_item_weight
+from ranksvm._contents import TABLES
+from ranksvm._memory import format_size, parse_memory
+from ranksvm._messages import Param, ParameterError, TooLittleMemoryError, Value
+from ranksvm._text import counted
+from ranksvm._values import as_levels, exact_vector, finite_values, is_exact
+from ranksvm._vectors import Array, Rows
+from ranksvm.data.array_shards import NPY, ArraySource, load_vector
+from ranksvm.data.letor_shards import SUFFIX, LetorSource
+from ranksvm.data.parquet_shards import ParquetSource, names_of_columns
+from ranksvm.data.queries import QueryGroups
+from ranksvm.data.ranking_data import Origin, RankingData
+from ranksvm.data.shards import (
+    AHEAD,
+    LocalShards,
+    ReadBlock,
+    RowSource,
+    Shard,
+    ShardedMatrix,
+    copied_queries,
+)
+
+# Largest block of X, and the part of the memory budget that it takes at most.
+BLOCK_BYTES = 32_000_000
+BLOCK_SHARE = 16
+# Bytes a row: labels, query ids and groups, of all rows and in the shards.
+ROW_BYTES = 48
+# Bytes a row if the scores of all rows come together: vectors of the solver, and all pairs.
+GATHERED_BYTES = 400
+# Bytes of a query id that is not an integer, while all of them are being collected.
+TEXT_BYTES = 200
+# What shards may keep from one task to the next, and its bytes a row.
+KEPT_BYTES = {"scores": 32, "pairs": 150}
+
+_PARQUET = b"PAR1"
+Kind = Literal["parquet", "array", "letor"]
+_CALLED: dict[Kind, str] = {
+    "parquet": "a Parquet file",
+    "array": "an array",
+    "letor": "LETOR text",
+}
+
+
+def open_files(
+    paths: Any,
+    *,
+    y: Any = "label",
+    qid: Any = "qid",
+    sample_weight: Any = None,
+    columns: Sequence[str] | None = None,
+    memory_budget: int | str = "4GB",
+    cache: str | os.PathLike[str] | None = None,
+    dtype: str | None = None,
+    n_features: int | None = None,
+    letor_options: Mapping[str, Any] | None = None,
+    row_bytes: int = 0,
+    n_threads: int = 1,
+    progress: Callable[[int, int], Any] | None = None,
+    cache_progress: Callable[[int, int | None], Any] | None = None,
+) -> RankingData:
+    """Open data sets in files without reading all of X into memory.
+
+    Parameters
+    ----------
+    paths : path, array, or sequence of these
+        Parquet files, LETOR text (plain or compressed), ``.npy`` files, or two-dimensional arrays
+        such as ``np.memmap``; all of one kind.  A folder stands for its ``*.parquet`` files, or for
+        all of its files if it has none of these; a pattern such as ``"train/*.parquet"`` for the
+        files that match.  Both are sorted by name.  Several files are one data set.
+    y : str, array, path or None
+        Labels: a column of Parquet files; for arrays, an array or a ``.npy`` file (or a list of
+        them, one for each part).  LETOR text has its own.  None: no labels.
+    qid : str, array, path or None
+        Query ids, as for ``y``.  None: one global ranking.
+    sample_weight : str, array, path or None
+        Weights of the items, as for ``y``; an array or a ``.npy`` file for LETOR text.
+    columns : sequence of str, optional
+        Features of Parquet files; by default all columns that are not named otherwise.
+    memory_budget : int or str, default="4GB"
+        Memory for everything together: labels and ids, blocks of X, what shards keep.  What is left
+        keeps the first blocks of X in memory.
+    cache : path, optional
+        Folder for what LETOR text is converted to, once.  By default a folder beside each text.
+    dtype : {"float32", "float64"}, optional
+        Type of X.  By default float32 if it represents all values of Parquet files and arrays
+        exactly, else float64.
+    n_features : int, optional
+        Number of features of LETOR text, to align it with a training set.
+    letor_options : mapping, optional
+        How to read LETOR text: ``zero_based``, ``missing``, ``unsorted``, ``duplicates`` and
+        ``max_line_bytes`` of :func:`ranksvm.data.svmlight.load_letor`.
+    row_bytes : int, default=0
+        Bytes that a row takes in later steps, such as its kernel features.  Blocks have fewer rows
+        if this is more than a row of X takes.
+    n_threads : int, default=1
+        Number of threads of a task.
+    progress : callable, optional
+        Called as ``progress(done, total)`` after each shard that a pass has loaded.
+    cache_progress : callable, optional
+        Called as ``cache_progress(done, total)`` with bytes of text while it is converted.
+
+    Returns
+    -------
+    RankingData
+        Its X is a :class:`ranksvm.data.shards.ShardedMatrix`.  Ids that are not integers are
+        replaced by numbers in ``qid``; ``groups.ids`` has the original ids.
+
+    Raises
+    ------
+    ValueError
+        If files do not fit together or hold values that cannot be used: the message names file,
+        row group, row and column.  Values of X are checked when they are read for the first time.
+    TooLittleMemoryError
+        If labels, ids and buffers alone do not fit into the budget.
+    OSError
+        If a file cannot be read, or the disk has no room for the cache.
+    """
+    budget = parse_memory("memory_budget", memory_budget)
+    block_bytes = block_size(budget)
+    if dtype not in (None, "float32", "float64"):
+        raise ParameterError(
+            "{dtype} must be 'float32', 'float64' or None; got {value}",
+            dtype=Param("dtype"),
+            value=Value(dtype),
+        )
+    kind, files = find_files(paths)
+    if kind != "parquet" and columns is not None:
+        raise ParameterError(
+            "{columns} names columns of Parquet files, and {file} is {what}. Leave {columns} out.",
+            columns=Param("columns"),
+            file=_name_of(files[0]),
+            what=_CALLED[kind],
+        )
+    wanted = None if dtype is None else np.dtype(dtype)
+    name = ", ".join(map(_name_of, files)) if len(files) < 4 else f"{len(files)} files"
+    opened: _Opened
+    if kind == "parquet":
+        opened = _open_parquet(files, y, qid, sample_weight, columns, wanted, n_threads, name=name)
+    elif kind == "array":
+        opened = _open_arrays(files, y, qid, sample_weight, wanted, name=name)
+    else:
+        source = LetorSource(
+            files,
+            cache=None if cache is None else os.fspath(cache),
+            dtype=np.dtype(np.float64) if wanted is None else wanted,
+            block_bytes=block_bytes,
+            n_features=n_features,
+            options=letor_options,
+            n_threads=n_threads,
+            progress=cache_progress,
+        )
+        zero_based = bool((letor_options or {}).get("zero_based", False))
+        opened = _open_letor(source, y, qid, sample_weight, Origin(name, zero_based=zero_based))
+    return _in_shards(opened, budget, memory_budget, block_bytes, row_bytes, n_threads, progress)
+
+
+def column_names(paths: Any) -> list[str] | None:
+    """Return the columns of the first of some Parquet files; None for files of another kind.
+
+    Parameters
+    ----------
+    paths : path, array, or sequence of these
+        As for :func:`open_files`.
+    """
+    kind, files = find_files(paths)
+    return names_of_columns(files[0]) if kind == "parquet" else None
+
+
+def block_size(budget: float) -> int:
+    """Return the size of the blocks of X that a memory budget allows."""
+    return max(1, int(min(BLOCK_BYTES, budget // BLOCK_SHARE)))
+
+
+class _Opened(NamedTuple):
+    """A source of rows, and the vectors that belong to it.
+
+    ``ids`` are what the numbers in ``qid`` stand for, in order of first appearance.
+    """
+
+    source: RowSource
+    origin: Origin
+    y: Array | None
+    qid: Rows | None
+    labels: NDArray[Any] | None = None
+    ids: NDArray[Any] | None = None
+    weight: Array | None = None
+    feature_names: tuple[str, ...] | None = None
+
+
+def _open_parquet(
+    files: Sequence[str],
+    y: Any,
+    qid: Any,
+    sample_weight: Any,
+    columns: Sequence[str] | None,
+    dtype: np.dtype[Any] | None,
+    n_threads: int,
+    *,
+    name: str,
+) -> _Opened:
+    named = {"y": y, "qid": qid, "sample_weight": sample_weight}
+    for key, value in named.items():
+        if value is not None and not isinstance(value, str):
+            raise ParameterError(
+                "{key} must be the name of a column of the Parquet files, or None; got {value}",
+                key=Param(key),
+                value=Value(value),
+            )
+    if isinstance(columns, str):
+        raise ParameterError(
+            "{columns} must be a sequence of names; got {value}",
+            columns=Param("columns"),
+            value=Value(columns),
+        )
+    source = ParquetSource(files, **named, columns=columns, dtype=dtype, n_threads=n_threads)
+    _check_rows(source, name)
+    vectors, ids = source.vectors()
+    return _Opened(
+        source,
+        Origin(
+            name,
+            frame_columns=tuple(one for one in named.values() if one is not None),
+            qid_column=qid,
+        ),
+        vectors.get("y"),
+        vectors.get("qid"),
+        vectors.get("labels"),
+        ids,
+        check_item_weight(vectors.get("sample_weight"), source.n_items),
+        source.feature_names,
+    )
+
+
+def _open_arrays(
+    arrays: Sequence[Any],
+    y: Any,
+    qid: Any,
+    sample_weight: Any,
+    dtype: np.dtype[Any] | None,
+    *,
+    name: str,
+) -> _Opened:
+    source = ArraySource(arrays, dtype)
+    _check_rows(source, name)
+    n_items = source.n_items
+    labels, utility = None, None
+    y = load_vector("y", y)
+    if y is not None:
+        labels = exact_vector("y", y)
+        if labels.shape != (n_items,):
+            raise ValueError(
+                f"y must have one label for each of the {counted(n_items, 'row')}; got shape "
+                f"{labels.shape}."
+            )
+        finite = finite_values(labels)
+        if not finite.all():
+            row = int(np.argmin(finite))
+            raise ValueError(
+                f"y has a value that is not finite: {labels[row]} in row {row}. Drop these rows, "
+                "or give them a finite label."
+            )
+        utility = as_levels(labels)
+        labels = None if is_exact(labels) else labels
+    ids, codes = None, None
+    qid = load_vector("qid", qid)
+    if qid is not None:
+        groups = QueryGroups.from_qid(qid, n_items)
+        codes = np.asarray(qid)
+        if codes.dtype.kind in "iu" and codes.dtype != np.uint64:
+            codes = codes.astype(np.int64, copy=False)
+        else:
+            codes, ids = groups.index, groups.ids
+    weight = check_item_weight(load_vector("sample_weight", sample_weight), n_items)
+    return _Opened(source, Origin(name), utility, codes, labels, ids, weight)
+
+
+def _open_letor(
+    source: LetorSource, y: Any, qid: Any, sample_weight: Any, origin: Origin
+) -> _Opened:
+    for key, value in (("y", y), ("qid", qid)):
+        if value is not None and not isinstance(value, str):
+            raise ParameterError(
+                "{key} cannot be given for LETOR text, which has its own; got {value}",
+                key=Param(key),
+                value=Value(value),
+            )
+    utility, codes, ids = source.vectors()
+    if qid is None:
+        codes = ids = None
+    weight = check_item_weight(load_vector("sample_weight", sample_weight), source.n_items)
+    return _Opened(source, origin, None if y is None else utility, codes, ids=ids, weight=weight)
+
+
+def _check_rows(source: RowSource, name: str) -> None:
+    if source.n_items == 0:
+        raise ValueError(f"{name} has no rows.")
+
+
+# --- Shards --------------------------------------------------------------------------------------
+
+
+def _in_shards(
+    opened: _Opened,
+    budget: int,
+    given: int | str,
+    block_bytes: int,
+    row_bytes: int,
+    n_threads: int,
+    progress: Callable[[int, int], Any] | None,
+) -> RankingData:
+    source, qid = opened.source, opened.qid
+    groups = QueryGroups.from_qid(qid, source.n_items)
+    if opened.ids is not None:
+        # Queries are numbered in order of first appearance, here as in ``ids``.
+        groups.__dict__["index"] = qid  # where the cached property keeps it
+    cuts = find_cuts(source, qid, block_bytes, row_bytes)
+    gathers = opened.y is not None and (qid is None or copied_queries(groups, cuts) is None)
+    n_texts = 0 if opened.ids is None else groups.n_queries
+    memory = plan_memory(source, budget, given, gathers=gathers, n_texts=n_texts)
+
+    def rows(values: NDArray[Any] | None, begin: int, end: int) -> Any:
+        return None if values is None else values[begin:end]
+
+    shards = [
+        Shard(
+            ReadBlock(source, begin, end),
+            end - begin,
+            y=rows(opened.y, begin, end),
+            query=rows(qid, begin, end),
+            item_weight=rows(opened.weight, begin, end),
+            n_threads=n_threads,
+        )
+        for begin, end in pairwise(cuts)
+    ]
+    if not source.is_sparse:
+        row_bytes = source.n_features * source.dtype.itemsize
+        source.pool.least = row_bytes * max(shard.n_items for shard in shards)
+    made = LocalShards(
+        shards,
+        source.n_features,
+        source.dtype,
+        is_sparse=source.is_sparse,
+        memory=memory.for_blocks,
+    )
+    identity = source.identity()
+    if identity is not None:
+        made.known["identity"] = identity
+    if progress is not None:
+        made.known["progress"] = progress
+    made.keeps = memory.keeps
+    made.known["groups"] = groups  # with the ids that the shards have
+    if opened.ids is not None:
+        groups = replace(groups, ids=opened.ids)
+        groups.__dict__["index"] = qid
+    data = RankingData(
+        ShardedMatrix(made),
+        opened.y,
+        qid,
+        labels=opened.labels,
+        item_weight=opened.weight,
+        feature_names=opened.feature_names,
+        origin=opened.origin,
+    )
+    return data.with_groups(groups)
+
+
+def find_cuts(
+    source: RowSource, qid: Rows | None, block_bytes: int, row_bytes: int = 0
+) -> list[int]:
+    """Return the first row of each shard, and the number of rows.
+
+    A shard takes at most ``block_bytes``, unless it has a single row; ``row_bytes`` counts if it is
+    more than a row of X takes.  It ends where the query changes, if it does within the shard.
+    """
+    n_items = source.n_items
+    before = source.row_bytes()
+    most = n_items
+    if before is None:
+        most = block_bytes // max(1, source.n_features * source.dtype.itemsize)
+    if row_bytes:
+        most = min(most, block_bytes // row_bytes)
+    cuts = [0]
+    while cuts[-1] < n_items:
+        begin = cuts[-1]
+        end = begin + most
+        if before is not None:
+            last = int(np.searchsorted(before, before[begin] + block_bytes, side="right")) - 1
+            end = min(end, last)
+        end = max(end, begin + 1)
+        if end < n_items and qid is not None:
+            changes = np.flatnonzero(qid[begin + 1 : end + 1] != qid[begin:end])
+            if changes.size:
+                end = begin + 1 + int(changes[-1])
+        cuts.append(min(end, n_items))
+    return cuts
+
+
+class MemoryPlan(NamedTuple):
+    """What the memory is for: ``keeps`` of the shards, and bytes for blocks that stay in memory."""
+
+    keeps: frozenset[str]
+    for_blocks: int
+
+
+def plan_memory(
+    source: RowSource, budget: int, given: int | str, *, gathers: bool, n_texts: int = 0
+) -> MemoryPlan:
+    """Divide the memory budget; raise if it is too small.
+
+    Labels, ids and groups of all rows come first, and the blocks that are read ahead.  Then shards
+    keep scores and pairs, each if there is enough for all rows.  The rest is for blocks of X.
+
+    Parameters
+    ----------
+    source : RowSource
+    budget : int
+        Bytes.
+    given : int or str
+        The budget as the user gave it, for messages.
+    gathers : bool
+        Whether a fit brings the scores of all rows together; then shards keep nothing.
+    n_texts : int
+        Number of query ids that are not integers.
+    """
+    n_items = source.n_items
+    for_rows = n_items * (ROW_BYTES + (GATHERED_BYTES if gathers else 0)) + n_texts * TEXT_BYTES
+    one_row = 0 if source.is_sparse else source.n_features * source.dtype.itemsize
+
+    def needed_with(budget: float) -> int:
+        block = max(one_row, block_size(budget))
+        return for_rows + (AHEAD + 1) * block + source.reading_bytes(block)
+
+    needed = needed_with(budget)
+    if needed > budget:
+        enough = 1.02 * needed
+        while needed_with(enough) > enough:  # with larger blocks
+            enough *= 1.02
+        raise TooLittleMemoryError(
+            "{budget} is too little for {rows}: labels, query ids and the blocks that are being "
+            "read take {needed}. {remedy}",
+            remedy="Raise {larger} to {enough} or more.",
+            budget=Param("memory_budget", given),
+            rows=counted(n_items, "row"),
+            needed=format_size(needed),
+            larger=Param("memory_budget"),
+            enough=format_size(1.01 * enough),  # it is rounded
+        )
+    left = budget - needed
+    keeps = set()
+    for what, size in KEPT_BYTES.items():
+        if gathers or left < n_items * size:
+            break
+        keeps.add(what)
+        left -= n_items * size
+    return MemoryPlan(frozenset(keeps), left)
+
+
+# --- Paths ---------------------------------------------------------------------------------------
+
+
+def find_files(paths: Any) -> tuple[Kind, list[Any]]:
+    """Return the kind of some files or arrays, and all of them in order.
+
+    Parameters
+    ----------
+    paths : path, array, or sequence of these
+        As for :func:`open_files`.
+    """
+    if isinstance(paths, str | os.PathLike | np.ndarray):
+        paths = [paths]
+    elif not isinstance(paths, Sequence):
+        raise TypeError(f"paths must be a path, an array, or a sequence of these; got {paths!r}")
+    found = list[Any]()
+    for path in paths:
+        if isinstance(path, np.ndarray):
+            found.append(path)
+        elif isinstance(path, str | os.PathLike):
+            found += _expanded(os.fspath(path))
+        else:
+            raise TypeError(f"paths holds {path!r}, which is neither a path nor an array")
+    if not found:
+        raise ValueError("paths is an empty sequence; pass at least one file")
+    seen = set[str]()
+    for name in (os.path.realpath(one) for one in found if isinstance(one, str)):
+        if name in seen:
+            raise ValueError(f"{name} is given twice; its rows would count twice.")
+        seen.add(name)
+    kinds = [_kind_of(one) for one in found]
+    for one, kind in zip(found, kinds, strict=True):
+        if kind != kinds[0]:
+            raise ValueError(
+                f"{_name_of(one)} is {_CALLED[kind]}, and {_name_of(found[0])} is "
+                f"{_CALLED[kinds[0]]}. All files of one data set must be of one kind."
+            )
+    return kinds[0], found
+
+
+def _expanded(path: str) -> list[str]:
+    """Return the files that a path stands for, sorted."""
+    if os.path.isdir(path):
+        return _files_in(path)
+    if os.path.exists(path) or not glob.has_magic(path):
+        return [path]
+    found = sorted(one for one in glob.glob(path, recursive=True) if os.path.isfile(one))
+    if not found:
+        raise FileNotFoundError(f"no file matches {path!r}. Check the pattern and the folder.")
+    return found
+
+
+def _files_in(folder: str) -> list[str]:
+    # Other programs put files such as _SUCCESS or .part-0.crc beside the data.
+    names = sorted(name for name in os.listdir(folder) if not name.startswith((".", "_")))
+    files = [name for name in names if os.path.isfile(os.path.join(folder, name))]
+    tables = [name for name in files if TABLES.get(os.path.splitext(name)[1]) == "parquet"]
+    found = [os.path.join(folder, name) for name in tables or files]
+    if not found:
+        advice = ""
+        if any(not name.endswith(SUFFIX) for name in names):
+            advice = f" Folders inside it are not searched: use {os.path.join(folder, '**/*')!r}."
+        raise FileNotFoundError(f"{folder} has no files.{advice}")
+    return found
+
+
+def _kind_of(one: Any) -> Kind:
+    if isinstance(one, np.ndarray):
+        return "array"
+    suffix = os.path.splitext(one)[1].lower()
+    if TABLES.get(suffix) in ("csv", "tsv"):
+        raise ValueError(
+            f"{one}: CSV and TSV files are read into memory only. Convert it to Parquet first: "
+            "ranksvm convert data.csv data.parquet"
+        )
+    with open(one, "rb") as file:
+        head = file.read(max(len(NPY), len(_PARQUET)))
+    if head.startswith(_PARQUET) or TABLES.get(suffix) == "parquet":
+        return "parquet"
+    return "array" if head.startswith(NPY) else "letor"
+
+
+def _name_of(one: Any) -> str:
+    return one if isinstance(one, str) else "the array"

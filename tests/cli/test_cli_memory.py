@@ -1,0 +1,169 @@
+"""Commands with ``--memory`` and ``--dask``: data in pieces, or on a cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+
+import ranksvm
+from ranksvm.learners import read_model
+
+pytest.importorskip("pyarrow")
+
+PIECES = ["--memory", "30MB"]
+
+
+@pytest.fixture(scope="module")
+def tables(folder, tmp_path_factory):
+    """The sets of ``folder`` as Parquet files."""
+    pandas = pytest.importorskip("pandas")
+    tables = tmp_path_factory.mktemp("tables")
+    for name in ("train", "valid", "test"):
+        pandas.read_csv(folder / f"{name}.csv").to_parquet(tables / f"{name}.parquet")
+    return tables
+
+
+def figures(text: str) -> str:
+    """The output of a command without its times and gaps, which depend on rounding."""
+    return re.sub(r"\d\.\de-\d+|\d+\.\d+ s", "-", text)
+
+
+@pytest.mark.parametrize("kind", ["txt", "parquet"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--loss", "hinge"],
+        ["--kernel", "rbf", "--approximation", "nystroem", "--components", 9],
+    ],
+)
+def test_train_in_pieces(good, folder, tables, tmp_path, kind, options) -> None:
+    train, valid = (
+        (folder if kind == "txt" else tables) / f"{name}.{kind}" for name in ("train", "valid")
+    )
+    cache = ["--cache", tmp_path / "cache"]
+    path = tmp_path / "m.safetensors"
+    known = good("train", train, "--valid", valid, *options, "-o", path)
+    coef = read_model(path)
+    text = good("train", train, "--valid", valid, *options, "-o", path, *PIECES, *cache)
+    assert figures(text) == figures(known)
+    items = np.random.default_rng(0).uniform(size=(9, coef.n_features))
+    assert np.allclose(read_model(path).scores(items), coef.scores(items), rtol=0, atol=1e-8)
+    assert not list(folder.glob("*-cache"))
+
+
+def test_predict_and_evaluate_in_pieces(good, tables, folder, tmp_path) -> None:
+    model = tmp_path / "m.safetensors"
+    good("train", tables / "train.parquet", "-o", model)
+    for name in (tables / "test.parquet", folder / "test.txt"):
+        if name.suffix == ".txt":
+            good("train", folder / "train.txt", "-o", model, "--force")
+        cache = ["--cache", tmp_path / "cache"]
+        known = np.array(good("predict", model, name).split(), dtype=float)
+        found = np.array(good("predict", model, name, *PIECES, *cache).split(), dtype=float)
+        assert np.allclose(found, known, rtol=0, atol=1e-12)
+        asked = ["evaluate", name, "--model", model, "--json"]
+        known = json.loads(good(*asked))
+        found = json.loads(good(*asked, *PIECES, *cache))
+        assert found["metrics"] == pytest.approx(known["metrics"], rel=1e-12)
+        assert found["items"] == known["items"]
+
+
+def test_text_with_fewer_features_than_the_model(good, run, folder, tmp_path) -> None:
+    model, text = tmp_path / "m.safetensors", tmp_path / "few.txt"
+    good("train", folder / "train.txt", "-o", model)
+    text.write_text("1 qid:1 2:0.5\n0 qid:1 1:0.25 3:1\n")
+    _, known, _ = run("predict", model, text)
+    code, found, err = run("predict", model, text, *PIECES)
+    assert (code, err) == (0, "")
+    assert np.allclose(*(np.array(one.split(), float) for one in (found, known)), atol=1e-12)
+
+
+def test_tune_in_pieces(good, tables, tmp_path) -> None:
+    asked = ["tune", tables / "train.parquet", "--folds", 3, "--C-grid", "0.1,1,10", "--json"]
+    known = json.loads(good(*asked))
+    found = json.loads(good(*asked, *PIECES, "-o", tmp_path / "m"))
+    assert found["C"] == known["C"]
+    for one, other in zip(found["table"], known["table"], strict=True):
+        assert one["splits"] == pytest.approx(other["splits"], rel=1e-12)
+    assert ranksvm.load(tmp_path / "m").n_features_in_ == 5
+
+
+def test_a_pattern_of_files(good, tables, tmp_path) -> None:
+    text = good("train", f"{tables}/t*.parquet", *PIECES, "--json")
+    both = [good("info", tables / f"{name}.parquet", "--json") for name in ("train", "test")]
+    assert json.loads(text)["data"]["items"] == sum(json.loads(one)["items"] for one in both)
+
+
+def test_resume(good, run, tables, tmp_path, monkeypatch) -> None:
+    state, model = tmp_path / "state.npz", tmp_path / "m"
+    asked = ["train", tables / "train.parquet", "-C", 1e5, "-o", model, "--resume", state]
+    known = good(*asked, *PIECES)
+    assert not state.exists()
+    code, _, _ = run(*asked, *PIECES, "--max-iter", 2)
+    assert code == 4  # not converged
+    assert state.exists()
+    found = good(*asked, *PIECES)
+    assert not state.exists()
+    iterations = [int(re.search(r"(\d+) iterations", text)[1]) for text in (known, found)]
+    assert iterations[1] >= 3
+    code, _, err = run("train", tables / "train.parquet", "--resume", model)
+    assert code == 3
+    assert "is damaged or is not the state of a fit" in err
+    assert "choose another --resume" in err
+    code, _, err = run("train", tables / "train.parquet", "--resume", tables / "train.parquet")
+    assert code == 2
+    code, _, err = run("train", tables / "train.parquet", "--factors", 2, "--resume", state)
+    assert (code, "--resume cannot be combined with --factors" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["train", "{f}/train.csv", *PIECES], 2, "--memory does not work with CSV files. Convert"),
+        (["train", "-", *PIECES], 2, "--memory reads the data several times, so it needs files"),
+        (["train", "{f}/train.txt", "--cache", "x"], 2, "--cache needs --memory"),
+        (["train", "{t}/train.parquet", "--missing", "zero", *PIECES], 2, "fill the values in"),
+        (["train", "{t}/train.parquet", "--label-column", "g", *PIECES], 3, "no column 'g'"),
+        (["train", "{t}/train.parquet", "--memory", "1KB"], 3, "Raise --memory to"),
+        (["train", "{t}/none*.parquet", *PIECES], 3, "no file matches"),
+        (["train", "{t}/train.parquet", "--pairs", "x", *PIECES], 2, "combined with --memory"),
+        (["train", "{t}/train.parquet", "--dask", "here"], 2, "the address of a scheduler"),
+        (["train", "{t}/train.parquet", "--dask", "local:2", *PIECES], 2, "--memory"),
+        (["train", "{t}/train.parquet", "--dask", "local:2", "--kernel", "rbf"], 2, "--dask"),
+        (["predict", "{m}", "{t}/test.parquet", "--trec-run", *PIECES], 2, "no document ids"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together(
+    run, good, folder, tables, tmp_path, arguments, code, message
+) -> None:
+    good("train", tables / "train.parquet", "-o", tmp_path / "m")
+    named = {"f": folder, "t": tables, "m": tmp_path / "m"}
+    found, out, err = run(*(str(one).format(**named) for one in arguments))
+    assert (found, out) == (code, "")
+    assert message in err
+
+
+def test_a_changed_text_is_refused(good, run, folder, tmp_path) -> None:
+    text = tmp_path / "train.txt"
+    text.write_bytes((folder / "train.txt").read_bytes())
+    good("train", text, *PIECES)
+    with text.open("ab") as file:
+        file.write(b"1 qid:999 1:0.5\n")
+    code, _, err = run("train", text, *PIECES)
+    assert code == 3
+    assert "has changed" in err or "changed since" in err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="starts worker processes")
+def test_train_on_a_cluster(good, tables, tmp_path) -> None:
+    pytest.importorskip("distributed")
+    known = good("train", tables / "train.parquet", "-o", tmp_path / "a")
+    found = good("train", tables / "train.parquet", "-o", tmp_path / "b", "--dask", "local:2")
+    assert figures(found).replace("/b\n", "/a\n") == figures(known)
+    coef = [read_model(tmp_path / name).coef for name in "ab"]
+    assert np.abs(coef[0] - coef[1]).max() <= 1e-10 * np.abs(coef[0]).max()

@@ -1,0 +1,95 @@
+"""Tasks that fail in all ways that workers fail; workers import this module."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ranksvm._messages import Param, ParameterError
+from ranksvm.dask import engine
+from ranksvm.dask.engine import DaskShards
+
+
+class OddError(ValueError):
+    """An error that only the worker's program knows."""
+
+
+def at_round(monkeypatch: Any, fault: Any, *arguments: Any, of: int = 4) -> None:
+    """Let the tasks of one round of all shards, counted from 0, run ``fault`` first."""
+    rounds = itertools.count()
+    faulty = partial(run_with_fault, fault, arguments)
+
+    def map_with_fault(self: DaskShards, tasks: Any) -> Any:
+        function = faulty if next(rounds) == of else engine.run_task
+        return self._engine.results(self._submitted(function, tasks), self._names)
+
+    monkeypatch.setattr(DaskShards, "map", map_with_fault)
+
+
+def run_with_fault(fault: Any, arguments: Any, task: Any, state: Any, *rest: Any) -> Any:
+    fault(state, *arguments)
+    return engine.run_task(task, state, *rest)
+
+
+def is_first(flag: str) -> bool:
+    """Return True once, over all processes."""
+    try:
+        Path(flag).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def is_killed_once(state: Any, flag: str) -> None:
+    if is_first(flag):
+        time.sleep(0.05)  # the others are at work
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def is_always_killed(state: Any, n_items: int) -> None:
+    if state.n_items == n_items:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def runs_out_of_memory_once(state: Any, flag: str, size: int) -> None:
+    if is_first(flag):
+        hoard = np.ones(size // 8)
+        for _ in range(200):  # until the nanny ends it
+            time.sleep(0.1)
+            hoard += 1.0
+        raise AssertionError("the nanny let it live")
+
+
+def is_slow(state: Any, seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def raises(state: Any, n_items: int, kind: str) -> None:
+    if state.n_items != n_items:
+        return
+    if kind == "parameter":
+        raise ParameterError("{C} is {odd} for this {{shard}}", C=Param("C", 3), odd="odd")
+    if kind == "value":
+        raise ValueError("row 7 is broken")
+    if kind == "odd":
+        raise OddError("row 7 is odd")
+    if kind == "silent":
+        raise OSError
+    raise KeyError("lost key")
+
+
+class Remembered:
+    """Task: return what a shard remembers."""
+
+    def needs_items(self, shard: Any) -> bool:
+        return False
+
+    def __call__(self, shard: Any) -> list[str]:
+        return sorted(shard.memo)

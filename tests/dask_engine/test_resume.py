@@ -1,0 +1,125 @@
+"""The state of an unfinished fit in a file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sets
+from scipy import sparse
+
+from ranksvm.learners.linear import LinearSettings
+from ranksvm.learners.resume import FitState, fit_identity
+
+IDENTITY = {"features": "a", "parameters": "b"}
+
+
+def test_what_is_saved_is_loaded(tmp_path) -> None:
+    path = tmp_path / "state.npz"
+    assert FitState(path, IDENTITY).load() is None
+    state = FitState(path, IDENTITY)
+    state.save(np.array([1.0, -2.5]), 3)
+    state.save(np.array([1.0, -2.0]), 4)
+    coef, n_iter = FitState(path, IDENTITY).load()
+    assert coef.tolist() == [1.0, -2.0]
+    assert n_iter == 4
+    assert [one.name for one in tmp_path.iterdir()] == ["state.npz"]
+    state.remove()
+    state.remove()
+    assert not path.exists()
+    path.touch()
+    assert FitState(path, IDENTITY).load() is None
+
+
+def test_another_fit_is_refused(tmp_path) -> None:
+    path = tmp_path / "state.npz"
+    FitState(path, IDENTITY).save(np.ones(2), 1)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"state.npz is from a different fit \(different param"):
+        FitState(path, {**IDENTITY, "parameters": "c"})
+    with pytest.raises(ValueError, match=r"different queries\). Delete it, or choose another chec"):
+        FitState(path, {**IDENTITY, "queries": "c"})
+    assert path.read_bytes() == before
+
+
+def damaged() -> dict[str, bytes]:
+    return {"text": b"qid:1 1:2\n", "zip": b"PK\x03\x04" + b"\0" * 50, "npy": b"\x93NUMPY\x01\x00"}
+
+
+@pytest.mark.parametrize("kind", sorted(damaged()))
+def test_other_files_are_refused(tmp_path, kind) -> None:
+    path = tmp_path / "state.npz"
+    path.write_bytes(damaged()[kind])
+    with pytest.raises(ValueError, match=r"is damaged or is not the state of a fit. Delete it"):
+        FitState(path, IDENTITY)
+    assert path.read_bytes() == damaged()[kind]
+
+
+def test_no_part_of_a_state_is_enough(tmp_path) -> None:
+    path = tmp_path / "state.npz"
+    FitState(path, IDENTITY).save(np.ones(40), 1)
+    whole = path.read_bytes()
+    for size in range(1, len(whole), 37):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ValueError, match="is damaged"):
+            FitState(path, IDENTITY)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"coef": np.array([1.0, np.nan])},
+        {"coef": np.ones((2, 2))},
+        {"coef": np.ones(2, dtype=np.float32)},
+        {"n_iter": np.array(-1)},
+        {"identity": np.array("[]")},
+        {"format": np.array("another")},
+        {"more": np.ones(2)},
+        {"coef": np.array([None, {}], dtype=object)},
+    ],
+)
+def test_impossible_content_is_refused(tmp_path, arrays) -> None:
+    path = tmp_path / "state.npz"
+    FitState(path, IDENTITY).save(np.ones(2), 1)
+    with np.load(path) as found:
+        content = dict(found)
+    np.savez(path, **{**content, **arrays})
+    with pytest.raises(ValueError, match="is damaged"):
+        FitState(path, IDENTITY)
+
+
+def test_places_that_cannot_be_written(tmp_path) -> None:
+    with pytest.raises(IsADirectoryError):
+        FitState(tmp_path, IDENTITY)
+    with pytest.raises(FileNotFoundError, match="create it first"):
+        FitState(tmp_path / "none" / "state.npz", IDENTITY)
+
+
+def test_the_identity_of_a_fit() -> None:
+    data, settings = sets.ranking(10), LinearSettings()
+    cuts = sets.even_cuts(data, 3)
+    whole = fit_identity(data, settings)
+    cut = fit_identity(sets.local_data(data, cuts), settings)
+    # The layout in memory does not matter; the cuts do, because they are hashed one by one.
+    assert cut == fit_identity(sets.local_data(data, cuts, order="F"), settings)
+    assert {name for name in whole if whole[name] != cut[name]} == {"features"}
+    assert fit_identity(data, replace(settings, tol=1e-9, max_iter=3)) == whole
+
+    def differs(other: object, chosen: LinearSettings = settings) -> set[str]:
+        found = fit_identity(other, chosen)
+        return {name for name in whole if whole[name] != found[name]}
+
+    assert differs(data, replace(settings, C=3.0)) == {"parameters"}
+    assert differs(replace(data, y=data.y + 1)) == {"labels"}
+    assert differs(replace(data, qid=None)) == {"queries"}
+    assert differs(replace(data, item_weight=np.ones(data.n_items))) == {"weights"}
+    X = data.X.copy()
+    X[3, 2] = np.nextafter(X[3, 2], 1)
+    assert differs(replace(data, X=X)) == {"features"}
+    assert differs(replace(data, X=sparse.csr_matrix(data.X))) == {"features"}
+    changed = sparse.csr_matrix(X)
+    assert fit_identity(replace(data, X=changed), settings)["features"] not in (
+        fit_identity(replace(data, X=sparse.csr_matrix(data.X)), settings)["features"],
+        whole["features"],
+    )
