@@ -48,7 +48,7 @@ def run(config: Config, report: Report) -> None:
         return
     rows = config.size(125_000, 2_000)
     blocks = [_block(rows, number) for number in range(N_SHARDS)]
-    here = _seconds(_local(blocks))
+    here, moved = _seconds(_local(blocks)), _bytes_moved(_local(blocks))
     table: list[Row] = []
     overhead = []
     for workers in WORKERS[: config.size(3, 2)]:
@@ -66,7 +66,7 @@ def run(config: Config, report: Report) -> None:
                     "seconds": seconds,
                     "tasks alone, 1 core, s": here[kind],
                     "overhead, s": seconds - here[kind] / min(workers, config.threads),
-                    "bytes moved": _bytes_moved(kind, rows),
+                    "bytes moved": moved[kind],
                 }
             )
         overhead.append({"workers": workers, "round of empty tasks, s": empty})
@@ -78,7 +78,7 @@ def run(config: Config, report: Report) -> None:
     )
     report.table(
         f"model: {ROWS:.0e} x {FEATURES} float64 on {MACHINES} workers of one core, 10 Gbit/s",
-        _model(here, rows, overhead[-1]["round of empty tasks, s"]),
+        _model(here, moved, rows, overhead[-1]["round of empty tasks, s"]),
     )
     report.note("measured: engine, seconds per row and feature; modeled: the sum, and the network")
 
@@ -159,27 +159,40 @@ def _empty_round(client: Any) -> float:
     return _median(work)
 
 
-def _bytes_moved(kind: str, rows: int) -> int:
-    """Bytes of arguments and results of one round, over all shards."""
-    vector, items = 8 * N_FEATURES, 8 * rows
-    moved = {
-        "scores": vector + items,
-        "pullback": items + vector,
-        "gradient": vector + len(pickle.dumps(np.zeros(N_FEATURES))),
-        "Hessian": 2 * vector + vector,
+def _bytes_moved(data: RankingData) -> dict[str, int]:
+    """Bytes of the tasks and results of one round, over all shards."""
+    shards = data.X.shards
+    rng = np.random.default_rng(SEED)
+    w = rng.normal(size=N_FEATURES)
+    problem = LinearProblem(data, LinearSettings())
+    pairs = problem._map.pairs  # type: ignore[attr-defined]
+    where = Where(LazyScores(w).recipe)
+    pairs.ask(where, pull=True, samples=True)  # the first round chooses the sample
+    rounds: dict[str, tuple[Any, list[Any]]] = {
+        "scores": (shards, [Scores(w)] * N_SHARDS),
+        "pullback": (shards, [Pullback(part) for part in shards.each(np.zeros(data.n_items))]),
+        "gradient": (pairs.shards, [Evaluate(where, True, rows=rows) for rows in pairs.rows]),
+        "Hessian": (pairs.shards, [HessianProduct(where, LazyScores(w).recipe)] * N_SHARDS),
     }
-    return N_SHARDS * moved[kind]
+    moved = {}
+    for kind, (those, tasks) in rounds.items():
+        sent = [*tasks, *those.map(tasks)]
+        moved[kind] = sum(len(pickle.dumps(one)) for one in sent)
+    return moved
 
 
-def _model(here: dict[str, float], rows: int, empty: float) -> list[Row]:
+def _model(
+    here: dict[str, float], bytes_moved: dict[str, int], rows: int, empty: float
+) -> list[Row]:
     """Seconds of a round on the cluster of the model."""
     values = rows * N_SHARDS * N_FEATURES
     table: list[Row] = []
     for kind, seconds in here.items():
         engine = empty * MACHINES / N_SHARDS  # one task for each worker
         compute = seconds / values * ROWS * FEATURES / MACHINES
+        # Gathered rounds move 8 bytes a row; local ones the same for each shard, here as there.
         gathered = kind in ("scores", "pullback")
-        moved = 8 * (ROWS if gathered else 2 * FEATURES * MACHINES)
+        moved = 8 * ROWS if gathered else bytes_moved[kind] * MACHINES / N_SHARDS
         network = moved / NETWORK
         table.append(
             {

@@ -184,6 +184,8 @@ void bind_sparse(nb::module_& m) {
 }  // namespace
 
 NB_MODULE(_core, m) {
+  // A worker process may end while it still holds shards; that is no news for its user.
+  nb::set_leak_warnings(false);
   m.doc() = "Native core of ranksvm.";
   Context::note_process();
   m.def("available_threads", &available_threads, "Threads used when nothing else is asked for.");

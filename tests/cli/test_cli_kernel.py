@@ -37,9 +37,9 @@ WAYS = {
     ),
     "nystroem": (
         ["--kernel", "laplacian", "--approximation", "nystroem", "--components", "9",
-         "--landmarks", "leverage", "--seed", "7", "--dtype", "float32", "--memory", "1GB"],
+         "--landmarks", "leverage", "--seed", "7", "--dtype", "float32"],
         {"kernel": "laplacian", "approximation": "nystroem", "n_components": 9,
-         "landmarks": "leverage", "random_state": 7, "dtype": "float32", "memory_budget": "1GB"},
+         "landmarks": "leverage", "random_state": 7, "dtype": "float32"},
     ),
     "fourier": (
         ["--kernel", "rbf", "--gamma", "auto", "--approximation", "fourier", "--components", "20",
@@ -60,13 +60,9 @@ def test_train_saves_the_model_that_the_estimator_finds(good, folder, samples, t
     saved = ranksvm.load(path)
     assert type(saved) is KernelRankSVM
     X = samples["test"][0]
-    if way == "nystroem":  # in pieces: other roundings
-        assert np.allclose(saved.predict(X), expected.predict(X), rtol=0, atol=1e-6)
-        assert saved.gamma_ == pytest.approx(expected.gamma_, rel=1e-12)
-    else:
-        assert np.array_equal(saved.predict(X), expected.predict(X))
-        assert saved.gamma_ == expected.gamma_
+    assert np.array_equal(saved.predict(X), expected.predict(X))
     assert saved.get_params() == expected.get_params()
+    assert saved.gamma_ == expected.gamma_
     # What is told.
     assert f"{expected.kernel} kernel" in out
     assert f"{expected.n_products_} products" in out
@@ -88,9 +84,9 @@ def test_train_saves_the_model_that_the_estimator_finds(good, folder, samples, t
     about = json.loads(good("info", path, "--json"))
     assert about["kind"] == f"{read_model(path).kind} model"
     assert about["kernel"] == expected.kernel
-    assert about["gamma"] == (None if way == "linear" else saved.gamma_)
+    assert about["gamma"] == (None if way == "linear" else expected.gamma_)
     assert about["support_items" if "support_" in vars(saved) else "components"] == n_points
-    assert about["objective"] == saved.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+    assert about["objective"] == expected.objective_
     assert about["relative_gap"] == expected.gap_ / expected.objective_
     assert about["features"] == 5
     assert "largest_weights" not in about

@@ -24,10 +24,10 @@ CONNECT_SECONDS = 15
 @contextmanager
 def open_cluster(address: str) -> Iterator[Engine]:
     """Connect to a cluster, or start worker processes on this machine with ``local:N``."""
-    from distributed import Client, LocalCluster
+    from ranksvm.dask.engine import Engine  # the package says how to install Dask
 
-    import ranksvm.dask  # noqa: F401  # says how to install it
-    from ranksvm.dask.engine import Engine
+    # isort: split
+    from distributed import Client, LocalCluster
 
     with ExitStack() as stack:
         target: Any = address

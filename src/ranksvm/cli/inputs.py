@@ -60,6 +60,7 @@ def read_data(
     comments: bool = False,
     features: Sequence[str] | None = None,
     zero_based: bool | None = None,
+    row_bytes: int = 0,
 ) -> RankingData:
     """Read one or several files of one format, as one set.
 
@@ -76,6 +77,8 @@ def read_data(
         Columns of a table that are wanted, in this order; None for all that are numbers.
     zero_based : bool or None
         Whether features of LETOR text are counted from 0, if the options do not say.
+    row_bytes : int
+        With --memory: bytes that a row takes later, such as its kernel features.
     """
     names = [name_of(one) for one in sources]
     formats = {options.format_of(name) for name in names}
@@ -88,7 +91,14 @@ def read_data(
         if comments:
             raise UsageProblem("--memory reads no document ids; leave it out, or use row numbers")
         return _open_in_shards(
-            sources, form, options, name, labels=labels, features=features, zero_based=zero_based
+            sources,
+            form,
+            options,
+            name,
+            labels=labels,
+            features=features,
+            zero_based=zero_based,
+            row_bytes=row_bytes,
         )
     if form == "letor":
         guessed = options.zero_based is None
@@ -111,6 +121,7 @@ def _open_in_shards(
     labels: bool,
     features: Sequence[str] | None,
     zero_based: bool | None,
+    row_bytes: int,
 ) -> RankingData:
     """Open files for reading in pieces; see ``read_data``."""
     from ranksvm.data.shard_files import column_names, open_files
@@ -158,6 +169,7 @@ def _open_in_shards(
             memory_budget=options.memory,
             cache=options.cache,
             letor_options=letor,
+            row_bytes=row_bytes,
             n_threads=resolve_n_jobs(options.jobs),
             cache_progress=lambda done, total: advance(done, total, f"{done / 1e6:.0f} MB"),
         )

@@ -367,7 +367,13 @@ def _read_training(
 
         return read_on_cluster(stack.enter_context(open_cluster(dask)), files, options)
     by_document = explicit.pairs_by == "docid"
-    data = read_data(files, options, labels=explicit.uses_labels, comments=by_document)
+    data = read_data(
+        files,
+        options,
+        labels=explicit.uses_labels,
+        comments=by_document,
+        row_bytes=settings.feature_bytes,
+    )
     if explicit.pairs is None:
         return data
     from ranksvm.data.pair_files import read_pairs

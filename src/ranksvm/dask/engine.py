@@ -23,7 +23,7 @@ import numpy as np
 from ranksvm._messages import UserError
 from ranksvm._text import counted
 from ranksvm._vectors import Array, Rows
-from ranksvm.data.shards import Shard, Shards, ShardTask, nbytes, stacked
+from ranksvm.data.shards import KEPT, Shard, Shards, ShardTask, nbytes, stacked
 
 # Seconds between two looks at the cluster while results are awaited, and how long there may be no
 # worker at all.
@@ -331,7 +331,11 @@ class DaskShards(Shards):
         self.known = {}
 
     def map(self, tasks: ShardTask | Sequence[ShardTask]) -> Iterator[Any]:
-        return self._engine.results(self._submitted(run_task, tasks), self._names)
+        futures = self._submitted(run_task, tasks)
+        for done, result in enumerate(self._engine.results(futures, self._names), start=1):
+            if "progress" in self.known:
+                self.known["progress"](done, len(futures))
+            yield result
 
     def _submitted(
         self, function: Callable[..., Any], tasks: ShardTask | Sequence[ShardTask]
@@ -365,7 +369,7 @@ class DaskShards(Shards):
         other = DaskShards(
             self._engine, parts, self._names, self.sizes, n_features, dtype, is_sparse=is_sparse
         )
-        other.known = {"groups": self.known["groups"]}
+        other.known = {key: self.known[key] for key in KEPT if key in self.known}
         other.keeps = self.keeps
         return other
 

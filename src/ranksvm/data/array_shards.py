@@ -38,6 +38,11 @@ class FileStamp:
         status = os.stat(path)
         return cls(path, status.st_size, status.st_mtime_ns)
 
+    @property
+    def identity(self) -> tuple[str, int, int]:
+        """What tells the file apart from others, whatever name it was opened by."""
+        return os.path.realpath(self.path), self.size, self.mtime_ns
+
     def check(self) -> None:
         """Raise if the file is gone or has changed."""
         try:
@@ -169,6 +174,12 @@ class ArraySource(RowSource):
         k = int(np.searchsorted(self._starts, row, side="right")) - 1
         place = f"{self._parts[k].name}, row {row - int(self._starts[k])}"
         return place if column is None else f"{place}, column {column}"
+
+    def identity(self) -> str | None:
+        stamps = [part.stamp for part in self._parts]
+        if any(stamp is None for stamp in stamps):  # an array in memory
+            return None
+        return repr(([one.identity for one in stamps if one is not None], self.dtype.str))
 
     def reading_bytes(self, block_bytes: int) -> int:
         return 0 if self._parts[0].dtype == self.dtype else 2 * block_bytes

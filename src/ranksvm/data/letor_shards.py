@@ -271,7 +271,8 @@ class LetorSource(RowSource):
         return values, indices, indptr - first
 
     def identity(self) -> str:
-        return repr((sorted(self._stamps.items()), self.n_features, self.dtype.str))
+        stamps = [stamp.identity for stamp in self._stamps.values()]
+        return repr((stamps, self.n_features, self.dtype.str))
 
     def row_bytes(self) -> Rows | None:
         if not self.is_sparse:

@@ -179,7 +179,8 @@ class ParquetSource(RowSource):
                     rows[:, j] = column.to_numpy(zero_copy_only=False)
 
     def identity(self) -> str:
-        return repr((self._stamps, self.feature_names, self.dtype.str))
+        stamps = [stamp.identity for stamp in self._stamps]
+        return repr((stamps, self.feature_names, self.dtype.str))
 
     def reading_bytes(self, block_bytes: int) -> int:
         # One batch, the buffers of all columns, and the pages that are being decoded.

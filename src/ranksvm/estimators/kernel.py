@@ -280,8 +280,8 @@ default="rbf"
                 )
             data = file_data(
                 self, paths, y, qid, sample_weight=sample_weight, query_weight=query_weight,
-                columns=columns, memory_budget=memory_budget or self.memory_budget, cache=cache,
-                row_bytes=settings.feature_bytes,
+                columns=columns, cache=cache, row_bytes=settings.feature_bytes,
+                memory_budget=self.memory_budget if memory_budget is None else memory_budget,
             )  # fmt: skip
             problem = KernelProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
             state = None if checkpoint is None else FitState.of(checkpoint, data, settings)

@@ -202,7 +202,6 @@ class KernelSettings(Settings):
 
     @property
     def feature_bytes(self) -> int:
-        """Bytes of the features of one item; 0 for an exact kernel."""
         features = 0 if self.approximation is None else int(self.n_components)
         return features * np.dtype(self.dtype).itemsize
 

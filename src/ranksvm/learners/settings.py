@@ -195,6 +195,11 @@ class Settings:
         return False
 
     @property
+    def feature_bytes(self) -> int:
+        """Bytes of the features that are computed for one item; 0 if there are none."""
+        return 0
+
+    @property
     def is_pairwise(self) -> bool:
         """Whether X is a kernel matrix, with one column per training item."""
         return False

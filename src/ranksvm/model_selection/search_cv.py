@@ -156,10 +156,12 @@ class SearchCV(Ranker):
             settings = self._unfitted()._settings(self._settings_class)
             opening = {
                 "columns": columns,
-                "memory_budget": memory_budget or getattr(self, "memory_budget", "4GB"),
+                "memory_budget": getattr(self, "memory_budget", "4GB"),
                 "cache": cache,
-                "row_bytes": getattr(settings, "feature_bytes", 0),
+                "row_bytes": settings.feature_bytes,
             }
+            if memory_budget is not None:
+                opening["memory_budget"] = memory_budget
             data = file_data(
                 self, paths, y, qid, sample_weight=sample_weight, query_weight=query_weight,
                 **opening,

@@ -273,7 +273,7 @@ class Evaluate(PairTask):
             if found.degrees is not None:
                 ((every, _),) = found.degrees()
                 degree = float(every.sum())
-                degrees = every if rows is None else every[rows]
+                degrees = None if rows is None else every[rows]
         bare = replace(found, grad=np.empty(0), hessp=None, degrees=None)
         return Reply(bare, along, pulled, degrees, degree, bounds, sample)
 
