@@ -237,3 +237,26 @@ def test_cancelled_data_is_reported(client, data) -> None:
     client.cancel(futures[2])
     with pytest.raises(WorkersLostError, match=r"the data of partition .* is gone"):
         DaskLinearRankSVM(client=client).fit(futures)
+
+
+def test_ids_of_several_types(client: Any, data: RankingData) -> None:
+    def as_text(parts: Any) -> None:
+        parts[2] = parts[2].astype(str)
+
+    with pytest.raises(ValueError, match=r"qid is text in partition 2 and not in partition 0"):
+        DaskLinearRankSVM(client=client).fit(changed(data, as_text), None)
+
+
+def test_values_in_memory_keep_their_types(client: Any, data: RankingData) -> None:
+    X = dask.array.from_array(np.asarray(data.X), chunks=(50, -1))
+    ids = [one if k % 2 else str(one) for k, one in enumerate(data.qid.tolist())]
+    known = LinearRankSVM().fit(data.X, data.y, ids)
+    model = DaskLinearRankSVM(client=client).fit(X, data.y, qid=ids)
+    assert model.n_pairs_ == known.n_pairs_
+    labels = [int(y) + 2**53 if k % 2 else float(y) for k, y in enumerate(data.y.tolist())]
+    known = LinearRankSVM().fit(data.X, labels, data.qid)
+    model = DaskLinearRankSVM(client=client).fit(X, labels, qid=data.qid)
+    assert model.n_pairs_ == known.n_pairs_
+    masked = np.ma.masked_array(data.y, mask=np.arange(len(data.y)) % 2 == 0)
+    with pytest.raises(ValueError, match="mask"):
+        DaskLinearRankSVM(client=client).fit(X, masked, qid=data.qid)

@@ -906,3 +906,26 @@ def test_a_source_names_its_rows(files):
     assert source.where(0, 0) == f"{files[0]}, row group 0, row 0 (counted from 0), column 'f0'"
     assert source.where(99) == f"{files[0]}, row group 1, row 49 (counted from 0)"
     assert source.where(100) == f"{files[1]}, row group 0, row 0 (counted from 0)"
+
+
+def test_masked_items_are_refused(ranking):
+    masked = np.ma.masked_array(ranking.X, mask=ranking.X > 0.5)
+    with pytest.raises(ValueError, match="mask"):
+        open_files(masked, y=ranking.y, qid=ranking.qid)
+
+
+def test_ids_that_are_times_of_nanoseconds(tmp_path, ranking):
+    table = pa.table(columns_of(ranking.X, ranking.y, ranking.qid))
+    place = table.column_names.index("query")
+    times = pa.array(np.asarray(ranking.qid), type=pa.int64()).cast(pa.time64("ns"))
+    pq.write_table(table.set_column(place, "query", times), tmp_path / "t.parquet")
+    same_fit(open_files(tmp_path / "t.parquet", y="label", qid="query"), ranking)
+
+
+def test_patterns_do_not_find_caches_and_files_of_programs(tmp_path):
+    inner = tmp_path / "inner"
+    (inner / "a.txt.ranksvm-cache").mkdir(parents=True)
+    (inner / "a.txt.ranksvm-cache" / "manifest.json").write_text("{}")
+    (inner / "_SUCCESS").touch()
+    (inner / "a.txt").write_text("1 qid:1 1:0.5\n")
+    assert find_files(f"{tmp_path}/**/*")[1] == [str(inner / "a.txt")]

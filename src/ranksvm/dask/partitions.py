@@ -17,11 +17,11 @@ from scipy.sparse import issparse
 
 from ranksvm._checks import check_item_weight, check_weights
 from ranksvm._sparse import canonical_csr, check_structure, is_sparse
-from ranksvm._values import as_objects, refuse_masked
+from ranksvm._values import as_objects, exact_vector, refuse_masked
 from ranksvm._vectors import Array, Rows
 from ranksvm.dask.engine import Block, DaskShards, Engine, Part, no_rows, unpacked
 from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_frame, split_frame
-from ranksvm.data.queries import QueryGroups
+from ranksvm.data.queries import QueryGroups, as_id_array
 from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.data.shards import Shard, ShardedMatrix
 from ranksvm.estimators.checks import check_labels
@@ -122,7 +122,7 @@ def training_shards(
             blocks[k] = engine.submit(convert_block, blocks[k], dtype.str)
     utility, labels = _labels(facts)
     sizes = [one.n_items for one in facts]
-    groups, numbers = _queries(facts, name)
+    groups, numbers = _queries(facts, name, names)
     numbered = replace(groups, ids=np.arange(groups.n_queries))
     weights = [one.item_weight for one in facts if one.item_weight is not None]
     item_weight = check_item_weight(np.concatenate(weights), sum(sizes)) if weights else None
@@ -251,7 +251,11 @@ def _aligned(name: str, values: Any, n_parts: int, lengths: tuple[int, ...] | No
             f"name of a column; got {type(values).__name__}"
         )
     else:
-        array = np.asarray(values)
+        refuse_masked(name, values)
+        if name == "y":
+            array = exact_vector(name, values)
+        else:
+            array = np.asarray(values) if name == "sample_weight" else as_id_array(values, name)
         if len(array) != sum(lengths):
             raise ValueError(
                 f"X and {name} have inconsistent numbers of samples: X has {sum(lengths)} rows, "
@@ -315,12 +319,22 @@ def _labels(facts: Sequence[Facts]) -> tuple[Array, NDArray[Any] | None]:
     return utility, None if labels is utility else labels
 
 
-def _queries(facts: Sequence[Facts], name: str) -> tuple[QueryGroups, list[Rows | None]]:
+def _queries(
+    facts: Sequence[Facts], name: str, names: Sequence[str]
+) -> tuple[QueryGroups, list[Rows | None]]:
     """Return the queries of all rows, and for each partition the numbers of its own queries."""
     if facts[0].codes is None:
         n_items = sum(one.n_items for one in facts)
         return QueryGroups.from_qid(None, n_items), [None] * len(facts)
     ids = [one.ids for one in facts if one.ids is not None]
+    kinds = [{isinstance(id, str) for id in one.tolist()} for one in ids]
+    is_text = [kind == {True} for kind in kinds]
+    if any(is_text) and {False} in kinds:  # ids of both types in one partition are meant
+        text, other = names[is_text.index(True)], names[kinds.index({False})]
+        raise ValueError(
+            f"{name} is text in {text} and not in {other}: the rows of one query would count as "
+            "two queries. Give the ids one type."
+        )
     if len({one.dtype.kind for one in ids}) > 1:  # NumPy would make 1 and "1" equal
         ids = [as_objects(one.tolist()) for one in ids]
     joined = np.concatenate(ids)

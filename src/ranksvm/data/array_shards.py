@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ranksvm._files import naming
 from ranksvm._messages import Param, ParameterError
+from ranksvm._values import refuse_masked
 from ranksvm._vectors import Rows
 from ranksvm.data.shards import RowSource
 from ranksvm.data.streams import FileFormatError
@@ -186,6 +187,7 @@ class ArraySource(RowSource):
 
 
 def _part(given: Any, name: str) -> _Part:
+    refuse_masked(name, given)
     array: Any = given
     stamp = None
     if isinstance(given, str | os.PathLike):

@@ -314,7 +314,9 @@ class _Ids:
         self._source, self._name = source, name
         self._is_float = types.is_floating(kind)
         fits = types.is_integer(kind) and not types.is_uint64(kind)
-        self._is_whole = fits or self._is_float
+        # Python's times have microseconds only.
+        self._is_time = types.is_time64(kind)
+        self._is_whole = fits or self._is_float or self._is_time
         if types.is_nested(kind):
             raise ValueError(
                 f"{source.where(0)}: column {name!r} must hold query ids; it holds {kind}."
@@ -325,6 +327,8 @@ class _Ids:
     def add(self, column: Any, row: int) -> None:
         codes = self.codes[row : row + len(column)]
         if self._is_whole:
+            if self._is_time:
+                column = column.cast("int64")
             values = column.to_numpy(zero_copy_only=False)
             codes[...] = self._exact(values, row) if self._is_float else values
             return

@@ -84,7 +84,7 @@ class QueryGroups:
         """
         if qid is None:
             return cls._from_codes(np.zeros(n_items, dtype=np.int64))
-        array = _as_array(qid, name)
+        array = as_id_array(qid, name)
         if array.ndim != 1:
             raise ValueError(
                 f"{name} must be one-dimensional with one query id per row; got {array.ndim} "
@@ -170,7 +170,7 @@ def ids_from_text(ids: Sequence[str]) -> NDArray[Any]:
     return np.array(ids)
 
 
-def _as_array(qid: ArrayLike, name: str) -> NDArray[Any]:
+def as_id_array(qid: ArrayLike, name: str) -> NDArray[Any]:
     """Return ids as an array, without converting missing ids to something else."""
     refuse_masked(name, qid)
     if isinstance(qid, list | tuple):

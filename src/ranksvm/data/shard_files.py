@@ -527,10 +527,20 @@ def _expanded(path: str) -> list[str]:
         return _files_in(path)
     if os.path.exists(path) or not glob.has_magic(path):
         return [path]
-    found = sorted(one for one in glob.glob(path, recursive=True) if os.path.isfile(one))
+    found = sorted(
+        one
+        for one in glob.glob(path, recursive=True)
+        if os.path.isfile(one) and not _is_foreign(one)
+    )
     if not found:
         raise FileNotFoundError(f"no file matches {path!r}. Check the pattern and the folder.")
     return found
+
+
+def _is_foreign(path: str) -> bool:
+    """Return whether a pattern has found what is not data: a cache, or the file of a program."""
+    *folders, name = path.split(os.sep)
+    return name.startswith((".", "_")) or any(one.endswith(SUFFIX) for one in folders)
 
 
 def _files_in(folder: str) -> list[str]:
