@@ -7,6 +7,7 @@ The client runs the solver; the workers make the products with their rows.
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
@@ -179,9 +180,9 @@ class DaskRanker(Ranker):
             f"with {self._local.__name__}.fit_files."
         )
 
+    @abstractmethod
     def to_local(self) -> Any:
         """Return the fitted model as an ordinary estimator, which needs no cluster."""
-        raise NotImplementedError
 
 
 def find_client(client: Any) -> Any:
