@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import SEED, TOL, Config
+from benchmarks.memory import peak
 from benchmarks.report import Report
 from ranksvm import LinearRankSVM
 
@@ -165,7 +165,7 @@ def measure(folder: str, budget: float, threads: int, compare: bool) -> dict[str
         "read": read,
         "speed": read / seconds,
         "floor": floor,
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak": peak(),
     }
     if compare:
         found |= _compared(files, model, threads)
