@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 from ranksvm._messages import TooLittleMemoryError
 from ranksvm.data import RankingData
+from ranksvm.data.file_sets import find_files
 from ranksvm.data.parquet_shards import ParquetSource
-from ranksvm.data.shard_files import block_size, column_names, find_files, open_files
+from ranksvm.data.shard_files import block_size, column_names, open_files
 from ranksvm.data.shards import AHEAD, BlockPool
 from ranksvm.data.streams import FileFormatError
 from ranksvm.datasets import make_ranking
@@ -770,6 +771,8 @@ def test_other_columns_do_not_matter_if_columns_are_listed(files, ranking):
         ({"columns": "f0"}, "columns must be a sequence of names"),
         ({"qid": np.arange(3)}, "qid must be the name of a column of the Parquet files"),
         ({"dtype": "float16"}, "dtype must be 'float32', 'float64' or None; got 'float16'"),
+        ({"dtype": "no"}, "dtype must be 'float32', 'float64' or None; got 'no'"),
+        ({"dtype": np.int64}, "dtype must be 'float32', 'float64' or None; got <class"),
     ],
 )
 def test_wrong_parameters(files, options, message):
@@ -792,8 +795,10 @@ def test_sets_without_rows_or_features(tmp_path):
     with pytest.raises(ValueError, match=r"a\.parquet has no rows"):
         open_files(tmp_path, qid=None)
     pq.write_table(pa.table({"label": [1.0]}), tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match="has no columns beside 'label': no features"):
+    with pytest.raises(ValueError, match="has labels and ids but no feature columns"):
         open_files(tmp_path, qid=None)
+    with pytest.raises(ValueError, match="the array has labels and ids but no feature columns"):
+        open_files(np.empty((3, 0)), y=np.arange(3), qid=None)
 
 
 @pytest.mark.parametrize("harm", ["delete", "shrink", "grow", "touch", "replace"])

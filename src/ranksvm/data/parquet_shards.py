@@ -24,10 +24,20 @@ from numpy.typing import NDArray
 
 from ranksvm._files import naming
 from ranksvm._messages import Message, Param, ParameterError
-from ranksvm._values import as_float, as_levels, as_objects, exact_vector, finite_values, is_exact
+from ranksvm._text import listed
+from ranksvm._values import (
+    as_float,
+    as_levels,
+    as_objects,
+    exact_vector,
+    float_type,
+    is_exact,
+    where_not_finite,
+)
 from ranksvm._vectors import Rows
-from ranksvm.data.array_shards import FileStamp, float_type
+from ranksvm.data.array_shards import FileStamp
 from ranksvm.data.queries import exact_ids
+from ranksvm.data.ranking_data import no_features
 from ranksvm.data.shards import RowSource
 from ranksvm.data.streams import FileFormatError
 
@@ -41,8 +51,6 @@ _PAGE_BYTES = 1 << 18
 # Threads that decode, at most, and columns that are worth a thread.
 _MOST_READERS = 8
 _LEAST_SHARE = 8
-# Columns that a message lists.
-_MOST_NAMES = 5
 
 
 class ParquetSource(RowSource):
@@ -295,9 +303,8 @@ class _Numbers:
             part = part.astype(np.float64)
         else:
             part = column.to_numpy(zero_copy_only=False)
-        finite = finite_values(part)
-        if not finite.all():
-            at = int(np.argmin(finite))
+        at = where_not_finite(part)
+        if at is not None:
             raise ValueError(
                 f"{self._source.where(row + at)}, column {self._name!r}: found {part[at]}, "
                 "expected a finite number. Drop these rows, or give them finite values."
@@ -549,7 +556,7 @@ def _feature_names(
                 "{key}{none}.",
                 path=path,
                 name=name,
-                names=_listed(names),
+                names=listed(map(repr, names)),
                 key=Param(key),
                 none="" if key == "y" else Message(", or use {no}", no=Param(key, None)),
             )
@@ -561,7 +568,7 @@ def _feature_names(
     if columns is None:
         found = tuple(name for name in names if name not in taken)
         if not found:
-            raise ValueError(f"{path} has no columns beside {_listed(taken)}: no features.")
+            raise no_features(path, is_table=True)
         return found
     found = tuple(columns)
     for name in found:
@@ -575,7 +582,7 @@ def _feature_names(
                 name=name,
                 trouble=trouble,
                 path=path,
-                names=_listed(names),
+                names=listed(map(repr, names)),
             )
     if not found:
         raise ParameterError("{columns} is empty: no features.", columns=Param("columns"))
@@ -600,7 +607,7 @@ def _feature_kinds(
             n=len(wrong),
             total=len(features),
             are="is" if len(wrong) == 1 else "are",
-            wrong=_listed(wrong, quoted=False),
+            wrong=listed(wrong),
             columns=Param("columns"),
             qid=Param("qid"),
             y=Param("y"),
@@ -634,9 +641,3 @@ def _check_same(
             f"{path} has a column {extra[0]!r} ({types[extra[0]]}), which {first_path} lacks. "
             f"{advice}"
         )
-
-
-def _listed(names: Sequence[str], *, quoted: bool = True) -> str:
-    shown = [repr(name) if quoted else name for name in names[:_MOST_NAMES]]
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(shown) + more
