@@ -19,6 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ranksvm._messages import TooLittleMemoryError
+from ranksvm._text import listed
+from ranksvm._values import float_type
 from ranksvm.data import RankingData
 from ranksvm.data.file_sets import find_files
 from ranksvm.data.parquet_shards import ParquetSource
@@ -788,6 +790,26 @@ def test_columns_that_are_not_numbers(tmp_path, ranking):
         open_files(paths, y="f3", qid="query")
     names = ["f0", "f1"]
     assert open_files(paths, y="label", qid="f3", columns=names).feature_names == ("f0", "f1")
+
+
+@pytest.mark.parametrize("n", [1, 5, 6, 9])
+def test_lists_of_names(n):
+    names = [f"f{k}" for k in range(n)]
+    rest = {6: " and 1 more", 9: " and 4 more"}.get(n, "")
+    assert listed(names) == ", ".join(names[:5]) + rest
+    assert listed(iter(names), most=1) == ("f0" if n == 1 else f"f0 and {n - 1} more")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        (["?", "i1", "u1", "i2", "u2", "f2", "f4", ">f4"], np.float32),
+        (["i4", "u4", "i8", "u8", "f8", ">f8", "O", "M8[s]", "U1"], np.float64),
+    ],
+)
+def test_type_of_features(kinds, expected):
+    for kind in kinds:
+        assert float_type([np.dtype("f4"), np.dtype(kind), np.dtype("f4")]) == expected
 
 
 def test_sets_without_rows_or_features(tmp_path):

@@ -10,7 +10,7 @@ What a cache is compared with before it is used:
 
     its files    The header of a part has a checksum of every array, and the manifest has one of
                  every header.  An array is compared with its checksum when it is read for the first
-                 time in a process: 0.6 s per gigabyte, in that pass alone.
+                 time in a process: 0.7 s per gigabyte, in that pass alone.
     the text     Size and time of modification, the options, and the version of the format must be
                  the same.  If only the inode or its time of change differs, the text may have been
                  copied or replaced: then it is read again and compared with its checksum.  A part
@@ -41,7 +41,13 @@ from ranksvm._files import atomic_write, naming, try_lock
 from ranksvm._memory import format_size
 from ranksvm._messages import Message, Param
 from ranksvm.data.array_shards import FileStamp, as_bytes, read_exactly
-from ranksvm.data.letor_parts import OtherTextError, Progress, parse, text_checksum
+from ranksvm.data.letor_parts import (
+    OtherTextError,
+    Progress,
+    QueryIdError,
+    parse,
+    text_checksum,
+)
 from ranksvm.data.streams import FileFormatError
 
 VERSION = 2
@@ -220,13 +226,15 @@ class LetorCache:
         self._dtype = dtype
         self._options = options
         self._stamp, self._inode = FileStamp.of(path), _inode(path)
-        # What the cache must be made from.
-        self._identity: dict[str, Any] = {
+
+    def _identity(self, qid: str) -> dict[str, Any]:
+        """Return what the cache must be made from; ``qid`` as in the options."""
+        return {
             "version": VERSION,
             "size": self._stamp.size,
             "mtime_ns": self._stamp.mtime_ns,
-            "dtype": dtype.name,
-            "options": options,
+            "dtype": self._dtype.name,
+            "options": {**self._options, "qid": qid},
         }
 
     def open(self, block_bytes: int, n_threads: int, progress: Progress) -> list[Part]:
@@ -282,12 +290,9 @@ class LetorCache:
     def _complete(self) -> list[Part]:
         """Return the parts of a complete cache; raise if it is not one of this text."""
         manifest = self._manifest()
-        for key, is_now in self._identity.items():
-            made = manifest[key]
-            if key == "options" and is_now["qid"] == "ignore" and made == {**is_now, "qid": "auto"}:
-                continue  # it has ids, which are not used
-            if made != is_now:
-                raise self._useless(_difference(key, made, is_now, self._path))
+        found = [_difference(manifest, self._identity(qid), self._path) for qid in self._uses()]
+        if all(found):
+            raise self._useless(found[0])
         parts = []
         for number, expected in enumerate(manifest["parts"]):
             part = self._part(number)
@@ -297,7 +302,7 @@ class LetorCache:
         now = _inode(self._path)
         if manifest["inode"] != now:  # probably a copy, as size and time are the same
             if text_checksum(self._path, self._options) != manifest["checksum"]:
-                raise self._useless(_difference("mtime_ns", 0, 0, self._path))
+                raise self._useless(_changed(self._path))
             with contextlib.suppress(OSError):  # the folder may be read-only
                 self._write_manifest({**manifest, "inode": now})
         return parts
@@ -308,7 +313,7 @@ class LetorCache:
         try:
             with naming(name), open(name, encoding="utf-8") as file:
                 manifest = json.load(file)
-            expected = {*self._identity, "inode", "checksum", "parts"}
+            expected = {*self._identity("auto"), "inode", "checksum", "parts"}
             if manifest["version"] == VERSION and not (
                 expected <= manifest.keys() and isinstance(manifest["parts"], list)
             ):
@@ -339,23 +344,49 @@ class LetorCache:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(os.path.join(self._folder, name))
 
-    def _convert(self, block_bytes: int, n_threads: int, progress: Progress) -> None:
-        done = list[Part]()
-        while (part := self._part(len(done))) is not None and self._is_of_this_text(part):
-            done.append(part)
-        try:
-            self._convert_after(done, block_bytes, n_threads, progress)
-        except OtherTextError:
-            self._convert_after([], block_bytes, n_threads, progress)
+    def _uses(self) -> list[str]:
+        """Return what a conversion may do with query ids, the best first.
 
-    def _is_of_this_text(self, part: Part) -> bool:
-        """Return whether a part may be of this text, judged by its header."""
-        return all(part.header.get(key) == value for key, value in self._identity.items())
+        Ids are kept if all lines have them, also if they are to be ignored now: the next one who
+        opens the text may need them.
+        """
+        return ["auto", "ignore"] if self._options["qid"] == "ignore" else ["auto"]
+
+    def _convert(self, block_bytes: int, n_threads: int, progress: Progress) -> None:
+        uses = self._uses()
+        if len(uses) > 1 and self._done("ignore"):
+            uses = uses[1:]
+        for qid in uses:
+            try:
+                try:
+                    self._convert_after(self._done(qid), qid, block_bytes, n_threads, progress)
+                except OtherTextError:
+                    self._convert_after([], qid, block_bytes, n_threads, progress)
+                return
+            except QueryIdError:
+                if qid == uses[-1]:
+                    raise
+
+    def _done(self, qid: str) -> list[Part]:
+        """Return the first parts, as far as their headers are those of this text."""
+        identity = self._identity(qid)
+        done = list[Part]()
+        while (
+            part := self._part(len(done))
+        ) is not None and identity.items() <= part.header.items():
+            done.append(part)
+        return done
 
     def _convert_after(
-        self, done: Sequence[Part], block_bytes: int, n_threads: int, progress: Progress
+        self,
+        done: Sequence[Part],
+        qid: str,
+        block_bytes: int,
+        n_threads: int,
+        progress: Progress,
     ) -> None:
         """Convert the text that follows some parts, and write the manifest."""
+        identity = self._identity(qid)
         self._clear(keep=len(done))
         parts = [[part.stamp.size, part.checksum] for part in done]
         state = done[-1].header["state"] if done else None
@@ -367,7 +398,7 @@ class LetorCache:
                 self._path,
                 state,
                 dtype=self._dtype,
-                options=self._options,
+                options=identity["options"],
                 size=self._stamp.size,
                 block_bytes=block_bytes,
                 n_threads=n_threads,
@@ -376,13 +407,13 @@ class LetorCache:
                 room = sum(array.nbytes + _ALIGNMENT for array in arrays.values())
                 self._check_room(room, sum(size for size, _ in parts), header["bytes_read"])
                 path = os.path.join(self._folder, _part_name(len(parts)))
-                parts.append(_write_part(path, {**self._identity, **header}, arrays))
+                parts.append(_write_part(path, {**identity, **header}, arrays))
                 state = header["state"]
         assert state is not None
         self._stamp.check()  # or else the parts are of two texts
         self._write_manifest(
             {
-                **self._identity,
+                **identity,
                 "source": os.path.realpath(self._path),
                 "inode": self._inode,
                 "checksum": state["checksum"],
@@ -422,13 +453,22 @@ def _is_at(descriptor: int, path: str) -> bool:
         return False
 
 
-def _difference(key: str, before: Any, now: Any, path: str) -> str:
+def _difference(manifest: Mapping[str, Any], identity: Mapping[str, Any], path: str) -> str:
+    """Return why a cache is not what it must be; empty if it is."""
+    key = next((key for key in identity if manifest.get(key) != identity[key]), None)
+    if key is None:
+        return ""
+    made, now = manifest.get(key), identity[key]
     if key in ("size", "mtime_ns"):
-        return f"was made from another version of {path}, which has changed since"
+        return _changed(path)
     if key == "version":
-        return f"has the format {before}, and this version of ranksvm writes {now}"
+        return f"has the format {made}, and this version of ranksvm writes {now}"
     if key == "dtype":
-        return f"holds {before}, not {now}"
-    if isinstance(before, dict) and {**before, "qid": now["qid"]} == now:
-        return "was made without query ids"
+        return f"holds {made}, not {now}"
+    if made == {**now, "qid": "ignore"}:
+        return f"was made without query ids, because some lines of {path} have none, or a wrong one"
     return "was made with other options for the text"
+
+
+def _changed(path: str) -> str:
+    return f"was made from another version of {path}, which has changed since"

@@ -45,6 +45,10 @@ Progress = Callable[[int, int | None], Any]
 ParsedPart = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
 
+class QueryIdError(LetorError):
+    """A line lacks a query id, has one that the lines before lack, or has one that is wrong."""
+
+
 class OtherTextError(Exception):
     """The beginning of a text is not what a conversion has read before."""
 
@@ -266,9 +270,8 @@ class _Reader:
             values = {"n_features": None, "dtype": self._dtype, "reason": LIKE_BEFORE}
             error = letor_error(path, block, fault, {**values, "keep": ""})
             assert error.line is not None
-            raise LetorError(
-                error.message, name_of(path), error.line + self.state["lines"], error.column
-            )
+            kind = QueryIdError if fault[0].startswith("qid_") else LetorError
+            raise kind(error.message, name_of(path), error.line + self.state["lines"], error.column)
 
     def take(self, n_threads: int) -> dict[str, NDArray[Any]]:
         """Return the arrays of the lines so far, and begin another part."""
