@@ -89,6 +89,8 @@ def test_ids_of_some_lines_are_ignored(good, run, folder, tmp_path) -> None:
     text.write_text(
         "".join(re.sub(" qid:[^ ]+", "", one) if k % 2 else one for k, one in enumerate(lines))
     )
+    code, _, err = run("train", text, *PIECES)
+    assert (code, "line 2, column 3: found" in err, "or use --ignore-qid for" in err) == (3, 1, 1)
     paths = [tmp_path / "a", tmp_path / "b"]
     known = good("train", text, "--ignore-qid", "-o", paths[0])
     found = good("train", text, "--ignore-qid", "-o", paths[1], *PIECES)

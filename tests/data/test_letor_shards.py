@@ -233,7 +233,7 @@ def test_ids_of_some_lines_can_be_ignored(text, files, tmp_path):
     for k, path in enumerate(paths):
         part = lines[k * 1000 :] if k == files - 1 else lines[:1000]
         path.write_text("".join(some_ids(part) if k == 0 else part))
-    with pytest.raises(LetorError, match=r"line 2, .*expected 'qid:', as on the lines before"):
+    with pytest.raises(LetorError, match=r"line 2, .*expected 'qid:', as .*, or use qid=None for"):
         open_files(paths, memory_budget=GATHERED)
     interrupted(paths[0], 1, memory_budget=GATHERED, qid=None)
     data = open_files(paths, memory_budget=GATHERED, qid=None)
@@ -292,8 +292,9 @@ def test_options_of_the_text(tmp_path):
     assert data.origin.zero_based
     with pytest.raises(FileFormatError, match=r"was made with other options for the text\. Delete"):
         open_files(path, letor_options={"zero_based": True})
-    with pytest.raises(TypeError, match="LETOR text has no option 'comments'"):
-        open_files(path, letor_options={"comments": True})
+    for name in ("comments", "qid"):
+        with pytest.raises(TypeError, match=f"LETOR text has no option '{name}'"):
+            open_files(path, letor_options={name: "ignore"})
     with pytest.raises(ValueError, match=r"t.txt, item 1, feature 2: found nan"):
         rows_of(
             open_files(
@@ -356,7 +357,9 @@ def test_ids_that_appear_late(tmp_path, monkeypatch):
         open_files(path, memory_budget=1_000_000)
     (tmp_path / "u.txt").write_text("0 qid:1 1:1\n1 qid:1 1:2\n")
     path.write_text("0 1:1\n")
-    with pytest.raises(LetorError, match=r"u.txt has query ids, unlike .*t.txt"):
+    with pytest.raises(
+        LetorError, match=r"u.txt has query ids, unlike .*t.txt.* or use qid=None for"
+    ):
         open_files([path, tmp_path / "u.txt"])
 
 

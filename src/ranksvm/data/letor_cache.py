@@ -215,7 +215,7 @@ class LetorCache:
     dtype : dtype
         Type of X.
     options : dict
-        How to read the text; see ``OPTIONS`` of :mod:`ranksvm.data.letor_parts`.
+        How to read the text: all of ``OPTIONS`` of :mod:`ranksvm.data.letor_parts`, and "qid".
     """
 
     def __init__(

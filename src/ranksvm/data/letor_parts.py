@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._messages import Param
 from ranksvm.data.queries import by_appearance
 from ranksvm.data.sources import BLOCK_BYTES, MAX_LINE_BYTES, Block, name_of, text_blocks
 from ranksvm.data.streams import FileStream, Stream, text_stream
@@ -28,17 +29,18 @@ from ranksvm.data.svmlight import (
     warn_if_cut,
 )
 
-# How the text is read, as in `load_letor`.
+# How the text is read, as in `load_letor`. A conversion also has "qid": "auto" or "ignore".
 OPTIONS: dict[str, Any] = {
     "zero_based": False,
     "missing": "error",
     "unsorted": "sort",
     "duplicates": "error",
-    "qid": "auto",
     "max_line_bytes": MAX_LINE_BYTES,
 }
 INDEX = np.dtype(np.int32)
 _LEAST_BLOCK = 1 << 16  # bytes of text that are parsed at a time
+
+IGNORE = Param("qid", None)  # how ids are ignored, for messages
 
 Progress = Callable[[int, int | None], Any]
 # Header and arrays.
@@ -88,7 +90,7 @@ def parse(
         The "state" of the last part that exists; None to begin at the first line.
     dtype : dtype
     options : dict
-        All of ``OPTIONS``.
+        All of ``OPTIONS``, and "qid".
     size : int
         Size of the file.
     block_bytes : int
@@ -267,8 +269,8 @@ class _Reader:
         text = np.frombuffer(block.text, np.uint8, block.size)
         fault = self._reader.feed(text, n_threads)
         if fault is not None:
-            values = {"n_features": None, "dtype": self._dtype, "reason": LIKE_BEFORE}
-            error = letor_error(path, block, fault, {**values, "keep": ""})
+            values = {"n_features": None, "dtype": self._dtype, "reason": LIKE_BEFORE, "keep": ""}
+            error = letor_error(path, block, fault, {**values, "ignore": IGNORE})
             assert error.line is not None
             kind = QueryIdError if fault[0].startswith("qid_") else LetorError
             raise kind(error.message, name_of(path), error.line + self.state["lines"], error.column)

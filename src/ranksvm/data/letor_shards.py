@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._messages import Param, ParameterError
+from ranksvm._messages import Message, Param, ParameterError
 from ranksvm._vectors import Array, Rows
 from ranksvm.data.letor_cache import LetorCache, Part
-from ranksvm.data.letor_parts import INDEX, OPTIONS, Progress
+from ranksvm.data.letor_parts import IGNORE, INDEX, OPTIONS, Progress
 from ranksvm.data.queries import by_appearance
 from ranksvm.data.shards import RowSource
 from ranksvm.data.svmlight import LetorError, is_dense_better
@@ -39,6 +39,8 @@ class LetorSource(RowSource):
         Number of columns; None for the largest index.
     options : mapping
         How to read the text; see ``OPTIONS`` of :mod:`ranksvm.data.letor_parts`.
+    ignore_qid : bool
+        Whether there are no query ids, whatever the lines have.
     n_threads : int
         Number of threads for the conversion.
     progress : callable or None
@@ -54,6 +56,7 @@ class LetorSource(RowSource):
         block_bytes: int,
         n_features: int | None = None,
         options: Mapping[str, Any] | None = None,
+        ignore_qid: bool = False,
         n_threads: int = 1,
         progress: Progress | None = None,
     ) -> None:
@@ -61,7 +64,7 @@ class LetorSource(RowSource):
         unknown = sorted(set(options or ()) - set(OPTIONS))
         if unknown:
             raise TypeError(f"LETOR text has no option {unknown[0]!r}; it has {', '.join(OPTIONS)}")
-        how = {**OPTIONS, **(options or {})}
+        how = {**OPTIONS, **(options or {}), "qid": "ignore" if ignore_qid else "auto"}
         self._parts = list[Part]()
         total = sum(os.path.getsize(path) for path in paths)
         before = 0
@@ -75,13 +78,16 @@ class LetorSource(RowSource):
             found = LetorCache(path, cache, dtype, how).open(block_bytes, n_threads, advance)
             before += os.path.getsize(path)
             # A cache may have ids that are to be ignored.
-            ids = how["qid"] != "ignore" and found[0].header["ids"] is not None
+            ids = not ignore_qid and found[0].header["ids"] is not None
             if has_qid is not None and ids != has_qid:
-                raise LetorError(
-                    f"has {'' if ids else 'no '}query ids, unlike {paths[0]}. Add the query id to "
-                    "every line of all files",
-                    path,
+                message = Message(
+                    "has {no}query ids, unlike {first}. Add the query id to every line of all "
+                    "files, or use {ignore} for one global ranking",
+                    no="" if ids else "no ",
+                    first=paths[0],
+                    ignore=IGNORE,
                 )
+                raise LetorError(message, path)
             has_qid = ids
             self._parts += [part for part in found if part.rows]
         self.has_qid = bool(has_qid)

@@ -322,8 +322,7 @@ def _open_letor(
                 key=Param(key),
                 value=Value(value),
             )
-    options = {**options, "qid": "ignore" if qid is None else "auto"}
-    source = LetorSource(files, options=options, **how)
+    source = LetorSource(files, options=options, ignore_qid=qid is None, **how)
     utility, codes, ids = source.vectors()
     weight = check_item_weight(load_vector("sample_weight", sample_weight), source.n_items)
     origin = Origin(name, zero_based=bool(options.get("zero_based", False)))

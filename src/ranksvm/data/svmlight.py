@@ -259,7 +259,7 @@ def letor_error(
     """Return the error for a line of a block, from what the reader found there.
 
     ``values`` are for the messages: "n_features", "dtype", "reason" (why a query id is expected)
-    and "keep" (how to keep missing values).
+    and "keep" (how to keep missing values); parameters that have other names, such as "ignore".
     """
     name, line, offset, length = fault
     begin = block.text.rfind(b"\n", 0, offset) + 1
@@ -275,7 +275,7 @@ def letor_error(
         text += ". A carriage return ends a line only before a line feed"
     if not block.complete and block.text.find(b"\n", offset) == block.size - 1:
         text += ". This last line has no line ending: the file may be truncated"
-    message = Message(text, found=found, **_PARAMETERS, **values)
+    message = Message(text, **{"found": found, **_PARAMETERS, **values})
     return LetorError(message, name_of(source), line, column)
 
 
