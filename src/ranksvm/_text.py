@@ -7,7 +7,7 @@ line endings that forge lines of output, or marks that reverse the direction of 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
@@ -41,6 +41,13 @@ def counted(n: int, what: str) -> str:
     """Return a count with its noun: ``1 query``, ``2,345 queries``."""
     plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
     return f"{n:,} {what if n == 1 else plural}"
+
+
+def listed(names: Iterable[str], most: int = 5) -> str:
+    """Return names in a row, the first few of many: ``a, b and 3 more``."""
+    names = list(names)
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest
 
 
 @contextmanager

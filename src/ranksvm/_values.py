@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Rational
@@ -86,6 +87,18 @@ def finite_values(array: NDArray[Any]) -> NDArray[np.bool_]:
         return np.ones(array.shape, dtype=np.bool_)
     finite = (not isinstance(value, float) or math.isfinite(value) for value in array.flat)
     return np.fromiter(finite, np.bool_, array.size).reshape(array.shape)
+
+
+def where_not_finite(array: NDArray[Any]) -> int | None:
+    """Return the index of the first NaN or infinite value of an exact vector, or None."""
+    finite = finite_values(array)
+    return None if finite.all() else int(np.argmin(finite))
+
+
+def float_type(types: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
+    """Return float32 if it represents all values of some types exactly, else float64."""
+    exact = all(np.can_cast(one, np.float32, "safe") for one in types)
+    return np.dtype(np.float32 if exact else np.float64)
 
 
 def is_exact(array: NDArray[Any]) -> bool:

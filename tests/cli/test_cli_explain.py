@@ -276,7 +276,7 @@ def test_items_of_two_queries_are_told(run, folder, sample):
         (
             ["items.txt", "D2", "D0", "--by", "docid"],
             2,
-            "have both documents (3, 4, 6, 8, 9, ...). Say which one is meant with --qid",
+            "have both documents (3, 4, 6, 8, 9 and 1 more). Say which one is meant with --qid",
         ),
         (["items.txt", "E7", "D2", "--by", "docid"], 3, "has both documents, E7 and D2. Use row"),
         (["items.txt", "E3", "twice", "--by", "docid"], 3, "(items 1, 2). Use row numbers"),

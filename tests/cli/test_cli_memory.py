@@ -83,6 +83,46 @@ def test_text_with_fewer_features_than_the_model(good, run, folder, tmp_path) ->
     assert np.allclose(*(np.array(one.split(), float) for one in (found, known)), atol=1e-12)
 
 
+def test_ids_of_some_lines_are_ignored(good, run, folder, tmp_path) -> None:
+    text = tmp_path / "some.txt"
+    lines = (folder / "train.txt").read_text().splitlines(keepends=True)
+    text.write_text(
+        "".join(re.sub(" qid:[^ ]+", "", one) if k % 2 else one for k, one in enumerate(lines))
+    )
+    code, _, err = run("train", text, *PIECES)
+    assert (code, "line 2, column 3: found" in err, "or use --ignore-qid for" in err) == (3, 1, 1)
+    paths = [tmp_path / "a", tmp_path / "b"]
+    known = good("train", text, "--ignore-qid", "-o", paths[0])
+    found = good("train", text, "--ignore-qid", "-o", paths[1], *PIECES)
+    assert figures(found).replace(str(paths[1]), str(paths[0])) == figures(known)
+    coef = [read_model(path).coef for path in paths]
+    assert np.abs(coef[0] - coef[1]).max() <= 1e-8 * np.abs(coef[0]).max()
+
+
+@pytest.mark.parametrize("name", ["none.txt", "none.parquet"])
+@pytest.mark.parametrize("command", ["train", "predict"])
+def test_items_without_features(good, run, folder, tables, tmp_path, name, command) -> None:
+    """The same error with and without --memory."""
+    import pandas
+
+    none = tmp_path / name
+    if name.endswith("txt"):
+        none.write_text("1 qid:1\n0 qid:1\n")
+    else:
+        pandas.DataFrame({"label": [1, 0], "qid": [1, 1], "docid": [5, 6]}).to_parquet(none)
+    arguments = [command, none]
+    if command == "predict":
+        good("train", folder / "train.txt", "-o", tmp_path / "m")
+        arguments.insert(1, tmp_path / "m")
+    errors = []
+    for options in ([], PIECES):
+        code, _, err = run(*arguments, *options)
+        assert code == 3
+        errors.append(err.splitlines()[-1])
+    assert errors[0] == errors[1]
+    assert "has labels and ids but no feature" in errors[0]
+
+
 def test_tune_in_pieces(good, tables, tmp_path) -> None:
     asked = ["tune", tables / "train.parquet", "--folds", 3, "--C-grid", "0.1,1,10", "--json"]
     known = json.loads(good(*asked))

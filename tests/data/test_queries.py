@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -138,6 +139,20 @@ def test_sizes_in_place_of_ids_are_recognised():
     with pytest.raises(ValueError, match=hint):
         QueryGroups.from_qid(sizes, 5, name="group")
     check(QueryGroups.from_qid(np.repeat(np.arange(3), sizes), 5), [0, 0, 2, 2, 2])
+
+
+@pytest.mark.parametrize("numbers", [[0, 0, 1, 2, 2], [0, 1, 0, 2, 1], [0], []])
+def test_queries_that_are_numbered_already(numbers):
+    numbers = np.array(numbers, dtype=np.int64)
+    groups = QueryGroups.from_numbers(numbers)
+    assert groups.index is numbers
+    known = QueryGroups.from_qid(numbers, numbers.size)
+    for name in ("ids", "offsets", "rows", "index"):
+        assert getattr(groups, name).tolist() == getattr(known, name).tolist()
+    ids = np.array([f"q{i}" for i in groups.ids])
+    other = replace(groups, ids=ids)
+    assert other.index is numbers
+    assert other.ids is ids
 
 
 def test_the_ids_are_not_changed_and_groups_survive_pickling():

@@ -19,9 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ranksvm._messages import TooLittleMemoryError
+from ranksvm._text import listed
+from ranksvm._values import float_type
 from ranksvm.data import RankingData
+from ranksvm.data.file_sets import find_files
 from ranksvm.data.parquet.source import ParquetSource
-from ranksvm.data.shard_files import block_size, column_names, find_files, open_files
+from ranksvm.data.shard_files import block_size, column_names, open_files
 from ranksvm.data.shards import AHEAD, BlockPool
 from ranksvm.data.streams import FileFormatError
 from ranksvm.datasets import make_ranking
@@ -772,6 +775,8 @@ def test_other_columns_do_not_matter_if_columns_are_listed(files, ranking):
         ({"columns": "f0"}, "columns must be a sequence of names"),
         ({"qid": np.arange(3)}, "qid must be the name of a column of the Parquet files"),
         ({"dtype": "float16"}, "dtype must be 'float32', 'float64' or None; got 'float16'"),
+        ({"dtype": "no"}, "dtype must be 'float32', 'float64' or None; got 'no'"),
+        ({"dtype": np.int64}, "dtype must be 'float32', 'float64' or None; got <class"),
     ],
 )
 def test_wrong_parameters(files, options, message):
@@ -789,13 +794,35 @@ def test_columns_that_are_not_numbers(tmp_path, ranking):
     assert open_files(paths, y="label", qid="f3", columns=names).feature_names == ("f0", "f1")
 
 
+@pytest.mark.parametrize("n", [1, 5, 6, 9])
+def test_lists_of_names(n):
+    names = [f"f{k}" for k in range(n)]
+    rest = {6: " and 1 more", 9: " and 4 more"}.get(n, "")
+    assert listed(names) == ", ".join(names[:5]) + rest
+    assert listed(iter(names), most=1) == ("f0" if n == 1 else f"f0 and {n - 1} more")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        (["?", "i1", "u1", "i2", "u2", "f2", "f4", ">f4"], np.float32),
+        (["i4", "u4", "i8", "u8", "f8", ">f8", "O", "M8[s]", "U1"], np.float64),
+    ],
+)
+def test_type_of_features(kinds, expected):
+    for kind in kinds:
+        assert float_type([np.dtype("f4"), np.dtype(kind), np.dtype("f4")]) == expected
+
+
 def test_sets_without_rows_or_features(tmp_path):
     pq.write_table(pa.table({"label": [1.0], "f": [1.0]}).slice(1), tmp_path / "a.parquet")
     with pytest.raises(ValueError, match=r"a\.parquet has no rows"):
         open_files(tmp_path, qid=None)
     pq.write_table(pa.table({"label": [1.0]}), tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match="has no columns beside 'label': no features"):
+    with pytest.raises(ValueError, match="has labels and ids but no feature columns"):
         open_files(tmp_path, qid=None)
+    with pytest.raises(ValueError, match="the array has labels and ids but no feature columns"):
+        open_files(np.empty((3, 0)), y=np.arange(3), qid=None)
 
 
 @pytest.mark.parametrize("harm", ["delete", "shrink", "grow", "touch", "replace"])

@@ -208,6 +208,18 @@ def test_names_are_imported_from_where_they_are_defined():
     assert not broken, "\n" + "\n".join(broken)
 
 
+def test_private_names_stay_in_their_module():
+    broken = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}: {alias.name} is private in {node.module}"
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ranksvm.")
+        for alias in node.names
+        if alias.name.startswith("_")
+    ]
+    assert not broken, "\n" + "\n".join(broken)
+
+
 def test_optional_dependencies_are_imported_where_they_are_used():
     broken = [
         message

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ranksvm._files import naming
+from ranksvm._text import listed
 from ranksvm.cli.inputs import note_one_query
 from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import UsageProblem
@@ -60,7 +61,8 @@ def read_on_cluster(engine: Engine, files: Sequence[str], options: DataOptions) 
     import dask.dataframe
 
     from ranksvm.dask.partitions import training_shards
-    from ranksvm.data.shard_files import column_names, find_files
+    from ranksvm.data.file_sets import find_files
+    from ranksvm.data.shard_files import column_names
 
     kind, found = find_files(list(files))
     there = column_names(found) if kind == "parquet" else None
@@ -69,7 +71,7 @@ def read_on_cluster(engine: Engine, files: Sequence[str], options: DataOptions) 
             "--dask reads Parquet files. Convert the data first: ranksvm convert data.txt "
             "data.parquet"
         )
-    name = found[0] if len(found) == 1 else f"{found[0]} and {len(found) - 1} more"
+    name = listed(found, most=1)
     y, qid = options.label_column or "label", options.qid_column or "qid"
     wanted = (
         None if options.ignore_qid or (options.qid_column is None and qid not in there) else qid

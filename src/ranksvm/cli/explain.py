@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ranksvm._text import counted
+from ranksvm._text import counted, listed
 from ranksvm.cli.columns import aligned_columns
 from ranksvm.cli.inputs import check_features, documents_of, only_one_stdin, read_with_model
 from ranksvm.cli.options import By, Json, RankingOptions, command, examples
@@ -17,9 +17,8 @@ from ranksvm.cli.output import UsageProblem, note, say, show_json
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.models.explain import Explanation
 
-# Columns of the picture, at most; names of queries, and characters of a name, in a message.
+# Columns of the picture, at most, and characters of a name in a message.
 _WIDEST = 100
-_MOST_NAMED = 5
 _MOST_SHOWN = 60
 
 
@@ -131,7 +130,7 @@ def _documents(items: RankingData, docids: tuple[str, str], qid: str | None) -> 
             )
         if len(both) > 1:
             raise UsageProblem(
-                f"{len(both)} queries of {source} have both documents ({_listed(both)}). Say which "
+                f"{len(both)} queries of {source} have both documents ({listed(both)}). Say which "
                 "one is meant with --qid."
             )
         found = [[row for row in rows if queries[row] == both[0]] for rows in found]
@@ -140,17 +139,13 @@ def _documents(items: RankingData, docids: tuple[str, str], qid: str | None) -> 
         if len(rows) > 1:
             raise ValueError(
                 f"document {_shown(docid)} is {len(rows)} times in {where} (items "
-                f"{_listed([str(row + 1) for row in rows])}). Use row numbers (--by row)."
+                f"{listed(str(row + 1) for row in rows)}). Use row numbers (--by row)."
             )
     return found[0][0], found[1][0]
 
 
 def _shown(text: str) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
 
 
 def _as_json(

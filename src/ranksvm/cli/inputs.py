@@ -21,12 +21,12 @@ from ranksvm._contents import is_safetensors, is_svmrank
 from ranksvm._files import naming
 from ranksvm._messages import Message
 from ranksvm._sparse import is_sparse
-from ranksvm._text import counted, progress
+from ranksvm._text import counted, listed, progress
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import UsageProblem, note
-from ranksvm.data.ranking_data import Origin, RankingData
+from ranksvm.data.ranking_data import Origin, RankingData, no_features
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.data.sources import Source, name_of, standard_input, text_lines
 from ranksvm.data.streams import FileStream
@@ -83,10 +83,10 @@ def read_data(
     names = [name_of(one) for one in sources]
     formats = {options.format_of(name) for name in names}
     if len(formats) > 1:
-        listed = ", ".join(sorted(formats))
-        raise UsageProblem(f"files of different formats ({listed}) cannot be read as one set")
+        different = ", ".join(sorted(formats))
+        raise UsageProblem(f"files of different formats ({different}) cannot be read as one set")
     form = formats.pop()
-    name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+    name = listed(names, most=1)
     if options.memory is not None:
         if comments:
             raise UsageProblem("--memory reads no document ids; leave it out, or use row numbers")
@@ -159,6 +159,8 @@ def _open_in_shards(
                 note_one_query(name, f"{qid!r} column", "Name the column with --qid-column, or use")
         not_features = {y, qid, options.docid_column or "docid"}
         columns = [one for one in there if one not in not_features]
+        if not columns:
+            raise no_features(name, is_table=True)
         if features is not None:
             columns = [one for one in features if one in there]
         wanted["columns"] = columns
@@ -345,13 +347,7 @@ def check_features(data: RankingData, rows: Sequence[int] | None = None) -> None
     """
     name = data.origin.name
     if data.n_features == 0:
-        what, zeros = "feature columns", ""
-        if data.feature_names is None:
-            what = "features (index:value)"
-            zeros = " If every feature is 0, write 1:0 on the first line."
-        raise ValueError(
-            f"{name} has labels and ids but no {what}. Pass the file with the features.{zeros}"
-        )
+        raise no_features(name, is_table=data.feature_names is not None)
     if isinstance(data.X, ShardedMatrix):
         return  # values are checked when they are read
     X = data.X if rows is None else data.X[list(rows)]

@@ -46,6 +46,7 @@ class UsageProblem(Exception):
 _OPTIONS = {
     (None, "docids"): "--pairs-by docid",
     (None, "qid='ignore'"): "--ignore-qid",
+    (None, "qid=None"): "--ignore-qid",
     ("read_pairs", "zero_based=True"): "--pairs-zero-based",
 }
 

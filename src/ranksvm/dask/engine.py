@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ranksvm._messages import UserError
-from ranksvm._text import counted
+from ranksvm._text import counted, listed
 from ranksvm._vectors import Array, Rows
 from ranksvm.data.shards import KEPT, Shard, Shards, ShardTask, nbytes, stacked
 
@@ -40,8 +40,6 @@ SMALL = 8_192
 PIECE = 4_000_000
 # Kernel features stay in memory up to this share of the memory of all workers.
 FEATURES_SHARE = 0.3
-# Partitions that a message lists.
-MOST_NAMES = 8
 # Exceptions that can be made again with a longer message.
 PLAIN_ERRORS = (ValueError, TypeError, OSError, MemoryError, OverflowError, RuntimeError)
 
@@ -257,12 +255,6 @@ def _gone(name: str, status: str) -> WorkersLostError:
         "futures were cancelled. Pass a Dask collection or delayed objects, which can be computed "
         "again when a worker is lost."
     )
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names in a row, the first few of many."""
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def located(error: BaseException, name: str) -> Exception:

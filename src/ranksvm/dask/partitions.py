@@ -17,7 +17,7 @@ from scipy.sparse import issparse
 
 from ranksvm._checks import check_item_weight, check_weights
 from ranksvm._sparse import canonical_csr, check_structure, is_sparse
-from ranksvm._values import as_objects, exact_vector, refuse_masked
+from ranksvm._values import as_objects, exact_vector, float_type, refuse_masked
 from ranksvm._vectors import Array, Rows
 from ranksvm.dask.engine import Block, DaskShards, Engine, Part, no_rows, unpacked
 from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_frame, split_frame
@@ -26,9 +26,6 @@ from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.data.shards import Shard, ShardedMatrix
 from ranksvm.estimators.checks import check_labels
 from ranksvm.learners.weights import check_query_weight
-
-# Types whose values float32 holds exactly.
-FIT_FLOAT32 = tuple(map(np.dtype, ("f4", "f2", "?", "i1", "i2", "u1", "u2")))
 
 
 @dataclass(frozen=True)
@@ -460,9 +457,3 @@ def _from_frame(X: Any) -> NDArray[Any]:
         except (TypeError, ValueError) as error:
             raise ValueError(f"column {name!r} of X must hold numbers: {error}") from None
     return made
-
-
-def float_type(types: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
-    """Return float32 if it holds all values of these types exactly, and float64 otherwise."""
-    exact = all(one in FIT_FLOAT32 for one in types)
-    return np.dtype(np.float32 if exact else np.float64)

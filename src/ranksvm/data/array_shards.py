@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ranksvm._files import naming
 from ranksvm._messages import Param, ParameterError
-from ranksvm._values import refuse_masked
+from ranksvm._values import float_type, refuse_masked
 from ranksvm._vectors import Rows
 from ranksvm.data.shards import RowSource
 from ranksvm.data.streams import FileFormatError
@@ -60,12 +60,6 @@ class FileStamp:
                 "use, and start again",
                 self.path,
             )
-
-
-def float_type(kinds: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
-    """Return float32 if it represents all values of some types exactly, else float64."""
-    exact = all(np.can_cast(kind, np.float32, "safe") for kind in kinds)
-    return np.dtype(np.float32 if exact else np.float64)
 
 
 def is_npy(path: str) -> bool:

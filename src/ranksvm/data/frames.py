@@ -18,10 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._messages import Message, Param, ParameterError
+from ranksvm._text import listed
 from ranksvm._values import as_objects
-
-# Maximum number of columns that an error message lists.
-_MOST_NAMES = 5
 
 
 def is_frame(X: Any) -> bool:
@@ -78,7 +76,7 @@ def split_frame(X: Any, **arguments: Any) -> tuple[Any, dict[str, Any]]:
             trouble = "no column" if name not in names else f"{names.count(name)} columns"
             raise ValueError(
                 f"{key}={name!r} must name one column of X; it has {trouble} of that name. "
-                f"Columns: {_listed(map(repr, names))}."
+                f"Columns: {listed(map(repr, names))}."
             )
     taken = list(named.values())
     for key, name in named.items():
@@ -126,7 +124,7 @@ def check_numeric(X: Any, other: str | None) -> None:
             n=len(wrong),
             are="is" if len(wrong) == 1 else "are",
             total=len(schema),
-            wrong=_listed(wrong),
+            wrong=listed(wrong),
             advice=advice,
         )
 
@@ -137,9 +135,3 @@ def _values(column: nw.Series[Any]) -> NDArray[Any]:
     if missing or column.dtype in (nw.Int128, nw.UInt128):  # NumPy lacks 128-bit integers
         return as_objects(column.to_list())
     return np.asarray(column.to_numpy())
-
-
-def _listed(names: Iterable[str]) -> str:
-    names = list(names)
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more

@@ -50,12 +50,15 @@ class QueryGroups:
         Row numbers query by query, ascending within each query.
     contiguous : bool
         Whether ``rows`` is 0, 1, ..., n_items - 1, so that reordering by it can be skipped.
+    numbers : ndarray of int64, shape (n_items,), or None
+        ``index``, if it is known already.
     """
 
     ids: NDArray[Any]
     offsets: NDArray[np.int64]
     rows: NDArray[np.int64]
     contiguous: bool
+    numbers: NDArray[np.int64] | None = None
 
     @classmethod
     def from_qid(cls, qid: ArrayLike | None, n_items: int, *, name: str = "qid") -> QueryGroups:
@@ -105,18 +108,12 @@ class QueryGroups:
         starts = np.concatenate(([0] if n_items else [], starts)).astype(np.int64)
         lengths = np.diff(starts, append=n_items)
 
-        distinct, first_run, query_of_run = np.unique(
-            codes[starts], return_index=True, return_inverse=True
-        )
-        by_appearance = np.argsort(first_run)
+        distinct, query_of_run = by_appearance(codes[starts])
         offsets = np.zeros(distinct.shape[0] + 1, dtype=np.int64)
         if distinct.shape[0] == starts.shape[0]:  # one run per query: rows are already grouped
             np.cumsum(lengths, out=offsets[1:])
-            return cls(distinct[by_appearance], offsets, np.arange(n_items, dtype=np.int64), True)
+            return cls(distinct, offsets, np.arange(n_items, dtype=np.int64), True)
 
-        number = np.empty_like(by_appearance)
-        number[by_appearance] = np.arange(by_appearance.shape[0])
-        query_of_run = number[query_of_run]
         sizes = np.bincount(query_of_run, weights=lengths).astype(np.int64)
         np.cumsum(sizes, out=offsets[1:])
         # Lay the runs out query by query and count up from each run's first row.
@@ -125,7 +122,15 @@ class QueryGroups:
         places = np.cumsum(run_lengths) - run_lengths
         rows = np.repeat(starts[run_order] - places, run_lengths)
         rows += np.arange(n_items, dtype=np.int64)
-        return cls(distinct[by_appearance], offsets, rows, False)
+        return cls(distinct, offsets, rows, False)
+
+    @classmethod
+    def from_numbers(cls, numbers: NDArray[np.int64]) -> QueryGroups:
+        """Group items whose queries are numbered in order of first appearance: 0, 1, 2, ...
+
+        The array is kept as ``index``.
+        """
+        return replace(cls._from_codes(numbers), numbers=numbers)
 
     @property
     def n_items(self) -> int:
@@ -145,12 +150,23 @@ class QueryGroups:
     @cached_property
     def index(self) -> NDArray[np.int64]:
         """Query number of every row of X, shape (n_items,)."""
+        if self.numbers is not None:
+            return self.numbers
         grouped = np.repeat(np.arange(self.n_queries, dtype=np.int64), self.sizes)
         if self.contiguous:
             return grouped
         index = np.empty_like(grouped)
         index[self.rows] = grouped
         return index
+
+
+def by_appearance(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the distinct values in order of first appearance, and the number of each value."""
+    distinct, first, numbers = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(order.shape[0])
+    return distinct[order], place[numbers].astype(np.int64, copy=False)
 
 
 def ids_from_text(ids: Sequence[str]) -> NDArray[Any]:

@@ -275,5 +275,16 @@ def _rows_of(X: Any, rows: Rows) -> Any:
     return (X if X.format in ("csr", "csc") else X.tocsr())[rows]
 
 
+def no_features(name: str, *, is_table: bool) -> ValueError:
+    """Return the error for items without features, in a table or array or in LETOR text."""
+    what, zeros = "feature columns", ""
+    if not is_table:
+        what = "features (index:value)"
+        zeros = " If every feature is 0, write 1:0 on the first line."
+    return ValueError(
+        f"{name} has labels and ids but no {what}. Pass the file with the features.{zeros}"
+    )
+
+
 def _listed(values: Sequence[Any] | None, rows: Rows) -> list[Any] | None:
     return None if values is None else [values[i] for i in rows.tolist()]

@@ -14,29 +14,29 @@ fit.  A cut is at the end of a query, unless a query has more rows than a shard.
 
 from __future__ import annotations
 
-import glob
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from ranksvm._checks import check_item_weight
-from ranksvm._contents import TABLES
 from ranksvm._memory import format_size, parse_memory
 from ranksvm._messages import Param, ParameterError, TooLittleMemoryError, Value
 from ranksvm._text import counted
-from ranksvm._values import as_levels, exact_vector, finite_values, is_exact
+from ranksvm._values import as_levels, exact_vector, is_exact, where_not_finite
 from ranksvm._vectors import Array, Rows
-from ranksvm.data.array_shards import NPY, ArraySource, load_vector
-from ranksvm.data.letor_shards import SUFFIX, LetorSource
+from ranksvm.data.array_shards import ArraySource, load_vector
+from ranksvm.data.file_sets import CALLED, find_files, name_of_file
+from ranksvm.data.letor_shards import LetorSource
 from ranksvm.data.parquet.columns import names_of_columns
 from ranksvm.data.parquet.source import ParquetSource
 from ranksvm.data.queries import QueryGroups
-from ranksvm.data.ranking_data import Origin, RankingData
+from ranksvm.data.ranking_data import Origin, RankingData, no_features
 from ranksvm.data.shards import (
     AHEAD,
     LocalShards,
@@ -59,14 +59,6 @@ TEXT_BYTES = 200
 # What shards may keep from one task to the next, and its bytes a row.
 KEPT_BYTES = {"scores": 32, "pairs": 150}
 
-_PARQUET = b"PAR1"
-Kind = Literal["parquet", "array", "letor"]
-_CALLED: dict[Kind, str] = {
-    "parquet": "a Parquet file",
-    "array": "an array",
-    "letor": "LETOR text",
-}
-
 
 def open_files(
     paths: Any,
@@ -77,7 +69,7 @@ def open_files(
     columns: Sequence[str] | None = None,
     memory_budget: int | str = "4GB",
     cache: str | os.PathLike[str] | None = None,
-    dtype: str | None = None,
+    dtype: DTypeLike | None = None,
     n_features: int | None = None,
     letor_options: Mapping[str, Any] | None = None,
     row_bytes: int = 0,
@@ -98,7 +90,8 @@ def open_files(
         Labels: a column of Parquet files; for arrays, an array or a ``.npy`` file (or a list of
         them, one for each part).  LETOR text has its own.  None: no labels.
     qid : str, array, path or None
-        Query ids, as for ``y``.  None: one global ranking.
+        Query ids, as for ``y``.  None: one global ranking; ids of LETOR text are ignored, and lines
+        may lack them.
     sample_weight : str, array, path or None
         Weights of the items, as for ``y``; an array or a ``.npy`` file for LETOR text.
     columns : sequence of str, optional
@@ -108,9 +101,9 @@ def open_files(
         keeps the first blocks of X in memory.
     cache : path, optional
         Folder for what LETOR text is converted to, once.  By default a folder beside each text.
-    dtype : {"float32", "float64"}, optional
+    dtype : {"float32", "float64"} or dtype, optional
         Type of X.  By default float32 if it represents all values of Parquet files and arrays
-        exactly, else float64.
+        exactly, else float64; float64 for LETOR text.
     n_features : int, optional
         Number of features of LETOR text, to align it with a training set.
     letor_options : mapping, optional
@@ -144,41 +137,54 @@ def open_files(
     """
     budget = parse_memory("memory_budget", memory_budget)
     block_bytes = block_size(budget)
-    if dtype not in (None, "float32", "float64"):
-        raise ParameterError(
-            "{dtype} must be 'float32', 'float64' or None; got {value}",
-            dtype=Param("dtype"),
-            value=Value(dtype),
-        )
+    wanted = _float_type(dtype)
     kind, files = find_files(paths)
     if kind != "parquet" and columns is not None:
         raise ParameterError(
             "{columns} names columns of Parquet files, and {file} is {what}. Leave {columns} out.",
             columns=Param("columns"),
-            file=_name_of(files[0]),
-            what=_CALLED[kind],
+            file=name_of_file(files[0]),
+            what=CALLED[kind],
         )
-    wanted = None if dtype is None else np.dtype(dtype)
-    name = ", ".join(map(_name_of, files)) if len(files) < 4 else f"{len(files)} files"
+    name = ", ".join(map(name_of_file, files)) if len(files) < 4 else f"{len(files)} files"
     opened: _Opened
     if kind == "parquet":
         opened = _open_parquet(files, y, qid, sample_weight, columns, wanted, n_threads, name=name)
     elif kind == "array":
         opened = _open_arrays(files, y, qid, sample_weight, wanted, name=name)
     else:
-        source = LetorSource(
+        opened = _open_letor(
             files,
+            y,
+            qid,
+            sample_weight,
+            name=name,
             cache=None if cache is None else os.fspath(cache),
             dtype=np.dtype(np.float64) if wanted is None else wanted,
             block_bytes=block_bytes,
             n_features=n_features,
-            options=letor_options,
+            options=letor_options or {},
             n_threads=n_threads,
             progress=cache_progress,
         )
-        zero_based = bool((letor_options or {}).get("zero_based", False))
-        opened = _open_letor(source, y, qid, sample_weight, Origin(name, zero_based=zero_based))
+    if opened.source.n_features == 0:
+        raise no_features(name, is_table=kind != "letor")
     return _in_shards(opened, budget, memory_budget, block_bytes, row_bytes, n_threads, progress)
+
+
+def _float_type(dtype: Any) -> np.dtype[Any] | None:
+    """Return a type that was asked for, checked."""
+    if dtype is None:
+        return None
+    with contextlib.suppress(TypeError):
+        found: np.dtype[Any] = np.dtype(dtype)
+        if found in (np.float32, np.float64):
+            return found
+    raise ParameterError(
+        "{dtype} must be 'float32', 'float64' or None; got {value}",
+        dtype=Param("dtype"),
+        value=Value(dtype),
+    )
 
 
 def column_names(paths: Any) -> list[str] | None:
@@ -279,9 +285,8 @@ def _open_arrays(
                 f"y must have one label for each of the {counted(n_items, 'row')}; got shape "
                 f"{labels.shape}."
             )
-        finite = finite_values(labels)
-        if not finite.all():
-            row = int(np.argmin(finite))
+        row = where_not_finite(labels)
+        if row is not None:
             raise ValueError(
                 f"y has a value that is not finite: {labels[row]} in row {row}. Drop these rows, "
                 "or give them a finite label."
@@ -302,7 +307,14 @@ def _open_arrays(
 
 
 def _open_letor(
-    source: LetorSource, y: Any, qid: Any, sample_weight: Any, origin: Origin
+    files: Sequence[str],
+    y: Any,
+    qid: Any,
+    sample_weight: Any,
+    *,
+    name: str,
+    options: Mapping[str, Any],
+    **how: Any,
 ) -> _Opened:
     for key, value in (("y", y), ("qid", qid)):
         if value is not None and not isinstance(value, str):
@@ -311,10 +323,10 @@ def _open_letor(
                 key=Param(key),
                 value=Value(value),
             )
+    source = LetorSource(files, options=options, ignore_qid=qid is None, **how)
     utility, codes, ids = source.vectors()
-    if qid is None:
-        codes = ids = None
     weight = check_item_weight(load_vector("sample_weight", sample_weight), source.n_items)
+    origin = Origin(name, zero_based=bool(options.get("zero_based", False)))
     return _Opened(source, origin, None if y is None else utility, codes, ids=ids, weight=weight)
 
 
@@ -336,10 +348,10 @@ def _in_shards(
     progress: Callable[[int, int], Any] | None,
 ) -> RankingData:
     source, qid = opened.source, opened.qid
-    groups = QueryGroups.from_qid(qid, source.n_items)
-    if opened.ids is not None:
-        # Queries are numbered in order of first appearance, here as in ``ids``.
-        groups.__dict__["index"] = qid  # where the cached property keeps it
+    if qid is not None and opened.ids is not None:
+        groups = QueryGroups.from_numbers(qid)
+    else:
+        groups = QueryGroups.from_qid(qid, source.n_items)
     cuts = find_cuts(source, qid, block_bytes, row_bytes)
     gathers = opened.y is not None and (qid is None or copied_queries(groups, cuts) is None)
     n_texts = 0 if opened.ids is None else groups.n_queries
@@ -378,7 +390,6 @@ def _in_shards(
     made.known["groups"] = groups  # with the ids that the shards have
     if opened.ids is not None:
         groups = replace(groups, ids=opened.ids)
-        groups.__dict__["index"] = qid
     data = RankingData(
         ShardedMatrix(made),
         opened.y,
@@ -480,99 +491,3 @@ def plan_memory(
         keeps.add(what)
         left -= n_items * size
     return MemoryPlan(frozenset(keeps), left)
-
-
-# --- Paths ---------------------------------------------------------------------------------------
-
-
-def find_files(paths: Any) -> tuple[Kind, list[Any]]:
-    """Return the kind of some files or arrays, and all of them in order.
-
-    Parameters
-    ----------
-    paths : path, array, or sequence of these
-        As for :func:`open_files`.
-    """
-    if isinstance(paths, str | os.PathLike | np.ndarray):
-        paths = [paths]
-    elif not isinstance(paths, Sequence):
-        raise TypeError(f"paths must be a path, an array, or a sequence of these; got {paths!r}")
-    found = list[Any]()
-    for path in paths:
-        if isinstance(path, np.ndarray):
-            found.append(path)
-        elif isinstance(path, str | os.PathLike):
-            found += _expanded(os.fspath(path))
-        else:
-            raise TypeError(f"paths holds {path!r}, which is neither a path nor an array")
-    if not found:
-        raise ValueError("paths is an empty sequence; pass at least one file")
-    seen = set[str]()
-    for name in (os.path.realpath(one) for one in found if isinstance(one, str)):
-        if name in seen:
-            raise ValueError(f"{name} is given twice; its rows would count twice.")
-        seen.add(name)
-    kinds = [_kind_of(one) for one in found]
-    for one, kind in zip(found, kinds, strict=True):
-        if kind != kinds[0]:
-            raise ValueError(
-                f"{_name_of(one)} is {_CALLED[kind]}, and {_name_of(found[0])} is "
-                f"{_CALLED[kinds[0]]}. All files of one data set must be of one kind."
-            )
-    return kinds[0], found
-
-
-def _expanded(path: str) -> list[str]:
-    """Return the files that a path stands for, sorted."""
-    if os.path.isdir(path):
-        return _files_in(path)
-    if os.path.exists(path) or not glob.has_magic(path):
-        return [path]
-    found = sorted(
-        one
-        for one in glob.glob(path, recursive=True)
-        if os.path.isfile(one) and not _is_foreign(one)
-    )
-    if not found:
-        raise FileNotFoundError(f"no file matches {path!r}. Check the pattern and the folder.")
-    return found
-
-
-def _is_foreign(path: str) -> bool:
-    """Return whether a pattern has found what is not data: a cache, or the file of a program."""
-    *folders, name = path.split(os.sep)
-    return name.startswith((".", "_")) or any(one.endswith(SUFFIX) for one in folders)
-
-
-def _files_in(folder: str) -> list[str]:
-    # Other programs put files such as _SUCCESS or .part-0.crc beside the data.
-    names = sorted(name for name in os.listdir(folder) if not name.startswith((".", "_")))
-    files = [name for name in names if os.path.isfile(os.path.join(folder, name))]
-    tables = [name for name in files if TABLES.get(os.path.splitext(name)[1]) == "parquet"]
-    found = [os.path.join(folder, name) for name in tables or files]
-    if not found:
-        advice = ""
-        if any(not name.endswith(SUFFIX) for name in names):
-            advice = f" Folders inside it are not searched: use {os.path.join(folder, '**/*')!r}."
-        raise FileNotFoundError(f"{folder} has no files.{advice}")
-    return found
-
-
-def _kind_of(one: Any) -> Kind:
-    if isinstance(one, np.ndarray):
-        return "array"
-    suffix = os.path.splitext(one)[1].lower()
-    if TABLES.get(suffix) in ("csv", "tsv"):
-        raise ValueError(
-            f"{one}: CSV and TSV files are read into memory only. Convert it to Parquet first: "
-            "ranksvm convert data.csv data.parquet"
-        )
-    with open(one, "rb") as file:
-        head = file.read(max(len(NPY), len(_PARQUET)))
-    if head.startswith(_PARQUET) or TABLES.get(suffix) == "parquet":
-        return "parquet"
-    return "array" if head.startswith(NPY) else "letor"
-
-
-def _name_of(one: Any) -> str:
-    return one if isinstance(one, str) else "the array"

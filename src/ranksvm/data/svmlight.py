@@ -47,7 +47,7 @@ from ranksvm.data.sources import (
 )
 from ranksvm.data.streams import FileFormatError
 
-_READERS: dict[np.dtype[Any], Any] = {
+READERS: dict[np.dtype[Any], Any] = {
     np.dtype(np.float64): _core.LetorReader64,
     np.dtype(np.float32): _core.LetorReader32,
 }
@@ -55,7 +55,7 @@ _LARGEST_INT32 = 2**31 - 1
 # Text that a thread parses at a time.
 PIECE_BYTES = 1 << 18
 
-_LIKE_BEFORE = "as on the lines before"
+LIKE_BEFORE = "as on the lines before"
 # What was expected instead of what was found, or the whole message; and what to do.
 _FAULTS = {
     "not_text": NOT_TEXT,
@@ -203,13 +203,13 @@ def load_letor(
     if dense != "auto" and not isinstance(dense, bool | np.bool_):
         raise ValueError(f"dense must be True, False or 'auto'; got {dense!r}")
     kind = np.dtype(dtype)
-    if kind not in _READERS:
+    if kind not in READERS:
         raise ValueError(f"dtype must be float64 or float32; got {dtype!r}")
     if n_features is not None and not 0 <= n_features <= _LARGEST_INT32:
         raise ValueError(f"n_features must be None or between 0 and 2^31 - 1; got {n_features!r}")
     threads = resolve_n_jobs(n_jobs)
     items = sources(source)
-    reader = _READERS[kind](
+    reader = READERS[kind](
         zero_based=bool(zero_based),
         n_features=-1 if n_features is None else int(n_features),
         missing=missing,
@@ -236,9 +236,9 @@ def load_letor(
             text = np.frombuffer(block.text, np.uint8, block.size)
             fault = reader.feed(text, threads)
             if fault is not None:
-                reason = "since qid='required'" if qid == "required" else _LIKE_BEFORE
+                reason = "since qid='required'" if qid == "required" else LIKE_BEFORE
                 values = {"n_features": n_features, "dtype": kind, "reason": reason, "keep": _KEEP}
-                raise _letor_error(item, block, fault, values)
+                raise letor_error(item, block, fault, values)
             read, complete = block.bytes_read, block.complete
             if progress is not None:
                 progress(before + read, total)
@@ -249,13 +249,18 @@ def load_letor(
             got = f"has {n} lines, all of them blank or comments" if n else "is empty"
             raise LetorError(f"{got}; expected lines such as '2 qid:1 1:0.5 2:1'", name_of(item))
         if not complete:
-            _warn_if_cut(item, reader.widths)
+            warn_if_cut(item, reader.widths)
     return _assemble(reader, kind, dense, n_features, threads)
 
 
-def _letor_error(
+def letor_error(
     source: Source, block: Block, fault: tuple[str, int, int, int], values: Mapping[str, object]
 ) -> LetorError:
+    """Return the error for a line of a block, from what the reader found there.
+
+    ``values`` are for the messages: "n_features", "dtype", "reason" (why a query id is expected)
+    and "keep" (how to keep missing values); parameters that have other names, such as "ignore".
+    """
     name, line, offset, length = fault
     begin = block.text.rfind(b"\n", 0, offset) + 1
     column = len(block.text[begin:offset].decode("utf-8", "replace")) + 1
@@ -270,11 +275,15 @@ def _letor_error(
         text += ". A carriage return ends a line only before a line feed"
     if not block.complete and block.text.find(b"\n", offset) == block.size - 1:
         text += ". This last line has no line ending: the file may be truncated"
-    message = Message(text, found=found, **_PARAMETERS, **values)
+    message = Message(text, **{"found": found, **_PARAMETERS, **values})
     return LetorError(message, name_of(source), line, column)
 
 
-def _warn_if_cut(source: Source, widths: tuple[int, int, int]) -> None:
+def warn_if_cut(source: Source, widths: tuple[int, int, int]) -> None:
+    """Warn if a last line without line ending is shorter than all others, which are alike.
+
+    ``widths`` are the least and the largest number of features of the others, and its own.
+    """
     least, most, last = widths
     if least == most and last < most:
         warnings.warn(
@@ -284,6 +293,16 @@ def _warn_if_cut(source: Source, widths: tuple[int, int, int]) -> None:
             UserWarning,
             stacklevel=3,
         )
+
+
+def is_dense_better(rows: int, cols: int, nonzeros: int, dtype: np.dtype[Any]) -> bool:
+    """Return whether ``dense="auto"`` prefers an ndarray to CSR."""
+    index = _index_type(cols, nonzeros).itemsize
+    return rows * cols * dtype.itemsize <= 2 * (nonzeros * (dtype.itemsize + index) + rows * index)
+
+
+def _index_type(cols: int, nonzeros: int) -> np.dtype[Any]:
+    return np.dtype(np.int32 if max(nonzeros, cols) <= _LARGEST_INT32 else np.int64)
 
 
 def _assemble(
@@ -296,11 +315,9 @@ def _assemble(
     """Allocate the arrays, whose sizes are now known, and let the reader fill them."""
     rows, nonzeros = reader.rows, reader.nonzeros
     cols = reader.width if n_features is None else int(n_features)
-    narrow = max(nonzeros, cols) <= _LARGEST_INT32
-    index = np.dtype(np.int32 if narrow else np.int64)
+    index = _index_type(cols, nonzeros)
     if dense == "auto":
-        sparse_bytes = nonzeros * (dtype.itemsize + index.itemsize) + rows * index.itemsize
-        dense = rows * cols * dtype.itemsize <= 2 * sparse_bytes
+        dense = is_dense_better(rows, cols, nonzeros, dtype)
 
     y = np.empty(rows)
     numbers: NDArray[np.int64] | None = None

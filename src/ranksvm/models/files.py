@@ -33,7 +33,7 @@ from ranksvm.models.description import (
     restored,
     to_json,
 )
-from ranksvm.models.model import Model, ModelFileError, check_model, listed
+from ranksvm.models.model import Model, ModelFileError, check_model, sorted_names
 
 SCHEMA = 1
 TEXT = "ranksvm"  # key of the description in the metadata
@@ -274,7 +274,7 @@ class _Reader:
         """Remove the description from the table of arrays; return it as written and decoded."""
         texts = table.pop("__metadata__", None)
         if not isinstance(texts, dict) or not isinstance(texts.get(TEXT), str):
-            arrays = listed(table) or "none"
+            arrays = sorted_names(table) or "none"
             self._refuse(f"a safetensors file of another program (arrays: {arrays})", GIVE_ANOTHER)
         text = texts[TEXT].encode("utf-8", "surrogatepass")
         entries = self._parsed(text, "its description")
@@ -282,7 +282,7 @@ class _Reader:
         absent = ", ".join(name for name in ENTRIES if name not in entries)
         if absent:
             self._damaged(f"its description has no {absent}")
-        unknown = listed(entries.keys() - ENTRIES.keys())
+        unknown = sorted_names(entries.keys() - ENTRIES.keys())
         if unknown:
             self._damaged(f"its description has unknown entries: {unknown}")
         try:
@@ -310,7 +310,7 @@ class _Reader:
         if isinstance(kind, str) and kind not in self.models:
             self._refuse(
                 f"a model of kind {reprlib.repr(kind)}, written by ranksvm {there}; {here}, which "
-                f"reads only {listed(self.models)}",
+                f"reads only {sorted_names(self.models)}",
                 UPDATE,
             )
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._sparse import is_sparse
+from ranksvm._text import listed
 from ranksvm._vectors import Array
 from ranksvm.models.explain import Explanation
 from ranksvm.models.facts import check_facts
@@ -249,12 +250,13 @@ def check_model(
         If they do not.
     """
     if kind not in formats:
-        raise ValueError(f"kind must be one of {listed(formats)}; got {kind!r}")
+        raise ValueError(f"kind must be one of {sorted_names(formats)}; got {kind!r}")
     form = formats[kind]
     specs = form.arrays
     if arrays.keys() != specs.keys():
         raise ValueError(
-            f"a {kind} model has the arrays {listed(specs)}; got {listed(arrays) or 'none'}"
+            f"a {kind} model has the arrays {sorted_names(specs)}; got "
+            f"{sorted_names(arrays) or 'none'}"
         )
     lengths: dict[str, tuple[int, str]] = {}
     for name, spec in specs.items():
@@ -295,8 +297,6 @@ def _check_array(name: str, spec: ArraySpec, array: NDArray[Any]) -> None:
         )
 
 
-def listed(names: Iterable[str]) -> str:
+def sorted_names(names: Iterable[str]) -> str:
     """Return the first few names for a message, shortened."""
-    shown = sorted(names)
-    more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
-    return ", ".join(reprlib.repr(name) for name in shown[:5]) + more
+    return listed(map(reprlib.repr, sorted(names)))

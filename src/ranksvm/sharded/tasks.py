@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ranksvm import _core
 from ranksvm._sparse import canonical_csr, is_sparse
 from ranksvm._vectors import Array, Rows, dot
-from ranksvm.data.shards import Shard, Shards
+from ranksvm.data.shards import Shard, Shards, first_not_finite
 from ranksvm.maps.expansion import Expansion
 from ranksvm.maps.matrix import MatrixMap
 
@@ -57,23 +57,8 @@ def bounds_of(score_map: MatrixMap, X: Any) -> Bounds:
     longest = score_map.longest_row
     wrong = None
     if not np.isfinite(longest):
-        wrong = _first_wrong(X)
+        wrong = first_not_finite(X)
     return Bounds(longest, score_map.score_depth, score_map.pullback_depth, wrong)
-
-
-def _first_wrong(X: Any) -> tuple[int, int, float] | None:
-    if is_sparse(X):
-        X = X.tocoo()
-        bad = np.flatnonzero(~np.isfinite(X.data))
-        if not bad.size:
-            return None
-        first = bad[np.argmin(X.row[bad])]
-        return int(X.row[first]), int(X.col[first]), float(X.data[first])
-    where = np.argwhere(~np.isfinite(X))
-    if not where.size:
-        return None
-    row, column = (int(k) for k in where[0])
-    return row, column, float(X[row, column])
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from ranksvm._messages import Message, Param, ParameterError
+from ranksvm._text import listed
 from ranksvm.data.array_shards import FileStamp
 from ranksvm.data.parquet.files import import_pyarrow, opened
-
-# Columns that a message lists.
-_MOST_NAMES = 5
+from ranksvm.data.ranking_data import no_features
 
 
 def names_of_columns(path: str) -> list[str]:
@@ -68,7 +67,7 @@ def feature_names(
                 "{key}.{none}",
                 path=path,
                 name=name,
-                names=_listed(names),
+                names=listed(map(repr, names)),
                 key=Param(key),
                 none=Message(" For one global ranking, use {no}.", no=Param(key, None))
                 if key == "qid"
@@ -87,7 +86,7 @@ def feature_names(
     if columns is None:
         found = tuple(name for name in _without_index(schema) if name not in taken)
         if not found:
-            raise ValueError(f"{path} has no columns beside {_listed(taken)}: no features.")
+            raise no_features(path, is_table=True)
         return found
     found = tuple(columns)
     for name in found:
@@ -101,7 +100,7 @@ def feature_names(
                 name=name,
                 trouble=trouble,
                 path=path,
-                names=_listed(names),
+                names=listed(map(repr, names)),
             )
     if not found:
         raise ParameterError("{columns} is empty: no features.", columns=Param("columns"))
@@ -126,7 +125,7 @@ def feature_kinds(path: str, types: dict[str, Any], features: Sequence[str]) -> 
             n=len(wrong),
             total=len(features),
             are="is" if len(wrong) == 1 else "are",
-            wrong=_listed(wrong, quoted=False),
+            wrong=listed(wrong),
             columns=Param("columns"),
         )
     return [np.dtype(types[name].to_pandas_dtype()) for name in features]
@@ -158,9 +157,3 @@ def check_same(
             f"{path} has a column {extra[0]!r} ({types[extra[0]]}), which {first_path} lacks. "
             f"{advice}"
         )
-
-
-def _listed(names: Sequence[str], *, quoted: bool = True) -> str:
-    shown = [repr(name) if quoted else name for name in names[:_MOST_NAMES]]
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(shown) + more

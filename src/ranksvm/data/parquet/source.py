@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._values import as_float, as_levels, is_exact
-from ranksvm.data.array_shards import FileStamp, float_type
+from ranksvm._values import as_float, as_levels, float_type, is_exact
+from ranksvm.data.array_shards import FileStamp
 from ranksvm.data.parquet.batches import BatchReader, buffer_size, decoding_bytes
 from ranksvm.data.parquet.columns import (
     check_names,

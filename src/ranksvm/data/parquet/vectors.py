@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._messages import ParameterError
-from ranksvm._values import as_objects, exact_vector, finite_values, is_exact
+from ranksvm._values import as_objects, exact_vector, is_exact, where_not_finite
 from ranksvm._vectors import Rows
 from ranksvm.data.parquet.columns import is_number
 from ranksvm.data.parquet.files import RowGroups, first_null
@@ -45,9 +45,8 @@ class Numbers:
             part = part.astype(np.float64)
         else:
             part = column.to_numpy(zero_copy_only=False)
-        finite = finite_values(part)
-        if not finite.all():
-            at = int(np.argmin(finite))
+        at = where_not_finite(part)
+        if at is not None:
             raise ValueError(
                 f"{self._groups.where(row + at)}, column {self._name!r}: found {part[at]}, "
                 "expected a finite number. Drop these rows, or give them finite values."
