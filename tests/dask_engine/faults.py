@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ranksvm._messages import Param, ParameterError
-from ranksvm.dask import engine
-from ranksvm.dask.engine import DaskShards
+from ranksvm.dask import shards
+from ranksvm.dask.shards import DaskShards
 
 
 class OddError(ValueError):
@@ -27,7 +27,7 @@ def at_round(monkeypatch: Any, fault: Any, *arguments: Any, of: int = 4) -> None
     faulty = partial(run_with_fault, fault, arguments)
 
     def map_with_fault(self: DaskShards, tasks: Any) -> Any:
-        function = faulty if next(rounds) == of else engine.run_task
+        function = faulty if next(rounds) == of else shards.run_task
         return self._engine.results(self._submitted(function, tasks), self._names)
 
     monkeypatch.setattr(DaskShards, "map", map_with_fault)
@@ -35,7 +35,7 @@ def at_round(monkeypatch: Any, fault: Any, *arguments: Any, of: int = 4) -> None
 
 def run_with_fault(fault: Any, arguments: Any, task: Any, state: Any, *rest: Any) -> Any:
     fault(state, *arguments)
-    return engine.run_task(task, state, *rest)
+    return shards.run_task(task, state, *rest)
 
 
 def is_first(flag: str) -> bool:

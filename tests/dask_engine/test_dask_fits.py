@@ -292,7 +292,7 @@ def test_it_is_an_estimator(threads, data, cuts, tmp_path) -> None:
 @pytest.mark.parametrize("kept", [True, False])
 def test_kernels(threads, monkeypatch, data, cuts, approximation, kept) -> None:
     if not kept:
-        monkeypatch.setattr("ranksvm.dask.engine.FEATURES_SHARE", 0.0)
+        monkeypatch.setattr("ranksvm.dask.shards.FEATURES_SHARE", 0.0)
         monkeypatch.setattr(Engine, "memory", lambda self: 1.0)
     options = {"gamma": 0.1, "approximation": approximation, "n_components": 20, "random_state": 0}
     model = DaskKernelRankSVM(client=threads, **options).fit(sets.as_tuples(data, cuts))
