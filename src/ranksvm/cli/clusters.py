@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
 
 from ranksvm.cli.options import DataOptions
@@ -51,6 +53,7 @@ def open_cluster(address: str) -> Iterator[Engine]:
                     threads_per_worker=1,
                     processes=True,
                     dashboard_address=None,
+                    silence_logs=logging.CRITICAL,  # errors of tasks come here, too
                 )
                 target = stack.enter_context(cluster)
         try:
@@ -76,6 +79,7 @@ def _not_interrupted() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # not a POSIX system
         yield
         return
+    resource_tracker.ensure_running()  # it would unblock the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -212,9 +212,10 @@ def _gone(name: str, status: str) -> WorkersLostError:
             "again, and fit again."
         )
     return WorkersLostError(
-        f"the data of {name} is gone and cannot be computed again: it was scattered, or its "
-        "futures were cancelled. Pass a Dask collection or delayed objects, which can be computed "
-        "again when a worker is lost."
+        f"the data of {name} is gone and cannot be computed again: it was scattered, its futures "
+        "were cancelled, or they belong to another client. Pass a Dask collection or delayed "
+        "objects, which can be computed again when a worker is lost; and fit with the client that "
+        "has persisted the data."
     )
 
 

@@ -10,8 +10,9 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-# Row groups of a file are read together up to this size, uncompressed; a larger one is read alone.
-PART_BYTES = 64_000_000
+# Row groups of a file are one partition together up to this size, uncompressed, because a task on
+# less takes longer to send than to run.  A larger row group, as files usually have, is read alone.
+PART_BYTES = 2_000_000
 
 
 class RowGroups(NamedTuple):
