@@ -16,6 +16,8 @@ from ranksvm._messages import Param, ParameterError
 from ranksvm.dask import shards
 from ranksvm.dask.shards import DaskShards
 
+CLIENT: Any = None  # for workers in the process of the test
+
 
 class OddError(ValueError):
     """An error that only the worker's program knows."""
@@ -34,7 +36,9 @@ def at_round(monkeypatch: Any, fault: Any, *arguments: Any, of: int = 4) -> None
 
 
 def run_with_fault(fault: Any, arguments: Any, task: Any, state: Any, *rest: Any) -> Any:
+    state.works = partial(shards.run_task, task, state, *rest)
     fault(state, *arguments)
+    del state.works
     return shards.run_task(task, state, *rest)
 
 
@@ -47,10 +51,18 @@ def is_first(flag: str) -> bool:
     return True
 
 
-def is_killed_once(state: Any, flag: str) -> None:
-    if is_first(flag):
-        time.sleep(0.05)  # the others are at work
-        os.kill(os.getpid(), signal.SIGKILL)
+def tells_where_it_runs(state: Any, path: str) -> None:
+    """Once: write the number of this process to a file, and work until it is killed."""
+    if is_first(f"{path}.first"):
+        Path(f"{path}.new").write_text(str(os.getpid()))
+        os.replace(f"{path}.new", path)
+        while True:
+            state.works()
+
+
+def waits_for_a_failure() -> None:
+    while all(one.status != "error" for one in list(CLIENT.futures.values())):
+        time.sleep(0.01)
 
 
 def is_always_killed(state: Any, n_items: int) -> None:

@@ -12,6 +12,7 @@ pytest.importorskip("dask.dataframe", reason="ranksvm.dask needs Dask DataFrames
 import dask
 import dask.array
 import dask.dataframe
+import faults
 import numpy as np
 import pandas
 import sets
@@ -146,6 +147,72 @@ def test_a_partition_that_differs_from_the_metadata(client) -> None:
     parts = [dask.delayed(one), dask.delayed(other)]
     with pytest.raises(ValueError, match="partition 1 differs from partition 0: no column 'b'"):
         DaskLinearRankSVM(client=client).fit(parts, "label")
+
+
+def test_columns_in_another_order(client, data) -> None:
+    frame = sets.as_frame(data, CUTS)
+    model = DaskLinearRankSVM(client=client).fit(frame, "label", qid="query")
+    turned = frame[["f0", "f2", "f1", "f3", "f4", "f5", "label", "query"]]
+    with pytest.raises(
+        ValueError, match=r"X must have .* another order: column 1 is 'f2' instead of 'f1'"
+    ):
+        model.score(turned, "label", qid="query")
+    with pytest.raises(ValueError, match=r"another order: column 1 is 'f2' instead of 'f1'"):
+        model.predict(turned)
+    with pytest.raises(ValueError, match=r"It has one more column, 'more'"):
+        model.score(frame.assign(more=1.0), "label", qid="query")
+    with pytest.raises(
+        ValueError, match=r"partition 1 differs from partition 0: another order: column 1 is 'f2'"
+    ):
+        model.fit([frame.to_delayed()[0], turned.to_delayed()[2]], "label", qid="query")
+
+
+def test_columns_of_the_same_name(client) -> None:
+    frame = pandas.DataFrame([[1.0, 2.0, 0], [2.0, 1.0, 1]], columns=["a", "a", "label"])
+    model = DaskLinearRankSVM(client=client)
+    with pytest.raises(ValueError, match=r"X has several columns called 'a'; rename them$"):
+        model.fit(dask.dataframe.from_pandas(frame, npartitions=1), "label")
+    with pytest.raises(ValueError, match=r"several columns called 'a'.*\(in partition 0\)"):
+        model.fit([dask.delayed(frame)], "label")
+
+
+@pytest.mark.parametrize("kind", ["float64", "Int64", "object"])
+def test_missing_labels_of_frames(client, kind) -> None:
+    labels = pandas.Series([0, 1, None, 2, 0, 1], dtype=kind)
+    frame = pandas.DataFrame({"a": np.arange(6.0)}).assign(label=labels)
+    parts = [dask.delayed(frame[:2]), dask.delayed(frame[2:])]
+    with pytest.raises(ValueError, match=r"y contains NaN .* row 0.*\(in partition 1\)"):
+        DaskLinearRankSVM(client=client).fit(parts, "label")
+
+
+def test_the_first_of_several_wrong_partitions_is_named(client, monkeypatch, data) -> None:
+    monkeypatch.setattr(faults, "CLIENT", client)  # the workers are in this process
+
+    def wait(parts: Any) -> None:
+        faults.waits_for_a_failure()
+        set_label(parts)
+
+    parts = changed(data, wait, of=0)
+    parts[2] = changed(data, set_label, of=2)[2]
+    with pytest.raises(ValueError, match=r"row 3.*\(in partition 0\)"):
+        DaskLinearRankSVM(client=client).fit(parts)
+
+
+def test_clients_that_cannot_be_used(client, data) -> None:
+    parts = sets.as_tuples(data, CUTS)
+    address = client.scheduler.address
+    with pytest.raises(ValueError, match=r"client must be .*; got '.*'. .* pass Client\('"):
+        DaskLinearRankSVM(client=address).fit(parts)
+    with pytest.raises(ValueError, match=r"client must be a dask.distributed.Client or None; got"):
+        DaskLinearRankSVM(client=3).fit(parts)
+    X, y, qid = sets.as_arrays(data, CUTS)
+    with Client(address, set_as_default=False) as other:
+        with pytest.raises(ValueError, match="partition 0 of X is a future of another client"):
+            DaskLinearRankSVM(client=client).fit(other.compute(parts))
+        with pytest.raises(WorkersLostError, match="or they belong to another client"):
+            DaskLinearRankSVM(client=client).fit(other.persist(X), y, qid)
+    with pytest.raises(ValueError, match=r"client is closed. Connect to the cluster again"):
+        DaskLinearRankSVM(client=other).fit(parts)
 
 
 def test_missing_values_of_frames(client) -> None:

@@ -229,10 +229,10 @@ class DaskModelRanker(DaskRanker, ModelRanker):
                 engine, X, y, qid, group=group, sample_weight=sample_weight,
                 query_weight=query_weight,
             )  # fmt: skip
-            problem = make_problem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
             state = None
             if self.checkpoint is not None:
                 state = FitState.of(self.checkpoint, data, settings)
+            problem = make_problem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
             try:
                 fit: Fit = self._solve(problem, callback, state=state, **self._start_options())
             except WorkersLostError as error:
