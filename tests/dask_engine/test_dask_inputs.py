@@ -167,6 +167,18 @@ def test_columns_in_another_order(client, data) -> None:
         model.fit([frame.to_delayed()[0], turned.to_delayed()[2]], "label", qid="query")
 
 
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # Dask uses it
+@pytest.mark.parametrize("name", [None, "position"])
+def test_the_index_of_parquet_files_is_no_feature(client, data, tmp_path, name) -> None:
+    pytest.importorskip("pyarrow", reason="writes Parquet files")
+    rows = np.random.default_rng(0).permutation(data.n_items)
+    frame = sets.as_frame(data, []).compute().set_index(pandas.Index(rows, name=name))
+    frame.to_parquet(tmp_path / "a.parquet")
+    read = dask.dataframe.read_parquet(tmp_path / "a.parquet")
+    model = DaskLinearRankSVM(client=client).fit(read, "label", qid="query")
+    assert model.feature_names_in_.tolist() == [f"f{k}" for k in range(6)]
+
+
 def test_columns_of_the_same_name(client) -> None:
     frame = pandas.DataFrame([[1.0, 2.0, 0], [2.0, 1.0, 1]], columns=["a", "a", "label"])
     model = DaskLinearRankSVM(client=client)

@@ -275,38 +275,32 @@ def _check_columns(X: Any, reading: Reading) -> None:
 
 def _check_alike(facts: Sequence[Facts], names: Sequence[str]) -> None:
     """Raise if a partition has other columns than the first one that has rows."""
-    first = facts[0]
-
-    def given(value: Any) -> str:
-        return "none" if value is None else "given"
-
-    def compared(what: str, of: Callable[[Facts], Any]) -> Callable[[Facts], str | None]:
-        def difference(one: Facts) -> str | None:
-            same = of(one) == of(first)
-            return None if same else f"{what} {of(one)} instead of {of(first)}"
-
-        return difference
-
-    def columns(one: Facts) -> str | None:
-        if one.feature_names is None or first.feature_names is None:
-            return compared("names of columns", lambda one: given(one.feature_names))(one)
-        return column_difference(one.feature_names, first.feature_names)
-
-    tests = [
-        columns,
-        compared("number of features", lambda one: one.n_features),
-        compared("layout", lambda one: "sparse" if one.is_sparse else "dense"),
-        compared("query ids", lambda one: given(one.codes)),
-        compared("sample_weight", lambda one: given(one.item_weight)),
-    ]
     for one, name in zip(facts, names, strict=True):
-        for test in tests:
-            found = test(one)
-            if found is not None:
-                raise ValueError(
-                    f"{name} differs from {names[0]}: {found}. All partitions must have the same "
-                    "columns, in the same order."
-                )
+        found = _difference(one, facts[0])
+        if found is not None:
+            raise ValueError(
+                f"{name} differs from {names[0]}: {found}. All partitions must have the same "
+                "columns, in the same order."
+            )
+
+
+def _difference(one: Facts, first: Facts) -> str | None:
+    """Return the first difference between two partitions; None if they are alike."""
+    if one.feature_names is not None and first.feature_names is not None:
+        found = column_difference(one.feature_names, first.feature_names)
+        if found is not None:
+            return found
+    tests: dict[str, Callable[[Facts], Any]] = {
+        "names of columns": lambda part: "none" if part.feature_names is None else "given",
+        "number of features": lambda part: part.n_features,
+        "layout": lambda part: "sparse" if part.is_sparse else "dense",
+        "query ids": lambda part: "none" if part.codes is None else "given",
+        "sample_weight": lambda part: "none" if part.item_weight is None else "given",
+    }
+    for what, value_of in tests.items():
+        if value_of(one) != value_of(first):
+            return f"{what} {value_of(one)} instead of {value_of(first)}"
+    return None
 
 
 def column_difference(found: Sequence[Any], expected: Sequence[Any]) -> str | None:
