@@ -6,9 +6,10 @@ import itertools
 import os
 import signal
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,11 +36,17 @@ def at_round(monkeypatch: Any, fault: Any, *arguments: Any, of: int = 4) -> None
     monkeypatch.setattr(DaskShards, "map", map_with_fault)
 
 
+class Work(NamedTuple):
+    """What faults know of a task: the size of its shard, and how to run it."""
+
+    n_items: int
+    run: Callable[[], Any]
+
+
 def run_with_fault(fault: Any, arguments: Any, task: Any, state: Any, *rest: Any) -> Any:
-    state.works = partial(shards.run_task, task, state, *rest)
-    fault(state, *arguments)
-    del state.works
-    return shards.run_task(task, state, *rest)
+    run = partial(shards.run_task, task, state, *rest)
+    fault(Work(state.n_items, run), *arguments)
+    return run()
 
 
 def is_first(flag: str) -> bool:
@@ -51,13 +58,13 @@ def is_first(flag: str) -> bool:
     return True
 
 
-def tells_where_it_runs(state: Any, path: str) -> None:
+def tells_where_it_runs(work: Work, path: str) -> None:
     """Once: write the number of this process to a file, and work until it is killed."""
     if is_first(f"{path}.first"):
         Path(f"{path}.new").write_text(str(os.getpid()))
         os.replace(f"{path}.new", path)
         while True:
-            state.works()
+            work.run()
 
 
 def waits_for_a_failure() -> None:
@@ -65,12 +72,12 @@ def waits_for_a_failure() -> None:
         time.sleep(0.01)
 
 
-def is_always_killed(state: Any, n_items: int) -> None:
-    if state.n_items == n_items:
+def is_always_killed(work: Work, n_items: int) -> None:
+    if work.n_items == n_items:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def runs_out_of_memory_once(state: Any, flag: str, size: int) -> None:
+def runs_out_of_memory_once(work: Work, flag: str, size: int) -> None:
     if is_first(flag):
         hoard = np.ones(size // 8)
         for _ in range(200):  # until the nanny ends it
@@ -79,12 +86,12 @@ def runs_out_of_memory_once(state: Any, flag: str, size: int) -> None:
         raise AssertionError("the nanny let it live")
 
 
-def is_slow(state: Any, seconds: float) -> None:
+def is_slow(work: Work, seconds: float) -> None:
     time.sleep(seconds)
 
 
-def raises(state: Any, n_items: int, kind: str) -> None:
-    if state.n_items != n_items:
+def raises(work: Work, n_items: int, kind: str) -> None:
+    if work.n_items != n_items:
         return
     if kind == "parameter":
         raise ParameterError("{C} is {odd} for this {{shard}}", C=Param("C", 3), odd="odd")

@@ -125,9 +125,9 @@ def facts_of(block: ReadBlock) -> Facts:
 def check_unique(X: Any) -> None:
     """Raise if a frame has two columns of the same name."""
     names = list(getattr(X, "columns" if hasattr(X, "dtypes") else "column_names", ()))
-    twice = [name for k, name in enumerate(names) if name in names[:k]]
-    if twice:
-        raise ValueError(f"X has several columns called {twice[0]!r}; rename them")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"X has several columns called {twice!r}; rename them")
 
 
 def convert_block(block: ReadBlock, dtype: str) -> ReadBlock:

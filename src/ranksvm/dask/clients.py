@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ranksvm._messages import Param, ParameterError, Value
@@ -68,13 +68,13 @@ def _out_of_the_way() -> Iterator[None]:
     """
     from distributed import get_worker, rejoin, secede
 
-    try:
+    has_left = False
+    with suppress(ValueError, KeyError):  # no task, or a task that has left the pool already
         get_worker()
         secede()
-    except (ValueError, KeyError):  # no task, or a task that has left the pool already
-        yield
-        return
+        has_left = True
     try:
         yield
     finally:
-        rejoin()
+        if has_left:
+            rejoin()
