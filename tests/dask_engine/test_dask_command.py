@@ -25,6 +25,7 @@ from clusters import local_cluster
 from ranksvm import LinearRankSVM
 from ranksvm.cli import clusters as cli_clusters
 from ranksvm.dask import engine, parquet
+from ranksvm.dask.clients import find_client
 from ranksvm.learners import read_model
 
 
@@ -202,6 +203,8 @@ def test_nobody_listens(run, monkeypatch, frame, tmp_path) -> None:
     code, _, err = run("train", tmp_path / "a.parquet", "--dask", "odd://127.0.0.1:1")
     assert code == 3
     assert "--dask odd://127.0.0.1:1: no scheduler answers there" in err
+    with pytest.raises(ValueError, match="there is no Dask client"):  # none is left behind
+        find_client(None)
 
 
 def test_no_worker(run, monkeypatch, frame, tmp_path) -> None:

@@ -52,12 +52,14 @@ def open_cluster(address: str) -> Iterator[Engine]:
                     n_workers=int(local[1]),
                     threads_per_worker=1,
                     processes=True,
-                    dashboard_address=None,
+                    dashboard_address=":0",  # any free port
                     silence_logs=logging.CRITICAL,  # errors of tasks come here, too
                 )
                 target = stack.enter_context(cluster)
         try:
-            client = stack.enter_context(Client(target, timeout=CONNECT_SECONDS))
+            client = stack.enter_context(
+                Client(target, timeout=CONNECT_SECONDS, set_as_default=False)
+            )
         except (OSError, ValueError) as error:  # nobody there; an unknown protocol
             raise OSError(f"--dask {address}: no scheduler answers there ({error})") from None
         engine = Engine(client)

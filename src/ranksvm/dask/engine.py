@@ -30,6 +30,7 @@ NO_WORKER_LIMIT = 30.0
 PAUSED_LIMIT = 120.0
 # How long a failure waits for the tasks on earlier partitions, so that the first one is named.
 SETTLE_LIMIT = 5.0
+SETTLE_POLL = 0.02
 # Results that are fetched at a time, in the order of the shards.
 BATCH = 64
 # An argument up to this size travels with each task; a larger one that all tasks share moves once
@@ -178,12 +179,11 @@ class Engine:
 
         A future may also be lost for the moment, because its worker died, and computed again.
         """
-        from distributed import wait
-
         wrong = [k for k, future in enumerate(futures) if future.status == "error"]
-        if wrong and wrong[0]:
-            with suppress(OSError, CancelledError):  # also TimeoutError
-                wait(list(futures[: wrong[0]]), timeout=SETTLE_LIMIT)
+        earlier = futures[: wrong[0]] if wrong else []
+        end = time.monotonic() + SETTLE_LIMIT
+        while any(one.status == "pending" for one in earlier) and time.monotonic() < end:
+            time.sleep(SETTLE_POLL)
         found = [(future.status, future, name) for future, name in zip(futures, names, strict=True)]
         for status, future, name in found:
             if status == "error":
