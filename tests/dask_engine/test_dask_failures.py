@@ -153,8 +153,8 @@ def test_fits_inside_tasks(client, data, cuts, expected) -> None:
     content = cloudpickle.dumps([sets.as_tuples(data, cuts)])
     run = lambda with_client: fit(cloudpickle.loads(content), with_client)  # noqa: E731
     futures = [client.submit(run, k == 2, pure=False) for k in range(3)]
-    for model in client.gather(futures):
-        assert same_bits(model, expected)
+    for future in futures:
+        assert same_bits(future.result(timeout=60), expected)
 
 
 def test_a_worker_restarts(client, data, cuts, expected) -> None:

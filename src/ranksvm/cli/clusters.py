@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 LOCAL = re.compile(r"local:([1-9][0-9]{0,3})")
 ADDRESS = re.compile(r".+://.+|.+:[0-9]+")
 CONNECT_SECONDS = 15
-# Options about text and about missing values, with the values that change nothing.
-OF_OTHER_FILES = {"duplicates": "error", "zero_based": None, "max_line_bytes": None}
+# Options about LETOR text, with the values that change nothing.
+OF_TEXT = {"duplicates": "error", "zero_based": None, "max_line_bytes": None}
 
 
 @contextmanager
@@ -133,7 +133,7 @@ def _check_options(options: DataOptions) -> None:
         raise UsageProblem(
             f"--missing {options.missing} does not work with --dask: fill the values in"
         )
-    for option, default in OF_OTHER_FILES.items():
+    for option, default in OF_TEXT.items():
         if getattr(options, option) != default:
             flag = f"--{option.replace('_', '-')}"
             if option == "zero_based" and not options.zero_based:
