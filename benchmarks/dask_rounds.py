@@ -53,7 +53,7 @@ def run(config: Config, report: Report) -> None:
     overhead = []
     for workers in WORKERS[: config.size(3, 2)]:
         cluster = LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0"
         )
         with cluster, Client(cluster) as client:
             found = _seconds(_on_cluster(client, blocks))

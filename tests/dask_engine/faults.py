@@ -6,15 +6,18 @@ import itertools
 import os
 import signal
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ranksvm._messages import Param, ParameterError
-from ranksvm.dask import engine
-from ranksvm.dask.engine import DaskShards
+from ranksvm.dask import shards
+from ranksvm.dask.shards import DaskShards
+
+CLIENT: Any = None  # for workers in the process of the test
 
 
 class OddError(ValueError):
@@ -27,15 +30,23 @@ def at_round(monkeypatch: Any, fault: Any, *arguments: Any, of: int = 4) -> None
     faulty = partial(run_with_fault, fault, arguments)
 
     def map_with_fault(self: DaskShards, tasks: Any) -> Any:
-        function = faulty if next(rounds) == of else engine.run_task
+        function = faulty if next(rounds) == of else shards.run_task
         return self._engine.results(self._submitted(function, tasks), self._names)
 
     monkeypatch.setattr(DaskShards, "map", map_with_fault)
 
 
+class Work(NamedTuple):
+    """What faults know of a task: the size of its shard, and how to run it."""
+
+    n_items: int
+    run: Callable[[], Any]
+
+
 def run_with_fault(fault: Any, arguments: Any, task: Any, state: Any, *rest: Any) -> Any:
-    fault(state, *arguments)
-    return engine.run_task(task, state, *rest)
+    run = partial(shards.run_task, task, state, *rest)
+    fault(Work(state.n_items, run), *arguments)
+    return run()
 
 
 def is_first(flag: str) -> bool:
@@ -47,18 +58,26 @@ def is_first(flag: str) -> bool:
     return True
 
 
-def is_killed_once(state: Any, flag: str) -> None:
-    if is_first(flag):
-        time.sleep(0.05)  # the others are at work
+def tells_where_it_runs(work: Work, path: str) -> None:
+    """Once: write the number of this process to a file, and work until it is killed."""
+    if is_first(f"{path}.first"):
+        Path(f"{path}.new").write_text(str(os.getpid()))
+        os.replace(f"{path}.new", path)
+        while True:
+            work.run()
+
+
+def waits_for_a_failure() -> None:
+    while all(one.status != "error" for one in list(CLIENT.futures.values())):
+        time.sleep(0.01)
+
+
+def is_always_killed(work: Work, n_items: int) -> None:
+    if work.n_items == n_items:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def is_always_killed(state: Any, n_items: int) -> None:
-    if state.n_items == n_items:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def runs_out_of_memory_once(state: Any, flag: str, size: int) -> None:
+def runs_out_of_memory_once(work: Work, flag: str, size: int) -> None:
     if is_first(flag):
         hoard = np.ones(size // 8)
         for _ in range(200):  # until the nanny ends it
@@ -67,12 +86,12 @@ def runs_out_of_memory_once(state: Any, flag: str, size: int) -> None:
         raise AssertionError("the nanny let it live")
 
 
-def is_slow(state: Any, seconds: float) -> None:
+def is_slow(work: Work, seconds: float) -> None:
     time.sleep(seconds)
 
 
-def raises(state: Any, n_items: int, kind: str) -> None:
-    if state.n_items != n_items:
+def raises(work: Work, n_items: int, kind: str) -> None:
+    if work.n_items != n_items:
         return
     if kind == "parameter":
         raise ParameterError("{C} is {odd} for this {{shard}}", C=Param("C", 3), odd="odd")

@@ -56,6 +56,20 @@ def local_fit(data: RankingData, cuts: list[int], settings: Settings, *, order: 
     return fit
 
 
+def exact_objective(data: RankingData, coef: Any, C: float) -> float:
+    """The objective of a squared hinge with the mean over pairs, summed pair by pair."""
+    scores = data.X @ coef
+    weight = np.ones(data.n_items) if data.item_weight is None else data.item_weight
+    loss = mass = 0.0
+    for rows in np.split(data.groups.rows, data.groups.offsets[1:-1]):
+        better, worse = np.nonzero(data.y[rows][:, None] > data.y[rows][None, :])
+        pair = weight[rows[better]] * weight[rows[worse]]
+        slack = np.maximum(0.0, 1.0 - scores[rows[better]] + scores[rows[worse]])
+        loss += float(pair @ slack**2)
+        mass += float(pair.sum())
+    return 0.5 * float(coef @ coef) + C * loss / mass
+
+
 def as_tuples(data: RankingData, cuts: list[int]) -> list[Any]:
     """Delayed tuples (X, y, qid, weight)."""
     import dask

@@ -19,16 +19,17 @@ import pytest
 pytest.importorskip("distributed", reason="ranksvm.dask needs Dask")
 pytest.importorskip("dask.dataframe", reason="ranksvm.dask needs Dask DataFrames")
 
+import cloudpickle
 import dask
 import faults
 import numpy as np
 import sets
 from clusters import local_cluster
-from distributed import Client
+from distributed import Client, worker_client
 
 from ranksvm import LinearRankSVM
 from ranksvm._messages import ParameterError
-from ranksvm.dask import DaskLinearRankSVM, WorkersLostError, engine
+from ranksvm.dask import DaskKernelRankSVM, DaskLinearRankSVM, WorkersLostError, engine
 from ranksvm.data import RankingData
 from ranksvm.learners.linear import LinearSettings
 from ranksvm.learners.problem import Fit
@@ -100,18 +101,60 @@ def test_worker_processes_give_the_bits_of_one_process(client, data, cuts, expec
     np.testing.assert_allclose(model.coef_, in_memory.coef_, rtol=1e-10)
 
 
+def kill_when_told(path: Path) -> threading.Thread:
+    """Start a thread that kills the process whose number a file will have."""
+
+    def kill() -> None:
+        while not path.exists():
+            time.sleep(0.005)
+        os.kill(int(path.read_text()), signal.SIGKILL)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    return thread
+
+
 @pytest.mark.parametrize("round_", [pytest.param(0, marks=pytest.mark.slow), 5])
-def test_a_worker_is_killed_in_the_middle(
+def test_a_worker_is_killed_in_the_middle_of_a_product(
     client, monkeypatch, tmp_path, data, cuts, expected, round_
 ) -> None:
     before = pids(client)
-    flag = tmp_path / "killed"
-    faults.at_round(monkeypatch, faults.is_killed_once, str(flag), of=round_)
+    told = tmp_path / "pid"
+    killer = kill_when_told(told)
+    faults.at_round(monkeypatch, faults.tells_where_it_runs, str(told), of=round_)
     model = DaskLinearRankSVM(C, client=client).fit(sets.as_tuples(data, cuts))
-    assert flag.exists()
+    killer.join(timeout=30)
+    assert int(told.read_text()) in before.values()
     assert same_bits(model, expected)
     client.wait_for_workers(2, timeout=30)
-    assert set(pids(client).values()) != set(before.values())
+    assert int(told.read_text()) not in pids(client).values()
+
+
+@pytest.mark.slow
+def test_one_and_three_processes_give_the_same_bits(data, cuts, expected) -> None:
+    with local_cluster(1) as cluster, Client(cluster) as client:
+        model = DaskLinearRankSVM(C, client=client)
+        assert same_bits(model.fit(sets.as_tuples(data, cuts)), expected)
+        cluster.scale(3)
+        client.wait_for_workers(3, timeout=60)
+        assert same_bits(model.fit(sets.as_tuples(data, cuts)), expected)
+
+
+def test_fits_inside_tasks(client, data, cuts, expected) -> None:
+    """All threads of all workers are taken by tasks that wait for tasks of their own."""
+
+    def fit(parts: Any, with_client: bool) -> Any:
+        if not with_client:
+            return DaskLinearRankSVM(C).fit(parts[0])
+        with worker_client() as inside:
+            return DaskLinearRankSVM(C, client=inside).fit(parts[0])
+
+    # In a list, so that Dask does not compute the parts first.
+    content = cloudpickle.dumps([sets.as_tuples(data, cuts)])
+    run = lambda with_client: fit(cloudpickle.loads(content), with_client)  # noqa: E731
+    futures = [client.submit(run, k == 2, pure=False) for k in range(3)]
+    for future in futures:
+        assert same_bits(future.result(timeout=60), expected)
 
 
 def test_a_worker_restarts(client, data, cuts, expected) -> None:
@@ -186,13 +229,16 @@ def workers_of(address: str, n: int, folder: Path) -> Iterator[list[subprocess.P
             one.wait()
 
 
-def test_no_worker_is_left(monkeypatch, tmp_path, data, cuts, expected) -> None:
+@pytest.mark.parametrize("kind", [DaskLinearRankSVM, DaskKernelRankSVM])
+def test_no_worker_is_left(monkeypatch, tmp_path, data, cuts, kind) -> None:
     monkeypatch.setattr(engine, "NO_WORKER_LIMIT", 0.5)
     monkeypatch.setattr(engine, "POLL", 0.2)
     state = tmp_path / "state.npz"
     parts = sets.as_tuples(data, cuts)
+    options = {} if kind is DaskLinearRankSVM else {"n_components": 30, "random_state": 0}
     with local_cluster(1, processes=False) as cluster, Client(cluster) as client:
-        model = DaskLinearRankSVM(C, client=client, checkpoint=state)
+        expected = kind(C, client=client, **options).fit(parts)
+        model = kind(C, client=client, checkpoint=state, **options)
 
         def lose_all() -> None:
             cluster.scale(0)
@@ -206,8 +252,8 @@ def test_no_worker_is_left(monkeypatch, tmp_path, data, cuts, expected) -> None:
         cluster.scale(1)
         client.wait_for_workers(1, timeout=30)
         model.fit(parts)
-    assert len(model.history_) < len(expected.history)
-    assert model.objective_ == pytest.approx(expected.objective, rel=1e-4)
+    assert len(model.history_) < len(expected.history_)
+    assert model.objective_ == pytest.approx(expected.objective_, rel=1e-4)
     assert not state.exists()
 
 

@@ -25,12 +25,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 import ranksvm
 from ranksvm import KernelRankSVM, LinearRankSVM, LinearRankSVMCV
 from ranksvm.dask import DaskKernelRankSVM, DaskLinearRankSVM, DaskLinearRankSVMCV
 from ranksvm.dask.engine import Engine
 from ranksvm.dask.partitions import training_shards
+from ranksvm.dask.shards import KEPT_SHARE
 from ranksvm.data import RankingData
 from ranksvm.data.shard_files import open_files
 from ranksvm.learners.kernel import KernelSettings
@@ -83,26 +85,36 @@ def threads() -> Any:
         yield client
 
 
-@settings(max_examples=10, phases=[Phase.explicit, Phase.generate])
-@given(st.data())
-def test_any_cuts_of_any_rows(threads, draw) -> None:
-    """Sorted or not, with or without ids, numbers or strings, weights: as in memory."""
-    data = sets.ranking(12, seed=draw.draw(st.integers(0, 20)))
-    rng = np.random.default_rng(draw.draw(st.integers(0, 100)))
-    kind = draw.draw(st.sampled_from(["sorted", "unsorted", "strings", "one ranking"]))
+@st.composite
+def cut_sets(draw: Any) -> tuple[RankingData, list[int]]:
+    """Rows sorted or not, with or without ids, numbers or strings, weights; and where to cut."""
+    data = sets.ranking(12, seed=draw(st.integers(0, 20)))
+    rng = np.random.default_rng(draw(st.integers(0, 100)))
+    kind = draw(st.sampled_from(["sorted", "unsorted", "strings", "one ranking"]))
     if kind != "sorted":
         data = data.take(rng.permutation(data.n_items))
     qid = {"strings": as_strings(data.qid), "one ranking": None}.get(kind, data.qid)
-    weight = rng.integers(0, 3, data.n_items).astype(float) + 0.5 * draw.draw(st.booleans())
-    if not draw.draw(st.booleans()):
+    weight = rng.integers(0, 3, data.n_items).astype(float) + 0.5 * draw(st.booleans())
+    if not draw(st.booleans()):
         weight = None
     data = RankingData(data.X, data.y, qid, item_weight=weight)
-    cuts = sorted(draw.draw(st.lists(st.integers(0, data.n_items), max_size=5)))
-    model = DaskLinearRankSVM(client=threads).fit(sets.as_tuples(data, cuts))
-    same_bits(model, sets.local_fit(data, cuts, LinearSettings()))
-    memory = LinearRankSVM().fit(data.X, data.y, qid, sample_weight=weight)
-    assert model.objective_ == pytest.approx(memory.objective_, rel=1e-4)
+    return data, sorted(draw(st.lists(st.integers(0, data.n_items), max_size=5)))
+
+
+@settings(max_examples=15, phases=[Phase.explicit, Phase.generate])
+@given(cut_sets(), st.sampled_from([0.5, 30.0]))
+def test_any_cuts_of_any_rows(threads, case, C) -> None:
+    data, cuts = case
+    model = DaskLinearRankSVM(C, tol=1e-6, client=threads).fit(sets.as_tuples(data, cuts))
+    same_bits(model, sets.local_fit(data, cuts, LinearSettings(C=C, tol=1e-6)))
+    memory = LinearRankSVM(C, tol=1e-6)
+    memory.fit(data.X, data.y, data.qid, sample_weight=data.item_weight)
+    exact = sets.exact_objective(data, memory.coef_, C)
+    assert sets.exact_objective(data, model.coef_, C) == pytest.approx(exact, rel=1e-12)
+    assert np.abs(model.coef_ - memory.coef_).max() <= 1e-10 * np.abs(memory.coef_).max()
     assert model.n_pairs_ == memory.n_pairs_
+    # The objective includes a bound on rounding errors, which depends on the cuts.
+    assert model.objective_ - model.gap_ <= exact <= model.objective_ * (1 + 1e-12)
 
 
 def test_frames(threads, data, cuts) -> None:
@@ -133,14 +145,15 @@ def test_frames(threads, data, cuts) -> None:
     assert np.array_equal(again.coef_, model.coef_)
 
 
-def test_files_and_a_cluster_give_the_same_bits(threads, tmp_path) -> None:
+@pytest.mark.parametrize("memory", ["4MB", "20MB"])
+def test_files_and_a_cluster_give_the_same_bits(threads, tmp_path, memory) -> None:
     pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
     data = sets.ranking(600, seed=3)
     frame = sets.as_frame(data, [])
     frame.compute().to_parquet(tmp_path / "train.parquet", row_group_size=1000)
-    files = {"y": "label", "qid": "query", "memory_budget": "4MB"}
+    files = {"y": "label", "qid": "query", "memory_budget": memory}
     sizes = open_files(tmp_path / "train.parquet", **files).X.shards.sizes
-    assert len(sizes) > 1
+    assert (len(sizes) > 1) == (memory == "4MB")
     expected = LinearRankSVM(C=500.0).fit_files(tmp_path / "train.parquet", **files)
     cut = sets.as_frame(data, np.cumsum(sizes)[:-1].tolist())
     model = DaskLinearRankSVM(C=500.0, client=threads).fit(cut, "label", qid="query")
@@ -292,7 +305,7 @@ def test_it_is_an_estimator(threads, data, cuts, tmp_path) -> None:
 @pytest.mark.parametrize("kept", [True, False])
 def test_kernels(threads, monkeypatch, data, cuts, approximation, kept) -> None:
     if not kept:
-        monkeypatch.setattr("ranksvm.dask.engine.FEATURES_SHARE", 0.0)
+        monkeypatch.setattr("ranksvm.dask.shards.FEATURES_SHARE", 0.0)
         monkeypatch.setattr(Engine, "memory", lambda self: 1.0)
     options = {"gamma": 0.1, "approximation": approximation, "n_components": 20, "random_state": 0}
     model = DaskKernelRankSVM(client=threads, **options).fit(sets.as_tuples(data, cuts))
@@ -356,15 +369,47 @@ def test_shards_give_rows_back_in_any_order(threads, data, cuts) -> None:
     engine.close()
 
 
-def test_workers_remember_what_tasks_have_computed(threads, data) -> None:
+@pytest.mark.parametrize(
+    ("bytes_a_row", "kept"),
+    [
+        (np.inf, ["backend", "evaluation", "scores"]),
+        (8 * 6 + 32 + 150, ["backend", "evaluation", "scores"]),
+        (8 * 6 + 32, ["scores"]),
+        (8 * 6, []),
+    ],
+)
+def test_workers_keep_what_there_is_memory_for(
+    threads, monkeypatch, data, bytes_a_row, kept
+) -> None:
+    memory = bytes_a_row * data.n_items / KEPT_SHARE
+    monkeypatch.setattr(Engine, "memory", lambda self: memory)
     engine = Engine(threads)
     cuts = sets.even_cuts(data, 3)
     made = training_shards(engine, sets.as_tuples(data, cuts), None, None)
     problem = LinearProblem(made, LinearSettings())
-    problem.solve()
+    fit = problem.solve()
+    assert np.array_equal(fit.coef, sets.local_fit(data, cuts, LinearSettings()).coef)
     known = list(problem._map._shards.map(faults.Remembered()))
-    assert known == [["backend", "evaluation", "scores"]] * len(known)
+    assert known == [kept] * len(known)
     engine.close()
+
+
+def test_a_kernel_fit_continues(threads, data, cuts, tmp_path) -> None:
+    state = tmp_path / "state.npz"
+    options = {"n_components": 20, "random_state": 0, "client": threads}
+    model = DaskKernelRankSVM(500.0, checkpoint=state, max_iter=2, **options)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(sets.as_tuples(data, cuts))
+    assert state.exists()
+    model.set_params(max_iter=1000).fit(sets.as_tuples(data, cuts))
+    assert not state.exists()
+    known = DaskKernelRankSVM(500.0, **options).fit(sets.as_tuples(data, cuts))
+    assert len(model.history_) < len(known.history_)
+    assert model.objective_ == pytest.approx(known.objective_, rel=1e-4)
+    assert model.to_local().get_params()["random_state"] == 0
+    model.set_params(random_state=None)
+    with pytest.raises(ValueError, match="checkpoint needs random_state, an integer"):
+        model.fit(sets.as_tuples(data, cuts))
 
 
 def test_without_dask_the_import_says_what_to_install() -> None:

@@ -12,6 +12,7 @@ pytest.importorskip("dask.dataframe", reason="ranksvm.dask needs Dask DataFrames
 import dask
 import dask.array
 import dask.dataframe
+import faults
 import numpy as np
 import pandas
 import sets
@@ -97,14 +98,14 @@ def negative_weights(parts: Any) -> None:
     ("change", "message"),
     [
         (set_label, r"y contains NaN or infinity in 1 .* row 3.*\(in partition 2\)"),
-        (set_feature, r"not finite: inf in row 5 of partition 2, column 2"),
+        (set_feature, r"not finite: inf in row 5, column 2 of partition 2"),
         (set_id, r"qid has a missing id in row 7.*\(in partition 2\)"),
-        (drop_ids, "partition 2 differs from partition 0 in its query ids: none instead of given"),
-        (drop_column, "partition 2 differs from partition 0 in its number of features: 5 instead"),
-        (make_sparse, "in its layout: sparse instead of dense"),
+        (drop_ids, "partition 2 differs from partition 0: query ids none instead of given"),
+        (drop_column, "partition 2 differs from partition 0: number of features 5 instead of 6"),
+        (make_sparse, "partition 0: layout sparse instead of dense"),
         (make_strings, r"X must hold real numbers.*\(in partition 2\)"),
         (drop_rows, r"inconsistent numbers of samples.*\(in partition 2\)"),
-        (add_weights, "in its sample_weight: given instead of none"),
+        (add_weights, "partition 0: sample_weight given instead of none"),
         (negative_weights, r"sample_weight .*\(in partition 2\)"),
     ],
 )
@@ -144,8 +145,86 @@ def test_a_partition_that_differs_from_the_metadata(client) -> None:
     one = pandas.DataFrame({"a": [1.0, 2.0], "b": [0.0, 1.0], "label": [0, 1]})
     other = one.rename(columns={"b": "c"})
     parts = [dask.delayed(one), dask.delayed(other)]
-    with pytest.raises(ValueError, match="partition 1 differs from partition 0 in its columns"):
+    with pytest.raises(ValueError, match="partition 1 differs from partition 0: no column 'b'"):
         DaskLinearRankSVM(client=client).fit(parts, "label")
+
+
+def test_columns_in_another_order(client, data) -> None:
+    frame = sets.as_frame(data, CUTS)
+    model = DaskLinearRankSVM(client=client).fit(frame, "label", qid="query")
+    turned = frame[["f0", "f2", "f1", "f3", "f4", "f5", "label", "query"]]
+    with pytest.raises(
+        ValueError, match=r"X must have .* another order: column 1 is 'f2' instead of 'f1'"
+    ):
+        model.score(turned, "label", qid="query")
+    with pytest.raises(ValueError, match=r"another order: column 1 is 'f2' instead of 'f1'"):
+        model.predict(turned)
+    with pytest.raises(ValueError, match=r"It has one more column, 'more'"):
+        model.score(frame.assign(more=1.0), "label", qid="query")
+    with pytest.raises(
+        ValueError, match=r"partition 1 differs from partition 0: another order: column 1 is 'f2'"
+    ):
+        model.fit([frame.to_delayed()[0], turned.to_delayed()[2]], "label", qid="query")
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # Dask uses it
+@pytest.mark.parametrize("name", [None, "position"])
+def test_the_index_of_parquet_files_is_no_feature(client, data, tmp_path, name) -> None:
+    pytest.importorskip("pyarrow", reason="writes Parquet files")
+    rows = np.random.default_rng(0).permutation(data.n_items)
+    frame = sets.as_frame(data, []).compute().set_index(pandas.Index(rows, name=name))
+    frame.to_parquet(tmp_path / "a.parquet")
+    read = dask.dataframe.read_parquet(tmp_path / "a.parquet")
+    model = DaskLinearRankSVM(client=client).fit(read, "label", qid="query")
+    assert model.feature_names_in_.tolist() == [f"f{k}" for k in range(6)]
+
+
+def test_columns_of_the_same_name(client) -> None:
+    frame = pandas.DataFrame([[1.0, 2.0, 0], [2.0, 1.0, 1]], columns=["a", "a", "label"])
+    model = DaskLinearRankSVM(client=client)
+    with pytest.raises(ValueError, match=r"X has several columns called 'a'; rename them$"):
+        model.fit(dask.dataframe.from_pandas(frame, npartitions=1), "label")
+    with pytest.raises(ValueError, match=r"several columns called 'a'.*\(in partition 0\)"):
+        model.fit([dask.delayed(frame)], "label")
+
+
+@pytest.mark.parametrize("kind", ["float64", "Int64", "object"])
+def test_missing_labels_of_frames(client, kind) -> None:
+    labels = pandas.Series([0, 1, None, 2, 0, 1], dtype=kind)
+    frame = pandas.DataFrame({"a": np.arange(6.0)}).assign(label=labels)
+    parts = [dask.delayed(frame[:2]), dask.delayed(frame[2:])]
+    with pytest.raises(ValueError, match=r"y contains NaN .* row 0.*\(in partition 1\)"):
+        DaskLinearRankSVM(client=client).fit(parts, "label")
+
+
+def test_the_first_of_several_wrong_partitions_is_named(client, monkeypatch, data) -> None:
+    monkeypatch.setattr(faults, "CLIENT", client)  # the workers are in this process
+
+    def wait(parts: Any) -> None:
+        faults.waits_for_a_failure()
+        set_label(parts)
+
+    parts = changed(data, wait, of=0)
+    parts[2] = changed(data, set_label, of=2)[2]
+    with pytest.raises(ValueError, match=r"row 3.*\(in partition 0\)"):
+        DaskLinearRankSVM(client=client).fit(parts)
+
+
+def test_clients_that_cannot_be_used(client, data) -> None:
+    parts = sets.as_tuples(data, CUTS)
+    address = client.scheduler.address
+    with pytest.raises(ValueError, match=r"client must be .*; got '.*'. .* pass Client\('"):
+        DaskLinearRankSVM(client=address).fit(parts)
+    with pytest.raises(ValueError, match=r"client must be a dask.distributed.Client or None; got"):
+        DaskLinearRankSVM(client=3).fit(parts)
+    X, y, qid = sets.as_arrays(data, CUTS)
+    with Client(address, set_as_default=False) as other:
+        with pytest.raises(ValueError, match="partition 0 of X is a future of another client"):
+            DaskLinearRankSVM(client=client).fit(other.compute(parts))
+        with pytest.raises(WorkersLostError, match="or they belong to another client"):
+            DaskLinearRankSVM(client=client).fit(other.persist(X), y, qid)
+    with pytest.raises(ValueError, match=r"client is closed. Connect to the cluster again"):
+        DaskLinearRankSVM(client=other).fit(parts)
 
 
 def test_missing_values_of_frames(client) -> None:
@@ -153,9 +232,9 @@ def test_missing_values_of_frames(client) -> None:
     frame["b"] = frame["b"].astype("Int64")
     frame.loc[2, "b"] = pandas.NA
     model = DaskLinearRankSVM(client=client)
-    with pytest.raises(ValueError, match=r"nan in row 1 of partition 0, column 0 \('a'\)"):
+    with pytest.raises(ValueError, match=r"nan in row 1, column 0 \('a'\) of partition 0"):
         model.fit([dask.delayed(frame)], "label")
-    with pytest.raises(ValueError, match=r"nan in row 2 of partition 0, column 1 \('b'\)"):
+    with pytest.raises(ValueError, match=r"nan in row 2, column 1 \('b'\) of partition 0"):
         model.fit([dask.delayed(frame.fillna({"a": 0.0}))], "label")
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
 
-from ranksvm._files import naming
 from ranksvm._text import listed
-from ranksvm.cli.inputs import note_one_query
 from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import UsageProblem
 from ranksvm.data.ranking_data import RankingData
@@ -19,51 +20,86 @@ if TYPE_CHECKING:
     from ranksvm.dask.engine import Engine
 
 LOCAL = re.compile(r"local:([1-9][0-9]{0,3})")
+ADDRESS = re.compile(r".+://.+|.+:[0-9]+")
 CONNECT_SECONDS = 15
+# Options about LETOR text, with the values that change nothing.
+OF_TEXT = {"duplicates": "error", "zero_based": None, "max_line_bytes": None}
 
 
 @contextmanager
 def open_cluster(address: str) -> Iterator[Engine]:
     """Connect to a cluster, or start worker processes on this machine with ``local:N``."""
-    from ranksvm.dask.engine import Engine  # the package says how to install Dask
+    from ranksvm.dask.engine import Engine, WorkersLostError  # the package says how to install Dask
 
     # isort: split
     from distributed import Client, LocalCluster
 
+    local = LOCAL.fullmatch(address)
+    if local is None and re.fullmatch("local(:.*)?", address):
+        raise UsageProblem(
+            f"--dask {address}: N of local:N must be a number of worker processes from 1 to 9999, "
+            "such as local:4"
+        )
+    if local is None and not ADDRESS.fullmatch(address):
+        raise UsageProblem(
+            f"--dask {address!r} must be the address of a scheduler, such as "
+            "tcp://10.0.0.1:8786, or local:N"
+        )
     with ExitStack() as stack:
         target: Any = address
-        local = LOCAL.fullmatch(address)
         if local is not None:
-            target = stack.enter_context(
-                LocalCluster(
+            with _not_interrupted():
+                cluster = LocalCluster(
                     n_workers=int(local[1]),
                     threads_per_worker=1,
                     processes=True,
-                    dashboard_address=None,
+                    dashboard_address=":0",  # any free port
+                    silence_logs=logging.CRITICAL,  # errors of tasks come here, too
                 )
-            )
-        elif "://" not in address and not re.fullmatch(r".+:[0-9]+", address):
-            raise UsageProblem(
-                f"--dask {address!r} must be the address of a scheduler, such as "
-                "tcp://10.0.0.1:8786, or local:N"
-            )
+                target = stack.enter_context(cluster)
         try:
-            client = stack.enter_context(Client(target, timeout=CONNECT_SECONDS))
-        except OSError as error:
+            client = stack.enter_context(
+                Client(target, timeout=CONNECT_SECONDS, set_as_default=False)
+            )
+        except (OSError, ValueError) as error:  # nobody there; an unknown protocol
             raise OSError(f"--dask {address}: no scheduler answers there ({error})") from None
         engine = Engine(client)
         stack.callback(engine.close)
-        yield engine
+        try:
+            yield engine
+        except WorkersLostError as error:
+            raise OSError(f"--dask {address}: {error}") from error
+
+
+@contextmanager
+def _not_interrupted() -> Iterator[None]:
+    """Let Ctrl-C reach only this process, and not those that are started here.
+
+    A terminal sends Ctrl-C to all of them, and each would print where it was interrupted.  Threads
+    and processes inherit which signals are blocked; this also goes for the thread of Dask that
+    starts workers again.  Here, an interrupt has its effect at the end of the block.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # not a POSIX system
+        yield
+        return
+    resource_tracker.ensure_running()  # it would unblock the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def read_on_cluster(engine: Engine, files: Sequence[str], options: DataOptions) -> RankingData:
     """Let the workers read Parquet files; labels and query ids come here."""
-    import dask.dataframe
-
+    from ranksvm.cli.tables import special_columns
+    from ranksvm.dask.parquet import check_no_more_columns, index_columns, parquet_parts
     from ranksvm.dask.partitions import training_shards
     from ranksvm.data.file_sets import find_files
+    from ranksvm.data.parquet.source import ParquetSource
     from ranksvm.data.shard_files import column_names
 
+    _check_options(options)
     kind, found = find_files(list(files))
     there = column_names(found) if kind == "parquet" else None
     if there is None:
@@ -72,20 +108,38 @@ def read_on_cluster(engine: Engine, files: Sequence[str], options: DataOptions) 
             "data.parquet"
         )
     name = listed(found, most=1)
-    y, qid = options.label_column or "label", options.qid_column or "qid"
-    wanted = (
-        None if options.ignore_qid or (options.qid_column is None and qid not in there) else qid
-    )
-    if wanted is None and not options.ignore_qid:
-        note_one_query(name, f"{qid!r} column", "Name the column with --qid-column, or use")
-    if y not in there:
-        raise ValueError(
-            f"{name} has no column {y!r}; name the one with the labels with --label-column"
-        )
-    columns = [one for one in there if one != (options.docid_column or "docid")]
-    if wanted is None:
-        columns = [one for one in columns if one != qid]
-    with naming(name):
-        frame = dask.dataframe.read_parquet(found, columns=columns)
-    data = training_shards(engine, frame, y, wanted)
+    named = special_columns(there, options, name, labels=True)
+    y, qid = named["label"], None if options.ignore_qid else named.get("qid")
+    left_out = {*named.values(), *index_columns(found[0])}
+    features = [one for one in there if one not in left_out]
+    if not features:
+        raise ValueError(f"{name} has labels and ids but no feature columns")
+    check_no_more_columns(found)
+    # It refuses files whose columns differ, before any worker reads one.
+    ParquetSource(found, y=y, qid=qid, sample_weight=None, columns=features)
+    parts, names = parquet_parts(found, [*features, y, *([] if qid is None else [qid])])
+    if not parts:
+        raise ValueError(f"{name} has no rows")
+    data = training_shards(engine, parts, y, qid, names=names)
     return replace(data, origin=replace(data.origin, name=name)).with_groups(data.groups)
+
+
+def _check_options(options: DataOptions) -> None:
+    """Refuse options that would have no effect."""
+    if options.format not in ("auto", "parquet"):
+        raise UsageProblem(
+            f"--dask reads Parquet files, and not --format {options.format}. Convert the data "
+            "first: ranksvm convert data.txt data.parquet"
+        )
+    if options.missing != "error":
+        raise UsageProblem(
+            f"--missing {options.missing} does not work with --dask: fill the values in"
+        )
+    for option, default in OF_TEXT.items():
+        if getattr(options, option) != default:
+            flag = f"--{option.replace('_', '-')}"
+            if option == "zero_based" and not options.zero_based:
+                flag = "--one-based"
+            raise UsageProblem(
+                f"{flag} is about LETOR text, and --dask reads Parquet files: leave it out"
+            )

@@ -46,7 +46,7 @@ def read_tables(
                 raise ValueError(f"{name}: the columns do not fit together: {error}") from None
     if table.num_rows == 0:
         raise ValueError(f"{name} has no rows")
-    named = _special_columns(table.column_names, options, name, labels=labels)
+    named = special_columns(table.column_names, options, name, labels=labels)
     from ranksvm.data.frames import check_numeric, split_frame
 
     try:
@@ -84,7 +84,7 @@ def read_tables(
     )
 
 
-def _special_columns(
+def special_columns(
     names: Sequence[str], options: DataOptions, source: str, *, labels: bool
 ) -> dict[str, str]:
     """Return the names of the columns that are not features."""

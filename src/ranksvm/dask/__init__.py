@@ -21,6 +21,8 @@ if any(find_spec(name) is None for name in ("dask", "distributed")):
     raise ImportError("ranksvm.dask needs Dask: pip install 'ranksvm[dask]'")
 
 from ranksvm.dask.engine import WorkersLostError
-from ranksvm.dask.estimators import DaskKernelRankSVM, DaskLinearRankSVM, DaskLinearRankSVMCV
+from ranksvm.dask.kernel import DaskKernelRankSVM
+from ranksvm.dask.linear import DaskLinearRankSVM
+from ranksvm.dask.linear_cv import DaskLinearRankSVMCV
 
 __all__ = ["DaskKernelRankSVM", "DaskLinearRankSVM", "DaskLinearRankSVMCV", "WorkersLostError"]

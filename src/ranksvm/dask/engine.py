@@ -1,4 +1,4 @@
-"""Shards in the memory of the workers of a Dask cluster.
+"""Tasks on a Dask cluster: futures, their results, and what to say when they fail.
 
 Every task is a pure function of futures and of arguments that travel with the task.  Whatever a
 worker had when it was lost, the scheduler computes again from the partitions that the user passed.
@@ -15,15 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from concurrent.futures import Future as ThreadFuture
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ranksvm._messages import UserError
 from ranksvm._text import counted, listed
-from ranksvm._vectors import Array, Rows
-from ranksvm.data.shards import KEPT, Shard, Shards, ShardTask, nbytes, stacked
 
 # Seconds between two looks at the cluster while results are awaited, and how long there may be no
 # worker at all.
@@ -31,6 +28,9 @@ POLL = 1.0
 NO_WORKER_LIMIT = 30.0
 # The same for workers that take no tasks because their memory is full; they may recover.
 PAUSED_LIMIT = 120.0
+# How long a failure waits for the tasks on earlier partitions, so that the first one is named.
+SETTLE_LIMIT = 5.0
+SETTLE_POLL = 0.02
 # Results that are fetched at a time, in the order of the shards.
 BATCH = 64
 # An argument up to this size travels with each task; a larger one that all tasks share moves once
@@ -38,58 +38,12 @@ BATCH = 64
 SMALL = 8_192
 # Larger arguments are sent in pieces: Dask warns about tasks above 10 MB.
 PIECE = 4_000_000
-# Kernel features stay in memory up to this share of the memory of all workers.
-FEATURES_SHARE = 0.3
 # Exceptions that can be made again with a longer message.
 PLAIN_ERRORS = (ValueError, TypeError, OSError, MemoryError, OverflowError, RuntimeError)
 
 
 class WorkersLostError(RuntimeError):
     """The cluster has lost what a fit needs: all its workers, or data that cannot be recomputed."""
-
-
-class Part(NamedTuple):
-    """The futures of one shard.
-
-    Attributes
-    ----------
-    state : Future of Shard
-        Everything but the rows.
-    block : Future of Block
-        The rows.
-    features : bytes, futures of bytes or None
-        The task that makes other columns of the rows, if these are not kept.
-    """
-
-    state: Any
-    block: Any
-    features: Any = None
-
-
-@dataclass
-class Block:
-    """Rows of a partition, and the other columns as they were read.
-
-    Attributes
-    ----------
-    X : ndarray or CSR matrix
-    y : ndarray or None
-        Labels.
-    codes, ids : ndarray or None
-        Queries: numbers by row, and the id of each number.
-    item_weight : ndarray or None
-    """
-
-    X: Any
-    y: Any = None
-    codes: Any = None
-    ids: Any = None
-    item_weight: Array | None = None
-
-    def __sizeof__(self) -> int:
-        # Dask decides by this what to move and when to write to disk.
-        others = (self.y, self.codes, self.item_weight)
-        return nbytes(self.X) + sum(one.nbytes for one in others if one is not None)
 
 
 class Engine:
@@ -223,6 +177,11 @@ class Engine:
 
         A future may also be lost for the moment, because its worker died, and computed again.
         """
+        wrong = [k for k, future in enumerate(futures) if future.status == "error"]
+        earlier = futures[: wrong[0]] if wrong else []
+        end = time.monotonic() + SETTLE_LIMIT
+        while any(one.status == "pending" for one in earlier) and time.monotonic() < end:
+            time.sleep(SETTLE_POLL)
         found = [(future.status, future, name) for future, name in zip(futures, names, strict=True)]
         for status, future, name in found:
             if status == "error":
@@ -251,9 +210,10 @@ def _gone(name: str, status: str) -> WorkersLostError:
             "again, and fit again."
         )
     return WorkersLostError(
-        f"the data of {name} is gone and cannot be computed again: it was scattered, or its "
-        "futures were cancelled. Pass a Dask collection or delayed objects, which can be computed "
-        "again when a worker is lost."
+        f"the data of {name} is gone and cannot be computed again: it was scattered, its futures "
+        "were cancelled, or they belong to another client. Pass a Dask collection or delayed "
+        "objects, which can be computed again when a worker is lost; and fit with the client that "
+        "has persisted the data."
     )
 
 
@@ -277,135 +237,10 @@ def located(error: BaseException, name: str) -> Exception:
     text = f"{str(error) or 'no message'}{where}"
     if type(error) in PLAIN_ERRORS:
         return type(error)(text)  # type: ignore[return-value]
-    if isinstance(error, ValueError):
-        return ValueError(f"{type(error).__name__}: {text}")
+    for kind in (ValueError, OSError):
+        if isinstance(error, kind):
+            return kind(f"{type(error).__name__}: {text}")
     return RuntimeError(f"{type(error).__name__}: {text}")
-
-
-class DaskShards(Shards):
-    """Shards that the workers of a Dask cluster have in memory.
-
-    Parameters
-    ----------
-    engine : Engine
-    parts : sequence of Part
-    names : sequence of str
-        Names of the parts in messages.
-    sizes : sequence of int
-        Number of rows of each.
-    n_features : int
-    dtype : dtype
-    is_sparse : bool
-    feature_names : sequence of str or None
-        For messages.
-    """
-
-    def __init__(
-        self,
-        engine: Engine,
-        parts: Sequence[Part],
-        names: Sequence[str],
-        sizes: Sequence[int],
-        n_features: int,
-        dtype: Any,
-        *,
-        is_sparse: bool = False,
-        feature_names: Sequence[str] | None = None,
-    ) -> None:
-        self._engine = engine
-        self._parts = list(parts)
-        self._names = list(names)
-        self._feature_names = feature_names
-        self.sizes = tuple(sizes)
-        self.shape = sum(self.sizes), n_features
-        self.dtype = np.dtype(dtype)
-        self.is_sparse = is_sparse
-        self.known = {}
-
-    def map(self, tasks: ShardTask | Sequence[ShardTask]) -> Iterator[Any]:
-        futures = self._submitted(run_task, tasks)
-        for done, result in enumerate(self._engine.results(futures, self._names), start=1):
-            if "progress" in self.known:
-                self.known["progress"](done, len(futures))
-            yield result
-
-    def _submitted(
-        self, function: Callable[..., Any], tasks: ShardTask | Sequence[ShardTask]
-    ) -> list[Any]:
-        """Return the futures of ``function(task, state, block, features)`` for all shards."""
-        packed = self._packed(tasks)
-        pairs = zip(packed, self._parts, strict=True)
-        return [self._engine.submit(function, task, *part) for task, part in pairs]
-
-    def _packed(self, tasks: ShardTask | Sequence[ShardTask]) -> list[Any]:
-        if isinstance(tasks, Sequence):
-            return [self._engine.packed(task) for task in tasks]
-        return [self._engine.packed(tasks, shared=True)] * len(self._parts)
-
-    def replaced(self, tasks: ShardTask | Sequence[ShardTask]) -> DaskShards:
-        states = self._submitted(run_replacement, tasks)
-        pairs = zip(self._parts, states, strict=True)
-        return self._like([part._replace(state=state) for part, state in pairs])
-
-    def with_features(
-        self, task: ShardTask, n_features: int, dtype: Any, *, is_sparse: bool = False
-    ) -> DaskShards:
-        size = self.shape[0] * n_features * np.dtype(dtype).itemsize
-        if is_sparse or size <= FEATURES_SHARE * self._engine.memory():
-            blocks = self._submitted(make_features, task)
-            pairs = zip(self._parts, blocks, strict=True)
-            parts = [part._replace(block=block, features=None) for part, block in pairs]
-        else:
-            features = self._engine.packed(task, shared=True)
-            parts = [part._replace(features=features) for part in self._parts]
-        other = DaskShards(
-            self._engine, parts, self._names, self.sizes, n_features, dtype, is_sparse=is_sparse
-        )
-        other.known = {key: self.known[key] for key in KEPT if key in self.known}
-        other.keeps = self.keeps
-        return other
-
-    def with_copies(self, rows: Rows) -> DaskShards:
-        starts = self.starts
-        shard_of = np.searchsorted(starts, rows, side="right") - 1
-        pieces = []
-        for k in np.unique(shard_of).tolist():
-            task = self._engine.packed(CopyRows(rows[shard_of == k] - starts[k]))
-            pieces.append(self._engine.submit(run_task, task, *self._parts[k]))
-        place = np.empty(rows.size, dtype=np.int64)
-        place[np.argsort(shard_of, kind="stable")] = np.arange(rows.size)
-        joined = self._engine.submit(join_copies, pieces, self._engine.packed(place))
-        extra = Part(
-            self._engine.submit(state_of_copies, joined),
-            self._engine.submit(block_of_copies, joined),
-        )
-        other = self._like([*self._parts, extra])
-        other.sizes = (*self.sizes, rows.size)
-        other.shape = self.shape[0] + rows.size, self.shape[1]
-        other._names = [*self._names, "the copies of queries that several partitions share"]
-        return other
-
-    def not_finite(self, shard: int, row: int, column: int, value: float) -> ValueError:
-        name = "" if self._feature_names is None else f" ({self._feature_names[column]!r})"
-        return ValueError(
-            f"X has a value that is not finite: {value} in row {row} of {self._names[shard]}, "
-            f"column {column}{name}. Fill in missing values, or drop these rows."
-        )
-
-    def _like(self, parts: Sequence[Part]) -> DaskShards:
-        other = DaskShards(
-            self._engine,
-            parts,
-            self._names,
-            self.sizes,
-            self.shape[1],
-            self.dtype,
-            is_sparse=self.is_sparse,
-            feature_names=self._feature_names,
-        )
-        other.known = self.known  # the rows are the same, except for copies
-        other.keeps = self.keeps
-        return other
 
 
 # What the workers run.
@@ -419,85 +254,3 @@ def same(value: Any) -> Any:
 def unpacked(content: Any) -> Any:
     """Return what ``Engine.packed`` was given."""
     return pickle.loads(content if isinstance(content, bytes) else b"".join(content))
-
-
-def no_rows() -> Any:
-    """Stand in for the function that loads the rows of a shard; they are in a block."""
-    raise RuntimeError("the rows of this shard are in another future")
-
-
-def run_task(task: Any, state: Shard, block: Block, features: Any) -> Any:
-    """Run a task on a shard."""
-    todo = unpacked(task)
-    shard = _with_rows(state, block, features)
-    if not shard.is_loaded and todo.needs_items(shard):
-        shard.lend(shard.load())  # once, however often the task uses them
-    return todo(shard)
-
-
-def run_replacement(task: Any, state: Shard, block: Block, features: Any) -> Shard:
-    """Run a task that returns a shard; the rows stay in their block."""
-    made: Shard = run_task(task, state, block, features)
-    bare = _with_source(made, Shard(no_rows, made.n_items))
-    bare.memo = {}
-    return bare
-
-
-def make_features(task: Any, state: Shard, block: Block, features: Any) -> Block:
-    """Return other columns of the rows."""
-    return Block(unpacked(task)(_with_rows(state, block, features)).X)
-
-
-def _with_rows(state: Shard, block: Block, features: Any) -> Shard:
-    """Return the shard with its rows, and with the memo of the state.
-
-    The state itself does not change, except for its memo: another task may use it at the same time.
-    """
-    base = Shard(no_rows, state.n_items, n_threads=state.n_threads)
-    base.lend(block.X)
-    return _with_source(state, base if features is None else unpacked(features)(base))
-
-
-def _with_source(shard: Shard, source: Shard) -> Shard:
-    """Return the shard with the rows of another one.
-
-    The private attributes of a shard are about its rows, and no others are.
-    """
-    made = type(shard).__new__(type(shard))
-    rows = {name: value for name, value in source.__dict__.items() if name.startswith("_")}
-    made.__dict__.update(shard.__dict__, **rows)
-    return made
-
-
-@dataclass(frozen=True)
-class CopyRows:
-    """Task: return copies of some rows with their other columns."""
-
-    rows: Rows
-
-    def needs_items(self, shard: Shard) -> bool:
-        return True
-
-    def __call__(self, shard: Shard) -> tuple[Any, ...]:
-        columns = (shard.y, shard.query, shard.item_weight)
-        taken = [None if one is None else one[self.rows] for one in columns]
-        return (shard.X[self.rows], *taken, shard.n_threads)
-
-
-def join_copies(pieces: Sequence[tuple[Any, ...]], place: Any) -> tuple[Any, ...]:
-    """Return copies of rows from several shards, in their order."""
-    order = unpacked(place)
-    X, *columns, threads = zip(*pieces, strict=True)
-    joined = [None if one[0] is None else np.concatenate(one)[order] for one in columns]
-    return (stacked(X)[order], *joined, threads[0])
-
-
-def state_of_copies(joined: tuple[Any, ...]) -> Shard:
-    """Return everything but the rows of a shard of copies."""
-    X, y, query, weight, threads = joined
-    return Shard(no_rows, X.shape[0], y=y, query=query, item_weight=weight, n_threads=threads)
-
-
-def block_of_copies(joined: tuple[Any, ...]) -> Block:
-    """Return the rows of a shard of copies."""
-    return Block(joined[0])

@@ -7,63 +7,33 @@ client, at most 24 bytes a row; features stay where they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
-from ranksvm._checks import check_item_weight, check_weights
-from ranksvm._sparse import canonical_csr, check_structure, is_sparse
-from ranksvm._values import as_objects, exact_vector, float_type, refuse_masked
+from ranksvm._checks import check_item_weight
+from ranksvm._messages import Param, ParameterError
+from ranksvm._values import as_objects, exact_vector, refuse_masked
 from ranksvm._vectors import Array, Rows
-from ranksvm.dask.engine import Block, DaskShards, Engine, Part, no_rows, unpacked
-from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_frame, split_frame
+from ranksvm.dask.blocks import (
+    Facts,
+    Reading,
+    check_unique,
+    convert_block,
+    facts_of,
+    make_shard,
+    read_partition,
+)
+from ranksvm.dask.engine import Engine
+from ranksvm.dask.shards import DaskShards, Part, kept_in_memory
+from ranksvm.data.frames import check_numeric, drop_columns, split_frame
 from ranksvm.data.queries import QueryGroups, as_id_array
 from ranksvm.data.ranking_data import Origin, RankingData
-from ranksvm.data.shards import Shard, ShardedMatrix
+from ranksvm.data.shards import ShardedMatrix
 from ranksvm.estimators.checks import check_labels
 from ranksvm.learners.weights import check_query_weight
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How a partition is read.
-
-    Attributes
-    ----------
-    columns : dict of str to str
-        Arguments of ``fit`` that name columns, by their names there: y, qid or group,
-        sample_weight.
-    qid : str
-        Name of the query ids in messages: qid or group.
-    left_out : frozenset of str
-        More columns that are not features.
-    """
-
-    columns: dict[str, str]
-    qid: str
-    left_out: frozenset[str] = frozenset()
-
-
-class Facts(NamedTuple):
-    """What the client learns about a partition: everything but its rows.
-
-    ``exact`` says whether float64 holds the labels, so that ``y`` are numbers to compute with.
-    """
-
-    n_items: int
-    n_features: int
-    dtype: np.dtype[Any]
-    is_sparse: bool
-    feature_names: tuple[Any, ...] | None
-    y: NDArray[Any] | None
-    exact: bool
-    codes: NDArray[np.int32] | None
-    ids: NDArray[Any] | None
-    item_weight: Array | None
 
 
 def is_dask(X: Any) -> bool:
@@ -88,11 +58,13 @@ def training_shards(
     sample_weight: Any = None,
     query_weight: Any = None,
     left_out: frozenset[str] = frozenset(),
+    names: Sequence[str] | None = None,
     n_threads: int = 1,
 ) -> RankingData:
     """Check the arguments of ``fit``, and return them as one data set in shards.
 
-    ``left_out`` are columns of frames that are not features.
+    ``left_out`` are columns of frames that are not features; ``names`` are those of the partitions
+    in messages.
     """
     if qid is not None and group is not None:
         raise ValueError("qid and group are two names for one thing: pass only one of them")
@@ -102,7 +74,7 @@ def training_shards(
     values = {key: None if key in columns else value for key, value in given.items()}
     reading = Reading(columns, name, left_out)
     raw = _raw_parts(engine, X, values, reading)
-    names = [f"partition {k}" for k in range(len(raw))]
+    names = [f"partition {k}" for k in range(len(raw))] if names is None else names
     how = engine.packed(reading, shared=True)
     blocks = [engine.submit(read_partition, how, *one) for one in raw]
     del raw  # partitions are released as soon as they have been read
@@ -144,6 +116,7 @@ def training_shards(
         feature_names=feature_names,
     )
     shards.known["groups"] = numbered
+    shards.keeps = kept_in_memory(engine, sum(sizes), sum(one.n_bytes for one in facts))
     ids = groups.ids.astype(object) if groups.ids.dtype.kind in "US" else groups.ids
     data = RankingData(
         ShardedMatrix(shards),
@@ -201,6 +174,7 @@ def _raw_parts(
 
 
 def _of_list(engine: Engine, parts: list[Any], values: dict[str, Any]) -> list[tuple[Any, ...]]:
+    _check_owner(engine, parts)
     for key, value in values.items():
         if value is not None:
             raise TypeError(
@@ -209,6 +183,22 @@ def _of_list(engine: Engine, parts: list[Any], values: dict[str, Any]) -> list[t
             )
     nothing: list[Any] = [None] * len(parts)
     return _computed(engine, [parts, nothing, nothing, nothing])
+
+
+def _check_owner(engine: Engine, parts: Sequence[Any]) -> None:
+    """Raise if futures belong to another client: this one would wait for them in vain."""
+    from distributed import Future
+
+    for k, one in enumerate(parts):
+        if isinstance(one, Future) and one.client is not engine.client:
+            raise ParameterError(
+                "partition {k} of X is a future of another client ({other}) than that of the fit "
+                "({this}). Pass the client that made the futures as {client}.",
+                k=k,
+                other=one.client,
+                this=engine.client,
+                client=Param("client"),
+            )
 
 
 def _computed(engine: Engine, rows: list[list[Any]]) -> list[tuple[Any, ...]]:
@@ -271,6 +261,7 @@ def _check_columns(X: Any, reading: Reading) -> None:
     """Check names and types of the columns of a Dask DataFrame before anything is computed."""
     import pandas
 
+    check_unique(X)
     types = X.dtypes
     empty = pandas.concat(
         [pandas.Series(dtype=one, name=name) for name, one in types.items()], axis=1
@@ -284,26 +275,46 @@ def _check_columns(X: Any, reading: Reading) -> None:
 
 def _check_alike(facts: Sequence[Facts], names: Sequence[str]) -> None:
     """Raise if a partition has other columns than the first one that has rows."""
-    tests: list[tuple[str, Callable[[Facts], Any]]] = [
-        ("number of features", lambda one: one.n_features),
-        ("layout", lambda one: "sparse" if one.is_sparse else "dense"),
-        ("columns", lambda one: one.feature_names),
-        ("query ids", lambda one: "none" if one.codes is None else "given"),
-        ("sample_weight", lambda one: "none" if one.item_weight is None else "given"),
-    ]
-    for what, test in tests:
-        expected = test(facts[0])
-        for one, name in zip(facts, names, strict=True):
-            if test(one) != expected:
-                raise ValueError(
-                    f"{name} differs from {names[0]} in its {what}: {_short(test(one))} instead "
-                    f"of {_short(expected)}. All partitions must be alike."
-                )
+    for one, name in zip(facts, names, strict=True):
+        found = _difference(one, facts[0])
+        if found is not None:
+            raise ValueError(
+                f"{name} differs from {names[0]}: {found}. All partitions must have the same "
+                "columns, in the same order."
+            )
 
 
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 120 else f"{text[:120]}..."
+def _difference(one: Facts, first: Facts) -> str | None:
+    """Return the first difference between two partitions; None if they are alike."""
+    if one.feature_names is not None and first.feature_names is not None:
+        found = column_difference(one.feature_names, first.feature_names)
+        if found is not None:
+            return found
+    tests: dict[str, Callable[[Facts], Any]] = {
+        "names of columns": lambda part: "none" if part.feature_names is None else "given",
+        "number of features": lambda part: part.n_features,
+        "layout": lambda part: "sparse" if part.is_sparse else "dense",
+        "query ids": lambda part: "none" if part.codes is None else "given",
+        "sample_weight": lambda part: "none" if part.item_weight is None else "given",
+    }
+    for what, value_of in tests.items():
+        if value_of(one) != value_of(first):
+            return f"{what} {value_of(one)} instead of {value_of(first)}"
+    return None
+
+
+def column_difference(found: Sequence[Any], expected: Sequence[Any]) -> str | None:
+    """Return the first difference between the names of columns; None if they are the same."""
+    lacks = [name for name in expected if name not in set(found)]
+    if lacks:
+        return f"no column {lacks[0]!r}"
+    more = [name for name in found if name not in set(expected)]
+    if more:
+        return f"one more column, {more[0]!r}"
+    for k, (one, other) in enumerate(zip(found, expected, strict=True)):
+        if one != other:
+            return f"another order: column {k} is {one!r} instead of {other!r}"
+    return None
 
 
 def _labels(facts: Sequence[Facts]) -> tuple[Array, NDArray[Any] | None]:
@@ -341,119 +352,3 @@ def _queries(
     codes = [one.codes for one in facts if one.codes is not None]
     index = np.concatenate([of[code] for of, code in zip(numbers, codes, strict=True)])
     return replace(QueryGroups.from_qid(index, len(index)), ids=distinct.ids), list(numbers)
-
-
-# What the workers run.
-
-
-def read_partition(how: Any, data: Any, y: Any, qid: Any, weight: Any) -> Block:
-    """Check a partition, and return its rows and other columns."""
-    reading: Reading = unpacked(how)
-    if isinstance(data, tuple | list):
-        if not 2 <= len(data) <= 4:
-            raise ValueError(
-                "a part must be a tuple (X, y), (X, y, qid) or (X, y, qid, sample_weight), or a "
-                f"frame; got {len(data)} elements"
-            )
-        if reading.columns:
-            raise ValueError("parts that are tuples have their own y, qid and sample_weight")
-        data, y, qid, weight = (*data, None, None)[:4]
-    given = {"y": y, reading.qid: qid, "sample_weight": weight}
-    X, values = split_frame(data, **{**given, **reading.columns})
-    X = drop_columns(X, reading.left_out)
-    n_items = X.shape[0] if hasattr(X, "shape") else len(X)
-    names = tuple(frame_columns(X)) if is_frame(X) else None
-    if not n_items:
-        return ReadBlock(np.empty((0, 0)), feature_names=names)
-    utility, labels = check_labels(values["y"], n_items)
-    codes = ids = None
-    if values[reading.qid] is not None:
-        groups = QueryGroups.from_qid(values[reading.qid], n_items, name=reading.qid)
-        codes, ids = groups.index.astype(np.int32), groups.ids
-    item_weight = values["sample_weight"]
-    if item_weight is not None:
-        item_weight = check_weights("sample_weight", item_weight, n_items, "item", may_be_zero=True)
-    return ReadBlock(_as_items(X), labels, codes, ids, item_weight, names, exact=labels is utility)
-
-
-@dataclass
-class ReadBlock(Block):
-    """A block as it was read from a partition."""
-
-    feature_names: tuple[Any, ...] | None = None
-    exact: bool = True
-
-    __sizeof__ = Block.__sizeof__
-
-
-def facts_of(block: ReadBlock) -> Facts:
-    """Return everything but the rows of a block."""
-    X = block.X
-    return Facts(
-        X.shape[0],
-        X.shape[1],
-        X.dtype,
-        is_sparse(X),
-        block.feature_names,
-        block.y,
-        block.exact,
-        block.codes,
-        block.ids,
-        block.item_weight,
-    )
-
-
-def convert_block(block: ReadBlock, dtype: str) -> ReadBlock:
-    """Return the block with rows of another type."""
-    return replace(block, X=block.X.astype(dtype))
-
-
-def make_shard(block: ReadBlock, about: Any) -> Shard:
-    """Return the shard of a block, without its rows."""
-    numbers, levels, n_threads = unpacked(about)
-    return Shard(
-        no_rows,
-        block.X.shape[0],
-        y=np.asarray(block.y if levels is None else levels, dtype=np.float64),
-        query=None if numbers is None else numbers[block.codes],
-        item_weight=block.item_weight,
-        n_threads=n_threads,
-    )
-
-
-def _as_items(X: Any) -> Any:
-    """Return features as float32 if it holds their values exactly, and float64 otherwise.
-
-    Columns of frames are stored one after the other, rows of arrays likewise; the bits of a product
-    depend on that.
-    """
-    refuse_masked("X", X)
-    if is_frame(X):
-        return _from_frame(X)
-    if not is_sparse(X):
-        X = np.asarray(X)
-    elif issparse(X):
-        X = canonical_csr(check_structure(X))
-    else:  # of another library
-        X = canonical_csr(X)
-    if X.ndim != 2:
-        raise ValueError(f"X must have two dimensions; got shape {X.shape}")
-    if X.dtype.kind not in "biuf":
-        raise ValueError(f"X must hold real numbers; got dtype {X.dtype}. Encode the features.")
-    dtype = float_type([X.dtype])
-    if is_sparse(X):
-        return X if X.dtype == dtype else X.astype(dtype)
-    return np.ascontiguousarray(X, dtype=dtype)
-
-
-def _from_frame(X: Any) -> NDArray[Any]:
-    check_numeric(X, "sample_weight")
-    frame = nw.from_native(X, eager_only=True)
-    columns = [np.asarray(frame[name].to_numpy()) for name in frame.columns]
-    made = np.empty((len(frame), len(columns)), float_type([c.dtype for c in columns]), order="F")
-    for k, (name, values) in enumerate(zip(frame.columns, columns, strict=True)):
-        try:
-            made[:, k] = values
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"column {name!r} of X must hold numbers: {error}") from None
-    return made

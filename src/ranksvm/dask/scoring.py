@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ranksvm._vectors import Array
+from ranksvm.dask.partitions import column_difference
 
 
 def lazy_scores(ranker: Any, X: Any) -> Any:
@@ -46,6 +47,12 @@ def lazy_scores(ranker: Any, X: Any) -> Any:
             raise ValueError(
                 f"X lacks {len(missing)} of the {len(named)} features that the model was fitted "
                 f"with, for example {missing[0]!r}"
+            )
+        there = [name for name in X.columns if name in set(named)]
+        if there != named:
+            raise ValueError(
+                "X must have the features in the order of the training set; it has "
+                f"{column_difference(there, named)}"
             )
         meta = pandas.Series([], dtype=np.float64, name="score")
         return X.map_partitions(score_frame, model, meta=meta)

@@ -172,15 +172,30 @@ class Shards(ABC):
 
     def items(self, rows: Rows) -> Any:
         """Return some rows in memory, in the given order."""
-        starts = self.starts
-        shard_of = np.searchsorted(starts, rows, side="right") - 1
-        tasks = [TakeRows(rows[shard_of == k] - starts[k]) for k in range(len(self.sizes))]
+        by_shard, place = self.places(rows)
+        tasks = [TakeRows(one) for one in by_shard]
         if not rows.size:
             tasks[0] = TakeRows(rows, always=True)
         parts = [part for part in self.map(tasks) if part is not None]
-        place = np.empty(rows.size, dtype=np.int64)
-        place[np.argsort(shard_of, kind="stable")] = np.arange(rows.size)
         return stacked(parts)[place]
+
+    def places(self, rows: Rows) -> tuple[list[Rows], Rows]:
+        """Find rows in the shards.
+
+        Returns
+        -------
+        by_shard : list of ndarray of int64
+            The rows of each shard, counted from its first row.
+        place : ndarray of int64
+            Where each of ``rows`` is when those of all shards are listed one after the other.
+        """
+        starts = self.starts
+        shard_of = np.searchsorted(starts, rows, side="right") - 1
+        order = np.argsort(shard_of, kind="stable")
+        ends = np.searchsorted(shard_of[order], np.arange(1, len(self.sizes)))
+        place = np.empty(rows.size, dtype=np.int64)
+        place[order] = np.arange(rows.size)
+        return np.split((rows - starts[shard_of])[order], ends), place
 
     def not_finite(self, shard: int, row: int, column: int, value: float) -> ValueError:
         """Return the error for a value of X that is NaN or infinite."""
@@ -336,16 +351,15 @@ class LocalShards(Shards):
         return other
 
     def with_copies(self, rows: Rows) -> LocalShards:
-        starts = self.starts
-        shard_of = np.searchsorted(starts, rows, side="right") - 1
+        by_shard, place = self.places(rows)
         X = self.items(rows)
 
         def of_rows(name: str) -> Any:
             values = [getattr(shard, name) for shard in self._shards]
             if values[0] is None:
                 return None
-            places = zip(shard_of.tolist(), (rows - starts[shard_of]).tolist(), strict=True)
-            return np.array([values[k][i] for k, i in places], dtype=values[0].dtype)
+            taken = [one[there] for one, there in zip(values, by_shard, strict=True)]
+            return np.concatenate(taken)[place]
 
         extra = Shard(
             lambda: X,

@@ -1,0 +1,100 @@
+"""Parquet files as partitions, read by the workers: some row groups of one file each.
+
+Unlike ``dask.dataframe.read_parquet``, this knows which row groups a partition has, so that
+messages can name them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+# Row groups of a file are one partition together up to this size, uncompressed, because a task on
+# less takes longer to send than to run.  A larger row group, as files usually have, is read alone.
+PART_BYTES = 2_000_000
+
+
+class RowGroups(NamedTuple):
+    """Row groups of a file, from ``begin`` to ``end``, and the size of the file."""
+
+    path: str
+    begin: int
+    end: int
+    size: int
+
+    def __str__(self) -> str:
+        if self.end - self.begin == 1:
+            return f"{self.path}, row group {self.begin}"
+        return f"{self.path}, row groups {self.begin} to {self.end - 1}"
+
+
+def parquet_parts(paths: Sequence[str], columns: Sequence[str]) -> tuple[list[Any], list[str]]:
+    """Return the partitions of Parquet files as delayed Arrow tables, and their names in messages.
+
+    Parameters
+    ----------
+    paths : sequence of str
+        Files that all workers can read.
+    columns : sequence of str
+        Columns to read.
+    """
+    import dask
+
+    groups = [one for path in paths for one in _row_groups(path)]
+    parts = [dask.delayed(read_row_groups, pure=False)(one, list(columns)) for one in groups]
+    return parts, [f"partition {k}: {one}" for k, one in enumerate(groups)]
+
+
+def _row_groups(path: str) -> Iterator[RowGroups]:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        about = file.metadata
+        sizes = [about.row_group(k).total_byte_size for k in range(about.num_row_groups)]
+    begin, total = 0, 0
+    for k, size in enumerate(sizes):
+        if k > begin and total + size > PART_BYTES:
+            yield RowGroups(path, begin, k, os.path.getsize(path))
+            begin, total = k, 0
+        total += size
+    if sizes:
+        yield RowGroups(path, begin, len(sizes), os.path.getsize(path))
+
+
+def index_columns(path: str) -> frozenset[str]:
+    """Return the columns of a Parquet file that are the index of a pandas frame."""
+    from pyarrow import parquet
+
+    about = parquet.read_schema(path).pandas_metadata or {}
+    # An index that is a range is described, and not a column.
+    return frozenset(name for name in about.get("index_columns", ()) if isinstance(name, str))
+
+
+def check_no_more_columns(paths: Sequence[str]) -> None:
+    """Raise if a file has a column that the first one lacks, as ``fit_files`` does."""
+    from pyarrow import parquet
+
+    first = set(parquet.read_schema(paths[0]).names)
+    for path in paths[1:]:
+        for column in parquet.read_schema(path):
+            if column.name not in first:
+                raise ValueError(
+                    f"{path} has a column {column.name!r} ({column.type}), which {paths[0]} lacks. "
+                    "All files of one data set need the same columns; write them again, or leave "
+                    "one out."
+                )
+
+
+# What the workers run.
+
+
+def read_row_groups(groups: RowGroups, columns: list[str]) -> Any:
+    """Return columns of some row groups as an Arrow table."""
+    from pyarrow import parquet
+
+    if os.path.getsize(groups.path) != groups.size:
+        raise ValueError("the file has changed since the beginning of the fit; fit again")
+    with parquet.ParquetFile(groups.path, page_checksum_verification=True) as file:
+        table = file.read_row_groups(list(range(groups.begin, groups.end)), columns=columns)
+    return table.select(columns)  # in this order
