@@ -179,12 +179,15 @@ def test_arrays(run, good, sets, tmp_path) -> None:
     found = json.loads(good("train", X, *labels, *ids, *PIECES, "--json", "-o", model))
     known = json.loads(good("train", sets / "plain.txt", "--json", "-o", tmp_path / "k"))
     assert found["objective"] == pytest.approx(known["objective"], rel=1e-9)
-    scores = [good("predict", tmp_path / "k", sets / "plain.txt"), good("predict", model, X, *PIECES)]
+    scores = [
+        good("predict", tmp_path / "k", sets / "plain.txt"),
+        good("predict", model, X, *PIECES),
+    ]
     assert np.allclose(*(np.array(one.split(), float) for one in scores), atol=1e-6)
 
     code, _, err = run("train", X, *labels, *PIECES)
     assert code == 0
-    assert "has no query ids; treating all items as one query. Name their .npy file with --qid" in err
+    assert "has no query ids; treating all items as one query. Name their .npy file" in err
     for given, message in (
         ([], "plain.npy has no labels: name their .npy file with --label-column"),
         (["--label-column", "label"], "--label-column label: "),
@@ -198,7 +201,9 @@ def test_arrays(run, good, sets, tmp_path) -> None:
 
 @pytest.mark.parametrize("pieces", [[], PIECES])
 def test_columns_are_named_by_options(run, sets, tmp_path, pieces) -> None:
-    code, _, err = run("train", sets / "plain.parquet", "--label-column", "x1", "--qid-column", "x1", *pieces)
+    code, _, err = run(
+        "train", sets / "plain.parquet", "--label-column", "x1", "--qid-column", "x1", *pieces
+    )
     assert code == 2
     assert "--label-column and --qid-column are both 'x1'; name two columns" in err
     table = parquet.read_table(sets / "plain.parquet")
@@ -244,6 +249,16 @@ def test_the_index_of_a_pandas_frame_is_no_feature(good, sets, tmp_path, index, 
     assert found["data"]["queries"] == known["data"]["queries"]  # an index can hold the query ids
     assert found["objective"] == pytest.approx(known["objective"], rel=1e-9)
     assert read_model(tmp_path / "m").feature_names == tuple(f"x{j}" for j in range(5))
+
+
+def test_folders_and_patterns_need_memory(run, good, sets, tmp_path) -> None:
+    (tmp_path / "1.parquet").write_bytes((sets / "plain.parquet").read_bytes())
+    for source, what in ((tmp_path, "folder"), (tmp_path / "*.parquet", "pattern")):
+        good("train", source, *PIECES)
+        code, _, err = run("train", source)
+        assert code == 3
+        assert f"is a {what}. Name its files" in err
+        assert "or use --memory SIZE" in err
 
 
 # --- predict -------------------------------------------------------------------------------------
@@ -374,7 +389,7 @@ def test_convert_in_pieces(good, texts, tmp_path, name) -> None:
 @pytest.mark.parametrize(
     ("name", "code", "message"),
     [
-        ("bad.csv", 3, r"bad.csv \(from line 2,\d+ on\): 1 of 3 feature columns is not numeric: 'a'"),
+        ("bad.csv", 3, r"bad.csv \(from line 2,\d+ on\): 1 of 3 feature columns is not numeric"),
         ("bad.txt", 3, r"bad.txt, line 30001, column 11: found 'x'"),
         ("mixed.txt", 3, r"mixed.txt"),
         ("none.txt", 3, "No such file"),

@@ -7,6 +7,7 @@ told apart by their first bytes.
 
 from __future__ import annotations
 
+import glob
 import io
 import math
 import os
@@ -120,6 +121,8 @@ def read_whole(
     zero_based: bool | None = None,
 ) -> RankingData:
     """Read files into memory; ``name`` stands for all of them, the rest as in ``read_data``."""
+    for one in sources:
+        _check_one_file(one)
     formats = {options.format_of(name_of(one)) for one in sources}
     if len(formats) > 1:
         listed = ", ".join(sorted(formats))
@@ -134,6 +137,22 @@ def read_whole(
 
     return read_tables(
         sources, form, options, name, labels=labels, wanted=features, documents=comments
+    )
+
+
+def _check_one_file(source: Source) -> None:
+    """Refuse folders and patterns that the shell has not expanded, which need --memory."""
+    if not isinstance(source, str) or source == "-":
+        return
+    if os.path.isdir(source):
+        what, files = "a folder", os.path.join(source, "*")
+    elif glob.has_magic(source) and not os.path.exists(source):
+        what, files = "a pattern", source
+    else:
+        return
+    raise ValueError(
+        f"{source} is {what}. Name its files ({files} without quotes), or use --memory SIZE with "
+        "train, tune, predict and evaluate"
     )
 
 

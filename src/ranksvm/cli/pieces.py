@@ -146,7 +146,9 @@ def _columns(
 
     schema = parquet.read_schema(files[0])
     index = unused_index(schema, options)
-    named = special_columns([one for one in there if one not in index], options, name, labels=labels)
+    named = special_columns(
+        [one for one in there if one not in index], options, name, labels=labels
+    )
     left_out = {*named.values(), *index}
     columns = [one for one in there if one not in left_out]
     if features is not None:  # the others do not matter

@@ -187,7 +187,7 @@ def search_bar(data: RankingData) -> Iterator[Progress]:
             fits = done, total, text
             advance(*fits)
 
-        def after_shard(done: int, total: int, shard: str) -> None:
+        def after_shard(done: float, total: float | None, shard: str) -> None:
             fits_done, n_fits, text = fits
             advance(fits_done, n_fits or None, f"{text}, {shard}")
 
