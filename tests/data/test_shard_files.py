@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from ranksvm._messages import TooLittleMemoryError
 from ranksvm.data import RankingData
-from ranksvm.data.parquet_shards import ParquetSource
+from ranksvm.data.parquet.source import ParquetSource
 from ranksvm.data.shard_files import block_size, column_names, find_files, open_files
 from ranksvm.data.shards import AHEAD, BlockPool
 from ranksvm.data.streams import FileFormatError
@@ -411,8 +411,10 @@ def test_a_row_may_be_larger_than_a_block(tmp_path):
 
 
 def test_a_large_row_group_is_decoded_once_a_pass(tmp_path, ranking, monkeypatch):
-    paths = write(tmp_path, columns_of(ranking.X, ranking.y, ranking.qid), group=10**6)
-    data = open_files(paths, y="label", qid="query", memory_budget=95_000)
+    X, y = np.tile(ranking.X, (4, 1)), np.tile(ranking.y, 4)
+    qid = np.concatenate([ranking.qid + 1000 * k for k in range(4)])
+    paths = write(tmp_path, columns_of(X, y, qid), group=10**6)
+    data = open_files(paths, y="label", qid="query", memory_budget=400_000)
     shards = data.X.shards
     shards._allowance.left = 0.0
     assert len(shards.sizes) > 2
@@ -426,16 +428,16 @@ def test_a_large_row_group_is_decoded_once_a_pass(tmp_path, ranking, monkeypatch
 
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", counted)
     list(shards.map(Scores(np.ones(6))))
-    assert sum(decoded) == ranking.n_items
+    assert sum(decoded) == y.size
     list(shards.map(Scores(np.ones(6))))
-    assert sum(decoded) == 2 * ranking.n_items
+    assert sum(decoded) == 2 * y.size
     decoded.clear()
     # One row of the last shard: what lies before it in the row group is passed over once.
-    np.testing.assert_array_equal(data.X[np.array([ranking.n_items - 1])], ranking.X[-1:])
-    assert sum(decoded) == ranking.n_items
+    np.testing.assert_array_equal(data.X[np.array([y.size - 1])], X[-1:])
+    assert sum(decoded) == y.size
     decoded.clear()
     shards._shards[0].load(), shards._shards[2].load(), shards._shards[1].load()
-    assert sum(decoded) < 3 * ranking.n_items
+    assert sum(decoded) < 3 * y.size
 
 
 # --- Memory --------------------------------------------------------------------------------------
@@ -761,7 +763,7 @@ def test_other_columns_do_not_matter_if_columns_are_listed(files, ranking):
     ("options", "message"),
     [
         ({"y": "rank"}, "has no column 'rank'; it has 'label', 'query', 'f0', 'f1', 'f2' and 3 mo"),
-        ({"qid": "rank"}, "Name the right one with qid, or use qid=None"),
+        ({"qid": "rank"}, "Name the right one with qid. For one global ranking, use qid=None."),
         ({"qid": "label"}, "y and qid name the same column, 'label'"),
         ({"columns": ["f0", "h"]}, "columns lists 'h', which the file does not have"),
         ({"columns": ["f0", "query"]}, "columns lists 'query', which is not a feature"),

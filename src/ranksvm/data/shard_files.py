@@ -4,7 +4,7 @@
 :class:`ranksvm.data.shards.ShardedMatrix`.  Labels, query ids and weights are in memory, and blocks
 of X are read when a task needs them.
 
-    Parquet files                 :mod:`ranksvm.data.parquet_shards`
+    Parquet files                 :mod:`ranksvm.data.parquet`
     ``.npy`` files, np.memmap     :mod:`ranksvm.data.array_shards`
     LETOR text                    :mod:`ranksvm.data.letor_shards`, by way of a cache
 
@@ -33,7 +33,8 @@ from ranksvm._values import as_levels, exact_vector, finite_values, is_exact
 from ranksvm._vectors import Array, Rows
 from ranksvm.data.array_shards import NPY, ArraySource, load_vector
 from ranksvm.data.letor_shards import SUFFIX, LetorSource
-from ranksvm.data.parquet_shards import ParquetSource, names_of_columns
+from ranksvm.data.parquet.columns import names_of_columns
+from ranksvm.data.parquet.source import ParquetSource
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.data.shards import (

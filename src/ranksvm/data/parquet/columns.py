@@ -1,0 +1,166 @@
+"""The columns of Parquet files: which of them are features, and whether all files agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ranksvm._messages import Message, Param, ParameterError
+from ranksvm.data.array_shards import FileStamp
+from ranksvm.data.parquet.files import import_pyarrow, opened
+
+# Columns that a message lists.
+_MOST_NAMES = 5
+
+
+def names_of_columns(path: str) -> list[str]:
+    """Return the columns of a Parquet file, without those of a pandas index."""
+    import_pyarrow()
+    with opened(FileStamp.of(path)) as file:
+        return _without_index(file.schema_arrow)
+
+
+def _without_index(schema: Any) -> list[str]:
+    # Pandas writes its index as columns, and reads them as an index again.
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in schema.names if name not in index]
+
+
+def flat_columns(metadata: Any) -> dict[str, int]:
+    """Return the places of the columns of a file that are not lists, structs or inside of them."""
+    columns = (metadata.schema.column(j) for j in range(metadata.num_columns))
+    return {
+        one.name: j
+        for j, one in enumerate(columns)
+        if one.path == one.name and one.max_repetition_level == 0
+    }
+
+
+def check_names(path: str, names: Sequence[str]) -> None:
+    """Raise if two columns have the same name."""
+    twice = sorted({name for name in names if list(names).count(name) > 1})
+    if twice:
+        raise ValueError(f"{path} has several columns called {twice[0]!r}; rename them.")
+
+
+def feature_names(
+    path: str, schema: Any, special: dict[str, str], columns: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return the columns that are features.
+
+    Parameters
+    ----------
+    path : str
+        The file, for messages.
+    schema : pyarrow.Schema
+    special : dict
+        Columns that are not features, by parameter.
+    columns : sequence of str or None
+        Features; None for all other columns.
+    """
+    names = schema.names
+    for key, name in special.items():
+        if name not in names:
+            raise ParameterError(
+                "{path} has no column {name!r}; it has {names}. Name the right one with "
+                "{key}.{none}",
+                path=path,
+                name=name,
+                names=_listed(names),
+                key=Param(key),
+                none=Message(" For one global ranking, use {no}.", no=Param(key, None))
+                if key == "qid"
+                else "",
+            )
+    taken = list(special.values())
+    if len(set(taken)) < len(taken):
+        twice = next(name for name in taken if taken.count(name) > 1)
+        one, other = (key for key, name in special.items() if name == twice)
+        raise ParameterError(
+            "{one} and {other} name the same column, {twice!r}. Name a column for each.",
+            one=Param(one),
+            other=Param(other),
+            twice=twice,
+        )
+    if columns is None:
+        found = tuple(name for name in _without_index(schema) if name not in taken)
+        if not found:
+            raise ValueError(f"{path} has no columns beside {_listed(taken)}: no features.")
+        return found
+    found = tuple(columns)
+    for name in found:
+        if name not in names or name in taken or found.count(name) > 1:
+            trouble = "which the file does not have"
+            if name in names:
+                trouble = "twice" if found.count(name) > 1 else "which is not a feature"
+            raise ParameterError(
+                "{columns} lists {name!r}, {trouble}; {path} has {names}.",
+                columns=Param("columns"),
+                name=name,
+                trouble=trouble,
+                path=path,
+                names=_listed(names),
+            )
+    if not found:
+        raise ParameterError("{columns} is empty: no features.", columns=Param("columns"))
+    return found
+
+
+def is_number(kind: Any) -> bool:
+    """Return whether a type of pyarrow is one of numbers, or of truth values."""
+    import pyarrow.types as types
+
+    return bool(types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind))
+
+
+def feature_kinds(path: str, types: dict[str, Any], features: Sequence[str]) -> list[np.dtype[Any]]:
+    """Return the types of the features; raise if some are not numbers."""
+    wrong = [f"{name!r} ({types[name]})" for name in features if not is_number(types[name])]
+    if wrong:
+        raise ParameterError(
+            "{path}: {n} of {total} feature columns {are} not numeric: {wrong}. Encode "
+            "them as numbers, drop them, or list the features with {columns}.",
+            path=path,
+            n=len(wrong),
+            total=len(features),
+            are="is" if len(wrong) == 1 else "are",
+            wrong=_listed(wrong, quoted=False),
+            columns=Param("columns"),
+        )
+    return [np.dtype(types[name].to_pandas_dtype()) for name in features]
+
+
+def check_same(
+    path: str,
+    types: dict[str, Any],
+    first_path: str,
+    first: dict[str, Any],
+    used: Sequence[str],
+    columns: Sequence[str] | None,
+) -> None:
+    """Raise if a file has other columns than the first one, as far as they matter."""
+    advice = "All files of one data set need the same columns; write them again, or leave one out."
+    for name in used:
+        if name not in types:
+            raise ValueError(
+                f"{path} has no column {name!r}, which is {first[name]} in {first_path}. {advice}"
+            )
+        if types[name] != first[name]:
+            raise ValueError(
+                f"{path}: column {name!r} is {types[name]}, and {first[name]} in {first_path}. "
+                f"{advice}"
+            )
+    extra = [name for name in types if name not in first] if columns is None else []
+    if extra:
+        raise ValueError(
+            f"{path} has a column {extra[0]!r} ({types[extra[0]]}), which {first_path} lacks. "
+            f"{advice}"
+        )
+
+
+def _listed(names: Sequence[str], *, quoted: bool = True) -> str:
+    shown = [repr(name) if quoted else name for name in names[:_MOST_NAMES]]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(shown) + more
