@@ -96,7 +96,6 @@ def test_the_type_of_the_features(data, folder, tmp_path) -> None:
             kind(**params).fit_files(folder, **named, dtype="float16")
 
 
-@pytest.mark.xfail(strict=True, reason="ParquetSource takes the index for a feature")
 def test_the_index_of_a_pandas_frame_is_no_feature(data, tmp_path) -> None:
     pandas = pytest.importorskip("pandas")
     X, y, qid = data

@@ -137,14 +137,14 @@ def _columns(
     features: Sequence[str] | None,
 ) -> tuple[dict[str, str], list[str]]:
     """Return the columns of Parquet files that are not features, and those that are."""
-    there = column_names(files)  # says what is wrong with a file that cannot be read
-    assert there is not None
+    column_names(files)  # says what is wrong with a file that cannot be read
     from pyarrow import parquet
 
     from ranksvm.cli.tables import special_columns, unused_index
     from ranksvm.data.frames import check_numeric
 
     schema = parquet.read_schema(files[0])
+    there = schema.names
     index = unused_index(schema, options)
     named = special_columns(
         [one for one in there if one not in index], options, name, labels=labels

@@ -20,7 +20,7 @@ from ranksvm._waiting import blocking
 from ranksvm.cli.options import DataOptions, Format, Missing
 from ranksvm.cli.output import UsageProblem, note
 from ranksvm.cli.write import open_output
-from ranksvm.data.frames import index_columns
+from ranksvm.data.parquet.columns import index_columns
 from ranksvm.data.queries import ids_from_text
 from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.data.sources import Source, name_of, standard_input, text_blocks

@@ -98,18 +98,6 @@ def drop_columns(X: Any, names: Iterable[str]) -> Any:
     return nw.to_native(frame.drop(there)) if there else X
 
 
-def index_columns(schema: Any) -> list[str]:
-    """Return the columns of an Arrow schema that hold the index of a pandas frame.
-
-    pandas stores an index that is not a plain range in a column of its own, such as
-    ``__index_level_0__``, and says so in the metadata.
-    """
-    about = schema.pandas_metadata or {}
-    # A plain range has no column, but a description.
-    stored = [one for one in about.get("index_columns", ()) if isinstance(one, str)]
-    return [name for name in stored if name in schema.names]
-
-
 def check_numeric(X: Any, other: str | None) -> None:
     """Raise if a frame has columns that are not numeric; the error names them.
 

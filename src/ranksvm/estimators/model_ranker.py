@@ -114,8 +114,8 @@ class ModelRanker(Ranker):
 
         With a checkpoint, continue from that file, and keep it up to date.
         """
-        problem = make_problem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
         state = None if checkpoint is None else FitState.of(checkpoint, data, settings)
+        problem = make_problem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
         fit: Fit = self._solve(problem, callback, state=state, **options)
         self._keep(problem.model(fit), fit.history)
         return fit

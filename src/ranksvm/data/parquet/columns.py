@@ -22,9 +22,15 @@ def names_of_columns(path: str) -> list[str]:
         return _without_index(file.schema_arrow)
 
 
+def index_columns(schema: Any) -> list[str]:
+    """Return the columns of an Arrow schema that hold the index of a pandas frame."""
+    # An index that is a plain range has no column, but a description.
+    index = (schema.pandas_metadata or {}).get("index_columns", ())
+    return [name for name in schema.names if name in index]
+
+
 def _without_index(schema: Any) -> list[str]:
-    # Pandas writes its index as columns, and reads them as an index again.
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    index = index_columns(schema)  # pandas reads them as an index again
     return [name for name in schema.names if name not in index]
 
 
