@@ -94,7 +94,7 @@ OPTIONS = {
     "compare": f"{OF_DATA} --metric -m --conventions --permutations --seed --json",
     "explain": f"{OF_DATA} --top --by --qid --json",
     "info": f"{OF_DATA} --top --json",
-    "convert": f"{OF_DATA} --force",
+    "convert": f"{OF_DATA} --memory --force",
     "demo": "--seed --queries",
 }
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 
 import ranksvm
+from ranksvm.data.synthetic import make_ranking
 from ranksvm.learners import read_model
 
-pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
 
 PIECES = ["--memory", "30MB"]
 
@@ -147,7 +152,8 @@ def test_resume(good, run, tables, tmp_path, monkeypatch) -> None:
     code, _, _ = run(*asked, *PIECES, "--max-iter", 2)
     assert code == 4  # not converged
     assert state.exists()
-    found = good(*asked, *PIECES)
+    code, found, err = run(*asked, *PIECES)
+    assert (code, err) == (0, f"ranksvm: {state}: continuing after 2 iterations\n")
     assert not state.exists()
     iterations = [int(re.search(r"(\d+) iterations", text)[1]) for text in (known, found)]
     assert iterations[1] >= 3
@@ -167,8 +173,8 @@ def test_resume(good, run, tables, tmp_path, monkeypatch) -> None:
         (["train", "{f}/train.csv", *PIECES], 2, "--memory does not work with CSV files. Convert"),
         (["train", "-", *PIECES], 2, "--memory reads the data several times, so it needs files"),
         (["train", "{f}/train.txt", "--cache", "x"], 2, "--cache needs --memory"),
-        (["train", "{t}/train.parquet", "--missing", "zero", *PIECES], 2, "fill the values in"),
-        (["train", "{t}/train.parquet", "--label-column", "g", *PIECES], 3, "no column 'g'"),
+        (["train", "{t}/train.parquet", "--cache", "x", "--kernel", "rbf", *PIECES], 2,
+         "--cache cannot be combined with --kernel"),
         (["train", "{t}/train.parquet", "--memory", "1KB"], 3, "Raise --memory to"),
         (["train", "{t}/none*.parquet", *PIECES], 3, "no file matches"),
         (["train", "{t}/train.parquet", "--pairs", "x", *PIECES], 2, "combined with --memory"),
@@ -207,3 +213,56 @@ def test_train_on_a_cluster(good, tables, tmp_path) -> None:
     assert figures(found).replace("/b\n", "/a\n") == figures(known)
     coef = [read_model(tmp_path / name).coef for name in "ab"]
     assert np.abs(coef[0] - coef[1]).max() <= 1e-10 * np.abs(coef[0]).max()
+
+
+# --- A command that is killed --------------------------------------------------------------------
+
+
+def iterations_in(path) -> int:
+    """The number of iterations that a state holds; 0 if there is none."""
+    try:
+        with np.load(path) as state:
+            return int(state["n_iter"])
+    except FileNotFoundError:
+        return 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills a process as `kill -9` does")
+def test_a_killed_command_goes_on(tmp_path) -> None:
+    """Killed with SIGKILL in the middle of a fit, the same command continues from its state."""
+    X, y, qid, _ = make_ranking(3000, (3, 20), 20, random_state=0)
+    columns = {"label": y, "qid": qid} | {f"x{j}": X[:, j] for j in range(20)}
+    parquet.write_table(pa.table(columns), tmp_path / "train.parquet", row_group_size=4000)
+    state, model = tmp_path / "state.npz", tmp_path / "model.safetensors"
+    command = [
+        sys.executable, "-m", "ranksvm", "train", str(tmp_path / "train.parquet"), "--memory",
+        "20MB", "-C", "1e6", "--tol", "1e-9", "--resume", str(state), "-o", str(model), "--json",
+    ]  # fmt: skip
+
+    def complete():
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout), done.stderr, read_model(model).coef
+
+    known, err, coef = complete()
+    assert err == ""
+    model.unlink()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        while iterations_in(state) < 2:
+            assert process.poll() is None, "the fit ended before it could be killed"
+            time.sleep(0.001)
+        process.kill()
+    before = iterations_in(state)
+    assert before >= 2
+    assert not model.exists()
+
+    found, err, again = complete()
+    assert f"{state}: continuing after {before} iterations" in err
+    assert not state.exists()
+    assert found["status"] == known["status"] == "converged"
+    assert found["iterations"] > before
+    assert found["products"] < known["products"]
+    # The objective is strongly convex: a gap bounds the distance from the optimum.
+    far = np.sqrt(2.0 * known["gap"]) + np.sqrt(2.0 * found["gap"])
+    assert np.linalg.norm(again - coef) <= far
+    assert far < 1e-2 * np.linalg.norm(coef)

@@ -23,8 +23,7 @@ PLAIN = {"compression": "none", "use_dictionary": False}
 
 
 def source_of(*paths: Path, n_threads: int = 1, **options) -> ParquetSource:
-    chosen = {"y": None, "qid": None, "sample_weight": None, "columns": None} | options
-    return ParquetSource([str(path) for path in paths], n_threads=n_threads, **chosen)
+    return ParquetSource([str(path) for path in paths], n_threads=n_threads, **options)
 
 
 def blocks(source: ParquetSource, cuts: list[int]) -> np.ndarray:

@@ -79,6 +79,33 @@ def test_linear_from_letor_text_and_arrays(data, folder, tmp_path) -> None:
         assert close(LinearRankSVM().fit_files(source, y, qid, memory_budget=BUDGET), known)
 
 
+def test_the_type_of_the_features(data, folder, tmp_path) -> None:
+    X, y, qid = data
+    rounded = X.astype(np.float32)
+    assert not np.array_equal(rounded, X)
+    known = LinearRankSVM().fit(rounded, y, qid)
+    cached = {"memory_budget": BUDGET, "cache": tmp_path / "cache", "dtype": "float32"}
+    model = LinearRankSVM().fit_files(folder / "all.txt.gz", **cached)
+    assert np.abs(model.coef_ - known.coef_).max() <= 1e-5 * np.abs(known.coef_).max()
+    named = {"y": "grade", "qid": "query", "memory_budget": BUDGET}
+    model = LinearRankSVM().fit_files(folder, **named, dtype="float32")
+    assert np.abs(model.coef_ - known.coef_).max() <= 1e-5 * np.abs(known.coef_).max()
+    assert not close(model, LinearRankSVM().fit_files(folder, **named))
+    for kind, params in ((KernelRankSVM, {"approximation": "nystroem"}), (LinearRankSVMCV, {})):
+        with pytest.raises(ValueError, match="dtype must be"):
+            kind(**params).fit_files(folder, **named, dtype="float16")
+
+
+def test_the_index_of_a_pandas_frame_is_no_feature(data, tmp_path) -> None:
+    pandas = pytest.importorskip("pandas")
+    X, y, qid = data
+    frame = pandas.DataFrame(X, columns=list("abcdef")).assign(label=y, qid=qid)
+    frame.index = np.arange(len(y))[::-1] * 7.0
+    frame.to_parquet(tmp_path / "index.parquet")
+    model = LinearRankSVM().fit_files(tmp_path / "index.parquet", memory_budget=BUDGET)
+    assert model.feature_names_in_.tolist() == list("abcdef")
+
+
 def test_weights(data, folder, tmp_path) -> None:
     X, y, qid = data
     rng = np.random.default_rng(0)

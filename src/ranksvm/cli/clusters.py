@@ -12,6 +12,7 @@ from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
 
 from ranksvm._text import listed
+from ranksvm.cli.inputs import note_no_queries
 from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import UsageProblem
 from ranksvm.data.ranking_data import RankingData
@@ -92,36 +93,31 @@ def _not_interrupted() -> Iterator[None]:
 
 def read_on_cluster(engine: Engine, files: Sequence[str], options: DataOptions) -> RankingData:
     """Let the workers read Parquet files; labels and query ids come here."""
-    from ranksvm.cli.tables import special_columns
-    from ranksvm.dask.parquet import check_no_more_columns, index_columns, parquet_parts
+    from ranksvm.cli.pieces import parquet_columns
+    from ranksvm.dask.parquet import parquet_parts
     from ranksvm.dask.partitions import training_shards
     from ranksvm.data.file_sets import find_files
     from ranksvm.data.parquet.source import ParquetSource
-    from ranksvm.data.shard_files import column_names
 
     _check_options(options)
     kind, found = find_files(list(files))
-    there = column_names(found) if kind == "parquet" else None
-    if there is None:
+    if kind != "parquet":
         raise UsageProblem(
             "--dask reads Parquet files. Convert the data first: ranksvm convert data.txt "
             "data.parquet"
         )
     name = listed(found, most=1)
-    named = special_columns(there, options, name, labels=True)
+    named, _ = parquet_columns(found[0], options, name, labels=True)
     y, qid = named["label"], None if options.ignore_qid else named.get("qid")
-    left_out = {*named.values(), *index_columns(found[0])}
-    features = [one for one in there if one not in left_out]
-    if not features:
-        raise ValueError(f"{name} has labels and ids but no feature columns")
-    check_no_more_columns(found)
     # It refuses files whose columns differ, before any worker reads one.
-    ParquetSource(found, y=y, qid=qid, sample_weight=None, columns=features)
-    parts, names = parquet_parts(found, [*features, y, *([] if qid is None else [qid])])
+    source = ParquetSource(found, y=y, qid=qid, drop=named.values())
+    parts, names = parquet_parts(found, [*source.feature_names, *filter(None, (y, qid))])
     if not parts:
         raise ValueError(f"{name} has no rows")
     data = training_shards(engine, parts, y, qid, names=names)
-    return replace(data, origin=replace(data.origin, name=name)).with_groups(data.groups)
+    data = replace(data, origin=replace(data.origin, name=name)).with_groups(data.groups)
+    note_no_queries(data, options)
+    return data
 
 
 def _check_options(options: DataOptions) -> None:

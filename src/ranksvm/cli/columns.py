@@ -6,7 +6,7 @@ lacks are zero there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._sparse import is_sparse
-from ranksvm._text import counted, progress
+from ranksvm._text import Advance, counted, progress
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.cli.inputs import check_features, read_data
@@ -22,8 +22,9 @@ from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import note
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.shards import ShardedMatrix
-from ranksvm.learners.sharded import model_scores, with_columns
+from ranksvm.learners.sharded import with_columns
 from ranksvm.models.model import Model
+from ranksvm.sharded.tasks import ModelScores
 
 # The result is sparse if columns of zeros would make it larger than this, in bytes, and this many
 # times as large as the items.
@@ -32,25 +33,45 @@ _LARGE, _FACTOR = 64_000_000, 4
 
 def score_items(model: Model, data: RankingData, jobs: int | None) -> Array:
     """Return the scores of items under a model."""
+    return np.concatenate(list(score_blocks(model, data, jobs)))
+
+
+def score_blocks(model: Model, data: RankingData, jobs: int | None) -> Iterator[Array]:
+    """Yield the scores of items under a model: of all items at once, or shard by shard."""
     X = aligned_columns(data, model.feature_names, model.n_features, "model", model.is_sparse)
     check_features(data)
-    if isinstance(X, ShardedMatrix):
-        with progress(f"scoring {data.origin.name}") as advance:
-            X.shards.known["progress"] = lambda done, total: advance(
-                done, total, f"shard {done} of {total}"
-            )
-            scores = model_scores(model, X)
-    else:
+    if not isinstance(X, ShardedMatrix):
         scores = model.scores(X, n_threads=resolve_n_jobs(jobs))
+        _check_scores(scores, 0, data.origin.name)
+        yield scores
+        return
+    with progress(f"scoring {data.origin.name}") as advance:
+        show_shards(X, advance)
+        done = 0
+        for scores in X.shards.map(ModelScores(model)):
+            _check_scores(scores, done, data.origin.name)
+            yield scores
+            done += len(scores)
+
+
+def show_shards(X: Any, show: Advance) -> None:
+    """Call ``show(done, total, text)`` after each shard of a pass, if X is in shards."""
+    if isinstance(X, ShardedMatrix):
+        X.shards.known["progress"] = lambda done, total: show(
+            done, total, f"shard {done} of {total}"
+        )
+
+
+def _check_scores(scores: Array, before: int, name: str) -> None:
+    """Raise if a score is not finite; ``before`` items came before these."""
     wrong = ~np.isfinite(scores)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ValueError(
-            f"the model gives {counted(int(wrong.sum()), 'item')} of {data.origin.name} a score "
-            f"that is not finite, the first of them item {row + 1} ({scores[row]}): its features "
-            "are too large. Scale them like those of the training set."
+            f"the model gives {counted(int(wrong.sum()), 'item')} of {name} a score that is not "
+            f"finite, the first of them item {before + row + 1} ({scores[row]}): its features are "
+            "too large. Scale them like those of the training set."
         )
-    return scores
 
 
 def read_held_out(path: str, data: RankingData, options: DataOptions) -> RankingData:

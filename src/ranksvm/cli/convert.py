@@ -11,13 +11,14 @@ import typer
 from ranksvm._contents import COMPRESSED, DATA, MODEL
 from ranksvm.cli.inputs import look_at, read_any_model, read_data
 from ranksvm.cli.options import (
+    ConversionOptions,
     DataOptions,
     Force,
     command,
     examples,
     format_named,
 )
-from ranksvm.cli.output import UsageProblem, note
+from ranksvm.cli.output import UsageProblem
 from ranksvm.cli.write import (
     check_output,
     is_stdout,
@@ -29,9 +30,11 @@ from ranksvm.data.ranking_data import RankingData
 
 @command(
     epilog=examples(
-        "ranksvm convert train.csv train.txt.gz", "ranksvm convert model.dat model.safetensors"
+        "ranksvm convert train.csv train.txt.gz",
+        "ranksvm convert train.csv train.parquet --memory 4GB",
+        "ranksvm convert model.dat model.safetensors",
     ),
-    data=DataOptions,
+    data=ConversionOptions,
 )
 def app(
     source: Annotated[str, typer.Argument(metavar="FROM", help="Data file or model.")],
@@ -43,11 +46,13 @@ def app(
     ],
     force: Force = False,
     *,
-    data: DataOptions,
+    data: ConversionOptions,
 ) -> None:
     """Convert between LETOR text and tables, or between model files."""
     opened = look_at(source)
     if opened.is_model:
+        if data.memory is not None:
+            raise UsageProblem(f"--memory is for data, and {source} holds a model")
         check_output(target, [source], MODEL, force=force)
         save_model(target, read_any_model(opened))
         return
@@ -59,12 +64,19 @@ def app(
             f"{target}: tables are not written compressed; Parquet is smaller than CSV by itself"
         )
     check_output(target, [source], DATA[form], force=force)
+    if data.memory is not None:
+        if form != "parquet" or data.format_of(source) == "parquet":
+            raise UsageProblem("--memory converts CSV, TSV or LETOR text to Parquet, nothing else")
+        if not isinstance(opened.source, str):
+            raise UsageProblem("--memory reads the data twice, so it needs a file")
+        from ranksvm.cli.pieces import convert_in_pieces
+
+        convert_in_pieces(opened.source, target, data)
+        return
     items = read_data([opened.source], data, comments=True)
     if form == "letor":
         _to_letor(items, target, data)
         return
-    if items.comments is not None and items.docids is None:
-        note("comments that name no document (docid = ...) have no place in a table")
     from ranksvm.cli.tables import write_table
 
     write_table(items, target, form)

@@ -7,6 +7,7 @@ told apart by their first bytes.
 
 from __future__ import annotations
 
+import glob
 import io
 import math
 import os
@@ -22,7 +23,6 @@ from ranksvm._files import naming
 from ranksvm._messages import Message
 from ranksvm._sparse import is_sparse
 from ranksvm._text import counted, listed, progress
-from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import UsageProblem, note
@@ -81,18 +81,14 @@ def read_data(
         With --memory: bytes that a row takes later, such as its kernel features.
     """
     names = [name_of(one) for one in sources]
-    formats = {options.format_of(name) for name in names}
-    if len(formats) > 1:
-        different = ", ".join(sorted(formats))
-        raise UsageProblem(f"files of different formats ({different}) cannot be read as one set")
-    form = formats.pop()
     name = listed(names, most=1)
     if options.memory is not None:
         if comments:
             raise UsageProblem("--memory reads no document ids; leave it out, or use row numbers")
-        return _open_in_shards(
+        from ranksvm.cli.pieces import open_in_pieces
+
+        data = open_in_pieces(
             sources,
-            form,
             options,
             name,
             labels=labels,
@@ -100,6 +96,38 @@ def read_data(
             zero_based=zero_based,
             row_bytes=row_bytes,
         )
+    else:
+        data = read_whole(
+            sources,
+            options,
+            name,
+            labels=labels,
+            comments=comments,
+            features=features,
+            zero_based=zero_based,
+        )
+    note_no_queries(data, options)
+    return data
+
+
+def read_whole(
+    sources: Sequence[Source],
+    options: DataOptions,
+    name: str,
+    *,
+    labels: bool = True,
+    comments: bool = False,
+    features: Sequence[str] | None = None,
+    zero_based: bool | None = None,
+) -> RankingData:
+    """Read files into memory; ``name`` stands for all of them, the rest as in ``read_data``."""
+    for one in sources:
+        _check_one_file(one)
+    formats = {options.format_of(name_of(one)) for one in sources}
+    if len(formats) > 1:
+        listed = ", ".join(sorted(formats))
+        raise UsageProblem(f"files of different formats ({listed}) cannot be read as one set")
+    form = formats.pop()
     if form == "letor":
         guessed = options.zero_based is None
         based = bool(zero_based if guessed else options.zero_based)
@@ -112,75 +140,20 @@ def read_data(
     )
 
 
-def _open_in_shards(
-    sources: Sequence[Any],
-    form: str,
-    options: DataOptions,
-    name: str,
-    *,
-    labels: bool,
-    features: Sequence[str] | None,
-    zero_based: bool | None,
-    row_bytes: int,
-) -> RankingData:
-    """Open files for reading in pieces; see ``read_data``."""
-    from ranksvm.data.shard_files import column_names, open_files
-
-    assert options.memory is not None
-    if any(not isinstance(one, str) or one == "-" for one in sources):
-        raise UsageProblem("--memory reads the data several times, so it needs files")
-    if form in ("csv", "tsv"):
-        raise UsageProblem(
-            f"--memory does not work with {form.upper()} files. Convert them to Parquet first: "
-            f"ranksvm convert data.{form} data.parquet"
-        )
-    guessed = options.zero_based is None
-    based = bool(zero_based if guessed else options.zero_based)
-    y, qid = options.label_column or "label", options.qid_column or "qid"
-    letor: dict[str, Any] = {
-        "zero_based": based,
-        "missing": options.missing,
-        "duplicates": options.duplicates,
-        **options.limits,
-    }
-    there = column_names(sources)
-    wanted: dict[str, Any] = {"y": y, "qid": None if options.ignore_qid else qid}
-    if there is not None:  # Parquet
-        if options.missing != "error":
-            raise UsageProblem(
-                f"--missing {options.missing} does not work with --memory and Parquet files: fill "
-                "the values in"
-            )
-        if options.label_column is None and not labels and y not in there:
-            wanted["y"] = None
-        if options.qid_column is None and qid not in there:
-            wanted["qid"] = None
-            if not options.ignore_qid:
-                note_one_query(name, f"{qid!r} column", "Name the column with --qid-column, or use")
-        not_features = {y, qid, options.docid_column or "docid"}
-        columns = [one for one in there if one not in not_features]
-        if not columns:
-            raise no_features(name, is_table=True)
-        if features is not None:
-            columns = [one for one in features if one in there]
-        wanted["columns"] = columns
-    with progress(f"reading {name}") as advance:
-        data = open_files(
-            sources,
-            **wanted,
-            memory_budget=options.memory,
-            cache=options.cache,
-            letor_options=letor,
-            row_bytes=row_bytes,
-            n_threads=resolve_n_jobs(options.jobs),
-            cache_progress=lambda done, total: advance(done, total, f"{done / 1e6:.0f} MB"),
-        )
-    if there is None and data.qid is None and not options.ignore_qid:
-        note_one_query(name, "'qid:' fields")
-    origin = data.origin
-    if there is None:
-        origin = replace(origin, zero_based=based, base_guessed=guessed)
-    return replace(data, origin=replace(origin, name=name)).with_groups(data.groups)
+def _check_one_file(source: Source) -> None:
+    """Refuse folders and patterns that the shell has not expanded, which need --memory."""
+    if not isinstance(source, str) or source == "-":
+        return
+    if os.path.isdir(source):
+        what, files = "a folder", os.path.join(source, "*")
+    elif glob.has_magic(source) and not os.path.exists(source):
+        what, files = "a pattern", source
+    else:
+        return
+    raise ValueError(
+        f"{source} is {what}. Name its files ({files} without quotes), or use --memory SIZE with "
+        "train, tune, predict and evaluate"
+    )
 
 
 def _read_letor(
@@ -190,7 +163,7 @@ def _read_letor(
 
     with progress(f"reading {name}") as advance:
         try:
-            data = load_letor(
+            return load_letor(
                 sources,
                 zero_based=zero_based,
                 missing=options.missing,
@@ -205,9 +178,19 @@ def _read_letor(
             if not options.may_keep_missing and isinstance(error.message, Message):
                 error.message.parts["keep"] = ""  # --missing nan would not help
             raise
-    if data.qid is None and not options.ignore_qid:
+
+
+def note_no_queries(data: RankingData, options: DataOptions) -> None:
+    """Print a note if data have no query ids, and the user does not seem to know."""
+    if data.qid is not None or options.ignore_qid:
+        return
+    name = data.origin.name
+    if data.feature_names is not None:  # a table
+        note_one_query(name, "'qid' column", "Name the column with --qid-column, or use")
+    elif data.origin.zero_based is not None:  # LETOR text
         note_one_query(name, "'qid:' fields")
-    return data
+    else:
+        note_one_query(name, "query ids", "Name their .npy file with --qid-column, or use")
 
 
 def note_one_query(name: str, lacks: str, remedy: str = "Use") -> None:

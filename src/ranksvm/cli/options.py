@@ -82,8 +82,9 @@ Memory = Annotated[
     str | None,
     _input(
         metavar="SIZE",
-        help="Read Parquet, .npy or LETOR files in pieces, within this memory, such as 4GB. With "
-        "an exact kernel: memory for kernel values. "
+        help="Read Parquet, LETOR or .npy files in pieces, within this memory, such as 4GB. "
+        "(For .npy files, --label-column and --qid-column name other .npy files.) With an exact "
+        "kernel: memory for kernel values. "
         f"{by_default('all data in memory; 4GB for kernel values')}",
     ),
 ]
@@ -162,6 +163,17 @@ class DataOptions:
         """Arguments for the readers of text; empty if no option was given."""
         return {} if self.max_line_bytes is None else {"max_line_bytes": self.max_line_bytes}
 
+    @property
+    def named_columns(self) -> dict[str, str]:
+        """The columns of a table that options name: "label", "qid" and "docid"."""
+        given = {"label": self.label_column, "qid": self.qid_column, "docid": self.docid_column}
+        return {key: name for key, name in given.items() if name is not None}
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Where labels, query ids and document ids are looked for in a table."""
+        return {"label": "label", "qid": "qid", "docid": "docid", **self.named_columns}
+
     def format_of(self, path: str) -> Format:
         """Return the format of a file: the one asked for, or the one of its name."""
         return format_named(path) if self.format == "auto" else self.format
@@ -190,6 +202,20 @@ class EvaluationOptions(RankingOptions):
 
     memory: Memory = None
     cache: Cache = None
+
+
+@dataclass(frozen=True)
+class ConversionOptions(DataOptions):
+    """How data are read to be written in another format."""
+
+    memory: Annotated[
+        str | None,
+        _input(
+            metavar="SIZE",
+            help="Convert CSV, TSV or LETOR text to Parquet piece by piece, within this memory, "
+            f"such as 4GB. {by_default('all data in memory')}",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)

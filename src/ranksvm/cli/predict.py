@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import Annotated
 
 import numpy as np
 import typer
 
 from ranksvm._contents import SCORES
-from ranksvm.cli.columns import score_items
+from ranksvm.cli.columns import score_blocks
 from ranksvm.cli.inputs import only_one_stdin, read_with_model
 from ranksvm.cli.options import Force, ItemOptions, by_default, command, examples
 from ranksvm.cli.output import UsageProblem
@@ -60,15 +61,18 @@ def app(
     if not trec_run:  # scores do not depend on the queries
         data = replace(data, ignore_qid=True)
     found, items = read_with_model(model, files, data, comments=trec_run)
-    scores = score_items(found, items, data.jobs)
+    blocks = score_blocks(found, items, data.jobs)
+    first = next(blocks)  # what cannot be scored at all is an error before anything is written
     with open_output(output) as file:
         if not trec_run:
-            for begin in range(0, len(scores), BLOCK):
-                part = scores[begin : begin + BLOCK].tolist()
-                file.write("".join(f"{score!r}\n" for score in part).encode())
+            for scores in chain([first], blocks):
+                for begin in range(0, len(scores), BLOCK):
+                    part = scores[begin : begin + BLOCK].tolist()
+                    file.write("".join(f"{score!r}\n" for score in part).encode())
             return
         from ranksvm.data.trec_writer import write_run
 
+        scores = first  # a run needs document ids, which are read with all data in memory
         names = items.docids or [None] * len(scores)
         docids = [str(number) if name is None else name for number, name in enumerate(names, 1)]
         qid = items.qid if items.qid is not None else np.zeros(len(scores), dtype=np.int64)

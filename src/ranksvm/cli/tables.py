@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,10 @@ from ranksvm._text import counted, progress
 from ranksvm._values import as_float, exact_vector, finite_values, merges_values
 from ranksvm._vectors import Array
 from ranksvm._waiting import blocking
-from ranksvm.cli.inputs import note_one_query
 from ranksvm.cli.options import DataOptions, Format, Missing
-from ranksvm.cli.output import UsageProblem
+from ranksvm.cli.output import UsageProblem, note
 from ranksvm.cli.write import open_output
+from ranksvm.data.parquet.columns import index_columns
 from ranksvm.data.queries import ids_from_text
 from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.data.sources import Source, name_of, standard_input, text_blocks
@@ -87,27 +88,44 @@ def read_tables(
 def special_columns(
     names: Sequence[str], options: DataOptions, source: str, *, labels: bool
 ) -> dict[str, str]:
-    """Return the names of the columns that are not features."""
+    """Return the columns of a table that are not features: "label", "qid" and "docid", if present.
+
+    Parameters
+    ----------
+    names : sequence of str
+        All columns.
+    options : DataOptions
+    source : str
+        Name of the table, for messages.
+    labels : bool
+        Whether a table without a label column is an error.
+    """
     twice = sorted({name for name in names if list(names).count(name) > 1})
     if twice:
         raise ValueError(f"{source} has several columns called {twice[0]!r}; rename them")
-    wanted = {
-        "label": options.label_column,
-        "qid": options.qid_column,
-        "docid": options.docid_column,
-    }
-    found = {key: name or key for key, name in wanted.items() if (name or key) in names}
-    for key, name in wanted.items():
-        needed = name is not None or (key == "label" and labels)
+    found = {key: name for key, name in options.columns.items() if name in names}
+    for key, name in options.columns.items():
+        needed = key in options.named_columns or (key == "label" and labels)
         if needed and key not in found:
             raise ValueError(
-                f"{source} has no column {name or key!r}; it has "
+                f"{source} has no column {name!r}; it has "
                 f"{', '.join(map(repr, names[:8]))}{' ...' if len(names) > 8 else ''}. "
                 f"Name the right one with --{key}-column."
             )
-    if "qid" not in found and not options.ignore_qid:
-        note_one_query(source, "'qid' column", "Name the column with --qid-column, or use")
+    for one, other in combinations(found, 2):
+        if found[one] == found[other]:
+            raise UsageProblem(
+                f"--{one}-column and --{other}-column are both {found[one]!r}; name two columns"
+            )
     return found
+
+
+def unused_index(schema: Any, options: DataOptions) -> list[str]:
+    """Return the columns of a Parquet file that are the index of a pandas frame.
+
+    They are no features, as in pandas.  A column that an option names is not among them.
+    """
+    return [one for one in index_columns(schema) if one not in options.columns.values()]
 
 
 def _as_ids(qid: NDArray[Any], where: str) -> NDArray[Any]:
@@ -162,10 +180,11 @@ def _read_table(source: Any, form: Format, options: DataOptions) -> Any:
             whole = standard_input() if source == "-" else source
             if not isinstance(whole, str):
                 whole = pyarrow.BufferReader(blocking(whole).read())
-            return parquet.ParquetFile(whole, page_checksum_verification=True).read()
+            file = parquet.ParquetFile(whole, page_checksum_verification=True)
+            return file.read().drop_columns(unused_index(file.schema_arrow, options))
         # Ids stay as they are: 007 is not 7.
         text = pyarrow.string()
-        ids = (options.qid_column or "qid", options.docid_column or "docid")
+        ids = (options.columns["qid"], options.columns["docid"])
         table = _read_csv(
             source,
             options.limits,
@@ -220,30 +239,82 @@ def _matrix(features: Any, missing: Missing) -> Array:
     return X
 
 
+class TableColumns:
+    """The columns of a table that holds some items: label, qid, docid, then the features.
+
+    The items may come in several parts, which :meth:`add` looks at before any is written.
+    """
+
+    def __init__(self) -> None:
+        self.n_items = self.n_features = self.n_values = 0
+        self._names: tuple[str, ...] | None = None
+        self._has_qid = self._has_text_ids = self._has_docids = self._has_comments = False
+
+    def add(self, data: RankingData) -> None:
+        """Look at some of the items."""
+        has_qid = data.qid is not None
+        if self.n_items and has_qid != self._has_qid:
+            raise ValueError(
+                f"{data.origin.name}: query ids must be on all lines or on none. Add them, or use "
+                "--ignore-qid."
+            )
+        self._has_qid = has_qid
+        self._has_text_ids |= has_qid and data.groups.ids.dtype.kind not in "iu"
+        self._has_docids |= data.docids is not None
+        self._has_comments |= data.comments is not None
+        self._names = data.feature_names
+        self.n_items += data.n_items
+        self.n_features = max(self.n_features, data.n_features)
+        self.n_values += data.X.nnz if is_sparse(data.X) else data.X.size
+
+    def schema(self) -> Any:
+        """Return the names and types of the columns."""
+        pyarrow = _import_pyarrow()
+        size = self.n_items * self.n_features
+        if size > 50 * max(1, self.n_values):
+            raise UsageProblem(
+                f"a table would hold {size:,} values, of which {self.n_values:,} are not zero: "
+                "write sparse data as LETOR text"
+            )
+        if self._has_comments and not self._has_docids:
+            note("comments that name no document (docid = ...) have no place in a table")
+        kinds = {"label": pyarrow.float64()}
+        if self._has_qid:
+            kinds["qid"] = pyarrow.string() if self._has_text_ids else pyarrow.int64()
+        if self._has_docids:
+            kinds["docid"] = pyarrow.string()
+        names = self._names or [f"f{j + 1}" for j in range(self.n_features)]
+        taken = sorted(set(names) & set(kinds))
+        if taken:
+            raise ValueError(f"features have the names of other columns: {', '.join(taken)}")
+        return pyarrow.schema(kinds | dict.fromkeys(names, pyarrow.float64()))
+
+    def table(self, data: RankingData, schema: Any) -> Any:
+        """Return some of the items as a table with these columns."""
+        pyarrow = _import_pyarrow()
+        X = data.X.toarray() if is_sparse(data.X) else data.X
+        columns: list[Any] = [data.truth]
+        if self._has_qid:
+            assert data.qid is not None
+            columns.append(data.qid.astype(str) if self._has_text_ids else data.qid)
+        if self._has_docids:
+            columns.append([None] * data.n_items if data.docids is None else list(data.docids))
+        columns += [X[:, j] for j in range(X.shape[1])]
+        columns += [np.zeros(data.n_items)] * (self.n_features - X.shape[1])
+        arrays = [
+            pyarrow.array(values, field.type) for values, field in zip(columns, schema, strict=True)
+        ]
+        return pyarrow.table(arrays, schema=schema)
+
+
 def write_table(data: RankingData, target: str, form: Format) -> None:
-    """Write items as a table: label, qid, docid, then the features."""
-    pyarrow = _import_pyarrow()
+    """Write items as a table."""
+    _import_pyarrow()
     from pyarrow import csv, parquet
 
-    X = data.X
-    if is_sparse(X):
-        if X.shape[0] * X.shape[1] > 50 * max(1, X.nnz):
-            raise UsageProblem(
-                f"a table would hold {X.shape[0] * X.shape[1]:,} values, of which {X.nnz:,} are "
-                "not zero: write sparse data as LETOR text"
-            )
-        X = X.toarray()
-    columns: dict[str, Any] = {"label": data.truth}
-    if data.qid is not None:
-        columns["qid"] = data.qid
-    if data.docids is not None:
-        columns["docid"] = list(data.docids)
-    names = data.feature_names or [f"f{j + 1}" for j in range(X.shape[1])]
-    taken = sorted(set(names) & set(columns))
-    if taken:
-        raise ValueError(f"features have the names of other columns: {', '.join(taken)}")
-    columns.update((name, X[:, j]) for j, name in enumerate(names))
-    table = pyarrow.table(columns)
+    columns = TableColumns()
+    columns.add(data)
+    table = columns.table(data, columns.schema())
     with open_output(target) as file:
         if form == "parquet":
             parquet.write_table(table, file, write_page_checksum=True)

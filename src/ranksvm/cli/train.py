@@ -18,7 +18,7 @@ from ranksvm._contents import MODEL
 from ranksvm._text import counted, printable, progress
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.cli.columns import read_held_out, score_items
+from ranksvm.cli.columns import read_held_out, score_items, show_shards
 from ranksvm.cli.evaluate import check_metrics, mean_metrics
 from ranksvm.cli.inputs import (
     check_features,
@@ -60,7 +60,6 @@ from ranksvm.cli.write import (
 )
 from ranksvm.data.preferences import count_contradictions
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.shards import ShardedMatrix
 from ranksvm.data.sources import name_of
 from ranksvm.learners import learner_of, make_problem
 from ranksvm.learners.problem import Fit
@@ -274,6 +273,8 @@ def fit_data(
 ) -> tuple[Fit, Model]:
     """Fit a model, with a bar that shows the gap; ``options`` go to ``solve``."""
     state = None if resume is None else FitState.of(resume, data, settings)
+    if state is not None and state.n_iter:
+        note(f"{resume}: continuing after {counted(state.n_iter, 'iteration')}")
     with training_bar(data) as callback:
         problem = make_problem(data, settings, n_threads=resolve_n_jobs(jobs))
         if state is not None:
@@ -297,11 +298,7 @@ def training_bar(data: RankingData) -> Iterator[Callback]:
             text = f"iteration {row.iteration}, gap {row.gap:.1e}"
             advance(row.iteration, None, text)
 
-        def after_shard(done: int, total: int) -> None:
-            advance(done, total, f"{text}, shard {done} of {total}")
-
-        if isinstance(data.X, ShardedMatrix):
-            data.X.shards.known["progress"] = after_shard
+        show_shards(data.X, lambda done, total, shard: advance(done, total, f"{text}, {shard}"))
         yield after_iteration
 
 
@@ -313,7 +310,12 @@ def with_memory(settings: Settings, options: DataOptions) -> tuple[Settings, Dat
         settings = replace(settings, memory_budget=options.memory)  # type: ignore[call-arg]
     elif not settings.works_in_shards:
         raise UsageProblem(f"--memory cannot be combined with {chooser(learner_of(settings))}")
-    return settings, options if settings.works_in_shards else replace(options, memory=None)
+    if settings.works_in_shards:
+        return settings, options
+    if options.cache is not None:
+        what = chooser(learner_of(settings), settings)
+        raise UsageProblem(f"--cache cannot be combined with {what}, which reads all data at once")
+    return settings, replace(options, memory=None)
 
 
 def finish(fit: Fit) -> int | None:

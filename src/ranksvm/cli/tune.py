@@ -6,7 +6,8 @@ A table has one row for every candidate; the model is refitted at the best one.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ import typer
 
 from ranksvm._text import counted, printable, progress
 from ranksvm._threads import resolve_n_jobs
-from ranksvm.cli.columns import read_held_out
+from ranksvm.cli.columns import read_held_out, show_shards
 from ranksvm.cli.evaluate import check_metrics
 from ranksvm.cli.inputs import check_features, read_data
 from ranksvm.cli.model_options import ModelOptions, model_options
@@ -38,8 +39,9 @@ from ranksvm.cli.output import (
 )
 from ranksvm.cli.train import check_outputs, check_resume, finish, training_bar, with_memory
 from ranksvm.cli.write import is_stdout, save_model
+from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.settings import searched
-from ranksvm.model_selection.search import Search, search
+from ranksvm.model_selection.search import Progress, Search, search
 from ranksvm.model_selection.splitters import folds_of
 
 
@@ -121,7 +123,7 @@ def app(
     import scipy.linalg  # noqa: F401
 
     began = time.perf_counter()
-    with progress("tuning") as advance:
+    with search_bar(items) as advance:
         found = search(
             items,
             settings,
@@ -172,6 +174,25 @@ def app(
                 say("no model was saved; -o MODEL saves one, refitted at the best values")
     early = NOT_CONVERGED if found.shortfalls else None
     return early if fit is None else finish(fit) or early
+
+
+@contextmanager
+def search_bar(data: RankingData) -> Iterator[Progress]:
+    """Show the last fit of a search and, with data in shards, the current pass over them."""
+    fits = 0, 0, "first fit"
+    with progress("tuning") as advance:
+
+        def after_fit(done: int, total: int, text: str) -> None:
+            nonlocal fits
+            fits = done, total, text
+            advance(*fits)
+
+        def after_shard(done: float, total: float | None, shard: str) -> None:
+            fits_done, n_fits, text = fits
+            advance(fits_done, n_fits or None, f"{text}, {shard}")
+
+        show_shards(data.X, after_shard)
+        yield after_fit
 
 
 def _show_search(report: Mapping[str, Any], found: Search, *, to_stderr: bool) -> None:

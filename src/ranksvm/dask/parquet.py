@@ -62,30 +62,6 @@ def _row_groups(path: str) -> Iterator[RowGroups]:
         yield RowGroups(path, begin, len(sizes), os.path.getsize(path))
 
 
-def index_columns(path: str) -> frozenset[str]:
-    """Return the columns of a Parquet file that are the index of a pandas frame."""
-    from pyarrow import parquet
-
-    about = parquet.read_schema(path).pandas_metadata or {}
-    # An index that is a range is described, and not a column.
-    return frozenset(name for name in about.get("index_columns", ()) if isinstance(name, str))
-
-
-def check_no_more_columns(paths: Sequence[str]) -> None:
-    """Raise if a file has a column that the first one lacks, as ``fit_files`` does."""
-    from pyarrow import parquet
-
-    first = set(parquet.read_schema(paths[0]).names)
-    for path in paths[1:]:
-        for column in parquet.read_schema(path):
-            if column.name not in first:
-                raise ValueError(
-                    f"{path} has a column {column.name!r} ({column.type}), which {paths[0]} lacks. "
-                    "All files of one data set need the same columns; write them again, or leave "
-                    "one out."
-                )
-
-
 # What the workers run.
 
 

@@ -103,7 +103,7 @@ def _kind_of(one: Any) -> Kind:
     if TABLES.get(suffix) in ("csv", "tsv"):
         raise ValueError(
             f"{one}: CSV and TSV files are read into memory only. Convert it to Parquet first: "
-            "ranksvm convert data.csv data.parquet"
+            "ranksvm convert data.csv data.parquet --memory 4GB"
         )
     with open(one, "rb") as file:
         head = file.read(max(len(NPY), len(_PARQUET)))

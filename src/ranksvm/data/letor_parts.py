@@ -158,6 +158,7 @@ def _blocks(
             block_bytes=max(_LEAST_BLOCK, min(BLOCK_BYTES, block_bytes // 4)),
             background=n_threads > 1,
         )
+        stack.callback(blocks.close)  # an error leaves the file open otherwise
         yield ((block, block.bytes_read if rest is None else rest.bytes_read) for block in blocks)
 
 

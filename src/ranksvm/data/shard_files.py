@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -67,6 +67,7 @@ def open_files(
     qid: Any = "qid",
     sample_weight: Any = None,
     columns: Sequence[str] | None = None,
+    drop: Collection[str] = (),
     memory_budget: int | str = "4GB",
     cache: str | os.PathLike[str] | None = None,
     dtype: DTypeLike | None = None,
@@ -96,6 +97,8 @@ def open_files(
         Weights of the items, as for ``y``; an array or a ``.npy`` file for LETOR text.
     columns : sequence of str, optional
         Features of Parquet files; by default all columns that are not named otherwise.
+    drop : collection of str, default=()
+        Columns of Parquet files that are not features, if they are there.
     memory_budget : int or str, default="4GB"
         Memory for everything together: labels and ids, blocks of X, what shards keep.  What is left
         keeps the first blocks of X in memory.
@@ -149,7 +152,9 @@ def open_files(
     name = ", ".join(map(name_of_file, files)) if len(files) < 4 else f"{len(files)} files"
     opened: _Opened
     if kind == "parquet":
-        opened = _open_parquet(files, y, qid, sample_weight, columns, wanted, n_threads, name=name)
+        opened = _open_parquet(
+            files, y, qid, sample_weight, columns, drop, wanted, n_threads, name=name
+        )
     elif kind == "array":
         opened = _open_arrays(files, y, qid, sample_weight, wanted, name=name)
     else:
@@ -226,6 +231,7 @@ def _open_parquet(
     qid: Any,
     sample_weight: Any,
     columns: Sequence[str] | None,
+    drop: Collection[str],
     dtype: np.dtype[Any] | None,
     n_threads: int,
     *,
@@ -245,7 +251,9 @@ def _open_parquet(
             columns=Param("columns"),
             value=Value(columns),
         )
-    source = ParquetSource(files, **named, columns=columns, dtype=dtype, n_threads=n_threads)
+    source = ParquetSource(
+        files, **named, columns=columns, drop=drop, dtype=dtype, n_threads=n_threads
+    )
     _check_rows(source, name)
     vectors, ids = source.vectors()
     return _Opened(

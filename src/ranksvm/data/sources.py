@@ -123,7 +123,7 @@ def text_blocks(
     count: Callable[[], int] | None = None,
     block_bytes: int = BLOCK_BYTES,
     background: bool = False,
-) -> Iterator[Block]:
+) -> Generator[Block, None, None]:
     """Yield the lines of a source in blocks.
 
     Parameters

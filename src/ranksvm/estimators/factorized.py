@@ -23,7 +23,7 @@ from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import fitting, training_data, validation_data
 from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners.factor_descent import Restart
-from ranksvm.learners.factorized import FactorizedModel, FactorizedProblem
+from ranksvm.learners.factorized import FactorizedModel
 from ranksvm.learners.factors import REMOVED, FactorizedSettings
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.metrics.order import mean_accuracy
@@ -205,9 +205,7 @@ class FactorizedRankSVM(ModelRanker):
                 validate = self._validation(eval_set, eval_metric, y, ids)
             elif eval_metric is not None:
                 raise ValueError("eval_metric needs eval_set")
-            problem = FactorizedProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
-            fit = self._solve(problem, callback, validate=validate)
-            self._keep(problem.model(fit), fit.history)
+            fit: Any = self._fit_data(data, settings, callback, validate=validate)
             self.restarts_ = list(fit.restarts)
         self._warn_if_early(fit)
         return self

@@ -7,7 +7,7 @@ are not features.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -54,8 +54,6 @@ def training_data(
     name = "qid" if group is None else "group"
     given = {"y": y, name: qid if group is None else group, "sample_weight": sample_weight}
     X, values = split_frame(X, **given)
-    ranker._frame_columns = frozenset(v for v in given.values() if isinstance(v, str))
-    ranker._qid_column = given[name] if isinstance(given[name], str) else None
     X = check_X(ranker, X, reset=True)
     n_items = X.shape[0]
     utility = labels = None
@@ -63,7 +61,7 @@ def training_data(
         utility, labels = check_labels(values["y"], n_items)
     groups = QueryGroups.from_qid(values[name], n_items, name=name)
     item_weight = check_item_weight(values["sample_weight"], n_items)
-    names = getattr(ranker, "feature_names_in_", None)
+    names = getattr(ranker, "feature_names_in_", None)  # set by scikit-learn's check of X
     if get_tags(ranker).input_tags.pairwise:
         X = check_gram(X, n_threads=resolve_n_jobs(ranker.n_jobs))
     data = RankingData(
@@ -75,10 +73,37 @@ def training_data(
         query_weight=check_query_weight(query_weight, groups),
         feature_names=None if names is None else tuple(map(str, names)),
         origin=Origin(
-            "X", frame_columns=tuple(ranker._frame_columns), qid_column=ranker._qid_column
+            "X",
+            frame_columns=tuple(dict.fromkeys(v for v in given.values() if isinstance(v, str))),
+            qid_column=given[name] if isinstance(given[name], str) else None,
         ),
     )
+    note_features(ranker, data)
     return data.with_groups(groups)
+
+
+def note_features(ranker: Any, data: RankingData) -> None:
+    """Set the features of the ranker to those of its training set."""
+    origin = data.origin
+    set_features(
+        ranker, data.n_features, data.feature_names, origin.frame_columns, origin.qid_column
+    )
+
+
+def set_features(
+    ranker: Any,
+    n_features: int,
+    names: Iterable[str] | None,
+    frame_columns: Iterable[str],
+    qid_column: str | None,
+) -> None:
+    """Set the attributes in ``FEATURE_FACTS``."""
+    ranker.n_features_in_ = n_features
+    ranker.__dict__.pop("feature_names_in_", None)
+    if names is not None:
+        ranker.feature_names_in_ = np.array(list(names), dtype=object)
+    ranker._frame_columns = frozenset(frame_columns)
+    ranker._qid_column = qid_column
 
 
 def file_data(
@@ -86,12 +111,7 @@ def file_data(
 ) -> RankingData:
     """Open the files of ``fit_files``; ``options`` are those of ``open_files``."""
     data = open_files(paths, y=y, qid=qid, n_threads=resolve_n_jobs(ranker.n_jobs), **options)
-    ranker._frame_columns = frozenset(data.origin.frame_columns)
-    ranker._qid_column = data.origin.qid_column
-    ranker.n_features_in_ = data.n_features
-    ranker.__dict__.pop("feature_names_in_", None)
-    if data.feature_names is not None:
-        ranker.feature_names_in_ = np.asarray(data.feature_names, dtype=object)
+    note_features(ranker, data)
     weight = check_query_weight(query_weight, data.groups)
     return replace(data, query_weight=weight).with_groups(data.groups)
 

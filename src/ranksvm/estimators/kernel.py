@@ -25,14 +25,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ranksvm._messages import Param, ParameterError
-from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import file_data, fitting, pair_data, training_data
 from ranksvm.estimators.model_ranker import ModelRanker
-from ranksvm.learners.kernel import KernelProblem, KernelSettings
+from ranksvm.learners.kernel import KernelSettings
 from ranksvm.learners.kernel_model import KernelModel
-from ranksvm.learners.resume import FitState
 from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.solvers.base import Callback
 
@@ -231,9 +229,7 @@ default="rbf"
             data = training_data(
                 self, X, y, qid, group=group, sample_weight=sample_weight, query_weight=query_weight
             )
-            problem = KernelProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
-            fit = self._solve(problem, callback)
-            self._keep(problem.model(fit), fit.history)
+            fit = self._fit_data(data, settings, callback)
         self._warn_if_early(fit)
         return self
 
@@ -247,6 +243,7 @@ default="rbf"
         query_weight: Any = None,
         columns: Sequence[str] | None = None,
         memory_budget: int | str | None = None,
+        dtype: str | None = None,
         cache: str | os.PathLike[str] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         callback: Callback | None = None,
@@ -258,7 +255,7 @@ default="rbf"
 
         Parameters
         ----------
-        paths, y, qid, sample_weight, query_weight, columns, cache, checkpoint
+        paths, y, qid, sample_weight, query_weight, columns, dtype, cache, checkpoint
             As for :meth:`ranksvm.LinearRankSVM.fit_files`.
         memory_budget : int, str or None, default=None
             Memory to use; None for that of the estimator.
@@ -280,13 +277,10 @@ default="rbf"
                 )
             data = file_data(
                 self, paths, y, qid, sample_weight=sample_weight, query_weight=query_weight,
-                columns=columns, cache=cache, row_bytes=settings.feature_bytes,
+                columns=columns, dtype=dtype, cache=cache, row_bytes=settings.feature_bytes,
                 memory_budget=self.memory_budget if memory_budget is None else memory_budget,
             )  # fmt: skip
-            problem = KernelProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
-            state = None if checkpoint is None else FitState.of(checkpoint, data, settings)
-            fit = self._solve(problem, callback, state=state)
-            self._keep(problem.model(fit), fit.history)
+            fit = self._fit_data(data, settings, callback, checkpoint=checkpoint)
         self._warn_if_early(fit)
         return self
 
@@ -323,9 +317,7 @@ default="rbf"
             settings = self._settings(KernelSettings)
             pairs = (better, worse, weight)
             data = pair_data(self, X, pairs, y, qid, group, sample_weight, query_weight)
-            problem = KernelProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
-            fit = self._solve(problem, callback)
-            self._keep(problem.model(fit), fit.history)
+            fit = self._fit_data(data, settings, callback)
         self._warn_if_early(fit)
         return self
 

@@ -24,13 +24,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import file_data, fitting, pair_data, training_data
 from ranksvm.estimators.model_ranker import ModelRanker
-from ranksvm.learners.linear import LinearModel, LinearProblem, LinearSettings
-from ranksvm.learners.resume import FitState
+from ranksvm.learners.linear import LinearModel, LinearSettings
 from ranksvm.solvers.base import Callback
 
 
@@ -180,9 +178,7 @@ class LinearRankSVM(ModelRanker):
             data = training_data(
                 self, X, y, qid, group=group, sample_weight=sample_weight, query_weight=query_weight
             )
-            problem = LinearProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
-            fit = self._solve(problem, callback, start=self._start())
-            self._keep(problem.model(fit), fit.history)
+            fit = self._fit_data(data, settings, callback, start=self._start())
         self._warn_if_early(fit)
         return self
 
@@ -196,6 +192,7 @@ class LinearRankSVM(ModelRanker):
         query_weight: Any = None,
         columns: Sequence[str] | None = None,
         memory_budget: int | str = "4GB",
+        dtype: str | None = None,
         cache: str | os.PathLike[str] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         callback: Callback | None = None,
@@ -221,6 +218,10 @@ class LinearRankSVM(ModelRanker):
             Columns of Parquet files to use as features; None for all other columns.
         memory_budget : int or str, default="4GB"
             Memory to use.  More memory keeps more of the data from one pass to the next.
+        dtype : {"float32", "float64"} or None, default=None
+            Type in which features are read, and kept for LETOR text.  "float32" takes half of the
+            memory, and rounds values that need more digits.  None: float64 for LETOR text; for
+            other files, float32 if it represents all values exactly, else float64.
         cache : path-like or None, default=None
             Folder for the binary form of LETOR text, which is created once.  None: beside the text.
         checkpoint : path-like or None, default=None
@@ -237,12 +238,11 @@ class LinearRankSVM(ModelRanker):
             settings = self._settings(LinearSettings)
             data = file_data(
                 self, paths, y, qid, sample_weight=sample_weight, query_weight=query_weight,
-                columns=columns, memory_budget=memory_budget, cache=cache,
+                columns=columns, memory_budget=memory_budget, dtype=dtype, cache=cache,
             )  # fmt: skip
-            problem = LinearProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
-            state = None if checkpoint is None else FitState.of(checkpoint, data, settings)
-            fit = self._solve(problem, callback, state=state, start=self._start())
-            self._keep(problem.model(fit), fit.history)
+            fit = self._fit_data(
+                data, settings, callback, checkpoint=checkpoint, start=self._start()
+            )
         self._warn_if_early(fit)
         return self
 
@@ -315,9 +315,7 @@ class LinearRankSVM(ModelRanker):
             settings = self._settings(LinearSettings)
             pairs = (better, worse, weight)
             data = pair_data(self, X, pairs, y, qid, group, sample_weight, query_weight)
-            problem = LinearProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
-            fit = self._solve(problem, callback, start=self._start())
-            self._keep(problem.model(fit), fit.history)
+            fit = self._fit_data(data, settings, callback, start=self._start())
         self._warn_if_early(fit)
         return self
 

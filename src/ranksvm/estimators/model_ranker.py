@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -16,8 +17,12 @@ from sklearn.utils import check_random_state
 
 from ranksvm._checks import is_integer
 from ranksvm._messages import Param, ParameterError, Value
+from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
+from ranksvm.data.ranking_data import RankingData
 from ranksvm.estimators.base import Ranker
+from ranksvm.estimators.inputs import set_features
+from ranksvm.learners import make_problem
 from ranksvm.learners.problem import Fit
 from ranksvm.learners.resume import FitState
 from ranksvm.learners.settings import Settings
@@ -51,11 +56,13 @@ class ModelRanker(Ranker):
         """Return the fitted estimator of a model that was read from a file."""
         known = cls._get_param_names()
         ranker = cls(**{name: value for name, value in model.params.items() if name in known})
-        ranker.n_features_in_ = model.n_features
-        if model.feature_names is not None:
-            ranker.feature_names_in_ = np.asarray(model.feature_names, dtype=object)
-        ranker._frame_columns = frozenset(map(str, model.facts.get("frame_columns", ())))
-        ranker._qid_column = model.facts.get("qid_column")
+        set_features(
+            ranker,
+            model.n_features,
+            model.feature_names,
+            map(str, model.facts.get("frame_columns", ())),
+            model.facts.get("qid_column"),
+        )
         ranker._keep(model, ())
         return ranker
 
@@ -93,6 +100,25 @@ class ModelRanker(Ranker):
         if "random_state" in values:
             values["random_state"] = seed_of(values["random_state"])
         return settings(**values)
+
+    def _fit_data(
+        self,
+        data: RankingData,
+        settings: Settings,
+        callback: Callback | None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        **options: Any,
+    ) -> Fit:
+        """Fit the model to a data set, and set all fitted attributes; ``options`` go to ``solve``.
+
+        With a checkpoint, continue from that file, and keep it up to date.
+        """
+        state = None if checkpoint is None else FitState.of(checkpoint, data, settings)
+        problem = make_problem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
+        fit: Fit = self._solve(problem, callback, state=state, **options)
+        self._keep(problem.model(fit), fit.history)
+        return fit
 
     def _solve(
         self,

@@ -131,6 +131,7 @@ class SearchCV(Ranker):
         query_weight: Any = None,
         columns: Sequence[str] | None = None,
         memory_budget: int | str | None = None,
+        dtype: str | None = None,
         cache: str | os.PathLike[str] | None = None,
         validation: Any = None,
         progress: Progress | None = None,
@@ -139,7 +140,7 @@ class SearchCV(Ranker):
 
         Parameters
         ----------
-        paths, y, qid, sample_weight, query_weight, columns, cache
+        paths, y, qid, sample_weight, query_weight, columns, dtype, cache
             As for :meth:`ranksvm.LinearRankSVM.fit_files`.
         memory_budget : int, str or None, default=None
             Memory to use; None for that of the estimator, if it has one, or "4GB".
@@ -154,14 +155,15 @@ class SearchCV(Ranker):
         """
         with fitting(self):
             settings = self._unfitted()._settings(self._settings_class)
+            if memory_budget is None:
+                memory_budget = getattr(self, "memory_budget", "4GB")
             opening = {
                 "columns": columns,
-                "memory_budget": getattr(self, "memory_budget", "4GB"),
+                "memory_budget": memory_budget,
+                "dtype": dtype,
                 "cache": cache,
                 "row_bytes": settings.feature_bytes,
             }
-            if memory_budget is not None:
-                opening["memory_budget"] = memory_budget
             data = file_data(
                 self, paths, y, qid, sample_weight=sample_weight, query_weight=query_weight,
                 **opening,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,15 @@ def names_of_columns(path: str) -> list[str]:
         return _without_index(file.schema_arrow)
 
 
+def index_columns(schema: Any) -> list[str]:
+    """Return the columns of an Arrow schema that hold the index of a pandas frame."""
+    # An index that is a plain range has no column, but a description.
+    index = (schema.pandas_metadata or {}).get("index_columns", ())
+    return [name for name in schema.names if name in index]
+
+
 def _without_index(schema: Any) -> list[str]:
-    # Pandas writes its index as columns, and reads them as an index again.
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    index = index_columns(schema)  # pandas reads them as an index again
     return [name for name in schema.names if name not in index]
 
 
@@ -45,7 +51,11 @@ def check_names(path: str, names: Sequence[str]) -> None:
 
 
 def feature_names(
-    path: str, schema: Any, special: dict[str, str], columns: Sequence[str] | None
+    path: str,
+    schema: Any,
+    special: dict[str, str],
+    columns: Sequence[str] | None,
+    drop: Collection[str] = (),
 ) -> tuple[str, ...]:
     """Return the columns that are features.
 
@@ -58,6 +68,8 @@ def feature_names(
         Columns that are not features, by parameter.
     columns : sequence of str or None
         Features; None for all other columns.
+    drop : collection of str
+        More columns that are not features; there may be no such columns.
     """
     names = schema.names
     for key, name in special.items():
@@ -84,7 +96,7 @@ def feature_names(
             twice=twice,
         )
     if columns is None:
-        found = tuple(name for name in _without_index(schema) if name not in taken)
+        found = tuple(name for name in _without_index(schema) if name not in (*taken, *drop))
         if not found:
             raise no_features(path, is_table=True)
         return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -54,9 +54,11 @@ class ParquetSource(RowSource):
     paths : sequence of str
         Files, in the order of the rows.
     y, qid, sample_weight : str or None
-        Columns that are not features.
+        Columns of labels, query ids and weights.
     columns : sequence of str or None
         Features; None for all other columns.
+    drop : collection of str
+        Columns that are not used, if they are there.
     dtype : dtype or None
         Type of X; None for float32 if it represents all features exactly, else float64.
     n_threads : int
@@ -73,10 +75,11 @@ class ParquetSource(RowSource):
         self,
         paths: Sequence[str],
         *,
-        y: str | None,
-        qid: str | None,
-        sample_weight: str | None,
-        columns: Sequence[str] | None,
+        y: str | None = None,
+        qid: str | None = None,
+        sample_weight: str | None = None,
+        columns: Sequence[str] | None = None,
+        drop: Collection[str] = (),
         dtype: np.dtype[Any] | None = None,
         n_threads: int = 1,
     ) -> None:
@@ -98,7 +101,9 @@ class ParquetSource(RowSource):
                 types = dict(zip(schema.names, schema.types, strict=True))
                 if k == 0:
                     check_names(stamp.path, schema.names)
-                    self.feature_names = feature_names(stamp.path, schema, self._special, columns)
+                    self.feature_names = feature_names(
+                        stamp.path, schema, self._special, columns, drop
+                    )
                     kinds = feature_kinds(stamp.path, types, self.feature_names)
                     first = types
                     self._layout = PlainLayout(self.feature_names, types)

@@ -1,0 +1,246 @@
+"""Commands with ``--memory``: files that are read, or converted, in pieces.
+
+What a command says about them is what it says about data in memory; see :mod:`ranksvm.cli.inputs`
+and :mod:`ranksvm.cli.tables`.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ranksvm._memory import parse_memory
+from ranksvm._messages import UserError
+from ranksvm._text import progress
+from ranksvm._threads import resolve_n_jobs
+from ranksvm.cli.inputs import note_no_queries, read_whole
+from ranksvm.cli.options import DataOptions, format_named
+from ranksvm.cli.output import UsageProblem
+from ranksvm.cli.write import open_output
+from ranksvm.data.array_shards import is_npy
+from ranksvm.data.file_sets import CALLED, find_files
+from ranksvm.data.ranking_data import RankingData, no_features
+from ranksvm.data.shard_files import column_names, open_files
+from ranksvm.data.sources import BLOCK_BYTES, text_blocks
+from ranksvm.data.streams import FileFormatError
+
+# Part of the memory that a piece of text takes: its numbers, and their columns, take several times
+# as much.
+_TEXT_SHARE = 24
+_MOST_TEXT = 1 << 26  # bytes
+
+
+def open_in_pieces(
+    sources: Sequence[Any],
+    options: DataOptions,
+    name: str,
+    *,
+    labels: bool,
+    features: Sequence[str] | None,
+    zero_based: bool | None,
+    row_bytes: int,
+) -> RankingData:
+    """Open files for reading in pieces; ``name`` stands for all of them, the rest as in read_data.
+
+    If ``labels`` is False, the result has none.
+    """
+    assert options.memory is not None
+    for source in sources:
+        _check_format(source, options)
+    kind, files = find_files(sources)
+    if options.format not in ("auto", kind):
+        raise UsageProblem(
+            f"--format {options.format}: {files[0]} is {CALLED[kind]}. With --memory, the content "
+            "of a file decides; leave --format out"
+        )
+    if kind != "letor" and options.missing != "error":
+        raise UsageProblem(
+            f"--missing {options.missing} and --memory work together with LETOR text only, and "
+            f"{files[0]} is {CALLED[kind]}: fill the values in"
+        )
+    guessed = options.zero_based is None
+    based = bool(zero_based if guessed else options.zero_based)
+    wanted: dict[str, Any] = {"y": "label", "qid": "qid"}
+    about: dict[str, Any] = {"name": name}
+    if kind == "letor":
+        about |= {"zero_based": based, "base_guessed": guessed}
+    elif kind == "array":
+        wanted = _vectors(files[0], options, labels=labels)
+    else:
+        named, there = parquet_columns(files[0], options, name, labels=labels)
+        wanted |= {"y": named.get("label"), "qid": named.get("qid"), "drop": named.values()}
+        if features is not None:  # the others do not matter
+            wanted["columns"] = [one for one in features if one in there]
+            if not wanted["columns"]:
+                raise ValueError(f"{name} has none of the features, {features[0]!r} for example")
+        about["frame_columns"] = tuple(named.values())
+    if not labels:
+        wanted["y"] = None
+    if options.ignore_qid:
+        wanted["qid"] = None
+    with progress(f"reading {name}") as advance:
+        data = open_files(
+            files,
+            **wanted,
+            memory_budget=options.memory,
+            cache=options.cache,
+            letor_options={
+                "zero_based": based,
+                "missing": options.missing,
+                "duplicates": options.duplicates,
+                **options.limits,
+            },
+            row_bytes=row_bytes,
+            n_threads=resolve_n_jobs(options.jobs),
+            cache_progress=lambda done, total: advance(done, total, f"{done / 1e6:.0f} MB"),
+        )
+    return replace(data, origin=replace(data.origin, **about)).with_groups(data.groups)
+
+
+def _check_format(source: Any, options: DataOptions) -> None:
+    """Refuse what can only be read once or as a whole."""
+    if not isinstance(source, str) or source == "-":
+        raise UsageProblem("--memory reads the data several times, so it needs files")
+    form, named = options.format_of(source), format_named(source)
+    if form in ("csv", "tsv"):
+        raise UsageProblem(
+            f"--memory does not work with {form.upper()} files. Convert them to Parquet first: "
+            f"ranksvm convert data.{form} data.parquet --memory {options.memory}"
+        )
+    if named in ("csv", "tsv"):
+        raise UsageProblem(
+            f"--format {form}: with --memory, {source} would be a {named.upper()} file because of "
+            "its name. Rename it"
+        )
+
+
+def _vectors(file: str, options: DataOptions, *, labels: bool) -> dict[str, Any]:
+    """Return where labels and query ids of a .npy file are: in other .npy files."""
+    for key, path in options.named_columns.items():
+        if key == "docid":
+            raise UsageProblem(f"--docid-column names a column of a table; {file} is a .npy file")
+        if not path.endswith(".npy") or not is_npy(path):
+            raise UsageProblem(
+                f"--{key}-column {path}: {file} has no columns with names, so this must be a .npy "
+                "file with one value for each row"
+            )
+    if labels and options.label_column is None:
+        raise UsageProblem(f"{file} has no labels: name their .npy file with --label-column")
+    return {"y": options.label_column, "qid": options.qid_column}
+
+
+def parquet_columns(
+    file: str, options: DataOptions, name: str, *, labels: bool
+) -> tuple[dict[str, str], list[str]]:
+    """Return the columns of a Parquet file that are not features, and those that are.
+
+    The columns that are not features have the keys "label", "qid" and "docid".  ``name`` stands for
+    the file in messages, and ``labels`` is as in ``read_data``.
+    """
+    column_names(file)  # says what is wrong with a file that cannot be read
+    from pyarrow import parquet
+
+    from ranksvm.cli.tables import special_columns, unused_index
+    from ranksvm.data.frames import check_numeric
+
+    schema = parquet.read_schema(file)
+    index = unused_index(schema, options)
+    there = [one for one in schema.names if one not in index]
+    named = special_columns(there, options, name, labels=labels)
+    features = [one for one in there if one not in named.values()]
+    if not features:
+        raise no_features(name, is_table=True)
+    try:
+        check_numeric(schema.empty_table().select(features), other="docid")
+    except UserError as error:
+        raise error.after(f"{name}: ") from None
+    return named, features
+
+
+# --- Conversion ----------------------------------------------------------------------------------
+
+
+def convert_in_pieces(source: str, target: str, options: DataOptions) -> None:
+    """Write CSV, TSV or LETOR text as a Parquet file, a row group for each piece.
+
+    The text is read twice: which columns there are, and whether all query ids are integers, is
+    known at its end only.
+    """
+    from pyarrow import parquet
+
+    from ranksvm.cli.tables import TableColumns
+
+    columns = TableColumns()
+    for data in _pieces(source, options):
+        if not columns.n_items:
+            note_no_queries(data, options)
+        columns.add(data)
+        if np.abs(data.truth).max() >= 2.0**53:
+            raise ValueError(
+                f"{data.origin.name}: labels too large: float64 cannot store every integer above "
+                "2^53. Subtract an offset, use ranks 0, 1, 2, ..., or convert without --memory."
+            )
+    if columns.n_items == 0:
+        read_whole([source], replace(options, memory=None), source)  # says what is wrong
+    schema = columns.schema()
+    with (
+        open_output(target) as file,
+        parquet.ParquetWriter(file, schema, write_page_checksum=True) as writer,
+    ):
+        for data in _pieces(source, options):
+            writer.write_table(columns.table(data, schema))
+
+
+class _Text(io.BytesIO):
+    """A piece of a text, as a file with a name."""
+
+    def __init__(self, text: bytes, name: str) -> None:
+        super().__init__(text)
+        self.name = name
+
+
+def _pieces(source: str, options: DataOptions) -> Iterator[RankingData]:
+    """Read a text in pieces; what is wrong with one of them is named by its place in the text."""
+    form = options.format_of(source)
+    whole = replace(options, memory=None, format=form)
+    budget = parse_memory("memory_budget", options.memory)
+    size = max(1, min(_MOST_TEXT, budget // _TEXT_SHARE))
+    header, line, name = b"", 1, source
+    for text in _texts(source, size, options):
+        piece = _Text(header + text, name)
+        if form == "letor":
+            if not _has_items(text):
+                line += text.count(b"\n")
+                continue
+        elif not header:
+            header = text[: text.index(b"\n") + 1]
+        try:
+            yield read_whole([piece], whole, name, comments=True)
+        except FileFormatError as error:
+            if error.line is not None:
+                error.line += line - 1
+                error.file = source
+            raise
+        line += text.count(b"\n")
+        name = f"{source} (from line {line:,} on)"
+
+
+def _texts(source: str, size: int, options: DataOptions) -> Iterator[bytes]:
+    """Yield pieces of whole lines, of about this size."""
+    parts = list[bytes]()
+    for block in text_blocks(source, block_bytes=min(size, BLOCK_BYTES), **options.limits):
+        parts.append(bytes(memoryview(block.text)[: block.size]))
+        if sum(map(len, parts)) >= size:
+            yield b"".join(parts)
+            parts.clear()
+    if any(parts):
+        yield b"".join(parts)
+
+
+def _has_items(text: bytes) -> bool:
+    """Return whether LETOR text has a line that is neither blank nor a comment."""
+    return any(line.strip() and not line.lstrip().startswith(b"#") for line in io.BytesIO(text))
