@@ -28,12 +28,11 @@ from ranksvm.learners.problem import TrainingPairs, training_pairs
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.weights import reduce_weights
 from ranksvm.maps.matrix import MOST_COLUMNS, EuclideanMap, MatrixMap
-from ranksvm.maps.sample import by_whole_groups
 from ranksvm.models.model import Model
 from ranksvm.sharded.gathered import GatheredMap
 from ranksvm.sharded.local import LocalLoss, LocalMap, LocalPairs
 from ranksvm.sharded.pair_shards import MakePairs, WeighPairs, WeighQueries
-from ranksvm.sharded.sample import scatter_step
+from ranksvm.sharded.sample import sampling_of
 from ranksvm.sharded.tasks import MakeFeatures, ModelScores, MoveColumns, SeveralScores
 
 
@@ -127,8 +126,7 @@ def _local_problem(
     n_items, n_features = matrix.shape
     sampling = None
     if not shards.is_sparse and n_features <= MOST_COLUMNS:
-        step = scatter_step(n_items, n_features)
-        sampling = step, by_whole_groups(data.groups, step)
+        sampling = sampling_of(n_items, n_features, data.groups)
     pairs = LocalPairs(shards, n_items, sampling, layout.copied)
     counted = np.array(weights.pairs, dtype=object)
     n_pairs = int((counted if query_weight is None else counted[query_weight > 0.0]).sum())

@@ -18,7 +18,7 @@ from ranksvm.learners.settings import Settings
 from ranksvm.learners.sharded import find_layout, sharded_problem
 from ranksvm.maps.feature_map import MOST_ITEMS, FeatureMap
 from ranksvm.maps.sample import sample_rows
-from ranksvm.sharded.local import LocalMap
+from ranksvm.sharded.local import LocalMap, ScatterSample
 from ranksvm.sharded.tasks import FindMoments, KernelScores, MakeFeatures
 
 # Rows whose mean is the middle of a variance.
@@ -74,7 +74,7 @@ class ShardedFeatures:
             rows = sample_rows(groups, MOST_ITEMS)
             by_shard, order = inner.pairs.places(matrix.base_rows(items[rows]))
             rows = rows[order]
-            inner.pairs.set_sample(
+            inner.pairs.sample = ScatterSample(
                 by_shard,
                 score_map.coordinates(rows),
                 QueryGroups.from_qid(groups.index[rows], rows.size),

@@ -20,8 +20,17 @@ WeightedItems = tuple[Array, QueryGroups]
 # The sum of the scatters of several parts; None if there is none.  See ``ScoreMap.scatter``.
 Scatter = Callable[[Sequence[WeightedItems]], Array | None]
 
+# The scatter of a dense matrix is computed from at least about this many items, or from this many
+# for each column if that is more.
+SCATTER_ITEMS = 8_192
+ITEMS_PER_COLUMN = 64
 # A steady scatter is reused until this fraction of the weight has moved to other items.
 MOVED = 0.1
+
+
+def scatter_step(n_items: int, n_columns: int) -> int:
+    """Return the number of items of which one is in the sample of a scatter."""
+    return max(1, n_items // max(SCATTER_ITEMS, ITEMS_PER_COLUMN * n_columns))
 
 
 def by_whole_groups(groups: QueryGroups, step: int) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranksvm import _core
 from ranksvm._vectors import Array, Rows, add, total
@@ -17,7 +18,7 @@ from ranksvm.data.queries import QueryGroups
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.maps.matrix import MOST_COLUMNS, EuclideanMap
 from ranksvm.maps.sample import WeightedItems
-from ranksvm.sharded.sample import choose_rows, scatter_step
+from ranksvm.sharded.sample import choose_rows, sampling_of
 from ranksvm.sharded.tasks import (
     Bounds,
     GroupMoments,
@@ -111,15 +112,19 @@ class GatheredMap(EuclideanMap):
         return scale * flat.reshape(self.shape[1], -1)
 
     def _sampled_rows(self, groups: QueryGroups) -> Rows:
-        step = scatter_step(*self.shape)
-        if step == 1:
-            return groups.rows
+        how = sampling_of(*self.shape, groups)
+        rows = choose_rows(self._hashes() if how.by_hash else None, groups, how)
+        while how.otherwise is not None and not how.is_good(rows.size, groups.n_items):
+            how = how.otherwise
+            rows = choose_rows(None, groups, how)
+        return rows
+
+    def _hashes(self) -> NDArray[np.uint64]:
         if "hashes" not in self._shards.known:
             hashes = np.concatenate(list(self._shards.map(HashRows())))
             self._shards.known["hashes"] = hashes
-        hashes = self._shards.known["hashes"]
-        rows = self._matrix.rows
-        return choose_rows(hashes if rows is None else hashes[rows], groups, step)
+        found: NDArray[np.uint64] = self._shards.known["hashes"]
+        return found if self._matrix.rows is None else found[self._matrix.rows]
 
     def _scaled_diagonal(self, part: int, weight: Array, groups: QueryGroups) -> Array:
         total_weight = float(weight.sum())
