@@ -24,7 +24,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ranksvm._messages import Param, ParameterError
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.estimators.foreign import refuse_unknown
@@ -271,20 +270,13 @@ default="rbf"
         """
         with fitting(self):
             settings = self._settings(KernelSettings)
-            if checkpoint is not None and settings.random_state is None:
-                raise ParameterError(
-                    "{checkpoint} needs {random_state}, an integer: a fit that continues must draw "
-                    "the same features",
-                    checkpoint=Param("checkpoint"),
-                    random_state=Param("random_state"),
-                )
             data = file_data(
                 self, paths, y, qid, sample_weight=sample_weight, query_weight=query_weight,
                 columns=columns, cache=cache, row_bytes=settings.feature_bytes,
                 memory_budget=self.memory_budget if memory_budget is None else memory_budget,
             )  # fmt: skip
-            problem = KernelProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
             state = None if checkpoint is None else FitState.of(checkpoint, data, settings)
+            problem = KernelProblem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
             fit = self._solve(problem, callback, state=state)
             self._keep(problem.model(fit), fit.history)
         self._warn_if_early(fit)

@@ -19,7 +19,7 @@ from ranksvm.learners.sharded import find_layout, sharded_problem
 from ranksvm.maps.feature_map import MOST_ITEMS, FeatureMap
 from ranksvm.maps.sample import sample_rows
 from ranksvm.sharded.local import LocalMap, ScatterSample
-from ranksvm.sharded.tasks import FindMoments, KernelScores, MakeFeatures
+from ranksvm.sharded.tasks import SumMoments, KernelScores, MakeFeatures
 
 # Rows whose mean is the middle of a variance.
 SOME = 256
@@ -98,6 +98,6 @@ def variance_of(X: ShardedMatrix, weight: Array | None) -> float:
         every[X.rows] = 1.0 if weight is None else weight
         weight = every
     parts = [None] * len(X.shards.sizes) if weight is None else X.shards.each(weight)
-    moments = total(X.shards.map([FindMoments(middle, part) for part in parts]))
+    moments = total(X.shards.map([SumMoments(middle, part) for part in parts]))
     weighs, first, second = map(float, moments)
     return max(0.0, second / weighs - (first / weighs) ** 2)

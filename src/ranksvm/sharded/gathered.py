@@ -21,7 +21,7 @@ from ranksvm.maps.sample import WeightedItems
 from ranksvm.sharded.sample import choose_rows, sampling_of
 from ranksvm.sharded.tasks import (
     Bounds,
-    GroupMoments,
+    SumMomentsByGroup,
     HashRows,
     Pullback,
     Scores,
@@ -147,7 +147,7 @@ class GatheredMap(EuclideanMap):
             every, group = np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64)
             every[self._matrix.rows], group[self._matrix.rows] = weight, index
         parts = zip(self._shards.each(every), self._shards.each(group), strict=True)
-        tasks = [GroupMoments(*part, self._middle) for part in parts]
+        tasks = [SumMomentsByGroup(*part, self._middle) for part in parts]
         sums, diagonal = np.zeros((n_groups, self.shape[1])), np.zeros(self.shape[1])
         for found, some, squares in self._shards.map(tasks):
             sums[found] += some

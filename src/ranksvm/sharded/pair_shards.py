@@ -16,7 +16,7 @@ from ranksvm._vectors import Array, Rows, dot
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.shards import Shard
-from ranksvm.pairs.oracle import LOSSES, LossEval
+from ranksvm.pairs.oracle import LOSSES, LossErrors, LossEval
 from ranksvm.pairs.order import PairOrder
 from ranksvm.sharded.lazy import Recipe, Where
 from ranksvm.sharded.sample import Sampling, choose_rows
@@ -100,6 +100,8 @@ class PairShard(Shard):
 
     def evaluation(self, where: Where) -> LossEval:
         """Return the loss at some scores."""
+        if not self.n_items:
+            return _NOTHING
         key = where.recipe.number, where.mu
         known: tuple[Any, LossEval] | None = self.memo.get("evaluation")
         if known is not None and known[0] == key:
@@ -113,8 +115,21 @@ class PairShard(Shard):
         return found
 
 
+def _nothing() -> LossEval:
+    """Return the loss of a shard without rows."""
+    none = np.empty(0)
+    return LossEval(
+        value=0.0, grad=none, stated=0.0, dual_linear=0.0, dual_quadratic=0.0, dual_scale=np.inf,
+        errors=LossErrors(0.0, 0.0, 0.0, 0.0), steepness=0.0, hessp=lambda direction: direction,
+        degrees=lambda: [(none, QueryGroups.from_qid(None, 0))],
+    )  # fmt: skip
+
+
+_NOTHING = _nothing()
+
+
 @dataclass(frozen=True)
-class MakePairs:
+class MakePairShard:
     """Task: return the shard with its pairs."""
 
     loss: str
@@ -145,7 +160,7 @@ class MakePairs:
 
 
 @dataclass(frozen=True)
-class WeighQueries:
+class SetQueryWeights:
     """Task: return the shard with weights of its queries."""
 
     weight: Array
@@ -176,13 +191,15 @@ class PairTask(ABC):
 
 
 @dataclass(frozen=True)
-class WeighPairs(PairTask):
+class FindPairWeights(PairTask):
     """Task: return weight and number of the pairs of each query."""
 
     def needs_items(self, shard: Shard) -> bool:
         return False
 
     def run(self, shard: PairShard) -> tuple[Array, list[int]]:
+        if not shard.n_items:
+            return np.empty(0), []
         backend, weight = shard.backend, shard.item_weight
         counts = list(backend.pairs)
         if weight is not None and not weight.all():  # pairs of weight zero do not count
