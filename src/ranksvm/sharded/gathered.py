@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm import _core
-from ranksvm._vectors import Array, Rows, add, total
+from ranksvm._vectors import Array, Rows, add, total, total_depth
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.maps.matrix import MOST_COLUMNS, EuclideanMap
@@ -82,7 +82,7 @@ class GatheredMap(EuclideanMap):
 
     @property
     def pullback_depth(self) -> int:
-        return self._bounds.pullback_depth + len(self._shards.sizes)
+        return self._bounds.pullback_depth + total_depth(len(self._shards.sizes))
 
     def sharpen(self) -> bool:
         if self.tallest is not None:

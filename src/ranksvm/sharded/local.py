@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ranksvm import _core
-from ranksvm._vectors import Array, Rows, add, dot, total
+from ranksvm._vectors import Array, Rows, RunningTotal, add, dot, total, total_depth
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.shards import Shards
 from ranksvm.maps.matrix import EuclideanMap
@@ -186,27 +186,31 @@ class LocalPairs:
         evaluations, bounds, parts = list[LossEval](), list[Bounds](), list[Sample]()
         degrees = list[Array]()
         along = degree = 0.0
-        pulled: Array | None = None
+        pulled = RunningTotal()
+        n_pulled = 0
         reply: Reply
-        for k, reply in enumerate(self.shards.map(tasks)):
+        for reply in self.shards.map(tasks):
             evaluations.append(reply.evaluation)
             along += reply.along
             degree += reply.degree
-            if reply.pulled is None or (k > 0 and pulled is None):
-                pulled = None  # a shard has not loaded its rows
-            elif pulled is None:
-                pulled = reply.pulled.copy()
-            else:
-                pulled += reply.pulled
+            if reply.pulled is not None:
+                pulled.add(reply.pulled)
+                n_pulled += 1
             if reply.degrees is not None:
                 degrees.append(reply.degrees)
             if reply.bounds is not None:
                 bounds.append(reply.bounds)
             if reply.sample is not None:
                 parts.append(reply.sample)
-        held = np.concatenate(degrees) if len(degrees) == len(evaluations) else None
-        total = sum_evals(evaluations, None)
-        return Answer(total, along, pulled, held, degree), bounds, parts
+        n_shards = len(evaluations)
+        answer = Answer(
+            sum_evals(evaluations, None),
+            along,
+            pulled.value() if n_pulled == n_shards else None,
+            np.concatenate(degrees) if len(degrees) == n_shards else None,
+            degree,
+        )
+        return answer, bounds, parts
 
 
 def _joined(parts: list[Sample]) -> ScatterSample:
@@ -347,7 +351,7 @@ class LocalMap(EuclideanMap):
 
     @property
     def pullback_depth(self) -> int:
-        return find_bounds(self._shards).pullback_depth + len(self._shards.sizes)
+        return find_bounds(self._shards).pullback_depth + total_depth(len(self._shards.sizes))
 
     def sharpen(self) -> bool:
         if self.tallest is not None:
