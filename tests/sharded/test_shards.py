@@ -9,17 +9,18 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shard_sets import cut
+from shard_sets import cut, sets
 
 from ranksvm.data import RankingData
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.datasets import make_ranking
-from ranksvm.learners import make_problem
+from ranksvm.learners import REDUCTIONS, make_problem
 from ranksvm.learners.kernel import KernelSettings
 from ranksvm.learners.linear import LinearSettings
 from ranksvm.learners.sharded import find_layout
 from ranksvm.model_selection import search
 from ranksvm.model_selection.splitters import folds_of
+from ranksvm.pairs.oracle import LOSSES
 from ranksvm.sharded.gathered import GatheredMap
 from ranksvm.sharded.local import LocalMap
 
@@ -50,41 +51,11 @@ def brute_force_objective(data: RankingData, fit, chosen) -> float:
     return 0.5 * float(fit.coef @ fit.coef) + chosen.C * total / divisor
 
 
-@st.composite
-def sets(draw) -> tuple[RankingData, list[int]]:
-    """A small data set, and where to cut it."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n = draw(st.integers(4, 60))
-    X = rng.normal(size=(n, draw(st.integers(1, 5)))) + draw(st.sampled_from([0.0, 10.0]))
-    X = X.astype(draw(st.sampled_from([np.float64, np.float32])))
-    y = rng.integers(0, draw(st.integers(2, 6)), n).astype(np.float64)
-    y[:2] = 0.0, 1.0
-    kind = draw(st.sampled_from(["sorted", "unsorted", "strings", "one query"]))
-    qid = None
-    if kind != "one query":
-        qid = rng.integers(0, draw(st.integers(1, 12)), n)
-        qid = np.sort(qid) if kind == "sorted" else qid
-        qid[:2] = qid[0]
-        if kind == "strings":
-            qid = np.array([f"q{one}" for one in qid])
-    data = RankingData(X, y, qid)
-    if draw(st.booleans()):
-        weight = rng.integers(0, 3, n).astype(np.float64) + draw(st.sampled_from([0.0, 0.5]))
-        weight[:2] = 1.0
-        data = replace(data, item_weight=weight)
-    if draw(st.booleans()):
-        data = replace(data, query_weight=rng.uniform(0.1, 2.0, data.groups.n_queries))
-    if draw(st.booleans()):
-        data = replace(data, X=sp.csr_array(np.where(rng.random(X.shape) < 0.5, X, 0.0)))
-    cuts = draw(st.lists(st.integers(1, n - 1), max_size=6))
-    return data, cuts
-
-
 @settings(max_examples=150, deadline=None)
 @given(
     case=sets(),
-    loss=st.sampled_from(["squared_hinge", "hinge"]),
-    reduction=st.sampled_from(["mean", "sum", "query_mean"]),
+    loss=st.sampled_from(sorted(LOSSES)),
+    reduction=st.sampled_from(sorted(REDUCTIONS)),
     C=st.sampled_from([0.01, 1.0, 30.0]),
 )
 def test_any_cut_gives_the_fit_in_memory(case, loss, reduction, C) -> None:
