@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from ranksvm import _core
 from ranksvm._vectors import Array, Rows, add, total, total_depth
 from ranksvm.data.queries import QueryGroups
-from ranksvm.data.shards import ShardedMatrix
+from ranksvm.data.shards import ShardedMatrix, ShardTask
 from ranksvm.maps.matrix import MOST_COLUMNS, EuclideanMap
 from ranksvm.maps.sample import WeightedItems
 from ranksvm.sharded.sample import choose_rows, sampling_of
@@ -55,9 +56,17 @@ class GatheredMap(EuclideanMap):
 
     def scores(self, w: Array) -> Array:
         self.n_products += 1
-        scores = np.concatenate(list(self._shards.map(Scores(w))))
+        scores = self._put_together(Scores(w), np.float64)
         rows = self._matrix.rows
         return scores if rows is None else scores[rows]
+
+    def _put_together(self, task: ShardTask, dtype: Any) -> NDArray[Any]:
+        """Return what a task returns for each row, for all rows."""
+        every, begin = np.empty(self._shards.shape[0], dtype=dtype), 0
+        for part in self._shards.map(task):
+            every[begin : begin + part.size] = part
+            begin += part.size
+        return every
 
     def pullback(self, g: Array) -> Array:
         find_bounds(self._shards)  # raises if a value is not finite
@@ -121,8 +130,7 @@ class GatheredMap(EuclideanMap):
 
     def _hashes(self) -> NDArray[np.uint64]:
         if "hashes" not in self._shards.known:
-            hashes = np.concatenate(list(self._shards.map(HashRows())))
-            self._shards.known["hashes"] = hashes
+            self._shards.known["hashes"] = self._put_together(HashRows(), np.uint64)
         found: NDArray[np.uint64] = self._shards.known["hashes"]
         return found if self._matrix.rows is None else found[self._matrix.rows]
 

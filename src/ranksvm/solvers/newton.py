@@ -365,10 +365,12 @@ def line_search(
         enough = trial.value <= goal
         if enough and abs(trial.slope) <= 0.5 * abs(slope):
             return trial
+        # What is known of the ends of the bracket; only ``best`` keeps its evaluation in memory.
+        end = trial._replace(accept=low.accept)
         if trial.slope > 0.0:
-            high = trial
+            high = end
         else:
-            low = trial
+            low = end
         if high is None:
             t *= 4.0
             continue
