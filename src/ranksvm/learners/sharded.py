@@ -31,7 +31,7 @@ from ranksvm.maps.matrix import MOST_COLUMNS, EuclideanMap, MatrixMap
 from ranksvm.models.model import Model
 from ranksvm.sharded.gathered import GatheredMap
 from ranksvm.sharded.local import LocalLoss, LocalMap, LocalPairs
-from ranksvm.sharded.pair_shards import MakePairShard, FindPairWeights, SetQueryWeights
+from ranksvm.sharded.pair_shards import FindPairWeights, MakePairShard, SetQueryWeights
 from ranksvm.sharded.sample import sampling_of
 from ranksvm.sharded.tasks import MakeFeatures, ModelScores, MoveColumns, SeveralScores
 

@@ -19,7 +19,7 @@ from ranksvm.learners.sharded import find_layout, sharded_problem
 from ranksvm.maps.feature_map import MOST_ITEMS, FeatureMap
 from ranksvm.maps.sample import sample_rows
 from ranksvm.sharded.local import LocalMap, ScatterSample
-from ranksvm.sharded.tasks import SumMoments, KernelScores, MakeFeatures
+from ranksvm.sharded.tasks import KernelScores, MakeFeatures, SumMoments
 
 # Rows whose mean is the middle of a variance.
 SOME = 256

@@ -24,6 +24,8 @@ Scatter = Callable[[Sequence[WeightedItems]], Array | None]
 # for each column if that is more.
 SCATTER_ITEMS = 8_192
 ITEMS_PER_COLUMN = 64
+# A sample may have this many times as many items as expected, because groups differ in size.
+MOST_TIMES = 4
 # A steady scatter is reused until this fraction of the weight has moved to other items.
 MOVED = 0.1
 
@@ -44,10 +46,15 @@ def by_whole_groups(groups: QueryGroups, step: int) -> bool:
 
 
 def sample_rows(groups: QueryGroups, most: int) -> NDArray[np.int64]:
-    """Return a sample of at least about ``most`` items; whole groups if there are many groups."""
+    """Return a sample of at least about ``most`` items, and at most ``MOST_TIMES`` as many as that.
+
+    It has whole groups if there are many groups.
+    """
     step = max(1, groups.n_items // most)
     if by_whole_groups(groups, step):
-        return np.flatnonzero(groups.index % step == 0)
+        rows = np.flatnonzero(groups.index % step == 0)
+        if step == 1 or rows.size <= MOST_TIMES * (groups.n_items // step):
+            return rows
     return np.arange(0, groups.n_items, step)
 
 

@@ -22,10 +22,10 @@ from ranksvm.maps.sample import WeightedItems
 from ranksvm.sharded.sample import choose_rows, sampling_of
 from ranksvm.sharded.tasks import (
     Bounds,
-    SumMomentsByGroup,
     HashRows,
     Pullback,
     Scores,
+    SumMomentsByGroup,
     find_bounds,
     find_largest,
 )

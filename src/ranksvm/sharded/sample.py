@@ -15,10 +15,7 @@ from numpy.typing import NDArray
 from ranksvm import _core
 from ranksvm._vectors import Rows
 from ranksvm.data.queries import QueryGroups
-from ranksvm.maps.sample import by_whole_groups, scatter_step
-
-# A sample may have this many times as many rows as expected, or as few.
-MOST_TIMES = 4
+from ranksvm.maps.sample import MOST_TIMES, by_whole_groups, scatter_step
 
 
 class Sampling(NamedTuple):

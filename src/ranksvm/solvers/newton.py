@@ -46,8 +46,8 @@ _LITTLE = 0.3
 # only rounding errors are left.
 _PATIENCE = 20
 _STILL = 1e-9
-# Differences of F below this fraction of F may be rounding errors, while the slope still tells where
-# F decreases (Hager & Zhang 2005).
+# Differences of F below this fraction of F may be rounding errors, while the slope still tells
+# where F decreases (Hager & Zhang 2005).
 _NOISE = 1e-13
 _REST = 0.1  # part of the gap
 # Maximum number of CG steps per Newton step; more than the second number indicate a poor
@@ -153,8 +153,8 @@ class Stepper:
         if trial is None:
             return None
         if newton.decrease <= _NOISE * abs(evaluation.value):
-            # Go on while the steps become shorter and the gap is that of the gradient, |grad|^2 / 2,
-            # rather than that of rounding errors.
+            # Go on while the steps become shorter, and the gap is that of the gradient,
+            # |grad|^2 / 2, rather than that of rounding errors.
             rest = 0.5 * self._objective.inner(evaluation.grad, evaluation.slope)
             is_smaller = newton.decrease <= 0.5 * self._unseen
             if not is_smaller or rest <= _REST * (evaluation.primal - evaluation.dual):
