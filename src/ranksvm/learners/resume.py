@@ -77,8 +77,8 @@ class FitState:
         ParameterError
             If the parameters lack a seed, or as for the class.
         """
-        draws = hasattr(settings, "random_state") and excluded_by(settings, "random_state") is None
-        if draws and settings.random_state is None:
+        has_no_seed = getattr(settings, "random_state", 0) is None
+        if has_no_seed and excluded_by(settings, "random_state") is None:
             raise ParameterError(
                 "{checkpoint} needs {random_state}, an integer: a fit that continues must draw the "
                 "same random numbers",

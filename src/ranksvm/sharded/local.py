@@ -258,7 +258,8 @@ class Evaluated:
 
     def pulled(self) -> Array:
         """Return the pullback of the gradient."""
-        return self._whole().pulled
+        found: Array = self._whole().pulled
+        return found
 
     def _whole(self) -> Any:
         """Return the answer with the pullback."""
@@ -339,7 +340,8 @@ class LocalMap(EuclideanMap):
         self.n_products += 1
         if g.direction is not None:
             return total(self._shards.map(HessianProduct(g.at.where, g.direction)))
-        return g.at.pulled().copy()
+        pulled: Array = g.at.pulled()
+        return pulled.copy()
 
     @property
     def longest_row(self) -> float:
