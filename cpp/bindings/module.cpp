@@ -128,6 +128,19 @@ void bind_scatter(nb::module_& m) {
       "Hash of each row, which chooses the sample of scatter.");
 }
 
+void bind_hash(nb::module_& m) {
+  using Hashes = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  m.def(
+      "mix_hashes",
+      [](Hashes hashes) {
+        OutOf<uint64_t> out = make_out<uint64_t>(hashes.size());
+        std::transform(hashes.data(), hashes.data() + hashes.size(), out.data(), mix_hash);
+        return out;
+      },
+      nb::arg("hashes").noconvert(),
+      "The hash of a group of rows, from the largest hash of its rows; for several groups.");
+}
+
 template <class T, class I>
 void bind_sparse(nb::module_& m) {
   using Values = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -380,6 +393,7 @@ NB_MODULE(_core, m) {
   bind_dense<float>(m);
   bind_scatter<double>(m);
   bind_scatter<float>(m);
+  bind_hash(m);
   bind_sparse<double, int32_t>(m);
   bind_sparse<double, int64_t>(m);
   bind_sparse<float, int32_t>(m);

@@ -36,13 +36,43 @@ def add(arrays: Iterable[Array]) -> Array:
     return reduce(np.add, arrays)
 
 
+class RunningTotal:
+    """The sum of arrays that come one after the other.
+
+    They are added in pairs, pairs of pairs and so on: rounding errors grow only with the logarithm
+    of their number (:func:`total_depth`), and no more than that many arrays are kept.
+    """
+
+    def __init__(self) -> None:
+        self._sums: list[tuple[int, Array]] = []  # of 2^k arrays each, and k; the largest first
+
+    def add(self, array: Array) -> None:
+        """Add an array; it must not change afterwards."""
+        level = 0
+        while self._sums and self._sums[-1][0] == level:
+            array = self._sums.pop()[1] + array
+            level += 1
+        self._sums.append((level, array))
+
+    def value(self) -> Array:
+        """Return the sum, as a new array; at least one has been added."""
+        found = self._sums[-1][1].copy()
+        for _, one in self._sums[-2::-1]:
+            found += one
+        return found
+
+
 def total(arrays: Iterable[Array]) -> Array:
-    """Return the sum of at least one array, always as a new array; one at a time."""
-    parts = iter(arrays)
-    found = next(parts).copy()
-    for part in parts:
-        found += part
-    return found
+    """Return the sum of at least one array, always as a new array; see :class:`RunningTotal`."""
+    found = RunningTotal()
+    for one in arrays:
+        found.add(one)
+    return found.value()
+
+
+def total_depth(n: int) -> int:
+    """Return how often a term of :func:`total` of n arrays is rounded at most."""
+    return n.bit_length()
 
 
 def length(u: Array) -> float:

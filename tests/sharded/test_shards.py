@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shard_sets import cut
+from shard_sets import cut, sets
 
 from ranksvm.data import RankingData
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.datasets import make_ranking
-from ranksvm.learners import make_problem
+from ranksvm.learners import REDUCTIONS, make_problem, sharded
 from ranksvm.learners.kernel import KernelSettings
 from ranksvm.learners.linear import LinearSettings
 from ranksvm.learners.sharded import find_layout
 from ranksvm.model_selection import search
+from ranksvm.model_selection.path import fit_path
 from ranksvm.model_selection.splitters import folds_of
+from ranksvm.pairs.oracle import LOSSES
 from ranksvm.sharded.gathered import GatheredMap
 from ranksvm.sharded.local import LocalMap
 
@@ -50,41 +54,11 @@ def brute_force_objective(data: RankingData, fit, chosen) -> float:
     return 0.5 * float(fit.coef @ fit.coef) + chosen.C * total / divisor
 
 
-@st.composite
-def sets(draw) -> tuple[RankingData, list[int]]:
-    """A small data set, and where to cut it."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n = draw(st.integers(4, 60))
-    X = rng.normal(size=(n, draw(st.integers(1, 5)))) + draw(st.sampled_from([0.0, 10.0]))
-    X = X.astype(draw(st.sampled_from([np.float64, np.float32])))
-    y = rng.integers(0, draw(st.integers(2, 6)), n).astype(np.float64)
-    y[:2] = 0.0, 1.0
-    kind = draw(st.sampled_from(["sorted", "unsorted", "strings", "one query"]))
-    qid = None
-    if kind != "one query":
-        qid = rng.integers(0, draw(st.integers(1, 12)), n)
-        qid = np.sort(qid) if kind == "sorted" else qid
-        qid[:2] = qid[0]
-        if kind == "strings":
-            qid = np.array([f"q{one}" for one in qid])
-    data = RankingData(X, y, qid)
-    if draw(st.booleans()):
-        weight = rng.integers(0, 3, n).astype(np.float64) + draw(st.sampled_from([0.0, 0.5]))
-        weight[:2] = 1.0
-        data = replace(data, item_weight=weight)
-    if draw(st.booleans()):
-        data = replace(data, query_weight=rng.uniform(0.1, 2.0, data.groups.n_queries))
-    if draw(st.booleans()):
-        data = replace(data, X=sp.csr_array(np.where(rng.random(X.shape) < 0.5, X, 0.0)))
-    cuts = draw(st.lists(st.integers(1, n - 1), max_size=6))
-    return data, cuts
-
-
 @settings(max_examples=150, deadline=None)
 @given(
     case=sets(),
-    loss=st.sampled_from(["squared_hinge", "hinge"]),
-    reduction=st.sampled_from(["mean", "sum", "query_mean"]),
+    loss=st.sampled_from(sorted(LOSSES)),
+    reduction=st.sampled_from(sorted(REDUCTIONS)),
     C=st.sampled_from([0.01, 1.0, 30.0]),
 )
 def test_any_cut_gives_the_fit_in_memory(case, loss, reduction, C) -> None:
@@ -124,6 +98,92 @@ def test_the_bits_do_not_depend_on_what_is_remembered(case, loss) -> None:
         other = make_problem(cut(data, cuts, keeps=keeps), chosen).solve()
         assert np.array_equal(other.coef, first.coef)
         assert (other.objective, other.gap) == (first.objective, first.gap)
+
+
+@settings(max_examples=20, deadline=None)
+@given(case=sets(), loss=st.sampled_from(sorted(LOSSES)))
+def test_the_bits_do_not_depend_on_threads(case, loss) -> None:
+    data, cuts = case
+    chosen = LinearSettings(C=3.0, loss=loss)
+    first, *others = (
+        make_problem(cut(data, cuts, n_threads=n), chosen, n_threads=n).solve() for n in (1, 2)
+    )
+    for other in others:
+        assert np.array_equal(other.coef, first.coef)
+        assert (other.objective, other.gap) == (first.objective, first.gap)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    case=sets(), loss=st.sampled_from(sorted(LOSSES)), reduction=st.sampled_from(sorted(REDUCTIONS))
+)
+def test_local_and_gathered_have_the_same_objective(case, loss, reduction) -> None:
+    data, cuts = case
+    chosen = LinearSettings(loss=loss, reduction=reduction)
+    there = cut(data, cuts)
+    w = np.random.default_rng(0).normal(size=data.n_features)
+    found = []
+    for find in (find_layout, lambda data: None):
+        with patch.object(sharded, "find_layout", find):
+            objective = make_problem(there, chosen).objective(2.0)
+        at = objective.at(objective.point(w))
+        found.append([at.value, *at.grad])
+        # Bounds hold for the other way of computing, too.
+        assert at.dual <= at.value <= at.primal
+    scale = max(map(abs, found[0]))
+    assert np.allclose(*found, rtol=1e-12, atol=1e-12 * scale)
+
+
+@settings(max_examples=40, deadline=None)
+@given(case=sets(), loss=st.sampled_from(sorted(LOSSES)), n_folds=st.integers(2, 3))
+def test_paths_over_C_and_folds(case, loss, n_folds) -> None:
+    data, cuts = case
+    there, Cs = cut(data, cuts), np.array([0.1, 1.0, 10.0])
+    chosen = LinearSettings(loss=loss, tol=1e-6, max_iter=300)
+    parts = [(data, there)]
+    if data.qid is not None and data.groups.n_queries >= n_folds:
+        for fold in range(n_folds):
+            rows = np.flatnonzero(data.groups.index % n_folds != fold)
+            parts.append((data.take(rows), there.take(rows)))
+    for here, shards in parts:
+        try:
+            problem = make_problem(here, chosen)
+        except ValueError as error:
+            with pytest.raises(ValueError, match=re.escape(str(error))):
+                make_problem(shards, chosen)
+            continue
+        known = fit_path(problem, Cs)
+        found = fit_path(make_problem(shards, chosen), Cs)
+        for C, fit, other in zip(Cs.tolist(), found, known, strict=True):
+            # The hinge has many ways to the same gap, of which rounding chooses one.
+            smooth = loss == "squared_hinge"
+            exact = brute_force_objective(here, other, replace(chosen, C=C))
+            mine = brute_force_objective(here, fit, replace(chosen, C=C))
+            assert mine == pytest.approx(exact, rel=1e-12 if smooth else 2 * chosen.tol)
+            assert fit.lower <= other.objective
+            assert other.lower <= fit.objective
+            scale = max(np.abs(other.coef).max(), 1e-300)
+            assert not smooth or np.abs(fit.coef - other.coef).max() <= 1e-10 * scale
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    case=sets(),
+    loss=st.sampled_from(sorted(LOSSES)),
+    reduction=st.sampled_from(sorted(REDUCTIONS)),
+    approximation=st.sampled_from(["nystroem", "fourier"]),
+    n_components=st.sampled_from([3, 70]),
+)
+def test_kernel_features_of_any_cut(case, loss, reduction, approximation, n_components) -> None:
+    data, cuts = case
+    chosen = KernelSettings(
+        C=5.0, loss=loss, reduction=reduction, gamma=0.3, approximation=approximation,
+        n_components=min(n_components, data.n_items), random_state=1, tol=1e-6,
+    )  # fmt: skip
+    known, fit = make_problem(data, chosen).solve(), make_problem(cut(data, cuts), chosen).solve()
+    assert fit.objective == pytest.approx(known.objective, rel=1e-9)
+    assert fit.lower <= known.objective
+    assert known.lower <= fit.objective
 
 
 @pytest.fixture(scope="module")

@@ -98,10 +98,3 @@ status_, history_, n_features_in_, feature_names_in_
                 "{choices}, or KernelRankSVM with data in memory.",
                 choices=Param("approximation", "nystroem", "fourier"),
             )
-        if self.checkpoint is not None and settings.random_state is None:
-            raise ParameterError(
-                "{checkpoint} needs {random_state}, an integer: a fit that continues must draw the "
-                "same features",
-                checkpoint=Param("checkpoint"),
-                random_state=Param("random_state"),
-            )

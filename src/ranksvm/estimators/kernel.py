@@ -24,7 +24,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Array
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import file_data, fitting, pair_data, training_data
@@ -268,13 +267,6 @@ default="rbf"
         """
         with fitting(self):
             settings = self._settings(KernelSettings)
-            if checkpoint is not None and settings.random_state is None:
-                raise ParameterError(
-                    "{checkpoint} needs {random_state}, an integer: a fit that continues must draw "
-                    "the same features",
-                    checkpoint=Param("checkpoint"),
-                    random_state=Param("random_state"),
-                )
             data = file_data(
                 self, paths, y, qid, sample_weight=sample_weight, query_weight=query_weight,
                 columns=columns, dtype=dtype, cache=cache, row_bytes=settings.feature_bytes,

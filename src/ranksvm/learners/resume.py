@@ -25,7 +25,7 @@ from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.shards import DigestRows, Shard, ShardedMatrix
 from ranksvm.learners.problem import Fit
-from ranksvm.learners.settings import Settings
+from ranksvm.learners.settings import Settings, excluded_by
 from ranksvm.solvers.base import Callback, Status, TraceRow
 
 FORMAT = "ranksvm fit state 1"
@@ -49,13 +49,15 @@ class FitState:
 
     Attributes
     ----------
+    coef : ndarray or None
+        The coefficients in the file; None without a file.
     n_iter : int
-        Number of iterations whose result is in the file.
+        Number of iterations that led to them.
 
     Raises
     ------
     ParameterError
-        If the file exists and is not the state of a fit.
+        If the file exists and is damaged, or is not the state of this fit.
     OSError
         If the file cannot be written.
     """
@@ -64,12 +66,25 @@ class FitState:
         self.path = os.fspath(path)
         self._identity = dict(identity)
         check_target(self.path)
-        self._found = self._read()
-        self.n_iter = 0 if self._found is None else self._found[1]
+        self.coef, self.n_iter = self._read()
 
     @classmethod
     def of(cls, path: str | os.PathLike[str], data: RankingData, settings: Settings) -> FitState:
-        """Return the state of a fit of these data with these parameters."""
+        """Return the state of a fit of these data with these parameters.
+
+        Raises
+        ------
+        ParameterError
+            If the parameters lack a seed, or as for the class.
+        """
+        has_no_seed = getattr(settings, "random_state", 0) is None
+        if has_no_seed and excluded_by(settings, "random_state") is None:
+            raise ParameterError(
+                "{checkpoint} needs {random_state}, an integer: a fit that continues must draw the "
+                "same random numbers",
+                checkpoint=Param("checkpoint"),
+                random_state=Param("random_state"),
+            )
         return cls(path, fit_identity(data, settings))
 
     def solve(self, problem: Any, callback: Callback | None, **options: Any) -> Fit:
@@ -78,9 +93,9 @@ class FitState:
         ``n_iter`` of the fit includes the iterations before.  The file is removed, unless the fit
         may go on.
         """
-        before, found = 0, self.load()
-        if found is not None:
-            options["start"], before = found
+        before = self.n_iter
+        if self.coef is not None:
+            options["start"] = self.coef
 
         def keep(row: TraceRow, coef: Array) -> Any:
             if row.iteration:  # the start has nothing to keep
@@ -91,16 +106,6 @@ class FitState:
         if fit.status not in (Status.MAX_ITER, Status.STOPPED):
             self.remove()
         return replace(fit, n_iter=before + fit.n_iter)
-
-    def load(self) -> tuple[Array, int] | None:
-        """Return the coefficients and the number of iterations so far; None without a file.
-
-        Raises
-        ------
-        ParameterError
-            If the file is damaged or belongs to another fit.
-        """
-        return self._found
 
     def save(self, coef: Array, n_iter: int) -> None:
         """Replace the state."""
@@ -114,21 +119,21 @@ class FitState:
         )
         with atomic_write(self.path) as file:
             file.write(content.getbuffer())
-        self.n_iter = n_iter
+        self.coef, self.n_iter = np.array(coef, dtype=np.float64), n_iter
 
     def remove(self) -> None:
         """Remove the file; the fit is finished."""
         with suppress(FileNotFoundError):
             os.unlink(self.path)
 
-    def _read(self) -> tuple[Array, int] | None:
+    def _read(self) -> tuple[Array | None, int]:
         try:
             with open(self.path, "rb") as file:
                 content = file.read()
         except FileNotFoundError:
-            return None
+            return None, 0
         if not content:  # as `mktemp` makes them
-            return None
+            return None, 0
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 if set(arrays.files) != NAMES or str(arrays["format"]) != FORMAT:

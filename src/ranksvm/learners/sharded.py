@@ -28,12 +28,11 @@ from ranksvm.learners.problem import TrainingPairs, training_pairs
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.weights import reduce_weights
 from ranksvm.maps.matrix import MOST_COLUMNS, EuclideanMap, MatrixMap
-from ranksvm.maps.sample import by_whole_groups
 from ranksvm.models.model import Model
 from ranksvm.sharded.gathered import GatheredMap
 from ranksvm.sharded.local import LocalLoss, LocalMap, LocalPairs
-from ranksvm.sharded.pair_shards import MakePairs, WeighPairs, WeighQueries
-from ranksvm.sharded.sample import scatter_step
+from ranksvm.sharded.pair_shards import FindPairWeights, MakePairShard, SetQueryWeights
+from ranksvm.sharded.sample import sampling_of
 from ranksvm.sharded.tasks import MakeFeatures, ModelScores, MoveColumns, SeveralScores
 
 
@@ -99,7 +98,7 @@ def _local_problem(
         starts = shards.starts
         for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
             numbers.append(QueryGroups.from_qid(groups.index[begin:end], end - begin).ids)
-    task = MakePairs(settings.loss, settings.counting, keeps=shards.keeps)
+    task = MakePairShard(settings.loss, settings.counting, keeps=shards.keeps)
     tasks = [task] * len(shards.sizes)
     if inactive is not None:
         tasks = [replace(task, inactive=groups.ids[one[inactive[one]]]) for one in numbers]
@@ -123,12 +122,11 @@ def _local_problem(
     )
     if weights.scaled is not None:
         ends = np.cumsum([len(one) for one in weights.masses])[:-1]
-        shards = shards.replaced([WeighQueries(one) for one in np.split(weights.scaled, ends)])
+        shards = shards.replaced([SetQueryWeights(one) for one in np.split(weights.scaled, ends)])
     n_items, n_features = matrix.shape
     sampling = None
     if not shards.is_sparse and n_features <= MOST_COLUMNS:
-        step = scatter_step(n_items, n_features)
-        sampling = step, by_whole_groups(data.groups, step)
+        sampling = sampling_of(n_items, n_features, data.groups)
     pairs = LocalPairs(shards, n_items, sampling, layout.copied)
     counted = np.array(weights.pairs, dtype=object)
     n_pairs = int((counted if query_weight is None else counted[query_weight > 0.0]).sum())
@@ -140,7 +138,7 @@ class _QueryWeights:
     """The weights of the queries of all shards, as ``reduce_weights`` sees a backend."""
 
     def __init__(self, shards: Shards) -> None:
-        found = list(shards.map(WeighPairs()))
+        found = list(shards.map(FindPairWeights()))
         self.masses: list[Array] = [mass for mass, _ in found]
         self.pairs = [count for _, counts in found for count in counts]
         self.scaled: Array | None = None

@@ -18,8 +18,8 @@ from ranksvm.learners.settings import Settings
 from ranksvm.learners.sharded import find_layout, sharded_problem
 from ranksvm.maps.feature_map import MOST_ITEMS, FeatureMap
 from ranksvm.maps.sample import sample_rows
-from ranksvm.sharded.local import LocalMap
-from ranksvm.sharded.tasks import FindMoments, KernelScores, MakeFeatures
+from ranksvm.sharded.local import LocalMap, ScatterSample
+from ranksvm.sharded.tasks import KernelScores, MakeFeatures, SumMoments
 
 # Rows whose mean is the middle of a variance.
 SOME = 256
@@ -74,7 +74,7 @@ class ShardedFeatures:
             rows = sample_rows(groups, MOST_ITEMS)
             by_shard, order = inner.pairs.places(matrix.base_rows(items[rows]))
             rows = rows[order]
-            inner.pairs.set_sample(
+            inner.pairs.sample = ScatterSample(
                 by_shard,
                 score_map.coordinates(rows),
                 QueryGroups.from_qid(groups.index[rows], rows.size),
@@ -98,6 +98,6 @@ def variance_of(X: ShardedMatrix, weight: Array | None) -> float:
         every[X.rows] = 1.0 if weight is None else weight
         weight = every
     parts = [None] * len(X.shards.sizes) if weight is None else X.shards.each(weight)
-    moments = total(X.shards.map([FindMoments(middle, part) for part in parts]))
+    moments = total(X.shards.map([SumMoments(middle, part) for part in parts]))
     weighs, first, second = map(float, moments)
     return max(0.0, second / weighs - (first / weighs) ** 2)

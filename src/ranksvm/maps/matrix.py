@@ -20,11 +20,10 @@ from ranksvm._rounding import SLACK, roundings
 from ranksvm._sparse import check_structure, is_sparse
 from ranksvm._vectors import Array, add, dot, dot_depth, length
 from ranksvm.data.queries import QueryGroups
-from ranksvm.maps.sample import WeightedItems, by_whole_groups
+from ranksvm.maps.sample import WeightedItems, by_whole_groups, scatter_step
 
-# The scatter is a full matrix up to this many columns, computed from about this many items.
+# The scatter is a full matrix up to this many columns.
 MOST_COLUMNS = 256
-SCATTER_ITEMS = 8_192
 # The squares of norms below this, or above its inverse, may under- or overflow.
 _LEAST_NORM = 1e-140
 
@@ -304,8 +303,7 @@ class MatrixMap(EuclideanMap):
         return add(self._scatter_matrix(*part) for part in parts)
 
     def _scatter_matrix(self, weight: Array, groups: QueryGroups) -> Array:
-        n_items, dim = self.shape
-        step = max(1, n_items // max(SCATTER_ITEMS, 64 * dim))
+        step = scatter_step(*self.shape)
         flat = _core.scatter(
             self._stored[0] if self._by_rows else self._stored[0].T,
             weight,
@@ -315,7 +313,7 @@ class MatrixMap(EuclideanMap):
             by_whole_groups(groups, step),
             self._threads,
         )
-        return flat.reshape(dim, dim)
+        return flat.reshape(self.shape[1], -1)
 
     def _scaled_diagonal(self, part: int, weight: Array, groups: QueryGroups) -> Array:
         total = float(weight.sum())

@@ -20,8 +20,19 @@ WeightedItems = tuple[Array, QueryGroups]
 # The sum of the scatters of several parts; None if there is none.  See ``ScoreMap.scatter``.
 Scatter = Callable[[Sequence[WeightedItems]], Array | None]
 
+# The scatter of a dense matrix is computed from at least about this many items, or from this many
+# for each column if that is more.
+SCATTER_ITEMS = 8_192
+ITEMS_PER_COLUMN = 64
+# A sample may have this many times as many items as expected, because groups differ in size.
+MOST_TIMES = 4
 # A steady scatter is reused until this fraction of the weight has moved to other items.
 MOVED = 0.1
+
+
+def scatter_step(n_items: int, n_columns: int) -> int:
+    """Return the number of items of which one is in the sample of a scatter."""
+    return max(1, n_items // max(SCATTER_ITEMS, ITEMS_PER_COLUMN * n_columns))
 
 
 def by_whole_groups(groups: QueryGroups, step: int) -> bool:
@@ -35,10 +46,15 @@ def by_whole_groups(groups: QueryGroups, step: int) -> bool:
 
 
 def sample_rows(groups: QueryGroups, most: int) -> NDArray[np.int64]:
-    """Return a sample of at least about ``most`` items; whole groups if there are many groups."""
+    """Return a sample of at least about ``most`` items, and at most ``MOST_TIMES`` as many as that.
+
+    It has whole groups if there are many groups.
+    """
     step = max(1, groups.n_items // most)
     if by_whole_groups(groups, step):
-        return np.flatnonzero(groups.index % step == 0)
+        rows = np.flatnonzero(groups.index % step == 0)
+        if step == 1 or rows.size <= MOST_TIMES * (groups.n_items // step):
+            return rows
     return np.arange(0, groups.n_items, step)
 
 

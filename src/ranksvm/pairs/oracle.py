@@ -186,7 +186,9 @@ class SquaredHinge:
 
         def degrees() -> list[Degrees]:
             above, below = plan.counts()
-            return [(2.0 * (above + below), self._backend.groups)]
+            above += below  # in place, because these are long
+            above *= 2.0
+            return [(above, self._backend.groups)]
 
         reward = 2.0 * linear
         off = snapshot.errors

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranksvm import _core
-from ranksvm._vectors import Array, Rows, add, total
+from ranksvm._vectors import Array, Rows, add, total, total_depth
 from ranksvm.data.queries import QueryGroups
-from ranksvm.data.shards import ShardedMatrix
+from ranksvm.data.shards import ShardedMatrix, ShardTask
 from ranksvm.maps.matrix import MOST_COLUMNS, EuclideanMap
 from ranksvm.maps.sample import WeightedItems
-from ranksvm.sharded.sample import choose_rows, scatter_step
+from ranksvm.sharded.sample import choose_rows, sampling_of
 from ranksvm.sharded.tasks import (
     Bounds,
-    GroupMoments,
     HashRows,
     Pullback,
     Scores,
+    SumMomentsByGroup,
     find_bounds,
     find_largest,
 )
@@ -54,9 +56,17 @@ class GatheredMap(EuclideanMap):
 
     def scores(self, w: Array) -> Array:
         self.n_products += 1
-        scores = np.concatenate(list(self._shards.map(Scores(w))))
+        scores = self._put_together(Scores(w), np.float64)
         rows = self._matrix.rows
         return scores if rows is None else scores[rows]
+
+    def _put_together(self, task: ShardTask, dtype: Any) -> NDArray[Any]:
+        """Return what a task returns for each row, for all rows."""
+        every, begin = np.empty(self._shards.shape[0], dtype=dtype), 0
+        for part in self._shards.map(task):
+            every[begin : begin + part.size] = part
+            begin += part.size
+        return every
 
     def pullback(self, g: Array) -> Array:
         find_bounds(self._shards)  # raises if a value is not finite
@@ -81,7 +91,7 @@ class GatheredMap(EuclideanMap):
 
     @property
     def pullback_depth(self) -> int:
-        return self._bounds.pullback_depth + len(self._shards.sizes)
+        return self._bounds.pullback_depth + total_depth(len(self._shards.sizes))
 
     def sharpen(self) -> bool:
         if self.tallest is not None:
@@ -111,15 +121,18 @@ class GatheredMap(EuclideanMap):
         return scale * flat.reshape(self.shape[1], -1)
 
     def _sampled_rows(self, groups: QueryGroups) -> Rows:
-        step = scatter_step(*self.shape)
-        if step == 1:
-            return groups.rows
+        how = sampling_of(*self.shape, groups)
+        rows = choose_rows(self._hashes() if how.by_hash else None, groups, how)
+        while how.otherwise is not None and not how.is_good(rows.size, groups.n_items):
+            how = how.otherwise
+            rows = choose_rows(None, groups, how)
+        return rows
+
+    def _hashes(self) -> NDArray[np.uint64]:
         if "hashes" not in self._shards.known:
-            hashes = np.concatenate(list(self._shards.map(HashRows())))
-            self._shards.known["hashes"] = hashes
-        hashes = self._shards.known["hashes"]
-        rows = self._matrix.rows
-        return choose_rows(hashes if rows is None else hashes[rows], groups, step)
+            self._shards.known["hashes"] = self._put_together(HashRows(), np.uint64)
+        found: NDArray[np.uint64] = self._shards.known["hashes"]
+        return found if self._matrix.rows is None else found[self._matrix.rows]
 
     def _scaled_diagonal(self, part: int, weight: Array, groups: QueryGroups) -> Array:
         total_weight = float(weight.sum())
@@ -142,7 +155,7 @@ class GatheredMap(EuclideanMap):
             every, group = np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64)
             every[self._matrix.rows], group[self._matrix.rows] = weight, index
         parts = zip(self._shards.each(every), self._shards.each(group), strict=True)
-        tasks = [GroupMoments(*part, self._middle) for part in parts]
+        tasks = [SumMomentsByGroup(*part, self._middle) for part in parts]
         sums, diagonal = np.zeros((n_groups, self.shape[1])), np.zeros(self.shape[1])
         for found, some, squares in self._shards.map(tasks):
             sums[found] += some

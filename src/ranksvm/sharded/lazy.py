@@ -8,7 +8,6 @@ forgotten them, to the same bits.
 from __future__ import annotations
 
 import itertools
-from functools import cached_property
 from typing import NamedTuple
 
 from ranksvm._vectors import Array
@@ -48,26 +47,22 @@ class LazyScores:
     ----------
     w : ndarray
         The weights.
+    product : Recipe
+        The recipe of a product with X.
+    recipe : Recipe
+        The recipe of these scores, which may start from those of another point.
     """
 
     def __init__(
         self, w: Array, recipe: Recipe | None = None, scaled: tuple[float, LazyScores] | None = None
     ) -> None:
+        number = next(_numbers)
         self.w = w
-        self._recipe = recipe
+        self.product = Recipe(number, number, w)
+        self.recipe = self.product if recipe is None else recipe
         self._scaled = scaled
 
-    @cached_property
-    def product(self) -> Recipe:
-        """The recipe of a product with X."""
-        number = next(_numbers)
-        return Recipe(number, number, self.w)
-
     @property
-    def recipe(self) -> Recipe:
-        return self.product if self._recipe is None else self._recipe
-
-    @cached_property
     def _start(self) -> Recipe:
         """The recipe to start a line from."""
         steps, one = 1, self.recipe
@@ -89,7 +84,7 @@ class LazyScores:
 
 
 class Where(NamedTuple):
-    """A loss at some scores: the hinge may be smoothed, with width ``mu``."""
+    """Where a loss is evaluated; the hinge may be smoothed, with width ``mu``."""
 
     recipe: Recipe
     mu: float | None = None

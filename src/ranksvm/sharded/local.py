@@ -12,20 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ranksvm import _core
-from ranksvm._vectors import Array, Rows, add, total
+from ranksvm._vectors import Array, Rows, RunningTotal, add, dot, total, total_depth
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.shards import Shards
 from ranksvm.maps.matrix import EuclideanMap
 from ranksvm.maps.sample import WeightedItems
 from ranksvm.pairs.oracle import LOSSES, Degrees, LossEval, sum_evals
 from ranksvm.sharded.lazy import LazyScores, Recipe, Where
-from ranksvm.sharded.pair_shards import Evaluate, HessianProduct, Reply, ScatterDiagonal
-from ranksvm.sharded.tasks import find_bounds, find_largest, joint_bounds
+from ranksvm.sharded.pair_shards import Evaluate, HessianProduct, Reply, Sample, ScatterDiagonal
+from ranksvm.sharded.sample import Sampling
+from ranksvm.sharded.tasks import Bounds, find_bounds, find_largest, joint_bounds
 
 
 @dataclass(frozen=True)
@@ -44,18 +45,71 @@ class LazyGradient:
     direction: Recipe | None = None
 
 
+class LazyDegrees(tuple[Array, QueryGroups]):
+    """Degrees of the rows in the sample with their groups, as :data:`ranksvm.pairs.oracle.Degrees`.
+
+    Attributes
+    ----------
+    where : Where
+        Where the loss is evaluated: the shards compute the degrees of all rows there.
+    """
+
+    where: Where
+
+    def __new__(cls, degrees: Array, groups: QueryGroups, where: Where) -> LazyDegrees:
+        made = super().__new__(cls, (degrees, groups))
+        made.where = where
+        return made
+
+
 @dataclass(frozen=True)
 class LazyEval(LossEval):
-    """A sum of evaluations in shards; ``along`` is the slope along the last step to the point."""
+    """A sum of evaluations in shards; ``at`` knows what they have replied."""
 
-    along: float = 0.0
+    at: Evaluated | None = None
 
     def slope(self, direction: Any) -> float:
-        return self.along
+        assert self.at is not None
+        return self.at.slope(direction)
+
+
+class ScatterSample(NamedTuple):
+    """The rows that the scatter is computed from, in the order of the shards.
+
+    Attributes
+    ----------
+    rows : list of ndarray of int64
+        Their numbers in each shard.
+    features : ndarray of shape (n_rows, n_columns)
+        Their features, or coordinates in a subspace.
+    groups : QueryGroups
+        Their queries.
+    scale : float or None
+        What their degrees are multiplied by; None to multiply them so that they have the same sum
+        as those of all rows.
+    """
+
+    rows: list[Rows]
+    features: Array
+    groups: QueryGroups
+    scale: float | None = None
+
+
+class Answer(NamedTuple):
+    """The replies of all shards together; see :class:`ranksvm.sharded.pair_shards.Reply`."""
+
+    evaluation: LossEval
+    along: float
+    pulled: Array | None
+    degrees: Array | None
+    degree: float
 
 
 class LocalPairs:
     """The pairs of all shards: what :class:`LocalMap` and :class:`LocalLoss` share.
+
+    Evaluations do not depend on earlier ones, and may be made from several threads.  The sample is
+    found together with the first gradient; it is always the same.
 
     Parameters
     ----------
@@ -63,31 +117,29 @@ class LocalPairs:
         Of :class:`PairShard`.
     n_items : int
         Number of items that take part.
-    sampling : tuple (step, by_group) or None
+    sampling : Sampling or None
         How the rows for the scatter are chosen; None if there is no scatter matrix.
     copied : ndarray of int64
         The rows in the last shard, if these are copies of rows of other shards.
+
+    Attributes
+    ----------
+    sample : ScatterSample or None
+        None if it is not known yet, or there is none.
     """
 
     def __init__(
         self,
         shards: Shards,
         n_items: int,
-        sampling: tuple[int, bool] | None,
+        sampling: Sampling | None,
         copied: Rows,
     ) -> None:
         self.shards = shards
         self.n_items = n_items
+        self.sample: ScatterSample | None = None
         self._sampling = sampling
         self._copied = copied
-        # Of the sample: rows by shard, features, groups, and what degrees are multiplied by; None
-        # to multiply them so that they have the same sum as those of all rows.
-        self.rows: list[Rows] | None = None
-        self.features = np.empty((0, shards.shape[1]))
-        self.groups = QueryGroups.from_qid(None, 0)
-        self.scale: float | None = None
-        self.last: Where | None = None  # whose degrees were asked for
-        self._lines: set[tuple[int, int]] = set()
 
     def places(self, rows: Rows) -> tuple[list[Rows], Rows]:
         """Find rows of the data set in the shards that evaluate their pairs.
@@ -106,98 +158,128 @@ class LocalPairs:
         ends = np.searchsorted(shard_of[order], np.arange(1, len(starts) - 1))
         return np.split(place[order] - starts[shard_of[order]], ends), order
 
-    def set_sample(
-        self, rows: list[Rows], features: Array, groups: QueryGroups, scale: float
-    ) -> None:
-        """Set the sample, in the order of the shards."""
-        self.rows, self.features, self.groups, self.scale = rows, features, groups, scale
-
-    def is_new_line(self, recipe: Recipe) -> bool:
-        """Return whether this is the first point on a line that is evaluated."""
-        line = (-1 if recipe.start is None else recipe.start.number, recipe.w_number)
-        is_new = line not in self._lines
-        self._lines.add(line)
-        return is_new
-
-    def ask(self, where: Where, *, pull: bool, samples: bool) -> list[Reply]:
+    def ask(self, where: Where, *, pull: bool, samples: bool) -> Answer:
         """Let all shards evaluate the loss; ``samples`` if degrees will be needed."""
+        sample = self.sample
+        sampling = self._sampling if samples and sample is None else None
         inspect = "bounds" not in self.shards.known
-        sampling = None
-        if pull and samples and self._sampling is not None and self.rows is None:
-            sampling = (*self._sampling, True)
         task = Evaluate(where, pull, inspect, sampling)
-        tasks: Any = task
-        if pull and self.rows is not None:
-            tasks = [replace(task, rows=rows) for rows in self.rows]
-        replies: list[Reply] = list(self.shards.map(tasks))
+        if sample is None:
+            answer, bounds, parts = self._gather(task)
+        else:
+            answer, bounds, parts = self._gather([replace(task, rows=one) for one in sample.rows])
         if inspect:
-            found = [reply.bounds for reply in replies if reply.bounds is not None]
-            self.shards.known["bounds"] = joint_bounds(found, self.shards)
-        return replies if sampling is None else self._keep_sample(task, replies)
+            self.shards.known["bounds"] = joint_bounds(bounds, self.shards)
+        while sampling is not None and len(parts) == len(self.shards.sizes):
+            size = sum(one.rows.size for one in parts)
+            if sampling.otherwise is None or sampling.is_good(size, self.n_items):
+                self.sample = _joined(parts)
+                break
+            sampling = sampling.otherwise
+            answer, _, parts = self._gather(Evaluate(where, True, sampling=sampling))
+        return answer
 
-    def _keep_sample(self, task: Evaluate, replies: list[Reply]) -> list[Reply]:
-        """Put the sample together; if it is far too small or large, choose rows by number."""
-        samples = [reply.sample for reply in replies if reply.sample is not None]
-        assert task.sampling is not None
-        step, by_group, by_hash = task.sampling
-        size, expected = sum(one.rows.size for one in samples), self.n_items // step
-        if step > 1 and by_hash and not expected // 4 <= size <= 4 * expected:
-            again = replace(task, sampling=(step, by_group, False), inspect=False)
-            return self._keep_sample(again, list(self.shards.map(again)))
-        self.rows = [one.rows for one in samples]
-        self.features = np.concatenate([one.features for one in samples])
-        query, base = [], 0
-        for one in samples:
-            query.append(one.query + base)
-            base += int(one.query.max(initial=-1)) + 1
-        self.groups = QueryGroups.from_qid(np.concatenate(query), size)
-        return replies
+    def _gather(
+        self, tasks: Evaluate | Sequence[Evaluate]
+    ) -> tuple[Answer, list[Bounds], list[Sample]]:
+        """Put the replies together as they come, so that only one of them is in memory."""
+        evaluations, bounds, parts = list[LossEval](), list[Bounds](), list[Sample]()
+        degrees = list[Array]()
+        along = degree = 0.0
+        pulled = RunningTotal()
+        n_pulled = 0
+        reply: Reply
+        for reply in self.shards.map(tasks):
+            evaluations.append(reply.evaluation)
+            along += reply.along
+            degree += reply.degree
+            if reply.pulled is not None:
+                pulled.add(reply.pulled)
+                n_pulled += 1
+            if reply.degrees is not None:
+                degrees.append(reply.degrees)
+            if reply.bounds is not None:
+                bounds.append(reply.bounds)
+            if reply.sample is not None:
+                parts.append(reply.sample)
+        n_shards = len(evaluations)
+        answer = Answer(
+            sum_evals(evaluations, None),
+            along,
+            pulled.value() if n_pulled == n_shards else None,
+            np.concatenate(degrees) if len(degrees) == n_shards else None,
+            degree,
+        )
+        return answer, bounds, parts
+
+
+def _joined(parts: list[Sample]) -> ScatterSample:
+    """Return the sample from those of the shards; the list is emptied to save memory."""
+    rows = [one.rows for one in parts]
+    size = sum(map(len, rows))
+    features = np.empty((size, parts[0].features.shape[1]), dtype=parts[0].features.dtype)
+    query = np.empty(size, dtype=np.int64)
+    begin = base = 0
+    parts.reverse()
+    while parts:
+        one = parts.pop()
+        end = begin + one.rows.size
+        features[begin:end] = one.features
+        query[begin:end] = one.query + base
+        base += int(one.query.max(initial=-1)) + 1
+        begin = end
+    return ScatterSample(rows, features, QueryGroups.from_qid(query, size))
 
 
 class Evaluated:
-    """A loss at some scores: what the shards have replied so far."""
+    """A loss at some scores: what the shards have replied."""
 
     def __init__(self, pairs: LocalPairs, where: Where, *, smooth: bool) -> None:
         self.where = where
         self._pairs = pairs
         self._smooth = smooth
-        # The shards need their rows for the first point on a line, and can pull back with them.
-        pull = pairs.is_new_line(where.recipe)
-        self._replies = pairs.ask(where, pull=pull, samples=smooth)
+        # Where no line leads to, the gradient will be needed.
+        is_start = where.recipe.start is None
+        self._answer = pairs.ask(where, pull=is_start, samples=smooth)
 
     def summed(self) -> LazyEval:
         """Return the sum over the shards."""
-        total = sum_evals([reply.evaluation for reply in self._replies], LazyGradient(self))
-        made = LazyEval(**total.__dict__, along=float(sum(reply.along for reply in self._replies)))
+        made = LazyEval(**{**self._answer.evaluation.__dict__, "grad": LazyGradient(self)}, at=self)
         if not self._smooth:
             return made
-        return replace(
-            made,
-            hessp=self._hessp,
-            degrees=self._degrees,
-        )
+        return replace(made, hessp=self._hessp, degrees=self._degrees)
+
+    def slope(self, direction: LazyScores) -> float:
+        """Return the derivative along a direction of the scores."""
+        recipe = self.where.recipe
+        if recipe.start is not None and direction.product.number == recipe.w_number:
+            return self._answer.along  # the last step to the point
+        return dot(self.pulled(), direction.w)
+
+    def pulled(self) -> Array:
+        """Return the pullback of the gradient."""
+        found: Array = self._whole().pulled
+        return found
+
+    def _whole(self) -> Any:
+        """Return the answer with the pullback."""
+        if self._answer.pulled is None:
+            self._answer = self._pairs.ask(self.where, pull=True, samples=self._smooth)
+        return self._answer
 
     def _hessp(self, direction: Any) -> Any:
         return LazyGradient(self, direction.product)
 
-    def pulled(self) -> list[Reply]:
-        """Return the replies, with pullbacks."""
-        if self._replies[0].pulled is None:
-            self._replies = self._pairs.ask(self.where, pull=True, samples=self._smooth)
-        return self._replies
-
     def _degrees(self) -> list[Degrees]:
         """Return the degrees of the rows in the sample, scaled to the sum over all rows."""
-        replies = self.pulled()
-        self._pairs.last = self.where
-        total = sum(reply.degree for reply in replies)
-        if self._pairs.rows is None:
-            return [(np.array([total]), self._pairs.groups)]
-        found = np.concatenate([reply.degrees for reply in replies])
-        held, scale = float(found.sum()), self._pairs.scale
+        answer, sample = self._whole(), self._pairs.sample
+        if sample is None:
+            none = QueryGroups.from_qid(None, 0)
+            return [LazyDegrees(np.array([answer.degree]), none, self.where)]
+        held, scale = float(answer.degrees.sum()), sample.scale
         if scale is None:
-            scale = total / held if held > 0.0 else 0.0
-        return [(scale * found, self._pairs.groups)]
+            scale = answer.degree / held if held > 0.0 else 0.0
+        return [LazyDegrees(scale * answer.degrees, sample.groups, self.where)]
 
 
 class LocalLoss:
@@ -258,7 +340,8 @@ class LocalMap(EuclideanMap):
         self.n_products += 1
         if g.direction is not None:
             return total(self._shards.map(HessianProduct(g.at.where, g.direction)))
-        return total(reply.pulled for reply in g.at.pulled())
+        pulled: Array = g.at.pulled()
+        return pulled.copy()
 
     @property
     def longest_row(self) -> float:
@@ -270,7 +353,7 @@ class LocalMap(EuclideanMap):
 
     @property
     def pullback_depth(self) -> int:
-        return find_bounds(self._shards).pullback_depth + len(self._shards.sizes)
+        return find_bounds(self._shards).pullback_depth + total_depth(len(self._shards.sizes))
 
     def sharpen(self) -> bool:
         if self.tallest is not None:
@@ -281,21 +364,22 @@ class LocalMap(EuclideanMap):
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
         """As ``MatrixMap.scatter``, from weights of the rows in the sample."""
         n_items, dim = self.shape
-        ((weight, groups),) = parts
-        if self.pairs.rows is not None:
+        (part,) = parts
+        weight, groups = part
+        if self.pairs.sample is not None:
+            features = self.pairs.sample.features
             flat = _core.scatter(
-                self.pairs.features, weight, groups.rows, groups.offsets, 1, True, self._threads
+                features, weight, groups.rows, groups.offsets, 1, True, self._threads
             )
-            k = self.pairs.features.shape[1]
-            return flat.reshape(k, k)
+            return flat.reshape(features.shape[1], -1)
         if 2 * n_items < dim:
             return None
         total = float(weight.sum())
         if not total > 0.0:
             return np.zeros(dim)
         if self._diagonal is None:
-            assert self.pairs.last is not None
+            assert isinstance(part, LazyDegrees)
             self.n_products += 2
-            found = list(self._shards.map(ScatterDiagonal(self.pairs.last)))
+            found = list(self._shards.map(ScatterDiagonal(part.where)))
             self._diagonal = add(one for one, _ in found) / sum(of for _, of in found)
         return self._diagonal * total

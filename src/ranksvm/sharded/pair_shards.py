@@ -6,7 +6,6 @@ Tasks are pure functions of the shard and their arguments; see :mod:`ranksvm.dat
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,10 +16,10 @@ from ranksvm._vectors import Array, Rows, dot
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.shards import Shard
-from ranksvm.pairs.oracle import LOSSES, LossEval
+from ranksvm.pairs.oracle import LOSSES, LossErrors, LossEval
 from ranksvm.pairs.order import PairOrder
 from ranksvm.sharded.lazy import Recipe, Where
-from ranksvm.sharded.sample import chosen_rows, every_row
+from ranksvm.sharded.sample import Sampling, choose_rows
 from ranksvm.sharded.tasks import Bounds, bounds_of, map_of
 
 # Vectors of scores that a shard remembers: the start of a line, its direction, and two trials.
@@ -84,25 +83,25 @@ class PairShard(Shard):
 
     def scores(self, recipe: Recipe) -> Array:
         """Return the scores of a recipe."""
-        known: OrderedDict[int, Array] = self.memo.setdefault("scores", OrderedDict())
-        if recipe.number in known:
-            known.move_to_end(recipe.number)
-            return known[recipe.number]
-        if recipe.start is not None:
-            start = self.scores(recipe.start)
-            along = self.scores(recipe.direction)
-            scores = start + recipe.step * along
-        elif recipe.w.any():
-            scores = map_of(self).scores(recipe.w)
-        else:
-            return np.zeros(self.n_items)
-        known[recipe.number] = scores
-        while len(known) > REMEMBERED:
-            known.popitem(last=False)
+        scores: Array | None = self.memo.get("scores", {}).get(recipe.number)
+        if scores is None:
+            if recipe.start is not None:
+                start = self.scores(recipe.start)
+                scores = start + recipe.step * self.scores(recipe.direction)
+            elif recipe.w.any():
+                scores = map_of(self).scores(recipe.w)
+            else:
+                return np.zeros(self.n_items)
+        # A new dict, because another thread may be reading the old one.  The last used come last.
+        known = {n: one for n, one in self.memo.get("scores", {}).items() if n != recipe.number}
+        last = list(known.items())[-(REMEMBERED - 1) :]
+        self.memo["scores"] = {**dict(last), recipe.number: scores}
         return scores
 
     def evaluation(self, where: Where) -> LossEval:
         """Return the loss at some scores."""
+        if not self.n_items:
+            return _NOTHING
         key = where.recipe.number, where.mu
         known: tuple[Any, LossEval] | None = self.memo.get("evaluation")
         if known is not None and known[0] == key:
@@ -116,8 +115,21 @@ class PairShard(Shard):
         return found
 
 
+def _nothing() -> LossEval:
+    """Return the loss of a shard without rows."""
+    none = np.empty(0)
+    return LossEval(
+        value=0.0, grad=none, stated=0.0, dual_linear=0.0, dual_quadratic=0.0, dual_scale=np.inf,
+        errors=LossErrors(0.0, 0.0, 0.0, 0.0), steepness=0.0, hessp=lambda direction: direction,
+        degrees=lambda: [(none, QueryGroups.from_qid(None, 0))],
+    )  # fmt: skip
+
+
+_NOTHING = _nothing()
+
+
 @dataclass(frozen=True)
-class MakePairs:
+class MakePairShard:
     """Task: return the shard with its pairs."""
 
     loss: str
@@ -148,7 +160,7 @@ class MakePairs:
 
 
 @dataclass(frozen=True)
-class WeighQueries:
+class SetQueryWeights:
     """Task: return the shard with weights of its queries."""
 
     weight: Array
@@ -179,13 +191,15 @@ class PairTask(ABC):
 
 
 @dataclass(frozen=True)
-class WeighPairs(PairTask):
+class FindPairWeights(PairTask):
     """Task: return weight and number of the pairs of each query."""
 
     def needs_items(self, shard: Shard) -> bool:
         return False
 
     def run(self, shard: PairShard) -> tuple[Array, list[int]]:
+        if not shard.n_items:
+            return np.empty(0), []
         backend, weight = shard.backend, shard.item_weight
         counts = list(backend.pairs)
         if weight is not None and not weight.all():  # pairs of weight zero do not count
@@ -211,8 +225,9 @@ class Sample(NamedTuple):
 class Reply(NamedTuple):
     """What a shard returns about a loss at some scores.
 
-    ``evaluation`` has no gradient; ``pulled`` is its pullback.  ``degrees`` are those of the rows
-    in the sample, and ``degree`` is the sum over all rows.
+    ``evaluation`` has no gradient; ``pulled`` is its pullback, and ``along`` its product with the
+    last direction of the scores.  ``degrees`` are those of the rows in the sample, and ``degree``
+    is the sum over all rows.
     """
 
     evaluation: LossEval
@@ -233,9 +248,10 @@ class Evaluate(PairTask):
     where : Where
     pull : bool
         Whether to pull the gradient back, and to return the degrees of the rows in the sample.
+        This is also done if the rows are needed anyway, because it saves loading them again.
     inspect : bool
         Whether to return the bounds of the rows.
-    sampling : tuple (step, by_group, by_hash) or None
+    sampling : Sampling or None
         How to choose the rows in the sample; None if they are known, or there is no sample.
     rows : ndarray of int64 or None
         The rows in the sample, if they are known.
@@ -244,7 +260,7 @@ class Evaluate(PairTask):
     where: Where
     pull: bool
     inspect: bool = False
-    sampling: tuple[int, bool, bool] | None = None
+    sampling: Sampling | None = None
     rows: Rows | None = None
 
     def needs_items(self, shard: PairShard) -> bool:
@@ -260,16 +276,13 @@ class Evaluate(PairTask):
         found = shard.evaluation(self.where)
         recipe = self.where.recipe
         if recipe.start is not None:
-            along = dot(
-                found.grad, shard.scores(Recipe(recipe.w_number, recipe.w_number, recipe.w))
-            )
-        rows = self.rows
-        if self.sampling is not None:
-            sample = _sample(shard, *self.sampling)
-            rows = sample.rows
-        if self.pull:
-            assert score_map is not None
+            along = dot(found.grad, shard.scores(recipe.direction))
+        if score_map is not None:
             pulled = score_map.pullback(found.grad)
+            rows = self.rows
+            if self.sampling is not None:
+                sample = _sample(shard, self.sampling)
+                rows = sample.rows
             if found.degrees is not None:
                 ((every, _),) = found.degrees()
                 degree = float(every.sum())
@@ -278,15 +291,10 @@ class Evaluate(PairTask):
         return Reply(bare, along, pulled, degrees, degree, bounds, sample)
 
 
-def _sample(shard: PairShard, step: int, by_group: bool, by_hash: bool) -> Sample:
+def _sample(shard: PairShard, how: Sampling) -> Sample:
     groups = shard.groups
-    if step == 1:
-        rows: Rows = groups.rows
-    elif by_hash:
-        hashes = _core.hash_rows(shard.X, shard.n_threads)
-        rows = chosen_rows(hashes, groups, step, by_group)
-    else:
-        rows = every_row(groups, step, by_group=by_group)
+    hashes = _core.hash_rows(shard.X, shard.n_threads) if how.by_hash else None
+    rows = choose_rows(hashes, groups, how)
     if shard.active is not None:
         rows = rows[shard.active[rows]]
     return Sample(rows, np.ascontiguousarray(shard.X[rows]), groups.index[rows])

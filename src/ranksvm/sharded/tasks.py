@@ -112,7 +112,7 @@ class HashRows(ItemTask):
 
 
 @dataclass(frozen=True)
-class GroupMoments(ItemTask):
+class SumMomentsByGroup(ItemTask):
     """Return weighted sums over the rows of x - middle by group, and of its square.
 
     The sums are those of the groups that occur, in ascending order, dense or CSR.
@@ -146,7 +146,7 @@ class GroupMoments(ItemTask):
 
 
 @dataclass(frozen=True)
-class FindMoments(ItemTask):
+class SumMoments(ItemTask):
     """Return weighted sums of 1, of (x - middle) and of its square over all values of the rows."""
 
     middle: float

@@ -46,6 +46,10 @@ _LITTLE = 0.3
 # only rounding errors are left.
 _PATIENCE = 20
 _STILL = 1e-9
+# Differences of F below this fraction of F may be rounding errors, while the slope still tells
+# where F decreases (Hager & Zhang 2005).
+_NOISE = 1e-13
+_REST = 0.1  # part of the gap
 # Maximum number of CG steps per Newton step; more than the second number indicate a poor
 # preconditioner.
 _MAX_CG = 500
@@ -137,6 +141,7 @@ class Stepper:
         self._objective = objective
         self._radius = np.inf
         self._last: float | None = None
+        self._unseen = np.inf  # decrease that the model predicted for the last step in the noise
         self._effort = _Effort()
 
     def step(self, evaluation: Eval, gap_goal: float) -> tuple[Eval, int] | None:
@@ -145,7 +150,17 @@ class Stepper:
             return self._trusted(evaluation, gap_goal)
         newton = self._conjugate_gradients(evaluation, gap_goal, np.inf)
         trial = line_search(self._objective, evaluation, newton.step)
-        return None if trial is None else (trial.accept(), newton.steps)
+        if trial is None:
+            return None
+        if newton.decrease <= _NOISE * abs(evaluation.value):
+            # Go on while the steps become shorter, and the gap is that of the gradient,
+            # |grad|^2 / 2, rather than that of rounding errors.
+            rest = 0.5 * self._objective.inner(evaluation.grad, evaluation.slope)
+            is_smaller = newton.decrease <= 0.5 * self._unseen
+            if not is_smaller or rest <= _REST * (evaluation.primal - evaluation.dual):
+                return None
+            self._unseen = newton.decrease
+        return trial.accept(), newton.steps
 
     def _preconditioner(self, evaluation: Eval) -> Any:
         found = None
@@ -327,7 +342,8 @@ def line_search(
 ) -> Trial | None:
     """Try the full step; if it does not decrease F enough, find a point near the minimum.
 
-    Returns None if no point along the step is better than the start.  For ``target`` see
+    Returns None if no point along the step is better than the start, as far as can be told.  If the
+    decrease is too small to be seen in F, the slopes decide.  For ``target`` see
     ``Eval.line``.
     """
     line = evaluation.line(step, target)
@@ -337,18 +353,24 @@ def line_search(
     low = Trial(0.0, evaluation.value, slope, lambda: evaluation)
     high: Trial | None = None
     best: Trial | None = None
+    noise = _NOISE * abs(evaluation.value)
     t = 1.0
     for k in range(_MAX_TRIALS):
         trial = line(t)
         if trial.value < evaluation.value and (best is None or trial.value < best.value):
             best = trial
-        enough = trial.value <= evaluation.value + 1e-4 * t * slope
+        goal = evaluation.value + 1e-4 * t * slope
+        if -t * slope <= noise:
+            goal = evaluation.value + noise
+        enough = trial.value <= goal
         if enough and abs(trial.slope) <= 0.5 * abs(slope):
             return trial
+        # What is known of the ends of the bracket; only ``best`` keeps its evaluation in memory.
+        end = trial._replace(accept=low.accept)
         if trial.slope > 0.0:
-            high = trial
+            high = end
         else:
-            low = trial
+            low = end
         if high is None:
             t *= 4.0
             continue

@@ -6,30 +6,49 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import sets
 from scipy import sparse
+from shard_sets import cut
 
+from ranksvm.data import RankingData
+from ranksvm.datasets import make_ranking
+from ranksvm.learners.kernel import KernelSettings
 from ranksvm.learners.linear import LinearSettings
 from ranksvm.learners.resume import FitState, fit_identity
 
 IDENTITY = {"features": "a", "parameters": "b"}
 
 
+def ranking() -> RankingData:
+    X, y, qid, _ = make_ranking(10, (5, 20), 6, random_state=0)
+    return RankingData(X, y, qid)
+
+
 def test_what_is_saved_is_loaded(tmp_path) -> None:
     path = tmp_path / "state.npz"
-    assert FitState(path, IDENTITY).load() is None
+    assert FitState(path, IDENTITY).coef is None
     state = FitState(path, IDENTITY)
     state.save(np.array([1.0, -2.5]), 3)
     state.save(np.array([1.0, -2.0]), 4)
-    coef, n_iter = FitState(path, IDENTITY).load()
-    assert coef.tolist() == [1.0, -2.0]
-    assert n_iter == 4
+    for one in (state, FitState(path, IDENTITY)):
+        assert one.coef is not None
+        assert one.coef.tolist() == [1.0, -2.0]
+        assert one.n_iter == 4
     assert [one.name for one in tmp_path.iterdir()] == ["state.npz"]
     state.remove()
     state.remove()
     assert not path.exists()
     path.touch()
-    assert FitState(path, IDENTITY).load() is None
+    assert FitState(path, IDENTITY).coef is None
+
+
+def test_random_features_need_a_seed(tmp_path) -> None:
+    data, path = ranking(), tmp_path / "state.npz"
+    drawn = KernelSettings(approximation="fourier", n_components=5)
+    with pytest.raises(ValueError, match="checkpoint needs random_state, an integer"):
+        FitState.of(path, data, drawn)
+    assert FitState.of(path, data, replace(drawn, random_state=0)).n_iter == 0
+    for settings in (KernelSettings(), LinearSettings()):  # nothing is drawn
+        assert FitState.of(path, data, settings).n_iter == 0
 
 
 def test_another_fit_is_refused(tmp_path) -> None:
@@ -97,13 +116,13 @@ def test_places_that_cannot_be_written(tmp_path) -> None:
 
 
 def test_the_identity_of_a_fit() -> None:
-    data, settings = sets.ranking(10), LinearSettings()
-    cuts = sets.even_cuts(data, 3)
+    data, settings = ranking(), LinearSettings()
+    cuts = [30, 60]
     whole = fit_identity(data, settings)
-    cut = fit_identity(sets.local_data(data, cuts), settings)
+    parts = fit_identity(cut(data, cuts), settings)
     # The layout in memory does not matter; the cuts do, because they are hashed one by one.
-    assert cut == fit_identity(sets.local_data(data, cuts, order="F"), settings)
-    assert {name for name in whole if whole[name] != cut[name]} == {"features"}
+    assert parts == fit_identity(cut(data, cuts, order="F"), settings)
+    assert {name for name in whole if whole[name] != parts[name]} == {"features"}
     assert fit_identity(data, replace(settings, tol=1e-9, max_iter=3)) == whole
 
     def differs(other: object, chosen: LinearSettings = settings) -> set[str]:
@@ -115,7 +134,7 @@ def test_the_identity_of_a_fit() -> None:
     assert differs(replace(data, qid=None)) == {"queries"}
     assert differs(replace(data, item_weight=np.ones(data.n_items))) == {"weights"}
     X = data.X.copy()
-    X[3, 2] = np.nextafter(X[3, 2], 1)
+    X[3, 2] = np.nextafter(X[3, 2], np.inf)
     assert differs(replace(data, X=X)) == {"features"}
     assert differs(replace(data, X=sparse.csr_matrix(data.X))) == {"features"}
     changed = sparse.csr_matrix(X)
