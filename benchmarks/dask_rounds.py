@@ -24,7 +24,7 @@ from benchmarks.common import SEED, Config
 from benchmarks.report import Report, Row
 from ranksvm._vectors import total
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.shards import LocalShards, Shard, ShardedMatrix
+from ranksvm.data.shards import LocalShards, RowBlock, Shard, ShardedMatrix
 from ranksvm.datasets import make_ranking
 from ranksvm.learners.linear import LinearProblem, LinearSettings
 from ranksvm.sharded.lazy import LazyScores, Where
@@ -93,13 +93,15 @@ def _joined(blocks: list[RankingData]) -> tuple[Any, Any]:
 
 
 def _local(blocks: list[RankingData]) -> RankingData:
-    shards = [Shard(lambda X=one.X: X, one.n_items, y=one.y, query=one.qid) for one in blocks]
+    shards = [
+        Shard(RowBlock(lambda X=one.X: X), one.n_items, y=one.y, query=one.qid) for one in blocks
+    ]
     for shard, one in zip(shards, blocks, strict=True):
-        shard.lend(one.X)
+        shard.rows.hold(one.X)
     y, qid = _joined(blocks)
     made = LocalShards(shards, N_FEATURES, blocks[0].X.dtype)
     data = RankingData(ShardedMatrix(made), y, qid)
-    made.known["groups"] = data.groups
+    made.facts.groups = data.groups
     return data
 
 

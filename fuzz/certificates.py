@@ -37,7 +37,7 @@ from ranksvm import LinearRankSVM
 from ranksvm.backends.native import COUNTINGS
 from ranksvm.data.preferences import Preferences
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.shards import LocalShards, Shard, ShardedMatrix
+from ranksvm.data.shards import LocalShards, RowBlock, Shard, ShardedMatrix
 from ranksvm.learners import (
     REDUCTIONS,
     FactorizedProblem,
@@ -370,7 +370,7 @@ def _cut(data: RankingData, cuts: list[int], rng: np.random.Generator) -> Rankin
         part = data.take(np.arange(begin, end))
         shards.append(
             Shard(
-                lambda X=part.X: X,
+                RowBlock(lambda X=part.X: X),
                 part.n_items,
                 y=part.y,
                 query=part.qid,
@@ -378,7 +378,7 @@ def _cut(data: RankingData, cuts: list[int], rng: np.random.Generator) -> Rankin
             )
         )
     made = LocalShards(shards, data.n_features, data.X.dtype, is_sparse=sp.issparse(data.X))
-    made.known["groups"] = data.groups
+    made.facts.groups = data.groups
     made.keeps = frozenset(name for name in ("scores", "pairs") if rng.random() < 0.7)
     return replace(data, X=ShardedMatrix(made))
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ranksvm._sparse import is_sparse
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.shards import LocalShards, Shard, ShardedMatrix
+from ranksvm.data.shards import LocalShards, RowBlock, Shard, ShardedMatrix
 
 EVERYTHING = frozenset({"scores", "pairs"})
 
@@ -42,7 +42,7 @@ def cut(
 
     shards = [
         Shard(
-            partial(load, begin, end),
+            RowBlock(partial(load, begin, end)),
             end - begin,
             y=rows(data.y, begin, end),
             query=rows(data.qid, begin, end),
@@ -52,7 +52,7 @@ def cut(
         for begin, end in pairwise([0, *sorted(cuts), data.n_items])
     ]
     made = LocalShards(shards, X.shape[1], X.dtype, is_sparse=is_sparse(X), memory=memory)
-    made.known["groups"] = data.groups
+    made.facts.groups = data.groups
     made.keeps = keeps
     return replace(data, X=ShardedMatrix(made)).with_groups(data.groups)
 

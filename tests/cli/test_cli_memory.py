@@ -236,7 +236,7 @@ def test_a_killed_command_goes_on(tmp_path) -> None:
     state, model = tmp_path / "state.npz", tmp_path / "model.safetensors"
     command = [
         sys.executable, "-m", "ranksvm", "train", str(tmp_path / "train.parquet"), "--memory",
-        "20MB", "-C", "1e6", "--tol", "1e-9", "--resume", str(state), "-o", str(model), "--json",
+        "60MB", "-C", "1e6", "--tol", "1e-9", "--resume", str(state), "-o", str(model), "--json",
     ]  # fmt: skip
 
     def complete():

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ranksvm.data import RankingData
-from ranksvm.data.shards import LocalShards, Shard, ShardedMatrix
+from ranksvm.data.shards import LocalShards, RowBlock, Shard, ShardedMatrix
 from ranksvm.data.synthetic import make_ranking
 from ranksvm.learners import make_problem
 from ranksvm.learners.problem import Fit
@@ -38,7 +38,7 @@ def local_data(data: RankingData, cuts: list[int], *, order: str = "C") -> Ranki
             if not sparse.issparse(block):
                 block = np.array(block, order=order)
             shard = Shard(
-                lambda block=block: block,
+                RowBlock(lambda block=block: block),
                 end - begin,
                 y=data.y[begin:end],
                 query=None if data.qid is None else index[begin:end],
@@ -47,7 +47,7 @@ def local_data(data: RankingData, cuts: list[int], *, order: str = "C") -> Ranki
             shards.append(shard)
     is_sparse = sparse.issparse(data.X)
     matrix = LocalShards(shards, data.n_features, data.X.dtype, is_sparse=is_sparse, memory=np.inf)
-    matrix.known["groups"] = replace(data.groups, ids=np.arange(data.groups.n_queries))
+    matrix.facts.groups = replace(data.groups, ids=np.arange(data.groups.n_queries))
     return replace(data, X=ShardedMatrix(matrix)).with_groups(data.groups)
 
 

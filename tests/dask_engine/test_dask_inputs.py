@@ -221,8 +221,12 @@ def test_clients_that_cannot_be_used(client, data) -> None:
     with Client(address, set_as_default=False) as other:
         with pytest.raises(ValueError, match="partition 0 of X is a future of another client"):
             DaskLinearRankSVM(client=client).fit(other.compute(parts))
-        with pytest.raises(WorkersLostError, match="or they belong to another client"):
-            DaskLinearRankSVM(client=client).fit(other.persist(X), y, qid)
+        # The scheduler knows these futures or not, depending on who is faster.
+        try:
+            model = DaskLinearRankSVM(client=client).fit(other.persist(X), y, qid)
+            assert model.status_ == "converged"
+        except WorkersLostError as error:
+            assert "or they belong to another client" in str(error)  # noqa: PT017
     with pytest.raises(ValueError, match=r"client is closed. Connect to the cluster again"):
         DaskLinearRankSVM(client=other).fit(parts)
 

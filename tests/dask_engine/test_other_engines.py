@@ -11,7 +11,7 @@ import pytest
 import sets
 
 from ranksvm.data import RankingData
-from ranksvm.data.shards import KEPT, Shard, ShardedMatrix, Shards, one_each
+from ranksvm.data.shards import RowBlock, RowFacts, Shard, ShardedMatrix, Shards, one_each
 from ranksvm.learners import make_problem
 from ranksvm.learners.kernel import KernelSettings
 from ranksvm.learners.linear import LinearSettings
@@ -30,12 +30,14 @@ class Rows:
 class PickledShards(Shards):
     """An engine whose shards, tasks and results are pickled, as if they went over a network."""
 
-    def __init__(self, shards: Sequence[bytes], like: Any, n_features: int, dtype: Any) -> None:
+    def __init__(
+        self, shards: Sequence[bytes], facts: RowFacts, n_features: int, dtype: Any
+    ) -> None:
         self._shards = list(shards)
         self.sizes = tuple(pickle.loads(one).n_items for one in shards)
         self.shape = sum(self.sizes), n_features
         self.dtype, self.is_sparse = np.dtype(dtype), False
-        self.known = like
+        self.facts = facts
 
     def _run(self, tasks: Any) -> Iterator[bytes]:
         for shard, task in zip(self._shards, one_each(tasks, len(self._shards)), strict=True):
@@ -46,13 +48,13 @@ class PickledShards(Shards):
         return map(pickle.loads, self._run(tasks))
 
     def replaced(self, tasks: Any) -> PickledShards:
-        return PickledShards(list(self._run(tasks)), self.known, self.shape[1], self.dtype)
+        return PickledShards(list(self._run(tasks)), self.facts, self.shape[1], self.dtype)
 
     def with_features(
         self, task: Any, n_features: int, dtype: Any, *, is_sparse: bool = False
     ) -> PickledShards:
-        known = {key: self.known[key] for key in KEPT if key in self.known}
-        return PickledShards(list(self._run(task)), known, n_features, dtype)
+        facts = RowFacts(self.facts.groups)
+        return PickledShards(list(self._run(task)), facts, n_features, dtype)
 
     def with_copies(self, rows: Any) -> PickledShards:
         by_shard, place = self.places(rows)
@@ -65,9 +67,11 @@ class PickledShards(Shards):
             return np.concatenate(taken)[place]
 
         names = ("y", "query", "item_weight")
-        extra = Shard(Rows(self.items(rows)), rows.size, **{name: of_rows(name) for name in names})
+        extra = Shard(
+            RowBlock(Rows(self.items(rows))), rows.size, **{name: of_rows(name) for name in names}
+        )
         shards = [*self._shards, pickle.dumps(extra)]
-        return PickledShards(shards, self.known, self.shape[1], self.dtype)
+        return PickledShards(shards, self.facts, self.shape[1], self.dtype)
 
 
 def pickled(data: RankingData, cuts: list[int]) -> RankingData:
@@ -75,8 +79,8 @@ def pickled(data: RankingData, cuts: list[int]) -> RankingData:
     shards = []
     for begin, end in sets.bounds(data, cuts):
         parts = {"y": data.y[begin:end], "query": data.groups.index[begin:end]}
-        shards.append(pickle.dumps(Shard(Rows(data.X[begin:end]), end - begin, **parts)))
-    groups = {"groups": known.X.shards.known["groups"]}
+        shards.append(pickle.dumps(Shard(RowBlock(Rows(data.X[begin:end])), end - begin, **parts)))
+    groups = RowFacts(known.X.shards.facts.groups)
     made = PickledShards(shards, groups, data.n_features, data.X.dtype)
     return RankingData(ShardedMatrix(made), data.y, data.qid).with_groups(data.groups)
 

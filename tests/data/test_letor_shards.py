@@ -195,7 +195,7 @@ def test_parts_of_both_kinds_in_one_set(tmp_path):
 
 
 def _source(data: RankingData):
-    return data.X.shards._shards[0]._load._source
+    return data.X.shards._shards[0].rows.load._source
 
 
 def test_several_texts_and_a_folder(tmp_path, ranking):

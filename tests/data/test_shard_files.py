@@ -186,7 +186,7 @@ def test_threads_and_passes_change_no_bit(tmp_path, ranking, n_threads):
         data = open_files(files, y="label", qid="query", memory_budget=250_000, n_threads=threads)
         shards = data.X.shards
         assert len(shards.sizes) > 3
-        assert len(shards._shards[0]._load._source._shares) == threads
+        assert len(shards._shards[0].rows.load._source._shares) == threads
         np.testing.assert_array_equal(every_row(data), X)
         shards._allowance.left = 1e9 if keep else 0.0
         if not keep:
@@ -386,9 +386,12 @@ def test_cuts_are_between_queries_and_blocks_fit(files, ranking):
 def test_a_query_larger_than_a_shard_is_cut(tmp_path, ranking):
     X, y = widened(ranking.X), ranking.y
     qid = np.minimum(ranking.qid, np.unique(ranking.qid)[5])
+    X, y, qid = np.tile(X, (4, 1)), np.tile(y, 4), np.tile(qid, 4)
     write(tmp_path, columns_of(X, y, qid))
-    data = open_files(tmp_path, y="label", qid="query", memory_budget=500_000)
-    assert len(data.X.shards.sizes) > 2
+    chosen = {"y": "label", "qid": "query", "memory_budget": "3.4MB"}
+    assert open_files(tmp_path, **chosen).X.shards.keeps  # for scores alone
+    data = open_files(tmp_path, **chosen, fit=SETTINGS)
+    assert len(data.X.shards.sizes) > 1
     assert data.X.shards.keeps == frozenset()  # all scores and pairs come together
     assert isinstance(LinearProblem(data, SETTINGS)._map, GatheredMap)
     same_fit(data, RankingData(X, y, qid))
@@ -439,7 +442,8 @@ def test_a_large_row_group_is_decoded_once_a_pass(tmp_path, ranking, monkeypatch
     np.testing.assert_array_equal(data.X[np.array([y.size - 1])], X[-1:])
     assert sum(decoded) == y.size
     decoded.clear()
-    shards._shards[0].load(), shards._shards[2].load(), shards._shards[1].load()
+    for k in (0, 2, 1):
+        shards._shards[k].rows.load()
     assert sum(decoded) < 3 * y.size
 
 
@@ -459,11 +463,11 @@ def test_what_is_kept_follows_from_the_budget(files, ranking):
     shards = kept["1MB"]
     assert shards._allowance.left > ranking.X.nbytes
     list(shards.map(Scores(np.ones(6))))
-    assert all(shard.is_loaded for shard in shards._shards)
+    assert all(shard.rows.is_loaded for shard in shards._shards)
     few = kept[100_000]
     before = few._allowance.left
     list(few.map(Scores(np.ones(6))))
-    loaded = [shard.X.nbytes for shard in few._shards if shard.is_loaded]
+    loaded = [shard.X.nbytes for shard in few._shards if shard.rows.is_loaded]
     assert sum(loaded) == before - few._allowance.left <= before
 
 
@@ -472,7 +476,7 @@ def test_shards_made_from_others_share_what_stays_in_memory(files):
     shards = data.X.shards
     for chosen in (SETTINGS, LinearSettings(C=1.0)):
         LinearProblem(data, chosen).solve()
-    used = sum(shard.X.nbytes for shard in shards._shards if shard.is_loaded)
+    used = sum(shard.X.nbytes for shard in shards._shards if shard.rows.is_loaded)
     assert used == data.n_items * 6 * 4
     fresh = open_files(files, y="label", qid="query", memory_budget="1MB").X.shards
     assert fresh._allowance.left - shards._allowance.left == used  # counted once
@@ -574,8 +578,8 @@ def test_progress_by_shard(files):
         y="label",
         qid="query",
         memory_budget=60_000,
-        progress=lambda done, total: told.append((done, total)),
     )
+    data.X.shards.progress = lambda done, total: told.append((done, total))
     data.X.shards._allowance.left = 0.0
     assert told == []
     list(data.X.shards.map(Scores(np.ones(6))))
@@ -614,7 +618,7 @@ def test_at_most_so_many_blocks_are_in_memory(files, monkeypatch):
     data = open_files(files, y="label", qid="query", memory_budget=60_000)
     shards = data.X.shards
     shards._allowance.left = 0.0
-    pool = shards._shards[0]._load._source.pool
+    pool = shards._shards[0].rows.load._source.pool
     taken = []
     usual = BlockPool.empty
 

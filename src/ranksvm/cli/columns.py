@@ -57,9 +57,7 @@ def score_blocks(model: Model, data: RankingData, jobs: int | None) -> Iterator[
 def show_shards(X: Any, show: Advance) -> None:
     """Call ``show(done, total, text)`` after each shard of a pass, if X is in shards."""
     if isinstance(X, ShardedMatrix):
-        X.shards.known["progress"] = lambda done, total: show(
-            done, total, f"shard {done} of {total}"
-        )
+        X.shards.progress = lambda done, total: show(done, total, f"shard {done} of {total}")
 
 
 def _check_scores(scores: Array, before: int, name: str) -> None:

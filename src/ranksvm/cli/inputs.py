@@ -27,6 +27,7 @@ from ranksvm._vectors import Array
 from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import UsageProblem, note
 from ranksvm.data.ranking_data import Origin, RankingData, no_features
+from ranksvm.data.shard_files import FitMemory
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.data.sources import Source, name_of, standard_input, text_lines
 from ranksvm.data.streams import FileStream
@@ -60,7 +61,7 @@ def read_data(
     comments: bool = False,
     features: Sequence[str] | None = None,
     zero_based: bool | None = None,
-    row_bytes: int = 0,
+    fit: FitMemory | None = None,
 ) -> RankingData:
     """Read one or several files of one format, as one set.
 
@@ -77,8 +78,8 @@ def read_data(
         Columns of a table that are wanted, in this order; None for all that are numbers.
     zero_based : bool or None
         Whether features of LETOR text are counted from 0, if the options do not say.
-    row_bytes : int
-        With --memory: bytes that a row takes later, such as its kernel features.
+    fit : FitMemory or None
+        With --memory: what a fit needs; None if the data are only scored.
     """
     names = [name_of(one) for one in sources]
     name = listed(names, most=1)
@@ -94,7 +95,7 @@ def read_data(
             labels=labels,
             features=features,
             zero_based=zero_based,
-            row_bytes=row_bytes,
+            fit=fit,
         )
     else:
         data = read_whole(

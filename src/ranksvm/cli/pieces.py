@@ -24,7 +24,7 @@ from ranksvm.cli.write import open_output
 from ranksvm.data.array_shards import is_npy
 from ranksvm.data.file_sets import CALLED, find_files
 from ranksvm.data.ranking_data import RankingData, no_features
-from ranksvm.data.shard_files import column_names, open_files
+from ranksvm.data.shard_files import FitMemory, column_names, open_files
 from ranksvm.data.sources import BLOCK_BYTES, text_blocks
 from ranksvm.data.streams import FileFormatError
 
@@ -42,7 +42,7 @@ def open_in_pieces(
     labels: bool,
     features: Sequence[str] | None,
     zero_based: bool | None,
-    row_bytes: int,
+    fit: FitMemory | None,
 ) -> RankingData:
     """Open files for reading in pieces; ``name`` stands for all of them, the rest as in read_data.
 
@@ -94,7 +94,7 @@ def open_in_pieces(
                 "duplicates": options.duplicates,
                 **options.limits,
             },
-            row_bytes=row_bytes,
+            fit=fit,
             n_threads=resolve_n_jobs(options.jobs),
             cache_progress=lambda done, total: advance(done, total, f"{done / 1e6:.0f} MB"),
         )

@@ -374,7 +374,7 @@ def _read_training(
         options,
         labels=explicit.uses_labels,
         comments=by_document,
-        row_bytes=settings.feature_bytes,
+        fit=settings,
     )
     if explicit.pairs is None:
         return data

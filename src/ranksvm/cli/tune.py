@@ -110,7 +110,7 @@ def app(
     check_metrics(None if metric is None else [metric])
     if resume is not None:
         check_resume(resume, inputs, output)
-    items = read_data(files, options, row_bytes=settings.feature_bytes)
+    items = read_data(files, options, fit=settings)
     check_features(items)
     if output is not None:
         settings.check_budget(items)

@@ -15,7 +15,7 @@ from ranksvm._sparse import canonical_csr, check_structure, is_sparse
 from ranksvm._values import float_type, refuse_masked
 from ranksvm._vectors import Array
 from ranksvm.dask.engine import unpacked
-from ranksvm.dask.shards import Block, no_rows
+from ranksvm.dask.shards import Block, rows_elsewhere
 from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_frame, split_frame
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.shards import Shard, nbytes
@@ -138,7 +138,7 @@ def make_shard(block: ReadBlock, about: Any) -> Shard:
     """Return the shard of a block, without its rows."""
     numbers, levels, n_threads = unpacked(about)
     return Shard(
-        no_rows,
+        rows_elsewhere(),
         block.X.shape[0],
         y=np.asarray(block.y if levels is None else levels, dtype=np.float64),
         query=None if numbers is None else numbers[block.codes],

@@ -115,7 +115,7 @@ def training_shards(
         is_sparse=facts[0].is_sparse,
         feature_names=feature_names,
     )
-    shards.known["groups"] = numbered
+    shards.facts.groups = numbered
     shards.keeps = kept_in_memory(engine, sum(sizes), sum(one.n_bytes for one in facts))
     ids = groups.ids.astype(object) if groups.ids.dtype.kind in "US" else groups.ids
     data = RankingData(

@@ -6,7 +6,7 @@ A shard is two futures: its rows, and everything else, which tasks replace.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from ranksvm._vectors import Array, Rows
 from ranksvm.dask.engine import Engine, unpacked
 from ranksvm.data.shard_files import KEPT_BYTES
-from ranksvm.data.shards import KEPT, Shard, Shards, ShardTask, nbytes, stacked
+from ranksvm.data.shards import RowBlock, RowFacts, Shard, Shards, ShardTask, nbytes, stacked
 
 # Kernel features stay in memory up to this share of the memory of all workers.
 FEATURES_SHARE = 0.3
@@ -124,13 +124,13 @@ class DaskShards(Shards):
         self.shape = sum(self.sizes), n_features
         self.dtype = np.dtype(dtype)
         self.is_sparse = is_sparse
-        self.known = {}
+        self.facts = RowFacts()
 
     def map(self, tasks: ShardTask | Sequence[ShardTask]) -> Iterator[Any]:
         futures = self._submitted(run_task, tasks)
         for done, result in enumerate(self._engine.results(futures, self._names), start=1):
-            if "progress" in self.known:
-                self.known["progress"](done, len(futures))
+            if self.progress is not None:
+                self.progress(done, len(futures))
             yield result
 
     def _submitted(
@@ -167,7 +167,7 @@ class DaskShards(Shards):
         other = DaskShards(
             self._engine, parts, self._names, self.sizes, n_features, dtype, is_sparse=is_sparse
         )
-        other.known = {key: self.known[key] for key in KEPT if key in self.known}
+        other.inherit(self, same_columns=False)
         other.keeps = keeps
         return other
 
@@ -207,16 +207,19 @@ class DaskShards(Shards):
             is_sparse=self.is_sparse,
             feature_names=self._feature_names,
         )
-        other.known = self.known  # the rows are the same, except for copies
-        other.keeps = self.keeps
+        other.inherit(self)
         return other
 
 
 # What the workers run.
 
 
-def no_rows() -> Any:
-    """Stand in for the function that loads the rows of a shard; they are in a block."""
+def rows_elsewhere() -> RowBlock:
+    """Return what stands in for the rows of a shard that are in a block of their own."""
+    return RowBlock(_no_rows)
+
+
+def _no_rows() -> Any:
     raise RuntimeError("the rows of this shard are in another future")
 
 
@@ -224,17 +227,15 @@ def run_task(task: Any, state: Shard, block: Block, features: Any) -> Any:
     """Run a task on a shard."""
     todo = unpacked(task)
     shard = _with_rows(state, block, features)
-    if not shard.is_loaded and todo.needs_items(shard):
-        shard.lend(shard.load())  # once, however often the task uses them
+    if not shard.rows.is_loaded and todo.needs_items(shard):
+        shard.rows.hold(shard.rows.load())  # once, however often the task uses them
     return todo(shard)
 
 
 def run_replacement(task: Any, state: Shard, block: Block, features: Any) -> Shard:
     """Run a task that returns a shard; the rows stay in their block."""
     made: Shard = run_task(task, state, block, features)
-    bare = _with_source(made, Shard(no_rows, made.n_items))
-    bare.memo = {}
-    return bare
+    return replace(made, rows=rows_elsewhere(), memo={})
 
 
 def make_features(task: Any, state: Shard, block: Block, features: Any) -> Block:
@@ -247,20 +248,12 @@ def _with_rows(state: Shard, block: Block, features: Any) -> Shard:
 
     The state itself does not change, except for its memo: another task may use it at the same time.
     """
-    base = Shard(no_rows, state.n_items, n_threads=state.n_threads)
-    base.lend(block.X)
-    return _with_source(state, base if features is None else unpacked(features)(base))
-
-
-def _with_source(shard: Shard, source: Shard) -> Shard:
-    """Return the shard with the rows of another one.
-
-    The private attributes of a shard are about its rows, and no others are.
-    """
-    made = type(shard).__new__(type(shard))
-    rows = {name: value for name, value in source.__dict__.items() if name.startswith("_")}
-    made.__dict__.update(shard.__dict__, **rows)
-    return made
+    rows = rows_elsewhere()
+    rows.hold(block.X)
+    if features is not None:
+        base = Shard(rows, state.n_items, n_threads=state.n_threads)
+        rows = unpacked(features)(base).rows
+    return replace(state, rows=rows)
 
 
 @dataclass(frozen=True)
@@ -289,7 +282,9 @@ def join_copies(pieces: Sequence[tuple[Any, ...]], place: Any) -> tuple[Any, ...
 def state_of_copies(joined: tuple[Any, ...]) -> Shard:
     """Return everything but the rows of a shard of copies."""
     X, y, query, weight, threads = joined
-    return Shard(no_rows, X.shape[0], y=y, query=query, item_weight=weight, n_threads=threads)
+    return Shard(
+        rows_elsewhere(), X.shape[0], y=y, query=query, item_weight=weight, n_threads=threads
+    )
 
 
 def block_of_copies(joined: tuple[Any, ...]) -> Block:

@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -41,6 +41,8 @@ from ranksvm.data.shards import (
     AHEAD,
     LocalShards,
     ReadBlock,
+    RowBlock,
+    RowFacts,
     RowSource,
     Shard,
     ShardedMatrix,
@@ -52,8 +54,8 @@ BLOCK_BYTES = 32_000_000
 BLOCK_SHARE = 16
 # Bytes a row: labels, query ids and groups, of all rows and in the shards.
 ROW_BYTES = 48
-# Bytes a row if the scores of all rows come together: vectors of the solver, and all pairs.
-GATHERED_BYTES = 400
+# Copies that exist for a moment of rows that are taken from shards.
+TAKEN_TIMES = 3
 # Bytes of a query id that is not an integer, while all of them are being collected.
 TEXT_BYTES = 200
 # What shards may keep from one task to the next, and its bytes a row.
@@ -73,9 +75,8 @@ def open_files(
     dtype: DTypeLike | None = None,
     n_features: int | None = None,
     letor_options: Mapping[str, Any] | None = None,
-    row_bytes: int = 0,
+    fit: FitMemory | None = None,
     n_threads: int = 1,
-    progress: Callable[[int, int], Any] | None = None,
     cache_progress: Callable[[int, int | None], Any] | None = None,
 ) -> RankingData:
     """Open data sets in files without reading all of X into memory.
@@ -112,13 +113,10 @@ def open_files(
     letor_options : mapping, optional
         How to read LETOR text: ``zero_based``, ``missing``, ``unsorted``, ``duplicates`` and
         ``max_line_bytes`` of :func:`ranksvm.data.svmlight.load_letor`.
-    row_bytes : int, default=0
-        Bytes that a row takes in later steps, such as its kernel features.  Blocks have fewer rows
-        if this is more than a row of X takes.
+    fit : FitMemory, optional
+        What a fit on these files needs; by default they are only scored.
     n_threads : int, default=1
         Number of threads of a task.
-    progress : callable, optional
-        Called as ``progress(done, total)`` after each shard that a pass has loaded.
     cache_progress : callable, optional
         Called as ``cache_progress(done, total)`` with bytes of text while it is converted.
 
@@ -174,7 +172,7 @@ def open_files(
         )
     if opened.source.n_features == 0:
         raise no_features(name, is_table=kind != "letor")
-    return _in_shards(opened, budget, memory_budget, block_bytes, row_bytes, n_threads, progress)
+    return _in_shards(opened, budget, memory_budget, block_bytes, fit, n_threads)
 
 
 def _float_type(dtype: Any) -> np.dtype[Any] | None:
@@ -351,26 +349,32 @@ def _in_shards(
     budget: int,
     given: int | str,
     block_bytes: int,
-    row_bytes: int,
+    fit: FitMemory | None,
     n_threads: int,
-    progress: Callable[[int, int], Any] | None,
 ) -> RankingData:
     source, qid = opened.source, opened.qid
     if qid is not None and opened.ids is not None:
         groups = QueryGroups.from_numbers(qid)
     else:
         groups = QueryGroups.from_qid(qid, source.n_items)
-    cuts = find_cuts(source, qid, block_bytes, row_bytes)
-    gathers = opened.y is not None and (qid is None or copied_queries(groups, cuts) is None)
+    cuts = find_cuts(source, qid, block_bytes, 0 if fit is None else fit.row_bytes)
+    copied = None if qid is None else copied_queries(groups, cuts)
     n_texts = 0 if opened.ids is None else groups.n_queries
-    memory = plan_memory(source, budget, given, gathers=gathers, n_texts=n_texts)
+    memory = plan_memory(
+        source,
+        budget,
+        given,
+        fit=fit,
+        n_copied=None if copied is None else int(groups.sizes[copied].sum()),
+        n_texts=n_texts,
+    )
 
     def rows(values: NDArray[Any] | None, begin: int, end: int) -> Any:
         return None if values is None else values[begin:end]
 
     shards = [
         Shard(
-            ReadBlock(source, begin, end),
+            RowBlock(ReadBlock(source, begin, end)),
             end - begin,
             y=rows(opened.y, begin, end),
             query=rows(qid, begin, end),
@@ -389,13 +393,8 @@ def _in_shards(
         is_sparse=source.is_sparse,
         memory=memory.for_blocks,
     )
-    identity = source.identity()
-    if identity is not None:
-        made.known["identity"] = identity
-    if progress is not None:
-        made.known["progress"] = progress
     made.keeps = memory.keeps
-    made.known["groups"] = groups  # with the ids that the shards have
+    made.facts = RowFacts(groups, source.identity())
     if opened.ids is not None:
         groups = replace(groups, ids=opened.ids)
     data = RankingData(
@@ -441,6 +440,26 @@ def find_cuts(
     return cuts
 
 
+class FitMemory(Protocol):
+    """What a fit needs beside the rows of X, in bytes."""
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row in later steps, such as its kernel features; it limits the blocks."""
+        ...
+
+    @property
+    def gathered_bytes(self) -> int:
+        """Bytes of a row if the scores of all rows come together."""
+        ...
+
+    def working_bytes(
+        self, n_items: int, n_features: int, itemsize: int, *, is_sparse: bool
+    ) -> int:
+        """Return the bytes of what is made once, such as landmarks and samples."""
+        ...
+
+
 class MemoryPlan(NamedTuple):
     """What the memory is for: ``keeps`` of the shards, and bytes for blocks that stay in memory."""
 
@@ -449,12 +468,19 @@ class MemoryPlan(NamedTuple):
 
 
 def plan_memory(
-    source: RowSource, budget: int, given: int | str, *, gathers: bool, n_texts: int = 0
+    source: RowSource,
+    budget: int,
+    given: int | str,
+    *,
+    fit: FitMemory | None = None,
+    n_copied: int | None = 0,
+    n_texts: int = 0,
 ) -> MemoryPlan:
     """Divide the memory budget; raise if it is too small.
 
-    Labels, ids and groups of all rows come first, and the blocks that are read ahead.  Then shards
-    keep scores and pairs, each if there is enough for all rows.  The rest is for blocks of X.
+    Labels, ids and groups of all rows come first, the blocks that are read ahead, and what a fit
+    needs in any case.  Then shards keep scores and pairs, each if there is enough for all rows.
+    The rest is for blocks of X.
 
     Parameters
     ----------
@@ -463,14 +489,27 @@ def plan_memory(
         Bytes.
     given : int or str
         The budget as the user gave it, for messages.
-    gathers : bool
-        Whether a fit brings the scores of all rows together; then shards keep nothing.
+    fit : FitMemory or None
+        What a fit needs; None if there is none.
+    n_copied : int or None
+        Rows of queries that several shards share, which are copied.  None if a fit brings the
+        scores of all rows together instead; then shards keep nothing.
     n_texts : int
         Number of query ids that are not integers.
     """
     n_items = source.n_items
-    for_rows = n_items * (ROW_BYTES + (GATHERED_BYTES if gathers else 0)) + n_texts * TEXT_BYTES
-    one_row = 0 if source.is_sparse else source.n_features * source.dtype.itemsize
+    itemsize = source.dtype.itemsize
+    one_row = 0 if source.is_sparse else source.n_features * itemsize
+    gathers = fit is not None and n_copied is None
+    for_rows = n_items * ROW_BYTES + n_texts * TEXT_BYTES
+    if fit is not None:
+        for_rows += fit.working_bytes(
+            n_items, source.n_features, itemsize, is_sparse=source.is_sparse
+        )
+        if n_copied is None:
+            for_rows += n_items * fit.gathered_bytes
+        else:
+            for_rows += n_copied * (TAKEN_TIMES * one_row + ROW_BYTES)
 
     def needed_with(budget: float) -> int:
         block = max(one_row, block_size(budget))

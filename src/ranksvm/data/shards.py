@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -26,24 +26,39 @@ from numpy.typing import NDArray
 from ranksvm._vectors import Array, Rows
 from ranksvm.data.queries import QueryGroups
 
-# What is known about the rows, whatever columns they have.
-KEPT = ("groups", "progress")
 # Shards that are loaded ahead of the one in use.
 AHEAD = 2
 
 
-class _Held:
-    """The rows of a shard while they are in memory; shared by the shards derived from it."""
+class RowBlock:
+    """The rows of a shard: loaded when they are needed, or held in memory."""
 
-    def __init__(self) -> None:
-        self.X: Any = None
+    def __init__(self, load: Callable[[], Any]) -> None:
+        self.load = load
+        self._X: Any = None
+
+    @property
+    def X(self) -> Any:
+        """The rows, loaded if they are not in memory."""
+        return self.load() if self._X is None else self._X
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._X is not None
+
+    def hold(self, X: Any) -> None:
+        """Keep the rows in memory until ``hold(None)``."""
+        self._X = X
 
 
+@dataclass(eq=False)
 class Shard:
     """A block of rows, and what tasks keep about it.
 
     Attributes
     ----------
+    rows : RowBlock
+        The rows of X; shards with the same rows share it.
     n_items : int
         Number of rows.
     y : ndarray of float64, shape (n_items,), or None
@@ -59,53 +74,18 @@ class Shard:
         copied to other processes.
     """
 
-    def __init__(
-        self,
-        load: Callable[[], Any],
-        n_items: int,
-        *,
-        y: Array | None = None,
-        query: NDArray[Any] | None = None,
-        item_weight: Array | None = None,
-        n_threads: int = 1,
-    ) -> None:
-        self.n_items = n_items
-        self.y = y
-        self.query = query
-        self.item_weight = item_weight
-        self.n_threads = n_threads
-        self.memo: dict[Any, Any] = {}
-        self._load = load
-        self._held = _Held()
+    rows: RowBlock
+    n_items: int
+    y: Array | None = None
+    query: NDArray[Any] | None = None
+    item_weight: Array | None = None
+    n_threads: int = 1
+    memo: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def X(self) -> Any:
         """The rows, loaded if they are not in memory."""
-        X = self._held.X
-        return self._load() if X is None else X
-
-    @property
-    def is_loaded(self) -> bool:
-        return self._held.X is not None
-
-    def lend(self, X: Any) -> None:
-        """Keep the rows in memory until ``lend(None)``, also for shards derived from this one."""
-        self._held.X = X
-
-    def load(self) -> Any:
-        """Load the rows, also if they are in memory."""
-        return self._load()
-
-    def derived(self, **changes: Any) -> Shard:
-        """Return a shard with other attributes and an empty memo.
-
-        It has the same rows and shares them, unless ``_load`` is among the changes.
-        """
-        other = Shard.__new__(Shard)
-        other.__dict__.update(self.__dict__, memo={}, **changes)
-        if "_load" in changes:
-            other._held = _Held()
-        return other
+        return self.rows.X
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "memo": {}}
@@ -121,6 +101,31 @@ class ShardTask(Protocol):
         ...
 
 
+@dataclass
+class RowFacts:
+    """What is known about all rows of some shards; shards with the same rows share it.
+
+    Attributes
+    ----------
+    groups : QueryGroups or None
+        The queries, with the ids that the shards have.
+    identity : str or None
+        What tells files apart from others and from changed ones; None if only their values do.
+    found : dict
+        What passes over the rows have found out.
+    """
+
+    groups: QueryGroups | None = None
+    identity: str | None = None
+    found: dict[str, Any] = field(default_factory=dict)
+
+    def once(self, name: str, find: Callable[[], Any]) -> Any:
+        """Return what was found under a name; look for it if it was not."""
+        if name not in self.found:
+            self.found[name] = find()
+        return self.found[name]
+
+
 class Shards(ABC):
     """A matrix in shards.
 
@@ -132,10 +137,10 @@ class Shards(ABC):
     dtype : dtype
     is_sparse : bool
         Whether the shards are CSR matrices.
-    known : dict
-        What is known about all rows: "groups", their queries, and what passes have found out.
-        "identity", if present, tells files apart from others and from changed ones.
-        "progress", if present, is called as ``progress(done, total)`` after each shard of a pass.
+    facts : RowFacts
+        What is known about all rows.
+    progress : callable or None
+        Called as ``progress(done, total)`` after each shard of a pass.
     keeps : frozenset of str
         What shards may keep in memory from one task to the next.
     """
@@ -144,8 +149,17 @@ class Shards(ABC):
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     is_sparse: bool
-    known: dict[str, Any]
+    facts: RowFacts
+    progress: Callable[[int, int], Any] | None = None
     keeps: frozenset[str] = frozenset({"scores", "pairs"})
+
+    def inherit(self, other: Shards, *, same_columns: bool = True) -> None:
+        """Take over what is known about the rows of other shards, which are the same."""
+        facts = other.facts
+        # Copies of rows change nothing of it, but other columns do.
+        self.facts = facts if same_columns else RowFacts(facts.groups)
+        self.progress = other.progress
+        self.keeps = other.keeps
 
     @property
     def starts(self) -> Rows:
@@ -205,7 +219,7 @@ class Shards(ABC):
             "missing values, or drop these rows."
         )
 
-    def each(self, arguments: Any) -> list[Any]:
+    def split(self, arguments: Any) -> list[Any]:
         """Cut a vector with one entry per row into the parts of the shards."""
         return np.split(arguments, self.starts[1:-1])
 
@@ -292,7 +306,7 @@ class LocalShards(Shards):
         self.shape = sum(self.sizes), n_features
         self.dtype = np.dtype(dtype)
         self.is_sparse = is_sparse
-        self.known = {}
+        self.facts = RowFacts()
         self._allowance = _Allowance(memory)
 
     def map(self, tasks: ShardTask | Sequence[ShardTask]) -> Iterator[Any]:
@@ -308,20 +322,20 @@ class LocalShards(Shards):
                         yield task(shard)
                         continue
                     while waiting and len(loads) < AHEAD:
-                        loads.append(reader.submit(waiting.popleft().load))
+                        loads.append(reader.submit(waiting.popleft().rows.load))
                     X = loads.popleft().result()
                     if waiting:
-                        loads.append(reader.submit(waiting.popleft().load))
-                    shard.lend(X)
+                        loads.append(reader.submit(waiting.popleft().rows.load))
+                    shard.rows.hold(X)
                     try:
                         result = task(shard)
                     finally:
                         if not self._stays(X):
-                            shard.lend(None)
+                            shard.rows.hold(None)
                         del X
                     done += 1
-                    if "progress" in self.known:
-                        self.known["progress"](done, total)
+                    if self.progress is not None:
+                        self.progress(done, total)
                     yield result
             finally:
                 waiting.clear()
@@ -346,8 +360,7 @@ class LocalShards(Shards):
         shards = list(self.map(task))
         other = LocalShards(shards, n_features, dtype, is_sparse=is_sparse)
         other._allowance = self._allowance
-        other.known = {key: self.known[key] for key in KEPT if key in self.known}
-        other.keeps = self.keeps
+        other.inherit(self, same_columns=False)
         return other
 
     def with_copies(self, rows: Rows) -> LocalShards:
@@ -361,13 +374,14 @@ class LocalShards(Shards):
             taken = [one[there] for one, there in zip(values, by_shard, strict=True)]
             return np.concatenate(taken)[place]
 
+        copies = RowBlock(lambda: X)
+        copies.hold(X)
         extra = Shard(
-            lambda: X,
+            copies,
             rows.size,
             **{name: of_rows(name) for name in ("y", "query", "item_weight")},
             n_threads=self._shards[0].n_threads,
         )
-        extra.lend(X)
         return self._like([*self._shards, extra])
 
     def _like(self, shards: list[Shard]) -> LocalShards:
@@ -378,8 +392,7 @@ class LocalShards(Shards):
             is_sparse=self.is_sparse,
         )
         other._allowance = self._allowance
-        other.known = self.known  # the rows are the same, except for copies
-        other.keeps = self.keeps
+        other.inherit(self)
         return other
 
 
@@ -500,7 +513,7 @@ def first_not_finite(X: Any) -> tuple[int, int, float] | None:
 
 
 def _must_load(shard: Shard, task: ShardTask) -> bool:
-    return not shard.is_loaded and task.needs_items(shard)
+    return not shard.rows.is_loaded and task.needs_items(shard)
 
 
 def nbytes(X: Any) -> int:
@@ -563,8 +576,9 @@ class ShardedMatrix:
 
         The values are read in one pass, and where they are cut counts as well.
         """
-        if "identity" in self.shards.known:
-            found = hashlib.sha256(self.shards.known["identity"].encode())
+        identity = self.shards.facts.identity
+        if identity is not None:
+            found = hashlib.sha256(identity.encode())
         else:
             found = hashlib.sha256(repr((self.shards.sizes, self.shape)).encode())
             for part in self.shards.map(DigestRows()):

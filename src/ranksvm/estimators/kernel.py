@@ -269,7 +269,7 @@ default="rbf"
             settings = self._settings(KernelSettings)
             data = file_data(
                 self, paths, y, qid, sample_weight=sample_weight, query_weight=query_weight,
-                columns=columns, dtype=dtype, cache=cache, row_bytes=settings.feature_bytes,
+                columns=columns, dtype=dtype, cache=cache, fit=settings,
                 memory_budget=self.memory_budget if memory_budget is None else memory_budget,
             )  # fmt: skip
             fit = self._fit_data(data, settings, callback, checkpoint=checkpoint)

@@ -239,6 +239,7 @@ class LinearRankSVM(ModelRanker):
             data = file_data(
                 self, paths, y, qid, sample_weight=sample_weight, query_weight=query_weight,
                 columns=columns, memory_budget=memory_budget, dtype=dtype, cache=cache,
+                fit=settings,
             )  # fmt: skip
             fit = self._fit_data(
                 data, settings, callback, checkpoint=checkpoint, start=self._start()

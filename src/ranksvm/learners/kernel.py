@@ -57,6 +57,7 @@ from ranksvm.maps.kernels import (
 )
 from ranksvm.maps.landmarks import LANDMARKS
 from ranksvm.maps.matrix import MatrixMap, ScoreMap
+from ranksvm.sharded.memory import kernel_bytes
 
 MAX_DEGREE = 100
 N_GAMMAS = 5  # in the default grid
@@ -201,9 +202,24 @@ class KernelSettings(Settings):
             check_feature_room(comparable_items(data).size, self)
 
     @property
-    def feature_bytes(self) -> int:
+    def row_bytes(self) -> int:
         features = 0 if self.approximation is None else int(self.n_components)
         return features * np.dtype(self.dtype).itemsize
+
+    def working_bytes(
+        self, n_items: int, n_features: int, itemsize: int, *, is_sparse: bool
+    ) -> int:
+        """Return the bytes of what is made once: landmarks and samples."""
+        if self.approximation is None:
+            return 0
+        return kernel_bytes(
+            n_items,
+            n_features,
+            itemsize,
+            int(self.n_components),
+            approximation=self.approximation,
+            landmarks=self.landmarks,
+        )
 
     @property
     def memory(self) -> int:

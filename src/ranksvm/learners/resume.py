@@ -23,7 +23,7 @@ from ranksvm._files import atomic_write, check_target
 from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.shards import DigestRows, Shard, ShardedMatrix
+from ranksvm.data.shards import DigestRows, RowBlock, Shard, ShardedMatrix
 from ranksvm.learners.problem import Fit
 from ranksvm.learners.settings import Settings, excluded_by
 from ranksvm.solvers.base import Callback, Status, TraceRow
@@ -180,7 +180,7 @@ def fit_identity(data: RankingData, settings: Settings) -> dict[str, str]:
     """
     X = data.X
     in_shards = isinstance(X, ShardedMatrix)
-    digest = X.digest() if in_shards else DigestRows()(Shard(lambda: X, X.shape[0]))
+    digest = X.digest() if in_shards else DigestRows()(Shard(RowBlock(lambda: X), X.shape[0]))
     kept = {name: value for name, value in asdict(settings).items() if name not in NOT_PART}
     return {
         "features": digest.hex(),

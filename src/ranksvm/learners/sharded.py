@@ -73,7 +73,8 @@ def find_layout(data: RankingData) -> Layout | None:
     matrix: ShardedMatrix = data.X
     if data.qid is None or data.preferences is not None:
         return None
-    groups: QueryGroups = matrix.shards.known["groups"]
+    groups = matrix.shards.facts.groups
+    assert groups is not None  # whoever makes shards of rows with queries knows them
     takes_part = np.ones(groups.n_queries, dtype=np.bool_)
     if matrix.rows is not None:
         counts = np.bincount(groups.index[matrix.rows], minlength=groups.n_queries)

@@ -97,7 +97,7 @@ def variance_of(X: ShardedMatrix, weight: Array | None) -> float:
         every = np.zeros(X.shards.shape[0])
         every[X.rows] = 1.0 if weight is None else weight
         weight = every
-    parts = [None] * len(X.shards.sizes) if weight is None else X.shards.each(weight)
+    parts = [None] * len(X.shards.sizes) if weight is None else X.shards.split(weight)
     moments = total(X.shards.map([SumMoments(middle, part) for part in parts]))
     weighs, first, second = map(float, moments)
     return max(0.0, second / weighs - (first / weighs) ** 2)

@@ -162,7 +162,7 @@ class SearchCV(Ranker):
                 "memory_budget": memory_budget,
                 "dtype": dtype,
                 "cache": cache,
-                "row_bytes": settings.feature_bytes,
+                "fit": settings,
             }
             data = file_data(
                 self, paths, y, qid, sample_weight=sample_weight, query_weight=query_weight,

@@ -75,7 +75,7 @@ class GatheredMap(EuclideanMap):
             every = np.zeros(self._shards.shape[0])
             every[self._matrix.rows] = g
             g = every
-        return total(self._shards.map([Pullback(part) for part in self._shards.each(g)]))
+        return total(self._shards.map([Pullback(part) for part in self._shards.split(g)]))
 
     @cached_property
     def _bounds(self) -> Bounds:
@@ -129,9 +129,9 @@ class GatheredMap(EuclideanMap):
         return rows
 
     def _hashes(self) -> NDArray[np.uint64]:
-        if "hashes" not in self._shards.known:
-            self._shards.known["hashes"] = self._put_together(HashRows(), np.uint64)
-        found: NDArray[np.uint64] = self._shards.known["hashes"]
+        found: NDArray[np.uint64] = self._shards.facts.once(
+            "hashes", lambda: self._put_together(HashRows(), np.uint64)
+        )
         return found if self._matrix.rows is None else found[self._matrix.rows]
 
     def _scaled_diagonal(self, part: int, weight: Array, groups: QueryGroups) -> Array:
@@ -154,7 +154,7 @@ class GatheredMap(EuclideanMap):
             n_rows = self._shards.shape[0]
             every, group = np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64)
             every[self._matrix.rows], group[self._matrix.rows] = weight, index
-        parts = zip(self._shards.each(every), self._shards.each(group), strict=True)
+        parts = zip(self._shards.split(every), self._shards.split(group), strict=True)
         tasks = [SumMomentsByGroup(*part, self._middle) for part in parts]
         sums, diagonal = np.zeros((n_groups, self.shape[1])), np.zeros(self.shape[1])
         for found, some, squares in self._shards.map(tasks):

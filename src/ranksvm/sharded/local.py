@@ -162,14 +162,14 @@ class LocalPairs:
         """Let all shards evaluate the loss; ``samples`` if degrees will be needed."""
         sample = self.sample
         sampling = self._sampling if samples and sample is None else None
-        inspect = "bounds" not in self.shards.known
+        inspect = "bounds" not in self.shards.facts.found
         task = Evaluate(where, pull, inspect, sampling)
         if sample is None:
             answer, bounds, parts = self._gather(task)
         else:
             answer, bounds, parts = self._gather([replace(task, rows=one) for one in sample.rows])
         if inspect:
-            self.shards.known["bounds"] = joint_bounds(bounds, self.shards)
+            self.shards.facts.found["bounds"] = joint_bounds(bounds, self.shards)
         while sampling is not None and len(parts) == len(self.shards.sizes):
             size = sum(one.rows.size for one in parts)
             if sampling.otherwise is None or sampling.is_good(size, self.n_items):

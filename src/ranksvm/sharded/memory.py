@@ -6,12 +6,12 @@ shards are there three times for a moment: by shard, one after the other, and in
 
 from __future__ import annotations
 
+from ranksvm.data.shard_files import TAKEN_TIMES
 from ranksvm.maps.feature_map import FEWEST_FEATURES, MOST_DIRECTIONS, MOST_ITEMS, MOST_LANDMARKS
 from ranksvm.maps.landmarks import BLOCK_VALUES, MOST_PILOTS, MOST_ROWS, ROWS_PER_LANDMARK
 from ranksvm.maps.matrix import MOST_COLUMNS
 from ranksvm.maps.sample import MOST_TIMES, scatter_step
 
-COPIES = 3  # of rows that are taken from shards
 NUMBERS = 64  # bytes a row of a sample: its number, query, degree and group
 PIECES = 16  # partial sums of a scatter
 
@@ -32,16 +32,7 @@ def sample_bytes(n_items: int, n_features: int, itemsize: int, *, is_sparse: boo
         return 0
     step = scatter_step(n_items, n_features)
     n_rows = n_items if step == 1 else min(n_items, MOST_TIMES * (n_items // step))
-    return n_rows * (COPIES * n_features * itemsize + NUMBERS) + _scatter_bytes(n_features)
-
-
-def copied_bytes(n_rows: int, n_features: int, itemsize: int) -> int:
-    """Return the bytes of the shard with copies of the queries that several shards share.
-
-    It has no more rows than the largest shard.  For sparse rows, ``n_features`` is the number of
-    entries of a row, and ``itemsize`` includes the index.
-    """
-    return n_rows * (COPIES * n_features * itemsize + NUMBERS)
+    return n_rows * (TAKEN_TIMES * n_features * itemsize + NUMBERS) + _scatter_bytes(n_features)
 
 
 def kernel_bytes(
@@ -73,11 +64,13 @@ def kernel_bytes(
     if approximation == "nystroem":
         m = min(m, n_items)
         points = m * n_features * max(8, itemsize)
-        making = COPIES * m * n_features * itemsize + 5 * 8 * m * m  # kernel matrix and factors
+        making = (
+            TAKEN_TIMES * m * n_features * itemsize + 5 * 8 * m * m
+        )  # kernel matrix and factors
         if landmarks != "uniform":
             n_rows = min(n_items, max(MOST_ROWS, ROWS_PER_LANDMARK * m))
             pilots = min(m, MOST_PILOTS)
-            making += n_rows * (COPIES * n_features * itemsize + 2 * n_features * 8 + NUMBERS)
+            making += n_rows * (TAKEN_TIMES * n_features * itemsize + 2 * n_features * 8 + NUMBERS)
             making += 2 * 8 * BLOCK_VALUES + 4 * 8 * pilots * pilots
     kept = 2 * points + (2 * 8 * m * m if approximation == "nystroem" else 0)
     return kept + max(making, _subspace_bytes(n_items, n_features, itemsize, m, approximation))
@@ -92,7 +85,8 @@ def _subspace_bytes(
     k = min(n_components, MOST_DIRECTIONS)
     n_rows = min(n_items, 2 * MOST_TIMES * MOST_ITEMS)
     found = n_rows * (8 * k + NUMBERS) + _scatter_bytes(k)
-    found += MOST_ITEMS * (COPIES * n_features * itemsize + 3 * n_components * 8)  # of a block
+    of_block = TAKEN_TIMES * n_features * itemsize + 3 * n_components * 8
+    found += min(n_items, MOST_ITEMS) * of_block
     if approximation == "fourier":  # the principal directions
         some = min(n_items, MOST_LANDMARKS)
         found += 4 * 8 * some * some + 8 * n_components * (some + 2 * k)

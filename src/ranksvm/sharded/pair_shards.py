@@ -26,6 +26,7 @@ from ranksvm.sharded.tasks import Bounds, bounds_of, map_of
 REMEMBERED = 4
 
 
+@dataclass(eq=False, kw_only=True)
 class PairShard(Shard):
     """A shard with complete queries.
 
@@ -45,7 +46,7 @@ class PairShard(Shard):
 
     groups: QueryGroups
     active: Any
-    query_weight: Array | None
+    query_weight: Array | None = None
     loss: str
     counting: str
     keeps: frozenset[str]
@@ -145,18 +146,19 @@ class MakePairShard:
         active = None
         if self.inactive is not None and len(self.inactive):
             active = ~np.isin(groups.ids, self.inactive)[groups.index]
-        made = PairShard.__new__(PairShard)
-        made.__dict__.update(
-            shard.__dict__,
-            memo={},
+        return PairShard(
+            shard.rows,
+            shard.n_items,
+            shard.y,
+            shard.query,
+            shard.item_weight,
+            shard.n_threads,
             groups=groups,
             active=active,
-            query_weight=None,
             loss=self.loss,
             counting=self.counting,
             keeps=self.keeps,
         )
-        return made
 
 
 @dataclass(frozen=True)
@@ -169,9 +171,7 @@ class SetQueryWeights:
         return False
 
     def __call__(self, shard: PairShard) -> PairShard:
-        made = PairShard.__new__(PairShard)
-        made.__dict__.update(shard.__dict__, memo={}, query_weight=self.weight)
-        return made
+        return replace(shard, memo={}, query_weight=self.weight)
 
 
 class PairTask(ABC):

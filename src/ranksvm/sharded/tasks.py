@@ -6,7 +6,7 @@ Each is a pure function of the shard and its arguments; see :mod:`ranksvm.data.s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ranksvm import _core
 from ranksvm._sparse import canonical_csr, is_sparse
 from ranksvm._vectors import Array, Rows, dot
-from ranksvm.data.shards import Shard, Shards, first_not_finite
+from ranksvm.data.shards import RowBlock, Shard, Shards, first_not_finite
 from ranksvm.maps.expansion import Expansion
 from ranksvm.maps.matrix import MatrixMap
 
@@ -239,14 +239,14 @@ class MakeFeatures:
         return False
 
     def __call__(self, shard: Shard) -> Shard:
-        return shard.derived(_load=Features(shard, self.raw))
+        return replace(shard, rows=RowBlock(Features(shard, self.raw)), memo={})
 
 
 def find_bounds(shards: Shards) -> Bounds:
     """Return the bounds of all rows, from one pass; raise if a value is not finite."""
-    if "bounds" not in shards.known:
-        shards.known["bounds"] = joint_bounds(list(shards.map(FindBounds())), shards)
-    bounds: Bounds = shards.known["bounds"]
+    bounds: Bounds = shards.facts.once(
+        "bounds", lambda: joint_bounds(list(shards.map(FindBounds())), shards)
+    )
     return bounds
 
 
@@ -265,7 +265,7 @@ def joint_bounds(found: Sequence[Bounds], shards: Shards) -> Bounds:
 
 def find_largest(shards: Shards) -> Array:
     """Return the largest absolute value of each feature, from one pass."""
-    if "largest" not in shards.known:
-        shards.known["largest"] = np.max(list(shards.map(FindLargest())), axis=0)
-    largest: Array = shards.known["largest"]
+    largest: Array = shards.facts.once(
+        "largest", lambda: np.max(list(shards.map(FindLargest())), axis=0)
+    )
     return largest
