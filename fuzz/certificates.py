@@ -37,7 +37,7 @@ from ranksvm import LinearRankSVM
 from ranksvm.backends.native import COUNTINGS
 from ranksvm.data.preferences import Preferences
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.shards import LocalShards, RowBlock, Shard, ShardedMatrix
+from ranksvm.data.shards import KEEPS, LocalShards, RowBlock, Shard, ShardedMatrix
 from ranksvm.learners import (
     REDUCTIONS,
     FactorizedProblem,
@@ -379,7 +379,7 @@ def _cut(data: RankingData, cuts: list[int], rng: np.random.Generator) -> Rankin
         )
     made = LocalShards(shards, data.n_features, data.X.dtype, is_sparse=sp.issparse(data.X))
     made.facts.groups = data.groups
-    made.keeps = frozenset(name for name in ("scores", "pairs") if rng.random() < 0.7)
+    made.keeps = frozenset(name for name in KEEPS if rng.random() < 0.7)
     return replace(data, X=ShardedMatrix(made))
 
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from ranksvm._sparse import is_sparse
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.shards import LocalShards, RowBlock, Shard, ShardedMatrix
+from ranksvm.data.shards import KEEPS, LocalShards, RowBlock, Shard, ShardedMatrix
 
-EVERYTHING = frozenset({"scores", "pairs"})
+EVERYTHING = frozenset(KEEPS)
 
 
 def cut(

@@ -240,6 +240,9 @@ NB_MODULE(_core, m) {
             o.order->set_query_weight({weight.data(), weight.data() + weight.size()});
           },
           nb::arg("weight").noconvert(), "Replace the weights of the queries; before any plan.")
+      .def(
+          "release_memory", [](const PyOrder& o) { o.order->memory()->clear(); },
+          "Free the memory of earlier plans, which later ones would use again.")
       .def_prop_ro(
           "has_grid", [](const PyOrder& o) { return o.order->has_grid(); },
           "Whether item weights, if any, are whole numbers, and not too large.")

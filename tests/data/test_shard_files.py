@@ -459,7 +459,7 @@ def test_what_is_kept_follows_from_the_budget(files, ranking):
     }
     assert kept[60_000].keeps == frozenset()
     assert kept[100_000].keeps == {"scores"}
-    assert kept[250_000].keeps == {"scores", "pairs"}
+    assert kept[250_000].keeps == {"scores", "order", "pairs"}
     shards = kept["1MB"]
     assert shards._allowance.left > ranking.X.nbytes
     list(shards.map(Scores(np.ones(6))))

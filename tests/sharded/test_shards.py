@@ -94,7 +94,7 @@ def test_the_bits_do_not_depend_on_what_is_remembered(case, loss) -> None:
     data, cuts = case
     chosen = LinearSettings(C=3.0, loss=loss)
     first = make_problem(cut(data, cuts, memory=1e9), chosen).solve()
-    for keeps in (frozenset({"scores"}), NOTHING):
+    for keeps in (frozenset({"scores", "order"}), frozenset({"scores"}), NOTHING):
         other = make_problem(cut(data, cuts, keeps=keeps), chosen).solve()
         assert np.array_equal(other.coef, first.coef)
         assert (other.objective, other.gap) == (first.objective, first.gap)

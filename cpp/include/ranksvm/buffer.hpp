@@ -25,9 +25,7 @@ class Memory {
   Memory() = default;
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
-  ~Memory() {
-    for (const auto& [bytes, block] : shelf_) std::free(block);
-  }
+  ~Memory() { clear(); }
 
   void* take(std::size_t bytes) {
     {
@@ -49,6 +47,13 @@ class Memory {
     if (align == kPage) madvise(block, rounded, MADV_HUGEPAGE);  // a hint: failure is harmless
 #endif
     return block;
+  }
+
+  // Frees the blocks that nobody uses.
+  void clear() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [bytes, block] : shelf_) std::free(block);
+    shelf_.clear();
   }
 
   void give(void* block, std::size_t bytes) noexcept {

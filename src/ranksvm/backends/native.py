@@ -66,6 +66,10 @@ class NativeBackend:
         self._query_weight: Array | None = None
         self._size_up()
 
+    def release_memory(self) -> None:
+        """Free what earlier evaluations have left for later ones to use."""
+        self._order.release_memory()
+
     @property
     def pairs(self) -> Sequence[int]:
         return self._order.pairs()

@@ -116,7 +116,7 @@ def training_shards(
         feature_names=feature_names,
     )
     shards.facts.groups = numbered
-    shards.keeps = kept_in_memory(engine, sum(sizes), sum(one.n_bytes for one in facts))
+    shards.keeps = kept_in_memory(engine, numbered, sum(one.n_bytes for one in facts))
     ids = groups.ids.astype(object) if groups.ids.dtype.kind in "US" else groups.ids
     data = RankingData(
         ShardedMatrix(shards),

@@ -13,8 +13,17 @@ import numpy as np
 
 from ranksvm._vectors import Array, Rows
 from ranksvm.dask.engine import Engine, unpacked
-from ranksvm.data.shard_files import KEPT_BYTES
-from ranksvm.data.shards import RowBlock, RowFacts, Shard, Shards, ShardTask, nbytes, stacked
+from ranksvm.data.queries import QueryGroups
+from ranksvm.data.shards import (
+    RowBlock,
+    RowFacts,
+    Shard,
+    Shards,
+    ShardTask,
+    choose_kept,
+    nbytes,
+    stacked,
+)
 
 # Kernel features stay in memory up to this share of the memory of all workers.
 FEATURES_SHARE = 0.3
@@ -23,23 +32,18 @@ FEATURES_SHARE = 0.3
 KEPT_SHARE = 0.5
 
 
-def kept_in_memory(engine: Engine, n_items: int, n_bytes: int) -> frozenset[str]:
+def kept_in_memory(engine: Engine, groups: QueryGroups, n_bytes: int) -> frozenset[str]:
     """Return what shards may keep from one task to the next.
 
     Parameters
     ----------
     engine : Engine
-    n_items, n_bytes : int
-        Number of rows, and the memory that they take.
+    groups : QueryGroups
+        Queries of all rows.
+    n_bytes : int
+        Memory that the rows take.
     """
-    left = KEPT_SHARE * engine.memory() - n_bytes
-    keeps = set()
-    for what, size in KEPT_BYTES.items():
-        left -= n_items * size
-        if left < 0:
-            break
-        keeps.add(what)
-    return frozenset(keeps)
+    return choose_kept(KEPT_SHARE * engine.memory() - n_bytes, groups)[0]
 
 
 class Part(NamedTuple):
@@ -157,7 +161,8 @@ class DaskShards(Shards):
         size = self.shape[0] * n_features * np.dtype(dtype).itemsize
         keeps = self.keeps
         if is_sparse or size <= FEATURES_SHARE * self._engine.memory():
-            keeps &= kept_in_memory(self._engine, self.shape[0], size)
+            assert self.facts.groups is not None
+            keeps &= kept_in_memory(self._engine, self.facts.groups, size)
             blocks = self._submitted(make_features, task)
             pairs = zip(self._parts, blocks, strict=True)
             parts = [part._replace(block=block, features=None) for part, block in pairs]

@@ -46,20 +46,19 @@ from ranksvm.data.shards import (
     RowSource,
     Shard,
     ShardedMatrix,
+    choose_kept,
     copied_queries,
 )
 
 # Largest block of X, and the part of the memory budget that it takes at most.
-BLOCK_BYTES = 32_000_000
-BLOCK_SHARE = 16
+BLOCK_BYTES = 16_000_000
+BLOCK_SHARE = 24
 # Bytes a row: labels, query ids and groups, of all rows and in the shards.
 ROW_BYTES = 48
 # Copies that exist for a moment of rows that are taken from shards.
 TAKEN_TIMES = 3
 # Bytes of a query id that is not an integer, while all of them are being collected.
 TEXT_BYTES = 200
-# What shards may keep from one task to the next, and its bytes a row.
-KEPT_BYTES = {"scores": 32, "pairs": 150}
 
 
 def open_files(
@@ -364,6 +363,7 @@ def _in_shards(
         source,
         budget,
         given,
+        groups,
         fit=fit,
         n_copied=None if copied is None else int(groups.sizes[copied].sum()),
         n_texts=n_texts,
@@ -464,13 +464,14 @@ class MemoryPlan(NamedTuple):
     """What the memory is for: ``keeps`` of the shards, and bytes for blocks that stay in memory."""
 
     keeps: frozenset[str]
-    for_blocks: int
+    for_blocks: float
 
 
 def plan_memory(
     source: RowSource,
     budget: int,
     given: int | str,
+    groups: QueryGroups,
     *,
     fit: FitMemory | None = None,
     n_copied: int | None = 0,
@@ -489,6 +490,8 @@ def plan_memory(
         Bytes.
     given : int or str
         The budget as the user gave it, for messages.
+    groups : QueryGroups
+        Queries of all rows.
     fit : FitMemory or None
         What a fit needs; None if there is none.
     n_copied : int or None
@@ -500,7 +503,6 @@ def plan_memory(
     n_items = source.n_items
     itemsize = source.dtype.itemsize
     one_row = 0 if source.is_sparse else source.n_features * itemsize
-    gathers = fit is not None and n_copied is None
     for_rows = n_items * ROW_BYTES + n_texts * TEXT_BYTES
     if fit is not None:
         for_rows += fit.working_bytes(
@@ -531,10 +533,6 @@ def plan_memory(
             enough=format_size(1.01 * enough),  # it is rounded
         )
     left = budget - needed
-    keeps = set()
-    for what, size in KEPT_BYTES.items():
-        if gathers or left < n_items * size:
-            break
-        keeps.add(what)
-        left -= n_items * size
-    return MemoryPlan(frozenset(keeps), left)
+    if fit is not None and n_copied is None:
+        return MemoryPlan(frozenset(), left)
+    return MemoryPlan(*choose_kept(left, groups))

@@ -27,7 +27,10 @@ from ranksvm._vectors import Array, Rows
 from ranksvm.data.queries import QueryGroups
 
 # Shards that are loaded ahead of the one in use.
-AHEAD = 2
+AHEAD = 4
+# What shards may keep from one task to the next, the most useful first: scores (which save passes),
+# the items of each query in the order of their labels, and what is known about pairs at a point.
+KEEPS = ("scores", "order", "pairs")
 
 
 class RowBlock:
@@ -142,7 +145,7 @@ class Shards(ABC):
     progress : callable or None
         Called as ``progress(done, total)`` after each shard of a pass.
     keeps : frozenset of str
-        What shards may keep in memory from one task to the next.
+        What shards may keep in memory from one task to the next, of ``KEEPS``.
     """
 
     sizes: tuple[int, ...]
@@ -151,7 +154,7 @@ class Shards(ABC):
     is_sparse: bool
     facts: RowFacts
     progress: Callable[[int, int], Any] | None = None
-    keeps: frozenset[str] = frozenset({"scores", "pairs"})
+    keeps: frozenset[str] = frozenset(KEEPS)
 
     def inherit(self, other: Shards, *, same_columns: bool = True) -> None:
         """Take over what is known about the rows of other shards, which are the same."""
@@ -514,6 +517,30 @@ def first_not_finite(X: Any) -> tuple[int, int, float] | None:
 
 def _must_load(shard: Shard, task: ShardTask) -> bool:
     return not shard.rows.is_loaded and task.needs_items(shard)
+
+
+def choose_kept(left: float, groups: QueryGroups) -> tuple[frozenset[str], float]:
+    """Return what all shards together can keep in some memory, and how much of it is left then.
+
+    Parameters
+    ----------
+    left : float
+        Bytes.
+    groups : QueryGroups
+        Queries of all rows.
+    """
+    n_items = groups.n_items
+    order = 12 * n_items + 120 * groups.n_queries
+    if groups.sizes.max(initial=0) > 1000:
+        order += 8 * n_items
+    needs = {"scores": 32 * n_items, "order": order, "pairs": 120 * n_items}
+    keeps = set()
+    for what in KEEPS:
+        if left < needs[what]:
+            break
+        keeps.add(what)
+        left -= needs[what]
+    return frozenset(keeps), left
 
 
 def nbytes(X: Any) -> int:

@@ -15,7 +15,7 @@ from ranksvm import _core
 from ranksvm._vectors import Array, Rows, dot
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
-from ranksvm.data.shards import Shard
+from ranksvm.data.shards import KEEPS, Shard
 from ranksvm.pairs.oracle import LOSSES, LossErrors, LossEval
 from ranksvm.pairs.order import PairOrder
 from ranksvm.sharded.lazy import Recipe, Where
@@ -40,8 +40,7 @@ class PairShard(Shard):
     query_weight : ndarray of shape (n_queries,) or None
     loss, counting : str
     keeps : frozenset of str
-        What is remembered from one task to the next, if there is memory for it: "scores", and
-        "pairs" with what is known about them.
+        What is remembered from one task to the next; see ``ranksvm.data.shards.KEEPS``.
     """
 
     groups: QueryGroups
@@ -56,8 +55,11 @@ class PairShard(Shard):
         if "scores" not in self.keeps:
             self.memo.pop("scores", None)
         if "pairs" not in self.keeps:
-            self.memo.pop("backend", None)
             self.memo.pop("evaluation", None)
+            if "backend" in self.memo:
+                self.memo["backend"].release_memory()
+        if "order" not in self.keeps:
+            self.memo.pop("backend", None)
 
     @property
     def backend(self) -> NativeBackend:
@@ -136,7 +138,7 @@ class MakePairShard:
     loss: str
     counting: str
     inactive: Any = None  # query ids
-    keeps: frozenset[str] = frozenset({"scores", "pairs"})
+    keeps: frozenset[str] = frozenset(KEEPS)
 
     def needs_items(self, shard: Shard) -> bool:
         return False

@@ -121,7 +121,9 @@ class ParquetSource(RowSource):
         self.n_items = self._groups.n_rows
         self.n_features = len(self.feature_names)
         self.dtype = float_type(kinds) if dtype is None else dtype
-        n_shares = max(1, min(n_threads, _MOST_READERS, self.n_features // _LEAST_SHARE))
+        # Plain pages take little time, and the tasks on earlier blocks need the other threads.
+        n_readers = n_threads // 2 if self.is_plain else n_threads
+        n_shares = max(1, min(n_readers, _MOST_READERS, self.n_features // _LEAST_SHARE))
         self._shares = [
             range(k * self.n_features // n_shares, (k + 1) * self.n_features // n_shares)
             for k in range(n_shares)
