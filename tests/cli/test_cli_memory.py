@@ -227,6 +227,18 @@ def iterations_in(path) -> int:
         return 0
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_model_that_cannot_be_written_leaves_the_state(run, tables, tmp_path) -> None:
+    state = tmp_path / "state.npz"
+    asked = ["train", tables / "train.parquet", "-C", 1e5, "--resume", state]
+    code, _, err = run(*asked, "-o", "/dev/full")
+    assert code == 3
+    assert "No space left" in err
+    assert state.exists()
+    code, _, err = run(*asked, "-o", tmp_path / "model")
+    assert (code, "continuing after" in err, state.exists()) == (0, True, False)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="kills a process as `kill -9` does")
 def test_a_killed_command_goes_on(tmp_path) -> None:
     """Killed with SIGKILL in the middle of a fit, the same command continues from its state."""

@@ -177,6 +177,28 @@ def test_checksums_are_compared_in_the_first_pass(tmp_path):
     assert info.value.file == str(path)
 
 
+def test_checksums_are_compared_whatever_is_read_first(tmp_path):
+    path = tmp_path / "a.parquet"
+    values = pa.table({"a": np.random.default_rng(0).normal(size=4000)})
+    options = {"use_dictionary": False, "write_page_checksum": True, "row_group_size": 1000}
+    pq.write_table(values, path, column_encoding={"a": "BYTE_STREAM_SPLIT"}, **options)
+    place = pq.read_metadata(path).row_group(1).column(0).data_page_offset + 500
+    source = source_of(path)
+    damaged(path, place)
+    source.read(3999, 4000)
+    with pytest.raises(FileFormatError, match="cannot be read as Parquet"):
+        source.read(0, 4000)
+
+
+@pytest.mark.parametrize("options", [{}, PLAIN])
+def test_a_later_file_with_two_columns_of_one_name(tmp_path, options):
+    pq.write_table(pa.table({"a": np.ones(5)}), tmp_path / "0.parquet", **options)
+    twice = pa.Table.from_arrays([pa.array(np.ones(5)), pa.array(np.zeros(5))], names=["a", "a"])
+    pq.write_table(twice, tmp_path / "1.parquet", **options)
+    with pytest.raises(ValueError, match=r"1.parquet has several columns called 'a'; rename them"):
+        source_of(tmp_path / "0.parquet", tmp_path / "1.parquet")
+
+
 def test_every_damaged_byte_of_a_header_is_noticed_or_harmless(tmp_path):
     path = tmp_path / "a.parquet"
     table = pa.table({"a": np.arange(50.0)})

@@ -455,10 +455,11 @@ def test_what_is_kept_follows_from_the_budget(files, ranking):
     assert n * 48 < 100_000
     kept = {
         budget: open_files(files, y="label", qid="query", memory_budget=budget).X.shards
-        for budget in (60_000, 100_000, 250_000, "1MB")
+        for budget in (60_000, 85_000, 100_000, 250_000, "1MB")
     }
     assert kept[60_000].keeps == frozenset()
-    assert kept[100_000].keeps == {"scores"}
+    assert kept[85_000].keeps == {"scores"}
+    assert kept[100_000].keeps == {"scores", "order"}
     assert kept[250_000].keeps == {"scores", "order", "pairs"}
     shards = kept["1MB"]
     assert shards._allowance.left > ranking.X.nbytes
@@ -483,7 +484,9 @@ def test_shards_made_from_others_share_what_stays_in_memory(files):
 
 
 def test_a_budget_that_is_too_small(files, ranking):
-    with pytest.raises(TooLittleMemoryError, match="labels, query ids and the blocks") as info:
+    with pytest.raises(
+        TooLittleMemoryError, match="labels and query ids take 30.4 KB, blocks that are being read"
+    ) as info:
         open_files(files, y="label", qid="query", memory_budget="30KB")
     enough = str(info.value).rpartition(" to ")[2].removesuffix(" or more.")
     data = open_files(files, y="label", qid="query", memory_budget=enough)

@@ -11,9 +11,11 @@ from shard_sets import cut
 
 from ranksvm.data import RankingData
 from ranksvm.datasets import make_ranking
+from ranksvm.learners import make_problem
 from ranksvm.learners.kernel import KernelSettings
 from ranksvm.learners.linear import LinearSettings
 from ranksvm.learners.resume import FitState, fit_identity
+from ranksvm.solvers.base import Status
 
 IDENTITY = {"features": "a", "parameters": "b"}
 
@@ -34,8 +36,11 @@ def test_what_is_saved_is_loaded(tmp_path) -> None:
         assert one.coef.tolist() == [1.0, -2.0]
         assert one.n_iter == 4
     assert [one.name for one in tmp_path.iterdir()] == ["state.npz"]
-    state.remove()
-    state.remove()
+    fit = make_problem(ranking(), LinearSettings()).solve()
+    state.finish(replace(fit, status=Status.MAX_ITER))
+    assert path.exists()  # it may go on
+    state.finish(fit)
+    state.finish(fit)
     assert not path.exists()
     path.touch()
     assert FitState(path, IDENTITY).coef is None

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ranksvm._contents import COMPRESSED, DATA, MODEL
-from ranksvm.cli.inputs import look_at, read_any_model, read_data
+from ranksvm.cli.inputs import look_at, note_no_labels, read_any_model, read_data
 from ranksvm.cli.options import (
     ConversionOptions,
     DataOptions,
@@ -73,7 +73,8 @@ def app(
 
         convert_in_pieces(opened.source, target, data)
         return
-    items = read_data([opened.source], data, comments=True)
+    items = read_data([opened.source], data, labels=form == "letor", comments=True)
+    note_no_labels(items)
     if form == "letor":
         _to_letor(items, target, data)
         return

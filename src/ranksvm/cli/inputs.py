@@ -153,7 +153,7 @@ def _check_one_file(source: Source) -> None:
         return
     raise ValueError(
         f"{source} is {what}. Name its files ({files} without quotes), or use --memory SIZE with "
-        "train, tune, predict and evaluate"
+        "train, tune, predict and evaluate (but not for an exact kernel)"
     )
 
 
@@ -192,6 +192,12 @@ def note_no_queries(data: RankingData, options: DataOptions) -> None:
         note_one_query(name, "'qid:' fields")
     else:
         note_one_query(name, "query ids", "Name their .npy file with --qid-column, or use")
+
+
+def note_no_labels(data: RankingData) -> None:
+    """Print a note if a table has no labels, and the user does not seem to know."""
+    if data.y is None:
+        note(f"{data.origin.name} has no 'label' column. Name the column with --label-column.")
 
 
 def note_one_query(name: str, lacks: str, remedy: str = "Use") -> None:

@@ -17,7 +17,7 @@ from ranksvm._memory import parse_memory
 from ranksvm._messages import UserError
 from ranksvm._text import progress
 from ranksvm._threads import resolve_n_jobs
-from ranksvm.cli.inputs import note_no_queries, read_whole
+from ranksvm.cli.inputs import note_no_labels, note_no_queries, read_whole
 from ranksvm.cli.options import DataOptions, format_named
 from ranksvm.cli.output import UsageProblem
 from ranksvm.cli.write import open_output
@@ -167,6 +167,8 @@ def parquet_columns(
 def convert_in_pieces(source: str, target: str, options: DataOptions) -> None:
     """Write CSV, TSV or LETOR text as a Parquet file, a row group for each piece.
 
+    Features are written plain, which is read fastest; see docs/scale.md.
+
     The text is read twice: which columns there are, and whether all query ids are integers, is
     known at its end only.
     """
@@ -177,9 +179,10 @@ def convert_in_pieces(source: str, target: str, options: DataOptions) -> None:
     columns = TableColumns()
     for data in _pieces(source, options):
         if not columns.n_items:
+            note_no_labels(data)
             note_no_queries(data, options)
         columns.add(data)
-        if np.abs(data.truth).max() >= 2.0**53:
+        if data.y is not None and np.abs(data.truth).max() >= 2.0**53:
             raise ValueError(
                 f"{data.origin.name}: labels too large: float64 cannot store every integer above "
                 "2^53. Subtract an offset, use ranks 0, 1, 2, ..., or convert without --memory."
@@ -189,7 +192,13 @@ def convert_in_pieces(source: str, target: str, options: DataOptions) -> None:
     schema = columns.schema()
     with (
         open_output(target) as file,
-        parquet.ParquetWriter(file, schema, write_page_checksum=True) as writer,
+        parquet.ParquetWriter(
+            file,
+            schema,
+            compression="none",
+            use_dictionary=[name for name in ("label", "qid", "docid") if name in schema.names],
+            write_page_checksum=True,
+        ) as writer,
     ):
         for data in _pieces(source, options):
             writer.write_table(columns.table(data, schema))
@@ -217,9 +226,10 @@ def _pieces(source: str, options: DataOptions) -> Iterator[RankingData]:
                 line += text.count(b"\n")
                 continue
         elif not header:
-            header = text[: text.index(b"\n") + 1]
+            first = next(one for one in io.BytesIO(text) if one.strip())
+            header = first.rstrip(b"\r\n") + b"\n"
         try:
-            yield read_whole([piece], whole, name, comments=True)
+            yield read_whole([piece], whole, name, labels=False, comments=True)
         except FileFormatError as error:
             if error.line is not None:
                 error.line += line - 1
@@ -231,10 +241,13 @@ def _pieces(source: str, options: DataOptions) -> Iterator[RankingData]:
 
 def _texts(source: str, size: int, options: DataOptions) -> Iterator[bytes]:
     """Yield pieces of whole lines, of about this size."""
-    parts = list[bytes]()
+    parts, n_quotes = list[bytes](), 0
     for block in text_blocks(source, block_bytes=min(size, BLOCK_BYTES), **options.limits):
         parts.append(bytes(memoryview(block.text)[: block.size]))
-        if sum(map(len, parts)) >= size:
+        n_quotes += parts[-1].count(b'"')
+        # Not inside of a quoted field of a table, which may have several lines.
+        is_between = options.format_of(source) == "letor" or n_quotes % 2 == 0
+        if sum(map(len, parts)) >= size and is_between:
             yield b"".join(parts)
             parts.clear()
     if any(parts):

@@ -248,7 +248,8 @@ class TableColumns:
     def __init__(self) -> None:
         self.n_items = self.n_features = self.n_values = 0
         self._names: tuple[str, ...] | None = None
-        self._has_qid = self._has_text_ids = self._has_docids = self._has_comments = False
+        self._has_labels = self._has_docids = self._has_comments = False
+        self._has_qid = self._has_text_ids = False
 
     def add(self, data: RankingData) -> None:
         """Look at some of the items."""
@@ -260,6 +261,7 @@ class TableColumns:
             )
         self._has_qid = has_qid
         self._has_text_ids |= has_qid and data.groups.ids.dtype.kind not in "iu"
+        self._has_labels |= data.y is not None
         self._has_docids |= data.docids is not None
         self._has_comments |= data.comments is not None
         self._names = data.feature_names
@@ -278,7 +280,7 @@ class TableColumns:
             )
         if self._has_comments and not self._has_docids:
             note("comments that name no document (docid = ...) have no place in a table")
-        kinds = {"label": pyarrow.float64()}
+        kinds = {"label": pyarrow.float64()} if self._has_labels else {}
         if self._has_qid:
             kinds["qid"] = pyarrow.string() if self._has_text_ids else pyarrow.int64()
         if self._has_docids:
@@ -293,7 +295,7 @@ class TableColumns:
         """Return some of the items as a table with these columns."""
         pyarrow = _import_pyarrow()
         X = data.X.toarray() if is_sparse(data.X) else data.X
-        columns: list[Any] = [data.truth]
+        columns: list[Any] = [data.truth] if self._has_labels else []
         if self._has_qid:
             assert data.qid is not None
             columns.append(data.qid.astype(str) if self._has_text_ids else data.qid)

@@ -224,10 +224,13 @@ def app(
         import scipy.linalg  # noqa: F401
 
         began = time.perf_counter()
-        fit, model = fit_data(items, settings, options.jobs, resume=resume, **solving)
+        state = None if resume is None else FitState.of(resume, items, settings)
+        fit, model = fit_data(items, settings, options.jobs, state=state, **solving)
         seconds = time.perf_counter() - began
         if output is not None:
             save_model(output, model)
+        if state is not None:
+            state.finish(fit)
         valid_metrics = None
         if held_out is not None:
             scores = score_items(model, held_out, options.jobs)
@@ -268,13 +271,12 @@ def fit_data(
     settings: Settings,
     jobs: int | None,
     *,
-    resume: str | None = None,
+    state: FitState | None = None,
     **options: Any,
 ) -> tuple[Fit, Model]:
     """Fit a model, with a bar that shows the gap; ``options`` go to ``solve``."""
-    state = None if resume is None else FitState.of(resume, data, settings)
     if state is not None and state.n_iter:
-        note(f"{resume}: continuing after {counted(state.n_iter, 'iteration')}")
+        note(f"{state.path}: continuing after {counted(state.n_iter, 'iteration')}")
     with training_bar(data) as callback:
         problem = make_problem(data, settings, n_threads=resolve_n_jobs(jobs))
         if state is not None:

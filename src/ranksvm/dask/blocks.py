@@ -81,7 +81,7 @@ def read_partition(how: Any, data: Any, y: Any, qid: Any, weight: Any) -> Block:
     n_items = X.shape[0] if hasattr(X, "shape") else len(X)
     names = tuple(frame_columns(X)) if is_frame(X) else None
     if not n_items:
-        return ReadBlock(np.empty((0, 0)), feature_names=names)
+        return PartitionBlock(np.empty((0, 0)), feature_names=names)
     utility, labels = check_labels(values["y"], n_items)
     codes = ids = None
     if values[reading.qid] is not None:
@@ -90,11 +90,13 @@ def read_partition(how: Any, data: Any, y: Any, qid: Any, weight: Any) -> Block:
     item_weight = values["sample_weight"]
     if item_weight is not None:
         item_weight = check_weights("sample_weight", item_weight, n_items, "item", may_be_zero=True)
-    return ReadBlock(_as_items(X), labels, codes, ids, item_weight, names, exact=labels is utility)
+    return PartitionBlock(
+        _as_items(X), labels, codes, ids, item_weight, names, exact=labels is utility
+    )
 
 
 @dataclass
-class ReadBlock(Block):
+class PartitionBlock(Block):
     """A block as it was read from a partition."""
 
     feature_names: tuple[Any, ...] | None = None
@@ -103,7 +105,7 @@ class ReadBlock(Block):
     __sizeof__ = Block.__sizeof__
 
 
-def facts_of(block: ReadBlock) -> Facts:
+def facts_of(block: PartitionBlock) -> Facts:
     """Return everything but the rows of a block."""
     X = block.X
     return Facts(
@@ -129,12 +131,12 @@ def check_unique(X: Any) -> None:
         raise ValueError(f"X has several columns called {twice!r}; rename them")
 
 
-def convert_block(block: ReadBlock, dtype: str) -> ReadBlock:
+def convert_block(block: PartitionBlock, dtype: str) -> PartitionBlock:
     """Return the block with rows of another type."""
     return replace(block, X=block.X.astype(dtype))
 
 
-def make_shard(block: ReadBlock, about: Any) -> Shard:
+def make_shard(block: PartitionBlock, about: Any) -> Shard:
     """Return the shard of a block, without its rows."""
     numbers, levels, n_threads = unpacked(about)
     return Shard(

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 PART_BYTES = 2_000_000
 
 
-class RowGroups(NamedTuple):
+class RowGroupRange(NamedTuple):
     """Row groups of a file, from ``begin`` to ``end``, and the size of the file."""
 
     path: str
@@ -46,7 +46,7 @@ def parquet_parts(paths: Sequence[str], columns: Sequence[str]) -> tuple[list[An
     return parts, [f"partition {k}: {one}" for k, one in enumerate(groups)]
 
 
-def _row_groups(path: str) -> Iterator[RowGroups]:
+def _row_groups(path: str) -> Iterator[RowGroupRange]:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
@@ -55,17 +55,17 @@ def _row_groups(path: str) -> Iterator[RowGroups]:
     begin, total = 0, 0
     for k, size in enumerate(sizes):
         if k > begin and total + size > PART_BYTES:
-            yield RowGroups(path, begin, k, os.path.getsize(path))
+            yield RowGroupRange(path, begin, k, os.path.getsize(path))
             begin, total = k, 0
         total += size
     if sizes:
-        yield RowGroups(path, begin, len(sizes), os.path.getsize(path))
+        yield RowGroupRange(path, begin, len(sizes), os.path.getsize(path))
 
 
 # What the workers run.
 
 
-def read_row_groups(groups: RowGroups, columns: list[str]) -> Any:
+def read_row_groups(groups: RowGroupRange, columns: list[str]) -> Any:
     """Return columns of some row groups as an Arrow table."""
     from pyarrow import parquet
 

@@ -114,9 +114,10 @@ def training_shards(
         dtype,
         is_sparse=facts[0].is_sparse,
         feature_names=feature_names,
+        n_bytes=sum(one.n_bytes for one in facts),
     )
     shards.facts.groups = numbered
-    shards.keeps = kept_in_memory(engine, numbered, sum(one.n_bytes for one in facts))
+    shards.keeps = kept_in_memory(engine, numbered, shards.n_bytes)
     ids = groups.ids.astype(object) if groups.ids.dtype.kind in "US" else groups.ids
     data = RankingData(
         ShardedMatrix(shards),

@@ -243,6 +243,8 @@ class DaskModelRanker(DaskRanker, ModelRanker):
                     "with the same checkpoint continues from there."
                 ) from error
             self._keep(problem.model(fit), fit.history)
+            if state is not None:
+                state.finish(fit)
         self._warn_if_early(fit)
         return self
 

@@ -106,6 +106,8 @@ class DaskShards(Shards):
     is_sparse : bool
     feature_names : sequence of str or None
         For messages.
+    n_bytes : int
+        Memory that the rows take.
     """
 
     def __init__(
@@ -119,7 +121,9 @@ class DaskShards(Shards):
         *,
         is_sparse: bool = False,
         feature_names: Sequence[str] | None = None,
+        n_bytes: int = 0,
     ) -> None:
+        self.n_bytes = n_bytes
         self._engine = engine
         self._parts = list(parts)
         self._names = list(names)
@@ -159,10 +163,13 @@ class DaskShards(Shards):
         self, task: ShardTask, n_features: int, dtype: Any, *, is_sparse: bool = False
     ) -> DaskShards:
         size = self.shape[0] * n_features * np.dtype(dtype).itemsize
+        if is_sparse:
+            size = self.n_bytes  # the features of sparse rows are about as many
         keeps = self.keeps
         if is_sparse or size <= FEATURES_SHARE * self._engine.memory():
             assert self.facts.groups is not None
-            keeps &= kept_in_memory(self._engine, self.facts.groups, size)
+            # The rows that the features were made of stay as well.
+            keeps &= kept_in_memory(self._engine, self.facts.groups, self.n_bytes + size)
             blocks = self._submitted(make_features, task)
             pairs = zip(self._parts, blocks, strict=True)
             parts = [part._replace(block=block, features=None) for part, block in pairs]
@@ -170,8 +177,9 @@ class DaskShards(Shards):
             features = self._engine.packed(task, shared=True)
             parts = [part._replace(features=features) for part in self._parts]
         other = DaskShards(
-            self._engine, parts, self._names, self.sizes, n_features, dtype, is_sparse=is_sparse
-        )
+            self._engine, parts, self._names, self.sizes, n_features, dtype, is_sparse=is_sparse,
+            n_bytes=self.n_bytes,
+        )  # fmt: skip
         other.inherit(self, same_columns=False)
         other.keeps = keeps
         return other
@@ -211,6 +219,7 @@ class DaskShards(Shards):
             self.dtype,
             is_sparse=self.is_sparse,
             feature_names=self._feature_names,
+            n_bytes=self.n_bytes,
         )
         other.inherit(self)
         return other

@@ -150,11 +150,6 @@ class ArraySource(RowSource):
         self._starts: Rows = np.cumsum([0] + [part.shape[0] for part in self._parts])
         self.n_items = int(self._starts[-1])
 
-    @property
-    def names(self) -> list[str]:
-        """Names of the arrays, for messages."""
-        return [part.name for part in self._parts]
-
     def read(self, begin: int, end: int) -> NDArray[Any]:
         order: Literal["C", "F"] = "C" if all(part.by_rows for part in self._parts) else "F"
         shape = end - begin, self.n_features

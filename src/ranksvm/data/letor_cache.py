@@ -107,7 +107,7 @@ class Part:
     def load(cls, path: str, source: str) -> Self | None:
         """Read the header of a part; return None if there is none, or it is damaged."""
         try:
-            with open(path, "rb") as file:
+            with naming(path), open(path, "rb") as file:
                 status = os.fstat(file.fileno())
                 if file.read(len(MAGIC)) != MAGIC:
                     return None
@@ -116,7 +116,7 @@ class Part:
             if zlib.crc32(text) != checksum:
                 return None
             header = json.loads(text)
-        except (OSError, ValueError, MemoryError, OverflowError):
+        except (FileNotFoundError, ValueError, MemoryError, OverflowError):
             return None
         if header["end"] != status.st_size:
             return None

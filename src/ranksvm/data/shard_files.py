@@ -480,7 +480,7 @@ def plan_memory(
     """Divide the memory budget; raise if it is too small.
 
     Labels, ids and groups of all rows come first, the blocks that are read ahead, and what a fit
-    needs in any case.  Then shards keep scores and pairs, each if there is enough for all rows.
+    needs in any case.  Then shards keep what they can, each thing if there is enough for all rows.
     The rest is for blocks of X.
 
     Parameters
@@ -504,18 +504,22 @@ def plan_memory(
     itemsize = source.dtype.itemsize
     one_row = 0 if source.is_sparse else source.n_features * itemsize
     for_rows = n_items * ROW_BYTES + n_texts * TEXT_BYTES
+    for_fit = 0
     if fit is not None:
-        for_rows += fit.working_bytes(
+        for_fit += fit.working_bytes(
             n_items, source.n_features, itemsize, is_sparse=source.is_sparse
         )
         if n_copied is None:
-            for_rows += n_items * fit.gathered_bytes
+            for_fit += n_items * fit.gathered_bytes
         else:
-            for_rows += n_copied * (TAKEN_TIMES * one_row + ROW_BYTES)
+            for_fit += n_copied * (TAKEN_TIMES * one_row + ROW_BYTES)
+
+    def reading_with(budget: float) -> int:
+        block = max(one_row, block_size(budget))
+        return (AHEAD + 1) * block + source.reading_bytes(block)
 
     def needed_with(budget: float) -> int:
-        block = max(one_row, block_size(budget))
-        return for_rows + (AHEAD + 1) * block + source.reading_bytes(block)
+        return for_rows + for_fit + reading_with(budget)
 
     needed = needed_with(budget)
     if needed > budget:
@@ -523,12 +527,14 @@ def plan_memory(
         while needed_with(enough) > enough:  # with larger blocks
             enough *= 1.02
         raise TooLittleMemoryError(
-            "{budget} is too little for {rows}: labels, query ids and the blocks that are being "
-            "read take {needed}. {remedy}",
+            "{budget} is too little for {rows}: labels and query ids take {for_rows}, blocks that "
+            "are being read {reading}{for_fit}. {remedy}",
             remedy="Raise {larger} to {enough} or more.",
             budget=Param("memory_budget", given),
             rows=counted(n_items, "row"),
-            needed=format_size(needed),
+            for_rows=format_size(for_rows),
+            reading=format_size(reading_with(budget)),
+            for_fit=f", and the fit {format_size(for_fit)}" if for_fit else "",
             larger=Param("memory_budget"),
             enough=format_size(1.01 * enough),  # it is rounded
         )

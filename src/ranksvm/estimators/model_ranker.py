@@ -118,6 +118,8 @@ class ModelRanker(Ranker):
         problem = make_problem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
         fit: Fit = self._solve(problem, callback, state=state, **options)
         self._keep(problem.model(fit), fit.history)
+        if state is not None:
+            state.finish(fit)
         return fit
 
     def _solve(

@@ -90,8 +90,7 @@ class FitState:
     def solve(self, problem: Any, callback: Callback | None, **options: Any) -> Fit:
         """Solve a problem; continue from the state, and keep it up to date.
 
-        ``n_iter`` of the fit includes the iterations before.  The file is removed, unless the fit
-        may go on.
+        ``n_iter`` of the fit includes the iterations before.  The file stays until ``finish``.
         """
         before = self.n_iter
         if self.coef is not None:
@@ -103,8 +102,6 @@ class FitState:
             return callback is not None and callback(row, coef)
 
         fit: Fit = problem.solve(callback=keep, **options)
-        if fit.status not in (Status.MAX_ITER, Status.STOPPED):
-            self.remove()
         return replace(fit, n_iter=before + fit.n_iter)
 
     def save(self, coef: Array, n_iter: int) -> None:
@@ -121,10 +118,11 @@ class FitState:
             file.write(content.getbuffer())
         self.coef, self.n_iter = np.array(coef, dtype=np.float64), n_iter
 
-    def remove(self) -> None:
-        """Remove the file; the fit is finished."""
-        with suppress(FileNotFoundError):
-            os.unlink(self.path)
+    def finish(self, fit: Fit) -> None:
+        """Remove the file, unless the fit may go on; called once its model is safe."""
+        if fit.status not in (Status.MAX_ITER, Status.STOPPED):
+            with suppress(FileNotFoundError):
+                os.unlink(self.path)
 
     def _read(self) -> tuple[Array | None, int]:
         try:

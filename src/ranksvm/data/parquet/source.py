@@ -99,8 +99,8 @@ class ParquetSource(RowSource):
             with opened(stamp) as file:
                 schema, metadata = file.schema_arrow, file.metadata
                 types = dict(zip(schema.names, schema.types, strict=True))
+                check_names(stamp.path, schema.names)
                 if k == 0:
-                    check_names(stamp.path, schema.names)
                     self.feature_names = feature_names(
                         stamp.path, schema, self._special, columns, drop
                     )
@@ -134,7 +134,7 @@ class ParquetSource(RowSource):
         self._lock = threading.Lock()
         self._readers: list[PlainReader | BatchReader] = []  # one for each share of the columns
         self._pages: dict[tuple[int, int], Pages] = {}
-        self._is_verified = False  # whether a pass has compared the checksums of pages
+        self._verified = 0  # rows from the first on whose checksums have been compared
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key not in _OF_PROCESS}
@@ -177,11 +177,12 @@ class ParquetSource(RowSource):
                 with ThreadPoolExecutor(len(calls), "ranksvm-decode") as pool:
                     for done in [pool.submit(call) for call in calls]:
                         done.result()
+            if begin <= self._verified:
+                self._verified = max(self._verified, end)
             if end < self.n_items:
                 failing.pop_all()  # the next block goes on from here
                 self._readers = readers
                 return
-        self._is_verified = True
         release_memory()
 
     def _reader(self, columns: range, row: int, block_rows: int) -> PlainReader | BatchReader:
@@ -194,7 +195,7 @@ class ParquetSource(RowSource):
             row,
             block_rows,
             self.dtype.itemsize,
-            verify=not self._is_verified,
+            verify=self._verified < self.n_items,
         )
 
     def identity(self) -> str:
@@ -262,4 +263,4 @@ class ParquetSource(RowSource):
         return found, ids
 
 
-_OF_PROCESS = ("_lock", "_readers", "_pages", "_is_verified")
+_OF_PROCESS = ("_lock", "_readers", "_pages", "_verified")
