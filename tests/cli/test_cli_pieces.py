@@ -388,7 +388,7 @@ def test_convert_in_pieces(good, texts, tmp_path, name) -> None:
 
 def test_convert_odd_tables(run, tmp_path) -> None:
     """A blank first line, fields of several lines, and no labels: the same as without --memory."""
-    names = "".join(f'"a\nb ""{row % 7}""",{row % 3},{row},{row / 8}\n' for row in range(9000))
+    names = "".join(f'"a\nb ""{row % 7}""",{row % 3},{row},{row / 8}\n' for row in range(40_000))
     (tmp_path / "odd.csv").write_text("\ndocid,qid,x0,x1\n" + names)
     whole = run("convert", tmp_path / "odd.csv", tmp_path / "whole.parquet")
     pieces = run("convert", tmp_path / "odd.csv", tmp_path / "pieces.parquet", "--memory", "500KB")
@@ -397,7 +397,7 @@ def test_convert_odd_tables(run, tmp_path) -> None:
     assert "odd.csv has no 'label' column. Name the column with --label-column." in whole[2]
     known = parquet.read_table(tmp_path / "whole.parquet")
     assert known.column_names == ["qid", "docid", "x0", "x1"]
-    assert known.num_rows == 9000
+    assert known.num_rows == 40_000
     assert parquet.read_table(tmp_path / "pieces.parquet").equals(known)
     file = parquet.ParquetFile(tmp_path / "pieces.parquet")
     assert file.num_row_groups > 1

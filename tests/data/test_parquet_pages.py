@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ranksvm.data.parquet import pages
 from ranksvm.data.parquet.pages import NotPlainError, parse_header
 from ranksvm.data.parquet.source import ParquetSource
 from ranksvm.data.shard_files import open_files
@@ -50,6 +51,7 @@ def random_table(kinds, n_rows: int, nullable: bool, seed: int) -> pa.Table:
     nullable=st.booleans(),
     version=st.sampled_from(["1.0", "2.0"]),
     page=st.sampled_from([16, 200, 1 << 20]),
+    least_page=st.sampled_from([0, 4096]),
     group=st.sampled_from([1, 7, 100, 1000]),
     checksum=st.booleans(),
     dtype=st.sampled_from([None, np.dtype(np.float32), np.dtype(np.float64)]),
@@ -64,6 +66,7 @@ def test_plain_pages_hold_what_pyarrow_reads(
     nullable,
     version,
     page,
+    least_page,
     group,
     checksum,
     dtype,
@@ -86,10 +89,17 @@ def test_plain_pages_hold_what_pyarrow_reads(
             **PLAIN,
         )
     source = source_of(*paths, dtype=dtype, n_threads=n_threads)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages, "_LEAST_PAGE", least_page)
+        _compare(source, tables, cuts)
+    assert source.is_plain or least_page
+
+
+def _compare(source, tables, cuts) -> None:
     expected = np.column_stack(
         [
             np.concatenate([table.column(j).to_numpy() for table in tables]).astype(source.dtype)
-            for j in range(len(kinds))
+            for j in range(source.n_features)
         ]
     )
     for _ in range(2):
@@ -97,7 +107,6 @@ def test_plain_pages_hold_what_pyarrow_reads(
     last = source.n_items - 1
     np.testing.assert_array_equal(source.read(last, last + 1), expected[last:])
     np.testing.assert_array_equal(source.read(0, 1), expected[:1])
-    assert source.is_plain
 
 
 @pytest.mark.parametrize(
@@ -158,20 +167,18 @@ def test_structs_beside_the_features_do_not_shift_them(tmp_path):
 
 
 def damaged(path: Path, place: int) -> None:
-    """Change a byte of a file, and nothing else that can be seen."""
-    status = path.stat()
+    """Change a byte of a file."""
     content = bytearray(path.read_bytes())
     content[place] ^= 0x55
     path.write_bytes(content)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def test_checksums_are_compared_in_the_first_pass(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"a": np.ones(500)}), path, write_page_checksum=True, **PLAIN)
     place = pq.read_metadata(path).row_group(0).column(0).data_page_offset + 1000
-    source = source_of(path)
     damaged(path, place)
+    source = source_of(path)
     with pytest.raises(FileFormatError, match=r"cannot be read as Parquet: .*file again") as info:
         source.read(0, 500)
     assert info.value.file == str(path)
@@ -183,8 +190,8 @@ def test_checksums_are_compared_whatever_is_read_first(tmp_path):
     options = {"use_dictionary": False, "write_page_checksum": True, "row_group_size": 1000}
     pq.write_table(values, path, column_encoding={"a": "BYTE_STREAM_SPLIT"}, **options)
     place = pq.read_metadata(path).row_group(1).column(0).data_page_offset + 500
-    source = source_of(path)
     damaged(path, place)
+    source = source_of(path)
     source.read(3999, 4000)
     with pytest.raises(FileFormatError, match="cannot be read as Parquet"):
         source.read(0, 4000)
@@ -208,8 +215,8 @@ def test_every_damaged_byte_of_a_header_is_noticed_or_harmless(tmp_path):
     values = np.arange(50.0).tobytes()
     for place in range(begin, content.index(values)):
         path.write_bytes(content)
-        source = source_of(path)
         damaged(path, place)
+        source = source_of(path)
         try:
             found = source.read(0, 50)
         except (FileFormatError, ValueError):
@@ -243,6 +250,35 @@ def test_errors_of_the_disk_name_the_file(tmp_path, monkeypatch):
     with pytest.raises(OSError, match=r"Input/output error") as info:
         source.read(0, 5)
     assert str(path) in str(info.value)
+
+
+def test_one_page_for_a_whole_column_is_counted(tmp_path):
+    values = {f"f{j}": np.random.default_rng(j).normal(size=400_000) for j in range(4)}
+    options = {"use_dictionary": False, "compression": "zstd", "row_group_size": 10**6}
+    for name, size in (("usual", 1 << 20), ("whole", 1 << 30)):
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(
+            pa.table(values), path, data_page_size=size, max_rows_per_page=10**6, **options
+        )
+    usual, whole = (
+        source_of(tmp_path / f"{name}.parquet").reading_bytes(10**6) for name in ("usual", "whole")
+    )
+    assert usual < 12_000_000
+    assert whole > 4 * 400_000 * 8
+
+
+def test_a_file_replaced_by_another_of_the_same_size_and_time(tmp_path):
+    path, other = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    pq.write_table(pa.table({"a": np.zeros(50)}), path, **PLAIN)
+    pq.write_table(pa.table({"a": np.ones(50)}), other, **PLAIN)
+    status = path.stat()
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert other.stat().st_size == status.st_size
+    source = source_of(path)
+    source.read(0, 20)
+    other.replace(path)
+    with pytest.raises(FileFormatError, match="it was written again, or replaced"):
+        source.read(20, 50)
 
 
 def test_an_index_of_pandas_is_no_feature(tmp_path):

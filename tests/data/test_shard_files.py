@@ -485,7 +485,7 @@ def test_shards_made_from_others_share_what_stays_in_memory(files):
 
 def test_a_budget_that_is_too_small(files, ranking):
     with pytest.raises(
-        TooLittleMemoryError, match="labels and query ids take 30.4 KB, blocks that are being read"
+        TooLittleMemoryError, match=r"labels and query ids take 30\.4 KB, blocks that"
     ) as info:
         open_files(files, y="label", qid="query", memory_budget="30KB")
     enough = str(info.value).rpartition(" to ")[2].removesuffix(" or more.")
@@ -855,13 +855,12 @@ def test_a_file_that_changes_between_passes(files, ranking, harm):
     assert str(path) in str(info.value)
 
 
-def test_a_file_that_is_damaged_but_looks_the_same(files, ranking):
-    data = open_files(files, y="label", qid="query", memory_budget=60_000)
-    status = files[1].stat()
+def test_a_file_that_is_damaged(files, ranking):
     content = bytearray(files[1].read_bytes())
-    content[4 : len(content) // 2] = bytes(len(content) // 2 - 4)
+    begin = pq.read_metadata(files[1]).row_group(0).column(2).data_page_offset
+    content[begin : begin + 20] = bytes(20)
     files[1].write_bytes(content)
-    os.utime(files[1], ns=(status.st_atime_ns, status.st_mtime_ns))
+    data = open_files(files, y="label", qid="query", memory_budget=60_000)
     with pytest.raises(FileFormatError, match=r"cannot be read as Parquet: .*file again") as info:
         every_row(data)
     assert info.value.file == str(files[1])

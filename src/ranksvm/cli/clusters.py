@@ -93,7 +93,7 @@ def _not_interrupted() -> Iterator[None]:
 
 def read_on_cluster(engine: Engine, files: Sequence[str], options: DataOptions) -> RankingData:
     """Let the workers read Parquet files; labels and query ids come here."""
-    from ranksvm.cli.pieces import parquet_columns
+    from ranksvm.cli.pieces import check_ids, parquet_columns
     from ranksvm.dask.parquet import parquet_parts
     from ranksvm.dask.partitions import training_shards
     from ranksvm.data.file_sets import find_files
@@ -116,6 +116,7 @@ def read_on_cluster(engine: Engine, files: Sequence[str], options: DataOptions) 
         raise ValueError(f"{name} has no rows")
     data = training_shards(engine, parts, y, qid, names=names)
     data = replace(data, origin=replace(data.origin, name=name)).with_groups(data.groups)
+    check_ids(data)
     note_no_queries(data, options)
     return data
 

@@ -98,7 +98,22 @@ def open_in_pieces(
             n_threads=resolve_n_jobs(options.jobs),
             cache_progress=lambda done, total: advance(done, total, f"{done / 1e6:.0f} MB"),
         )
-    return replace(data, origin=replace(data.origin, **about)).with_groups(data.groups)
+    data = replace(data, origin=replace(data.origin, **about)).with_groups(data.groups)
+    check_ids(data)
+    return data
+
+
+def check_ids(data: RankingData) -> None:
+    """Refuse items whose query id is an empty text, as in memory."""
+    ids = data.groups.ids
+    if data.qid is None or ids.dtype.kind not in "OUT":
+        return
+    empty = np.flatnonzero([one == "" for one in ids])
+    if empty.size:
+        item = int(data.groups.rows[data.groups.offsets[empty[0]]])
+        raise ValueError(
+            f"{data.origin.name} has no query id for item {item + 1}. Give every item its query."
+        )
 
 
 def _check_format(source: Any, options: DataOptions) -> None:

@@ -188,7 +188,10 @@ def _read_table(source: Any, form: Format, options: DataOptions) -> Any:
         table = _read_csv(
             source,
             options.limits,
-            parse_options=csv.ParseOptions(delimiter="\t" if form == "tsv" else ","),
+            parse_options=csv.ParseOptions(
+                delimiter="\t" if form == "tsv" else ",",
+                newlines_in_values=True,  # or a field of several lines may be cut in two
+            ),
             convert_options=csv.ConvertOptions(column_types=dict.fromkeys(ids, text)),
         )
         table.column_names  # noqa: B018 (names are decoded when they are asked for)

@@ -27,17 +27,27 @@ NPY = b"\x93NUMPY"  # the first bytes of a .npy file
 
 @dataclass(frozen=True)
 class FileStamp:
-    """Size and time of a file, which must not change while its rows are in use."""
+    """Size and times of a file, which must not change while its rows are in use.
+
+    The time of the last change of any kind (``ctime``) cannot be set, unlike that of the content.
+    """
 
     path: str
     size: int
     mtime_ns: int
+    ctime_ns: int
+    inode: int
 
     @classmethod
     def of(cls, path: str) -> FileStamp:
         """Return the stamp of a file as it is now."""
-        status = os.stat(path)
-        return cls(path, status.st_size, status.st_mtime_ns)
+        return cls.from_status(path, os.stat(path))
+
+    @classmethod
+    def from_status(cls, path: str, status: os.stat_result) -> FileStamp:
+        """Return the stamp that follows from what the system says about a file."""
+        times = status.st_mtime_ns, status.st_ctime_ns
+        return cls(path, status.st_size, *times, status.st_ino)
 
     @property
     def identity(self) -> tuple[str, int, int]:
@@ -54,7 +64,7 @@ class FileStamp:
         if now != self:
             change = f"from {self.size:,} to {now.size:,} bytes"
             if now.size == self.size:
-                change = "its time of modification differs"
+                change = "it was written again, or replaced"
             raise FileFormatError(
                 f"has changed since it was opened ({change}). Leave the file alone while it is in "
                 "use, and start again",

@@ -120,7 +120,7 @@ class Part:
             return None
         if header["end"] != status.st_size:
             return None
-        stamp = FileStamp(path, status.st_size, status.st_mtime_ns)
+        stamp = FileStamp.from_status(path, status)
         return cls(path, source, header, checksum, stamp)
 
     @contextlib.contextmanager

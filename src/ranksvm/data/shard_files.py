@@ -57,8 +57,9 @@ BLOCK_SHARE = 24
 ROW_BYTES = 48
 # Copies that exist for a moment of rows that are taken from shards.
 TAKEN_TIMES = 3
-# Bytes of a query id that is not an integer, while all of them are being collected.
-TEXT_BYTES = 200
+# Bytes of a query id that is not an integer, while all of them are being collected, beside those of
+# its text in an array.
+TEXT_BYTES = 300
 
 
 def open_files(
@@ -358,7 +359,9 @@ def _in_shards(
         groups = QueryGroups.from_qid(qid, source.n_items)
     cuts = find_cuts(source, qid, block_bytes, 0 if fit is None else fit.row_bytes)
     copied = None if qid is None else copied_queries(groups, cuts)
-    n_texts = 0 if opened.ids is None else groups.n_queries
+    for_ids = 0
+    if opened.ids is not None:
+        for_ids = groups.n_queries * (TEXT_BYTES + 2 * opened.ids.dtype.itemsize)
     memory = plan_memory(
         source,
         budget,
@@ -366,7 +369,7 @@ def _in_shards(
         groups,
         fit=fit,
         n_copied=None if copied is None else int(groups.sizes[copied].sum()),
-        n_texts=n_texts,
+        for_ids=for_ids,
     )
 
     def rows(values: NDArray[Any] | None, begin: int, end: int) -> Any:
@@ -475,7 +478,7 @@ def plan_memory(
     *,
     fit: FitMemory | None = None,
     n_copied: int | None = 0,
-    n_texts: int = 0,
+    for_ids: int = 0,
 ) -> MemoryPlan:
     """Divide the memory budget; raise if it is too small.
 
@@ -497,13 +500,13 @@ def plan_memory(
     n_copied : int or None
         Rows of queries that several shards share, which are copied.  None if a fit brings the
         scores of all rows together instead; then shards keep nothing.
-    n_texts : int
-        Number of query ids that are not integers.
+    for_ids : int
+        Bytes of query ids that are not integers.
     """
     n_items = source.n_items
     itemsize = source.dtype.itemsize
     one_row = 0 if source.is_sparse else source.n_features * itemsize
-    for_rows = n_items * ROW_BYTES + n_texts * TEXT_BYTES
+    for_rows = n_items * ROW_BYTES + for_ids
     for_fit = 0
     if fit is not None:
         for_fit += fit.working_bytes(

@@ -7,6 +7,7 @@ size is decoded once a pass and never held as a whole.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from ranksvm.data.parquet.columns import flat_columns
 from ranksvm.data.parquet.files import RowGroups, first_null, opened, reading
+from ranksvm.data.parquet.pages import HEADER_BYTES, page_bytes
 from ranksvm.data.streams import FileFormatError
 
 # Least number of rows that are decoded at a time; fewer would cost more calls than work.
@@ -25,20 +27,31 @@ _LEAST_BUFFER, _MOST_BUFFER = 1 << 14, 1 << 17
 _PAGE_BYTES = 1 << 20
 
 
-def decoding_bytes(metadata: Any, names: Sequence[str]) -> int:
+def decoding_bytes(path: str, metadata: Any, names: Sequence[str]) -> int:
     """Return the memory that pyarrow holds while it decodes some columns of a file.
 
-    For each column, that is its dictionary and a page, before and after decompression.
+    For each column, that is its dictionary and a page, before and after decompression.  Some
+    writers make one page of a whole column, so the first page of each is looked at, in the largest
+    row group.
     """
     place = flat_columns(metadata)
     columns = [place[name] for name in names]
     most = 0
-    for group in range(metadata.num_row_groups):
-        of_group, total = metadata.row_group(group), 0
-        for j in columns:
+    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+    largest = max(groups, key=lambda one: one.num_rows, default=None)
+    with open(path, "rb", buffering=0) as file:
+        pages = [0] * len(columns)
+        for k, j in enumerate(columns):
+            if largest is not None:
+                place = largest.column(j).data_page_offset
+                pages[k] = page_bytes(os.pread(file.fileno(), HEADER_BYTES, place))
+    for of_group in groups:
+        total = 0
+        for k, j in enumerate(columns):
             chunk = of_group.column(j)
             size, compressed = chunk.total_uncompressed_size, chunk.total_compressed_size
-            total += min(_PAGE_BYTES, size) + min(_PAGE_BYTES, compressed)
+            usual = min(_PAGE_BYTES, size) + min(_PAGE_BYTES, compressed)
+            total += max(usual, min(pages[k], size + compressed))
             if chunk.has_dictionary_page:
                 stored = chunk.data_page_offset - chunk.dictionary_page_offset
                 total += min(size, stored * max(1, size // max(1, compressed)))

@@ -131,14 +131,13 @@ def feature_kinds(path: str, types: dict[str, Any], features: Sequence[str]) -> 
     wrong = [f"{name!r} ({types[name]})" for name in features if not is_number(types[name])]
     if wrong:
         raise ParameterError(
-            "{path}: {n} of {total} feature columns {are} not numeric: {wrong}. Encode "
-            "them as numbers, drop them, or list the features with {columns}.",
+            "{path}: {n} of {total} feature columns {are} not numeric: {wrong}. Convert "
+            "them to float64 or integers, or leave them out.",
             path=path,
             n=len(wrong),
             total=len(features),
             are="is" if len(wrong) == 1 else "are",
             wrong=listed(wrong),
-            columns=Param("columns"),
         )
     return [np.dtype(types[name].to_pandas_dtype()) for name in features]
 

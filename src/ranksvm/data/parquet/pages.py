@@ -39,7 +39,9 @@ _STORED = {
 # Encodings of columns without a dictionary; those other than PLAIN are of null flags.
 _ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED"}
 # Bytes in which the header of a page must end; more is a sign of texts in it.
-_HEADER_BYTES = 512
+HEADER_BYTES = 512
+# Bytes of a page that are worth a call of the system.
+_LEAST_PAGE = 4096
 # Bytes of a page that are read at a time to compare its checksum.
 _CHECKED_BYTES = 1 << 20
 # Numbers of the file format: kinds of pages, encodings.
@@ -226,7 +228,7 @@ class PlainReader:
         rows, places = array("q", [0]), array("q")
         place = chunk.begin
         while rows[-1] < n_rows:
-            data = os.pread(self._descriptor, min(_HEADER_BYTES, chunk.end - place), place)
+            data = os.pread(self._descriptor, min(HEADER_BYTES, chunk.end - place), place)
             page = parse_header(data, chunk.may_be_null)
             begin = place + page.begin
             place = begin + page.size
@@ -239,6 +241,8 @@ class PlainReader:
             places.append(begin + page.flags)
         if rows[-1] != n_rows:
             raise NotPlainError("a column has more values than rows")
+        if len(places) > 1 and n_rows * size < _LEAST_PAGE * len(places):
+            raise NotPlainError("pages are too small for a call each")
         return Pages(rows, places)
 
     def _compare(self, begin: int, end: int, checksum: int) -> None:
@@ -256,7 +260,7 @@ class PlainReader:
 # They are structures of Thrift's compact protocol: fields with a number and a value each.
 
 # Numbers of fields in the header of a page, ...
-_TYPE, _SIZE, _CHECKSUM, _HEADER_1, _HEADER_2 = 1, 3, 4, 5, 8
+_TYPE, _UNPACKED_SIZE, _SIZE, _CHECKSUM, _HEADER_1, _HEADER_2 = 1, 2, 3, 4, 5, 8
 # ... in that of a data page (number of values, encodings), ...
 _N_VALUES, _ENCODING, _FLAGS_ENCODING = 1, 2, 3
 # ... and in that of a data page of version 2.
@@ -306,6 +310,15 @@ def parse_header(data: bytes, may_be_null: bool) -> PageHeader:
     if not is_plain or found.n_values <= 0:
         raise NotPlainError("a page has encoded or missing values")
     return found
+
+
+def page_bytes(data: bytes) -> int:
+    """Return the bytes of a page before and after decompression together; 0 if they are unknown."""
+    try:
+        header, _ = _parse_struct(data, 0)
+        return int(header[_UNPACKED_SIZE]) + int(header[_SIZE])
+    except (IndexError, KeyError, TypeError, RecursionError, NotPlainError):
+        return 0
 
 
 def _parse_struct(data: bytes, at: int) -> tuple[dict[int, Any], int]:

@@ -112,7 +112,7 @@ class ParquetSource(RowSource):
                     check_same(stamp.path, types, stamps[0].path, first, used, columns)
                 self._layout.add(metadata)
                 self._decoding_bytes = max(
-                    self._decoding_bytes, decoding_bytes(metadata, self.feature_names)
+                    self._decoding_bytes, decoding_bytes(stamp.path, metadata, self.feature_names)
                 )
                 groups = range(metadata.num_row_groups)
                 sizes.append([metadata.row_group(group).num_rows for group in groups])
