@@ -124,7 +124,7 @@ def _seconds(data: RankingData) -> dict[str, float]:
     g = rng.normal(size=data.n_items)
     problem = LinearProblem(data, LinearSettings())
     pairs = problem._map.pairs.shards  # type: ignore[attr-defined]
-    parts = shards.each(g)
+    parts = shards.split(g)
 
     def gradient() -> Any:
         where = Where(LazyScores(rng.normal(size=N_FEATURES)).recipe)
@@ -172,8 +172,8 @@ def _bytes_moved(data: RankingData) -> dict[str, int]:
     pairs.ask(where, pull=True, samples=True)  # the first round chooses the sample
     rounds: dict[str, tuple[Any, list[Any]]] = {
         "scores": (shards, [Scores(w)] * N_SHARDS),
-        "pullback": (shards, [Pullback(part) for part in shards.each(np.zeros(data.n_items))]),
-        "gradient": (pairs.shards, [Evaluate(where, True, rows=rows) for rows in pairs.rows]),
+        "pullback": (shards, [Pullback(part) for part in shards.split(np.zeros(data.n_items))]),
+        "gradient": (pairs.shards, [Evaluate(where, True, rows=one) for one in pairs.sample.rows]),
         "Hessian": (pairs.shards, [HessianProduct(where, LazyScores(w).recipe)] * N_SHARDS),
     }
     moved = {}

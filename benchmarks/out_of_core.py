@@ -48,7 +48,7 @@ def run(config: Config, report: Report) -> None:
     with tempfile.TemporaryDirectory(prefix="ranksvm-bench-") as folder:
         small_folder, folder = Path(folder, "small"), Path(folder, "large")
         write_set(small_folder, small)
-        budget = config.size(300e6, 60e6)
+        budget = config.size(300e6, 80e6)
         found = _in_child(small_folder, budget, config.threads, compare=True)
         report.table(
             "a set that fits into memory: fit_files against fit",

@@ -61,3 +61,14 @@ def test_quick_run_of_the_kernel_machines(tmp_path: Path) -> None:
     (programs,) = found["parts"]["kernel_peers"]["tables"].values()
     for row in programs:  # all mean the same objective
         assert row["own"] is None or float(row["own"]) == pytest.approx(float(row["objective"]))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_quick_run_of_large_data(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    found, goals = quick_run(tmp_path, "out_of_core", "dask")
+    measured = {key for key, goal in goals.items() if goal["measured"] is not None}
+    assert measured == {"out_of_core_speed", "out_of_core_memory", "out_of_core_coef"}
+    assert goals["out_of_core_coef"]["measured"] <= 1e-10
+    assert len(found["parts"]["dask"]["tables"]) == 3
