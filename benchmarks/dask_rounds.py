@@ -23,8 +23,9 @@ import numpy as np
 from benchmarks.common import SEED, Config
 from benchmarks.report import Report, Row
 from ranksvm._vectors import total
+from ranksvm.data.local_shards import LocalShards
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.shards import LocalShards, RowBlock, Shard, ShardedMatrix
+from ranksvm.data.shards import RowBlock, Shard, ShardedMatrix
 from ranksvm.datasets import make_ranking
 from ranksvm.learners.linear import LinearProblem, LinearSettings
 from ranksvm.sharded.lazy import LazyScores, Where

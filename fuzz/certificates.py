@@ -35,9 +35,10 @@ from fuzz.cases import repeat
 from fuzz.exact import ExactProblem, Vector, rational
 from ranksvm import LinearRankSVM
 from ranksvm.backends.native import COUNTINGS
+from ranksvm.data.local_shards import LocalShards
 from ranksvm.data.preferences import Preferences
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.shards import KEEPS, LocalShards, RowBlock, Shard, ShardedMatrix
+from ranksvm.data.shards import KEEPS, RowBlock, Shard, ShardedMatrix
 from ranksvm.learners import (
     REDUCTIONS,
     FactorizedProblem,

@@ -13,8 +13,9 @@ import scipy.sparse as sp
 from hypothesis import strategies as st
 
 from ranksvm._sparse import is_sparse
+from ranksvm.data.local_shards import LocalShards
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.shards import KEEPS, LocalShards, RowBlock, Shard, ShardedMatrix
+from ranksvm.data.shards import KEEPS, RowBlock, Shard, ShardedMatrix
 
 EVERYTHING = frozenset(KEEPS)
 

@@ -11,7 +11,7 @@ import pytest
 
 from ranksvm.cli.options import EvaluationOptions, ItemOptions, TrainingOptions
 from ranksvm.data import save_letor
-from ranksvm.data.shards import LocalShards
+from ranksvm.data.local_shards import LocalShards
 from ranksvm.data.synthetic import make_ranking
 from ranksvm.learners import read_model
 

@@ -9,7 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from ranksvm.data import RankingData
-from ranksvm.data.shards import LocalShards, RowBlock, Shard, ShardedMatrix
+from ranksvm.data.local_shards import LocalShards
+from ranksvm.data.shards import RowBlock, Shard, ShardedMatrix
 from ranksvm.data.synthetic import make_ranking
 from ranksvm.learners import make_problem
 from ranksvm.learners.problem import Fit

@@ -23,9 +23,11 @@ from ranksvm._text import listed
 from ranksvm._values import float_type
 from ranksvm.data import RankingData
 from ranksvm.data.file_sets import find_files
+from ranksvm.data.local_shards import AHEAD
 from ranksvm.data.parquet.source import ParquetSource
-from ranksvm.data.shard_files import block_size, column_names, open_files
-from ranksvm.data.shards import AHEAD, BlockPool
+from ranksvm.data.row_sources import BlockPool
+from ranksvm.data.shard_files import open_files
+from ranksvm.data.shard_memory import block_size
 from ranksvm.data.streams import FileFormatError
 from ranksvm.datasets import make_ranking
 from ranksvm.learners.linear import LinearProblem, LinearSettings
@@ -924,14 +926,6 @@ def test_paths_that_cannot_be_used(files, tmp_path, ranking):
     (empty / "inner").mkdir(parents=True)
     with pytest.raises(FileNotFoundError, match=r"has no files. Folders inside it are not search"):
         find_files(empty)
-
-
-def test_names_of_columns(files, tmp_path, ranking):
-    names = ["label", "query", *(f"f{j}" for j in range(6))]
-    assert column_names(files) == column_names(tmp_path) == names
-    assert column_names(ranking.X) is None
-    (tmp_path / "t.txt").write_text("1 qid:1 1:0.5\n")
-    assert column_names(tmp_path / "t.txt") is None
 
 
 def test_a_source_names_its_rows(files):

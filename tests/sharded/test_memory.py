@@ -10,7 +10,7 @@ import pytest
 from shard_sets import cut
 
 from ranksvm.data import RankingData
-from ranksvm.data.shard_files import TAKEN_TIMES
+from ranksvm.data.shard_memory import TAKEN_TIMES
 from ranksvm.datasets import make_ranking
 from ranksvm.learners import make_problem
 from ranksvm.learners.kernel import KernelSettings

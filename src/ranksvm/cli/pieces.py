@@ -23,8 +23,10 @@ from ranksvm.cli.output import UsageProblem
 from ranksvm.cli.write import open_output
 from ranksvm.data.array_shards import is_npy
 from ranksvm.data.file_sets import CALLED, find_files
+from ranksvm.data.parquet.columns import read_schema
 from ranksvm.data.ranking_data import RankingData, no_features
-from ranksvm.data.shard_files import FitMemory, column_names, open_files
+from ranksvm.data.shard_files import open_files
+from ranksvm.data.shard_memory import FitMemory
 from ranksvm.data.sources import BLOCK_BYTES, text_blocks
 from ranksvm.data.streams import FileFormatError
 
@@ -156,13 +158,10 @@ def parquet_columns(
     The columns that are not features have the keys "label", "qid" and "docid".  ``name`` stands for
     the file in messages, and ``labels`` is as in ``read_data``.
     """
-    column_names(file)  # says what is wrong with a file that cannot be read
-    from pyarrow import parquet
-
     from ranksvm.cli.tables import special_columns, unused_index
     from ranksvm.data.frames import check_numeric
 
-    schema = parquet.read_schema(file)
+    schema = read_schema(file)
     index = unused_index(schema, options)
     there = [one for one in schema.names if one not in index]
     named = special_columns(there, options, name, labels=labels)

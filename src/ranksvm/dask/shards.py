@@ -14,16 +14,8 @@ import numpy as np
 from ranksvm._vectors import Array, Rows
 from ranksvm.dask.engine import Engine, unpacked
 from ranksvm.data.queries import QueryGroups
-from ranksvm.data.shards import (
-    RowBlock,
-    RowFacts,
-    Shard,
-    Shards,
-    ShardTask,
-    choose_kept,
-    nbytes,
-    stacked,
-)
+from ranksvm.data.shard_memory import choose_kept
+from ranksvm.data.shards import RowBlock, RowFacts, Shard, Shards, ShardTask, nbytes, stacked
 
 # Kernel features stay in memory up to this share of the memory of all workers.
 FEATURES_SHARE = 0.3

@@ -19,7 +19,7 @@ from ranksvm._files import naming
 from ranksvm._messages import Param, ParameterError
 from ranksvm._values import float_type, refuse_masked
 from ranksvm._vectors import Rows
-from ranksvm.data.shards import RowSource
+from ranksvm.data.row_sources import RowSource
 from ranksvm.data.streams import FileFormatError
 
 NPY = b"\x93NUMPY"  # the first bytes of a .npy file

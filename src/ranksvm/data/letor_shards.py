@@ -18,7 +18,7 @@ from ranksvm._vectors import Array, Rows
 from ranksvm.data.letor_cache import LetorCache, Part
 from ranksvm.data.letor_parts import IGNORE, INDEX, OPTIONS, Progress
 from ranksvm.data.queries import by_appearance
-from ranksvm.data.shards import RowSource
+from ranksvm.data.row_sources import RowSource
 from ranksvm.data.svmlight import LetorError, is_dense_better
 
 

@@ -5,20 +5,17 @@ runs *tasks* on the shards, which are pure functions of a shard and their argume
 results in the order of the shards.  A sum over shards therefore has the same bits wherever the
 shards are, in whatever order they finish, and however often a task is repeated after a failure.
 
-:class:`LocalShards` runs tasks in this process and loads the rows of a shard when a task needs
-them.  Other engines, such as Dask, subclass :class:`Shards`.
+Engines subclass :class:`Shards`: :mod:`ranksvm.data.local_shards` runs tasks in this process, and
+:mod:`ranksvm.dask.shards` on a cluster.
 """
 
 from __future__ import annotations
 
 import hashlib
-import weakref
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +23,6 @@ from numpy.typing import NDArray
 from ranksvm._vectors import Array, Rows
 from ranksvm.data.queries import QueryGroups
 
-# Shards that are loaded ahead of the one in use.
-AHEAD = 4
 # What shards may keep from one task to the next, the most useful first: scores (which save passes),
 # the items of each query in the order of their labels, and what is known about pairs at a point.
 KEEPS = ("scores", "order", "pairs")
@@ -270,277 +265,6 @@ def stacked(parts: Sequence[Any]) -> Any:
 def one_each(tasks: ShardTask | Sequence[ShardTask], n_shards: int) -> Sequence[ShardTask]:
     """Return one task per shard."""
     return tasks if isinstance(tasks, Sequence) else [tasks] * n_shards
-
-
-class _Allowance:
-    """Bytes of X that may still be kept in memory, by all shards with the same rows together."""
-
-    def __init__(self, left: float) -> None:
-        self.left = left
-
-
-class LocalShards(Shards):
-    """Shards of this process, loaded when they are needed.
-
-    A thread loads the next shards while a task runs.  The first shards stay in memory as far as
-    ``memory`` allows; shards made from these (``replaced``, ``with_copies``) share them.
-
-    Parameters
-    ----------
-    shards : sequence of Shard
-    n_features : int
-    dtype : dtype
-    is_sparse : bool
-    memory : float
-        Bytes of X to keep in memory.
-    """
-
-    def __init__(
-        self,
-        shards: Sequence[Shard],
-        n_features: int,
-        dtype: Any,
-        *,
-        is_sparse: bool = False,
-        memory: float = 0.0,
-    ) -> None:
-        self._shards = list(shards)
-        self.sizes = tuple(shard.n_items for shard in shards)
-        self.shape = sum(self.sizes), n_features
-        self.dtype = np.dtype(dtype)
-        self.is_sparse = is_sparse
-        self.facts = RowFacts()
-        self._allowance = _Allowance(memory)
-
-    def map(self, tasks: ShardTask | Sequence[ShardTask]) -> Iterator[Any]:
-        pairs = zip(self._shards, one_each(tasks, len(self._shards)), strict=True)
-        todo = [(shard, task, _must_load(shard, task)) for shard, task in pairs]
-        waiting = deque(shard for shard, _, must_load in todo if must_load)
-        total, done = len(waiting), 0
-        loads: deque[Future[Any]] = deque()
-        with ThreadPoolExecutor(1, thread_name_prefix="ranksvm-read-ahead") as reader:
-            try:
-                for shard, task, must_load in todo:
-                    if not must_load:
-                        yield task(shard)
-                        continue
-                    while waiting and len(loads) < AHEAD:
-                        loads.append(reader.submit(waiting.popleft().rows.load))
-                    X = loads.popleft().result()
-                    if waiting:
-                        loads.append(reader.submit(waiting.popleft().rows.load))
-                    shard.rows.hold(X)
-                    try:
-                        result = task(shard)
-                    finally:
-                        if not self._stays(X):
-                            shard.rows.hold(None)
-                        del X
-                    done += 1
-                    if self.progress is not None:
-                        self.progress(done, total)
-                    yield result
-            finally:
-                waiting.clear()
-                for load in loads:  # the reader ends after the one that it has begun
-                    load.cancel()
-                loads.clear()
-
-    def _stays(self, X: Any) -> bool:
-        """Return whether these rows can stay in memory, and count them."""
-        size = nbytes(X)
-        if size > self._allowance.left:
-            return False
-        self._allowance.left -= size
-        return True
-
-    def replaced(self, tasks: ShardTask | Sequence[ShardTask]) -> LocalShards:
-        return self._like(list(self.map(tasks)))
-
-    def with_features(
-        self, task: ShardTask, n_features: int, dtype: Any, *, is_sparse: bool = False
-    ) -> LocalShards:
-        shards = list(self.map(task))
-        other = LocalShards(shards, n_features, dtype, is_sparse=is_sparse)
-        other._allowance = self._allowance
-        other.inherit(self, same_columns=False)
-        return other
-
-    def with_copies(self, rows: Rows) -> LocalShards:
-        by_shard, place = self.places(rows)
-        X = self.items(rows)
-
-        def of_rows(name: str) -> Any:
-            values = [getattr(shard, name) for shard in self._shards]
-            if values[0] is None:
-                return None
-            taken = [one[there] for one, there in zip(values, by_shard, strict=True)]
-            return np.concatenate(taken)[place]
-
-        copies = RowBlock(lambda: X)
-        copies.hold(X)
-        extra = Shard(
-            copies,
-            rows.size,
-            **{name: of_rows(name) for name in ("y", "query", "item_weight")},
-            n_threads=self._shards[0].n_threads,
-        )
-        return self._like([*self._shards, extra])
-
-    def _like(self, shards: list[Shard]) -> LocalShards:
-        other = LocalShards(
-            shards,
-            self.shape[1],
-            self.dtype,
-            is_sparse=self.is_sparse,
-        )
-        other._allowance = self._allowance
-        other.inherit(self)
-        return other
-
-
-class BlockPool:
-    """Memory of blocks that is used again once nobody refers to a block any more.
-
-    Fresh memory costs a page fault for every page, about a tenth of the time of a pass.
-
-    Attributes
-    ----------
-    least : int
-        Bytes that a block is given at least: those of the largest block, so that all fit.
-    """
-
-    def __init__(self) -> None:
-        self.least = 0
-        self._free: list[NDArray[np.uint8]] = []
-
-    def empty(self, shape: tuple[int, int], dtype: Any, order: Literal["C", "F"] = "C") -> Any:
-        """Return an array like ``np.empty``."""
-        size = shape[0] * shape[1] * np.dtype(dtype).itemsize
-        if not size:
-            return np.empty(shape, dtype=dtype)
-        memory = self._free.pop() if self._free else None
-        if memory is None or memory.size < size:
-            memory = np.empty(max(size, self.least), dtype=np.uint8)
-        # All views of the block refer to this array, and it ends with the last of them.
-        whole = np.frombuffer(memoryview(memory), dtype=dtype)  # type: ignore[arg-type]
-        weakref.finalize(whole, self._free.append, memory).atexit = False
-        return whole[: shape[0] * shape[1]].reshape(shape, order=order)
-
-    def __reduce__(self) -> Any:
-        return BlockPool, ()
-
-
-class RowSource(ABC):
-    """Rows in files or arrays that shards are cut from; they need not fit into memory.
-
-    Sources can be sent to other processes that see the same files.
-
-    Attributes
-    ----------
-    n_items, n_features : int
-    dtype : dtype
-        Type of X: float32 or float64.
-    is_sparse : bool
-        Whether blocks are CSR matrices.
-    pool : BlockPool
-        Memory for dense blocks.
-    """
-
-    n_items: int
-    n_features: int
-    dtype: np.dtype[Any]
-    is_sparse = False
-
-    def __init__(self) -> None:
-        self.pool = BlockPool()
-
-    @abstractmethod
-    def read(self, begin: int, end: int) -> Any:
-        """Return a block of rows; blocks in ascending order are read fastest."""
-
-    @abstractmethod
-    def where(self, row: int, column: int | None = None) -> str:
-        """Return where a row or a value comes from, for messages."""
-
-    def identity(self) -> str | None:
-        """Return what tells these rows apart from others; None if only their values do."""
-        return None
-
-    def reading_bytes(self, block_bytes: int) -> int:
-        """Return the memory that reading takes in addition to the blocks themselves."""
-        return block_bytes // 2
-
-    def row_bytes(self) -> Rows | None:
-        """Return the bytes of all rows before each row; None if all rows take the same."""
-        return None
-
-
-class ReadBlock:
-    """The function that loads a shard from a source.
-
-    The first time, it makes sure that all values are finite.
-    """
-
-    def __init__(self, source: RowSource, begin: int, end: int) -> None:
-        self._source, self._begin, self._end = source, begin, end
-        self._is_checked = False
-
-    def __call__(self) -> Any:
-        X = self._source.read(self._begin, self._end)
-        if not self._is_checked:
-            wrong = first_not_finite(X)
-            if wrong is not None:
-                row, column, value = wrong
-                raise ValueError(
-                    f"{self._source.where(self._begin + row, column)}: found {value}, expected a "
-                    "finite number. Fill in missing values, or drop these rows."
-                )
-            self._is_checked = True
-        return X
-
-
-def first_not_finite(X: Any) -> tuple[int, int, float] | None:
-    """Return row, column and value of the first value that is NaN or infinite, or None."""
-    values = X if isinstance(X, np.ndarray) else X.data
-    # Two quick reductions that need no memory; NaN comes through both.
-    if np.isfinite(np.max(values, initial=0.0)) and np.isfinite(np.min(values, initial=0.0)):
-        return None
-    if isinstance(X, np.ndarray):
-        row = int(np.argmin(np.isfinite(X).all(axis=1)))
-        column = int(np.argmin(np.isfinite(X[row])))
-        return row, column, float(X[row, column])
-    at = int(np.argmin(np.isfinite(values)))
-    row = int(np.searchsorted(X.indptr, at, side="right")) - 1
-    return row, int(X.indices[at]), float(values[at])
-
-
-def _must_load(shard: Shard, task: ShardTask) -> bool:
-    return not shard.rows.is_loaded and task.needs_items(shard)
-
-
-def choose_kept(left: float, groups: QueryGroups) -> tuple[frozenset[str], float]:
-    """Return what all shards together can keep in some memory, and how much of it is left then.
-
-    Parameters
-    ----------
-    left : float
-        Bytes.
-    groups : QueryGroups
-        Queries of all rows.
-    """
-    n_items = groups.n_items
-    order = 12 * n_items + 120 * groups.n_queries
-    if groups.sizes.max(initial=0) > 1000:
-        order += 8 * n_items
-    needs = {"scores": 32 * n_items, "order": order, "pairs": 120 * n_items}
-    keeps = set()
-    for what in KEEPS:
-        if left < needs[what]:
-            break
-        keeps.add(what)
-        left -= needs[what]
-    return frozenset(keeps), left
 
 
 def nbytes(X: Any) -> int:

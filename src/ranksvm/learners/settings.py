@@ -39,7 +39,6 @@ CAPABILITIES = {
 }
 MOST_VALUES = 1_000_000  # in a grid
 # Bytes of an item if the scores of all items come together: vectors of the solver, and all pairs.
-# The peak of fits with weights was 405, and 475 without weights with a smoothed loss.
 GATHERED_BYTES, SMOOTHED_BYTES = 420, 600
 REDUCTIONS = {
     "mean": "mean over pairs",
@@ -198,7 +197,7 @@ class Settings:
         """Whether the model can be trained on data in shards."""
         return False
 
-    # What a fit on files needs; see `ranksvm.data.shard_files.FitMemory`.
+    # What a fit on files needs; see `ranksvm.data.shard_memory.FitMemory`.
 
     @property
     def row_bytes(self) -> int:

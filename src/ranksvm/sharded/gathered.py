@@ -14,27 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm import _core
-from ranksvm._vectors import Array, Rows, add, total, total_depth
+from ranksvm._vectors import Array, Rows, add, total
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.shards import ShardedMatrix, ShardTask
-from ranksvm.maps.matrix import MOST_COLUMNS, EuclideanMap
+from ranksvm.maps.matrix import MOST_COLUMNS
 from ranksvm.maps.sample import WeightedItems
+from ranksvm.sharded.map import ShardedMap
 from ranksvm.sharded.sample import choose_rows, sampling_of
 from ranksvm.sharded.tasks import (
-    Bounds,
     HashRows,
     Pullback,
     Scores,
     SumMomentsByGroup,
     find_bounds,
-    find_largest,
 )
 
 # Sums over groups that are kept in memory, of all features.
 MOST_SUMS = 16_000_000
 
 
-class GatheredMap(EuclideanMap):
+class GatheredMap(ShardedMap):
     """``scores(w) = X w`` and ``pullback(g) = X' g`` for a matrix in shards.
 
     Parameters
@@ -46,10 +45,8 @@ class GatheredMap(EuclideanMap):
     """
 
     def __init__(self, matrix: ShardedMatrix, *, n_threads: int = 1) -> None:
-        self.shape = matrix.shape
+        super().__init__(matrix.shards, matrix.shape[0], n_threads)
         self._matrix = matrix
-        self._shards = matrix.shards
-        self._threads = n_threads
         # For each part: the rows in the sample, their features and their groups.
         self._samples: dict[int, tuple[Rows, Array, QueryGroups]] = {}
         self._diagonals: dict[int, Array] = {}
@@ -76,28 +73,6 @@ class GatheredMap(EuclideanMap):
             every[self._matrix.rows] = g
             g = every
         return total(self._shards.map([Pullback(part) for part in self._shards.split(g)]))
-
-    @cached_property
-    def _bounds(self) -> Bounds:
-        return find_bounds(self._shards)
-
-    @property
-    def longest_row(self) -> float:
-        return self._bounds.longest_row
-
-    @property
-    def score_depth(self) -> int:
-        return self._bounds.score_depth
-
-    @property
-    def pullback_depth(self) -> int:
-        return self._bounds.pullback_depth + total_depth(len(self._shards.sizes))
-
-    def sharpen(self) -> bool:
-        if self.tallest is not None:
-            return False
-        self.tallest = find_largest(self._shards)
-        return True
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
         """As ``MatrixMap.scatter``; with very many groups, a diagonal is around a common mean."""

@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ranksvm import _core
-from ranksvm._vectors import Array, Rows, RunningTotal, add, dot, total, total_depth
+from ranksvm._vectors import Array, Rows, RunningTotal, add, dot, total
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.shards import Shards
-from ranksvm.maps.matrix import EuclideanMap
 from ranksvm.maps.sample import WeightedItems
 from ranksvm.pairs.oracle import LOSSES, Degrees, LossEval, sum_evals
 from ranksvm.sharded.lazy import LazyScores, Recipe, Where
+from ranksvm.sharded.map import ShardedMap
 from ranksvm.sharded.pair_shards import Evaluate, HessianProduct, Reply, Sample, ScatterDiagonal
 from ranksvm.sharded.sample import Sampling
-from ranksvm.sharded.tasks import Bounds, find_bounds, find_largest, joint_bounds
+from ranksvm.sharded.tasks import Bounds, joint_bounds
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ class LocalLoss:
         return LocalLoss(self._pairs, self._name, mu)
 
 
-class LocalMap(EuclideanMap):
+class LocalMap(ShardedMap):
     """``scores(w)`` and ``pullback(g)`` of :class:`LazyScores` and :class:`LazyGradient`.
 
     Parameters
@@ -323,10 +323,8 @@ class LocalMap(EuclideanMap):
     has_own_sample = True
 
     def __init__(self, pairs: LocalPairs, *, n_threads: int = 1) -> None:
+        super().__init__(pairs.shards, pairs.n_items, n_threads)
         self.pairs = pairs
-        self._shards = pairs.shards
-        self._threads = n_threads
-        self.shape = pairs.n_items, self._shards.shape[1]
         self._diagonal: Array | None = None
 
     def zero_scores(self) -> Any:
@@ -342,24 +340,6 @@ class LocalMap(EuclideanMap):
             return total(self._shards.map(HessianProduct(g.at.where, g.direction)))
         pulled: Array = g.at.pulled()
         return pulled.copy()
-
-    @property
-    def longest_row(self) -> float:
-        return find_bounds(self._shards).longest_row
-
-    @property
-    def score_depth(self) -> int:
-        return find_bounds(self._shards).score_depth
-
-    @property
-    def pullback_depth(self) -> int:
-        return find_bounds(self._shards).pullback_depth + total_depth(len(self._shards.sizes))
-
-    def sharpen(self) -> bool:
-        if self.tallest is not None:
-            return False
-        self.tallest = find_largest(self._shards)
-        return True
 
     def scatter(self, parts: Sequence[WeightedItems]) -> Array | None:
         """As ``MatrixMap.scatter``, from weights of the rows in the sample."""

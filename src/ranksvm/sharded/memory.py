@@ -6,7 +6,7 @@ shards are there three times for a moment: by shard, one after the other, and in
 
 from __future__ import annotations
 
-from ranksvm.data.shard_files import TAKEN_TIMES
+from ranksvm.data.shard_memory import TAKEN_TIMES
 from ranksvm.maps.feature_map import FEWEST_FEATURES, MOST_DIRECTIONS, MOST_ITEMS, MOST_LANDMARKS
 from ranksvm.maps.landmarks import BLOCK_VALUES, MOST_PILOTS, MOST_ROWS, ROWS_PER_LANDMARK
 from ranksvm.maps.matrix import MOST_COLUMNS

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ranksvm import _core
 from ranksvm._sparse import canonical_csr, is_sparse
 from ranksvm._vectors import Array, Rows, dot
-from ranksvm.data.shards import RowBlock, Shard, Shards, first_not_finite
+from ranksvm.data.row_sources import first_not_finite
+from ranksvm.data.shards import RowBlock, Shard, Shards
 from ranksvm.maps.expansion import Expansion
 from ranksvm.maps.matrix import MatrixMap
 

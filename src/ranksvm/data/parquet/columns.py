@@ -14,11 +14,11 @@ from ranksvm.data.parquet.files import import_pyarrow, opened
 from ranksvm.data.ranking_data import no_features
 
 
-def names_of_columns(path: str) -> list[str]:
-    """Return the columns of a Parquet file, without those of a pandas index."""
+def read_schema(path: str) -> Any:
+    """Return the Arrow schema of a Parquet file; an error names the file."""
     import_pyarrow()
     with opened(FileStamp.of(path)) as file:
-        return _without_index(file.schema_arrow)
+        return file.schema_arrow
 
 
 def index_columns(schema: Any) -> list[str]:

@@ -37,7 +37,7 @@ from ranksvm.data.parquet.files import (
 )
 from ranksvm.data.parquet.pages import NotPlainError, Pages, PlainLayout, PlainReader
 from ranksvm.data.parquet.vectors import Ids, Numbers
-from ranksvm.data.shards import RowSource
+from ranksvm.data.row_sources import RowSource
 
 # Rows of labels and query ids that are read at a time.
 _VECTOR_ROWS = 1 << 17
