@@ -32,7 +32,7 @@ CPP_FILES = $(shell find cpp -name '*.cpp' -o -name '*.hpp')
 PYTHON_DIRS = $(wildcard src tests benchmarks examples fuzz)
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow bench papers certify fuzz sanitize races serial lint format wheel clean FORCE
+.PHONY: help demo test slow bench papers certify fuzz sanitize races lint format wheel clean FORCE
 
 help:
 	@echo 'make demo       train on two small sets and print what was learned'
@@ -40,7 +40,6 @@ help:
 	@echo 'make slow       the tests that take longer; ARGS as above'
 	@echo 'make sanitize   native tests under the address and undefined behaviour sanitizers'
 	@echo 'make races      native tests under the thread sanitizer'
-	@echo 'make serial     native tests of a build without OpenMP'
 	@echo 'make certify    check objectives and gaps exactly on random problems; CASES=100000, SEED=random'
 	@echo 'make fuzz       fuzz the file readers, writers, model files and certificates; SECONDS=120,'
 	@echo '                SEED=random, ARGS="letor pairs" for these parts alone'
@@ -83,21 +82,12 @@ sanitize: $(DONE)/deps-build
 	@$(NO_JOBSERVER) $(BIN)/cmake --build $(SANITIZE_BUILD)
 	$(SANITIZE_BUILD)/ranksvm_native_tests $(ARGS)
 
-# On threads of the C++ library: see cpp/include/ranksvm/parallel.hpp.
 races: $(DONE)/deps-build
 	@$(BIN)/cmake -S . -B build/races -G Ninja -DCMAKE_MAKE_PROGRAM='$(CURDIR)/$(BIN)/ninja' \
 	  -DRANKSVM_PYTHON=OFF -DRANKSVM_NATIVE_TESTS=ON -DRANKSVM_RACES=ON >$(DONE)/races.log \
 	  || { cat $(DONE)/races.log; exit 1; }
 	@$(NO_JOBSERVER) $(BIN)/cmake --build build/races
 	TSAN_OPTIONS=halt_on_error=1 build/races/ranksvm_native_tests $(ARGS)
-
-# The same tests in a build without threads.
-serial: $(DONE)/deps-build
-	@$(BIN)/cmake -S . -B build/serial -G Ninja -DCMAKE_MAKE_PROGRAM='$(CURDIR)/$(BIN)/ninja' \
-	  -DRANKSVM_PYTHON=OFF -DRANKSVM_NATIVE_TESTS=ON -DRANKSVM_OPENMP=OFF >$(DONE)/serial.log \
-	  || { cat $(DONE)/serial.log; exit 1; }
-	@$(NO_JOBSERVER) $(BIN)/cmake --build build/serial
-	build/serial/ranksvm_native_tests $(ARGS)
 
 # mypy reads the types of what the extras install, so they have to be there.
 lint: $(DONE)/install $(DONE)/deps-test $(DONE)/deps-lint
@@ -111,8 +101,7 @@ format: $(DONE)/deps-lint
 	$(PY) -m ruff format $(PYTHON_DIRS)
 	@echo clang-format -i; $(BIN)/clang-format -i $(CPP_FILES)
 
-# On Linux auditwheel checks that the wheel leans on nothing but a common base system, and packs
-# the OpenMP runtime into it, which a minimal machine does not have.
+# On Linux auditwheel checks that the wheel leans on nothing but a common base system.
 wheel: $(DONE)/deps-wheel
 	rm -rf build/wheel && mkdir -p build/wheel dist
 	$(NO_JOBSERVER) $(PIP) wheel --no-deps --no-build-isolation --wheel-dir build/wheel .

@@ -27,8 +27,10 @@ import numpy as np
 
 from benchmarks.common import SEED, TOL, Config
 from benchmarks.memory import peak
-from benchmarks.report import Report
+from benchmarks.report import Report, Row
 from ranksvm import LinearRankSVM
+from ranksvm.data.parquet.source import ParquetSource
+from ranksvm.data.shard_memory import BLOCK_BYTES
 
 TITLE = "fit_files: Parquet files of four times the memory budget"
 N_FEATURES = 100
@@ -65,6 +67,7 @@ def run(config: Config, report: Report) -> None:
             ],
         )
         report.reach("out_of_core_coef", found["coef_difference"], f"{small / 1e9:g} GB")
+        report.table("the same set in other files", _styles(config, small_folder.parent, small))
         write_set(folder, size)
         budget = size / 4
         found = _in_child(folder, budget, config.threads)
@@ -82,6 +85,7 @@ def run(config: Config, report: Report) -> None:
                 "GB/s": found["speed"] / 1e9,
                 "floor, GB/s": found["floor"] / 1e9,
                 "peak beyond the budget, GB": over / 1e9,
+                "process before it, GB": found["before"] / 1e9,
             }
         ],
     )
@@ -94,7 +98,33 @@ def run(config: Config, report: Report) -> None:
     report.reach("out_of_core_memory", over / 1e9, f"{found['rows']:,} x {N_FEATURES} float32")
 
 
-def write_set(folder: Path, size: float) -> None:
+# How files are written.
+PLAIN = {"compression": "none", "use_dictionary": False}
+STYLES = {"plain": PLAIN, "pyarrow's defaults": {}, "zstd": {"compression": "zstd"}}
+
+
+def _styles(config: Config, place: Path, size: float) -> list[Row]:
+    """Fit the same rows from files that were written in different ways."""
+    rows = []
+    for number, (style, options) in enumerate(STYLES.items()):
+        folder = place / f"style-{number}"
+        write_set(folder, size, options)
+        found = _in_child(folder, config.size(600e6, 500e6), config.threads)
+        rows.append(
+            {
+                "files": style,
+                "on disk, GB": sum(path.stat().st_size for path in folder.iterdir()) / 1e9,
+                "fit_files, s": found["seconds"],
+                "processor, s": found["processor"],
+                "memory for decoding, GB": found["decoding"] / 1e9,
+                "peak, GB": found["peak"] / 1e9,
+            }
+        )
+        shutil.rmtree(folder)
+    return rows
+
+
+def write_set(folder: Path, size: float, options: dict[str, Any] = PLAIN) -> None:
     """Write Parquet files of about this size in all: float32 features, grades, queries."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -120,8 +150,7 @@ def write_set(folder: Path, size: float) -> None:
                 writer = parquet.ParquetWriter(
                     folder / f"{number:04}.parquet",
                     table.schema,
-                    compression="none",
-                    use_dictionary=False,
+                    **options,
                 )
             writer.write_table(table)
         assert writer is not None
@@ -146,12 +175,14 @@ def measure(folder: str, budget: float, threads: int, compare: bool) -> dict[str
     files = sorted(Path(folder).glob("*.parquet"))
     os.sync()  # pages that are not written yet cannot be dropped
     floors = [_floor(files)]
+    memory, processor = peak(), time.process_time()
     with _cold(files):
         before, clock = _bytes_read(), time.perf_counter()
         model = LinearRankSVM(tol=TOL, n_jobs=threads).fit_files(
             folder, y="label", qid="query", memory_budget=int(budget)
         )
         seconds, read = time.perf_counter() - clock, _bytes_read() - before
+    processor = time.process_time() - processor
     floors.append(_floor(files))
     found = {
         "rows": _rows(files),
@@ -161,6 +192,11 @@ def measure(folder: str, budget: float, threads: int, compare: bool) -> dict[str
         "speed": read / seconds,
         "floor": float(np.mean(floors)),
         "peak": peak(),
+        "before": memory,
+        "processor": processor,
+        "decoding": ParquetSource(list(map(str, files)), y="label", qid="query").reading_bytes(
+            BLOCK_BYTES
+        ),
     }
     if compare:
         found |= _compared(files, model, threads)

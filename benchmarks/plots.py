@@ -11,7 +11,7 @@ Curves = Mapping[str, Sequence[Mapping[str, Any]]]
 
 # Which parts give curves to which figure; curves of the same panel share its axes.
 _FIGURES = {
-    "fit_time": (("scaling", "peers"), "items", "seconds of a fit, gap 1e-3, 1 thread"),
+    "fit_time": (("growth", "peers"), "items", "seconds of a fit, gap 1e-3, 1 thread"),
     "oracle_time": (("oracle",), "items", "seconds, 1 thread"),
     "convergence": (("variants",), "products with X", "certified relative gap"),
     "factor_time": (("factors",), "items", "seconds, value and derivative"),

@@ -1,131 +1,225 @@
-"""Time of a fit against the number of items, for every counting; growth exponents."""
+"""Time against the number of threads: where it goes, and what does not profit from threads.
+
+Every case is run with 1, 2, 4, ... threads, in turn.  The breakdown shows the seconds of each phase
+with one thread and with the most; phases do not overlap, and "rest" is what no phase covers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
+from typing import Any
+from unittest import mock
 
-from benchmarks.common import LOSSES, TOL, Call, Config, growth_exponent, interleave
-from benchmarks.fits import floor_seconds
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from benchmarks.common import SEED, TOL, Call, Config, Timing, interleave
 from benchmarks.report import Report, Row
-from benchmarks.sets import Task, cadata_like, reuters_like, too_slow
-from ranksvm.backends.native import COUNTINGS
+from benchmarks.sets import CADATA_LAMBDA, LETOR_C, REUTERS_LAMBDA
+from ranksvm import LinearRankSVM, _vectors
+from ranksvm.backends import native
+from ranksvm.data.queries import QueryGroups
+from ranksvm.datasets import make_cadata_like, make_letor_like, make_reuters_like
+from ranksvm.estimators import checks, inputs
+from ranksvm.maps.matrix import MatrixMap
+from ranksvm.pairs import oracle
+from ranksvm import _points, objective
 
-TITLE = "time of a fit against the number of items, 1 thread"
+TITLE = "time against the number of threads"
 
-# Least size from which growth is judged: below it the fixed costs of a fit show.
-JUDGED_FROM = 10_000
+# A function or method: its owner and its name.
+Place = tuple[Any, str]
+
+LINEAR_PHASES: dict[str, tuple[Place, ...]] = {
+    "checking X": ((inputs, "check_X"),),
+    "labels, ids": ((inputs, "check_labels"), (QueryGroups, "from_qid")),
+    "order of pairs": ((native.NativeBackend, "__init__"),),
+    "X w": ((MatrixMap, "scores"),),
+    "X' g": ((MatrixMap, "pullback"),),
+    "norms of X": ((MatrixMap, "_row_norm"),),
+    "preconditioner": ((MatrixMap, "scatter"),),
+    "sorting scores": ((native.NativeSnapshot, "__init__"),),
+    "violated pairs": ((native.NativeSnapshot, "plan"),),
+    "sums over pairs": (
+        (native.NativePlan, "laplacian"),
+        (native.NativePlan, "score_laplacian"),
+        (native.NativePlan, "counts"),
+    ),
+    "gathers": ((native.NativePlan, "imbalance"), (native.NativeSnapshot, "centred")),
+    "vectors": (
+        (_points, "add_scaled"), (_points, "scaled"), (objective, "add_scaled"),
+        (oracle, "dot"), (oracle, "scale"), (oracle, "add_scaled_to"), (oracle, "any_nonzero"),
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Family:
+class Case:
+    """Something to run with any number of threads.
+
+    Attributes
+    ----------
+    key : str
+        Goals are ``scaling_<key>`` (with 16 threads) and, for linear fits, ``two_<key>``.
+    make : callable
+        Returns the data.
+    run : callable
+        ``run(data, n_threads)``.
+    phases : mapping
+        Functions to time, by phase.
+    """
+
+    key: str
     name: str
-    make: Callable[[int], Task]
-    sizes: tuple[int, ...]
+    make: Callable[[], Any]
+    run: Callable[[Any, int], Any]
+    phases: Mapping[str, tuple[Place, ...]]
 
 
 def run(config: Config, report: Report) -> None:
-    families = (
-        Family(
-            "cadata-like",
-            cadata_like,
-            config.size(
-                (1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000), (300, 1_000, 3_000)
-            ),
-        ),
-        Family(
-            "reuters-like",
-            reuters_like,
-            config.size((1_000, 4_000, 16_000, 64_000, 512_000), (300, 1_000)),
-        ),
+    speed_ups: list[Row] = []
+    for case in cases(config):
+        row, phases = measure(case, config)
+        report.table(f"{case.name}: seconds by phase", phases)
+        speed_ups.append(row)
+        detail = f"{case.name}, {config.threads} threads"
+        report.reach(f"scaling_{case.key}_{config.threads}", 1.0 / row["speed-up"], detail)
+    report.table("seconds by the number of threads", speed_ups)
+    report.note("floor: the memory that a fit reads, divided by what a plain copy of X reads")
+
+
+def cases(config: Config) -> Iterator[Case]:
+    yield Case(
+        "queries",
+        "linear, 50,000 queries",
+        partial(_letor, config.size(48_800, 200)),
+        partial(_fit, C=LETOR_C, reduction="sum"),
+        LINEAR_PHASES,
     )
-    for family in families:
-        rows = _family_rows(family, config, report)
-        report.table(f"{family.name}: fits to a relative gap of {TOL:g}, 1 thread", rows)
-        exponents = _exponents(rows, config)
-        report.table(f"{family.name}: growth exponent of the time of a fit", exponents)
-        for row in exponents:
-            points = [
-                (found["m"], found["seconds"])
-                for found in rows
-                if (found["loss"], found["counting"]) == (row["loss"], row["counting"])
-            ]
-            report.curve(f"{family.name}, {row['loss']}", str(row["counting"]), points)
-        if family.name == "cadata-like":
-            _judge(exponents, report)
+    yield Case(
+        "ranking",
+        "linear, one ranking",
+        partial(_cadata, config.size(1_000_000, 5_000)),
+        partial(_fit, C=0.5 / CADATA_LAMBDA),
+        LINEAR_PHASES,
+    )
+    yield Case(
+        "text",
+        "linear, text-like CSR",
+        partial(_reuters, config.size(512_000, 2_000)),
+        partial(_fit, C=0.5 / REUTERS_LAMBDA),
+        LINEAR_PHASES,
+    )
 
 
-def _family_rows(family: Family, config: Config, report: Report) -> list[Row]:
-    longest = config.size(30.0, 1.0)
-    last: dict[str, tuple[int, float]] = {}
-    rows: list[Row] = []
-    for m in family.sizes:
-        task = family.make(m)
-        for loss in LOSSES:
-            calls = {}
-            for counting in COUNTINGS:
-                key = f"{loss} {counting}"
-                expected = _extrapolate(last.get(key), m)
-                reason = too_slow(task, counting)
-                if reason is None and expected > longest:
-                    reason = f"counting={counting!r} on {task.name}: about {expected:.0f} s"
-                if reason is not None:
-                    report.note(f"skipped, {loss}: {reason}")
-                    continue
-                calls[counting] = Call(partial(task.fit, loss, counting=counting))
-            timings = interleave(calls, rounds=5, seconds=config.size(15.0, 0.3))
-            for counting, timing in timings.items():
-                last[f"{loss} {counting}"] = (m, timing.seconds)
-                fit = timing.result
-                rows.append(
-                    {
-                        "m": m,
-                        "loss": loss,
-                        "counting": counting,
-                        "seconds": timing.seconds,
-                        "products": fit.model.n_products_,
-                        "rel gap": fit.relative_gap,
-                        "status": fit.model.status_,
-                    }
-                )
-            best = timings["auto"].result
-            floor = floor_seconds(task, best.profile, best.model.coef_, 1, config)
-            rows.append({"m": m, "loss": loss, "counting": "floor", "seconds": floor})
+def _letor(n_queries: int) -> Any:
+    return make_letor_like(n_queries, random_state=SEED)[:3]
+
+
+def _cadata(n_items: int) -> Any:
+    return make_cadata_like(n_items, random_state=SEED)[:3]
+
+
+def _reuters(n_items: int) -> Any:
+    return make_reuters_like(n_items, random_state=SEED)[:3]
+
+
+def _fit(data: Any, n_threads: int, **params: Any) -> Any:
+    X, y, qid = data
+    return LinearRankSVM(tol=TOL, n_jobs=n_threads, **params).fit(X, y, qid)
+
+
+def measure(case: Case, config: Config) -> tuple[Row, list[Row]]:
+    """Time a case; return its row of the table of all, and its breakdown."""
+    data = case.make()
+    counts = thread_counts(config.threads)
+    calls = {str(n): Call(partial(profiled_run, case, data, n), n) for n in counts}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        timings = interleave(
+            calls, rounds=config.size(5, 1), seconds=config.size(40.0, 1.0), keep_all=True
+        )
+    whole = {n: timings[str(n)].seconds for n in counts}
+    first, last = counts[0], counts[-1]
+    row: dict[str, Any] = {"case": case.name}
+    row |= {f"{n} threads, s" if n > 1 else "1 thread, s": whole[n] for n in counts}
+    row["speed-up"] = whole[first] / whole[last]
+    return row, _breakdown(case, timings, counts)
+
+
+def thread_counts(most: int) -> list[int]:
+    """Return 1, 2, 4, ... up to the most."""
+    counts = [1]
+    while 2 * counts[-1] <= most:
+        counts.append(2 * counts[-1])
+    return counts if counts[-1] == most else [*counts, most]
+
+
+def _breakdown(case: Case, timings: Mapping[str, Timing], counts: list[int]) -> list[Row]:
+    rows = []
+    ends = [counts[0], counts[-1]]
+    for phase in [*case.phases, "rest"]:
+        seconds = [timings[str(n)].median(lambda found, p=phase: found[p]) for n in ends]
+        if max(seconds) < 1e-4 * timings[str(counts[0])].seconds:
+            continue
+        one, most = seconds
+        rows.append(
+            {
+                "phase": phase,
+                "1 thread, s": one,
+                f"{counts[-1]} threads, s": most,
+                "speed-up": one / most if most > 0.0 else None,
+                f"share with {counts[-1]}": most / timings[str(counts[-1])].seconds,
+            }
+        )
     return rows
 
 
-def _extrapolate(last: tuple[int, float] | None, m: int) -> float:
-    """Seconds to expect at ``m``; growth is at least linear."""
-    return 0.0 if last is None else last[1] * m / last[0]
+def profiled_run(case: Case, data: Any, n_threads: int) -> dict[str, float]:
+    """Run a case; return the seconds of its phases, and of the rest."""
+    with timed_phases(case.phases) as seconds:
+        before = time.perf_counter()
+        case.run(data, n_threads)
+        whole = time.perf_counter() - before
+    return {**seconds, "rest": whole - sum(seconds.values())}
 
 
-def _exponents(rows: list[Row], config: Config) -> list[Row]:
-    table: list[Row] = []
-    least = config.size(JUDGED_FROM, 0)
-    for loss in LOSSES:
-        mine = [row for row in rows if row["loss"] == loss]
-        for counting in dict.fromkeys(row["counting"] for row in mine):
-            all_sizes = [row for row in mine if row["counting"] == counting]
-            large = [row for row in all_sizes if row["m"] >= least]
-            table.append(
-                {
-                    "loss": loss,
-                    "counting": counting,
-                    "largest m": max(row["m"] for row in all_sizes),
-                    "all sizes": _slope(all_sizes),
-                    f"from {least:,}": _slope(large),
-                }
-            )
-    return table
+@contextmanager
+def timed_phases(phases: Mapping[str, tuple[Place, ...]]) -> Iterator[dict[str, float]]:
+    """Time functions inside the block; one that is called by another one counts for that one."""
+    seconds: dict[str, float] = dict.fromkeys(phases, 0.0)
+    inside: list[str] = []
 
+    def watched(function: Any, phase: str) -> Any:
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if inside:
+                return function(*args, **kwargs)
+            inside.append(phase)
+            before = time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                seconds[phase] += time.perf_counter() - before
+                inside.pop()
 
-def _slope(rows: list[Row]) -> float | None:
-    return growth_exponent([row["m"] for row in rows], [row["seconds"] for row in rows])
+        return call
 
-
-def _judge(exponents: list[Row], report: Report) -> None:
-    """The goal holds for both losses: the steeper one counts."""
-    found = {row["loss"]: list(row.values())[-1] for row in exponents if row["counting"] == "auto"}
-    detail = ", ".join(f"{loss} {slope:.2f}" for loss, slope in found.items())
-    report.reach("growth", max(found.values()), detail)
+    with ExitStack() as patches:
+        for phase, places in phases.items():
+            for owner, name in places:
+                found = vars(owner)[name]
+                if isinstance(found, classmethod):
+                    new: Any = classmethod(watched(found.__func__, phase))
+                elif isinstance(found, property):
+                    new = property(watched(found.fget, phase))
+                else:
+                    new = watched(found, phase)
+                patches.enter_context(mock.patch.object(owner, name, new))
+        yield seconds

@@ -3,9 +3,7 @@
     libFuzzer    address and undefined behaviour, on one thread; needs clang++
     races        the thread sanitizer, on four threads; clang++ or g++
 
-Threads are std::threads in the second, not those of OpenMP, whose runtimes the thread sanitizer
-does not understand.  Which piece of work may run beside which is the same, and so are all locks;
-what OpenMP itself does is not looked at.  `make races` runs all native tests in this way.
+`make races` runs all native tests under the thread sanitizer.
 """
 
 from __future__ import annotations
@@ -21,7 +19,8 @@ from fuzz.text import GOOD
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "fuzz"
-SOURCES = sorted((ROOT / "cpp" / "src").glob("text_*.cpp"))
+CORE = ROOT / "cpp" / "src"
+SOURCES = [*sorted(CORE.glob("text_*.cpp")), CORE / "threads.cpp"]
 COMMON = ("-std=c++20", "-O1", "-g", "-fno-omit-frame-pointer", "-ffp-contract=off")
 # Texts to begin with, beside a good one: short tokens, indices that do not ascend, long numbers.
 SEEDS = {
@@ -95,7 +94,7 @@ def races(seconds: float, seed: int) -> int:
         print("fuzz: native: neither clang++ nor g++, so the thread sanitizer is left out")
         return 0
     sources = [ROOT / "cpp" / "fuzz" / name for name in ("text.cpp", "driver.cpp")]
-    flags = ("-fsanitize=thread", "-DRANKSVM_STD_THREADS", "-pthread")
+    flags = ("-fsanitize=thread", "-pthread")
     program = built("races", compiler, sources, *flags)
     found = subprocess.run(
         [program, str(seconds), str(seed)],

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "ranksvm/buffer.hpp"
 #include "ranksvm/parallel.hpp"
 #include "ranksvm/plan.hpp"
 
@@ -23,11 +24,25 @@ template <class T>
 using OutOf = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 using Out = OutOf<double>;
 
+// An array for Python. Large ones use memory again that a fit has given back.
 template <class T = double>
 OutOf<T> make_out(std::size_t n) {
-  auto* data = new T[n];
-  return OutOf<T>(data, {n},
-                  nb::capsule(data, [](void* p) noexcept { delete[] static_cast<T*>(p); }));
+  constexpr std::size_t kLarge = std::size_t{1} << 16;
+  if (n * sizeof(T) < kLarge) {
+    auto* data = new T[n];
+    return OutOf<T>(data, {n},
+                    nb::capsule(data, [](void* p) noexcept { delete[] static_cast<T*>(p); }));
+  }
+  auto owner = std::make_unique<Buffer<T>>(n, shared_memory());
+  T* data = owner->data();
+  nb::capsule capsule(owner.get(), [](void* p) noexcept { delete static_cast<Buffer<T>*>(p); });
+  static_cast<void>(owner.release());
+  return OutOf<T>(data, {n}, capsule);
+}
+
+template <class Array>
+int64_t size_of(const Array& array) {
+  return static_cast<int64_t>(array.size());
 }
 
 inline void need_size(std::size_t got, std::size_t wanted, const char* what) {

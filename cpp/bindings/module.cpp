@@ -19,6 +19,7 @@
 #include "ranksvm/plan.hpp"
 #include "ranksvm/products.hpp"
 #include "ranksvm/simd.hpp"
+#include "ranksvm/vectors.hpp"
 
 namespace nb = nanobind;
 using namespace ranksvm;            // NOLINT: the whole file is about these namespaces
@@ -93,33 +94,124 @@ void bind_dense(nb::module_& m) {
       "Squared norms of the rows of scale * A, or of its columns when transposed; A in C order.");
 }
 
+RowsInGroups rows_in_groups(const Index& rows, const Index& offsets) {
+  if (offsets.size() == 0) throw std::invalid_argument("no offsets");
+  const std::size_t groups = offsets.size() - 1;
+  need_size(rows.size(), static_cast<std::size_t>(offsets(groups)), "rows");
+  return {rows.data(), offsets.data(), static_cast<int64_t>(groups)};
+}
+
+template <class T, class Matrix>
+Strided<T> strided(const Matrix& a) {
+  return {a.data(), static_cast<int64_t>(a.shape(0)), static_cast<int64_t>(a.shape(1)),
+          a.stride(0), a.stride(1)};
+}
+
+OutOf<int64_t> copied(const std::vector<int64_t>& values) {
+  OutOf<int64_t> out = make_out<int64_t>(values.size());
+  std::copy(values.begin(), values.end(), out.data());
+  return out;
+}
+
+void bind_vectors(nb::module_& m) {
+  using Own = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  m.def(
+      "dot",
+      [](Vector u, Vector v, int threads) {
+        need_size(v.size(), u.size(), "v");
+        double found = 0.0;
+        run(threads, [&](const Context& c) { found = dot(u.data(), v.data(), size_of(u), c); });
+        return found;
+      },
+      nb::arg("u").noconvert(), nb::arg("v").noconvert(), nb::arg("threads"), "The inner product.");
+  m.def(
+      "add_scaled",
+      [](Vector u, double t, Vector v, int threads) {
+        need_size(v.size(), u.size(), "v");
+        Out out = make_out(u.size());
+        run(threads, [&](const Context& c) {
+          add_scaled(u.data(), t, v.data(), size_of(u), out.data(), c);
+        });
+        return out;
+      },
+      nb::arg("u").noconvert(), nb::arg("t"), nb::arg("v").noconvert(), nb::arg("threads"),
+      "u + t v.");
+  m.def(
+      "add_scaled_to",
+      [](Own u, double t, Vector v, int threads) {
+        need_size(v.size(), u.size(), "v");
+        run(threads, [&](const Context& c) {
+          add_scaled(u.data(), t, v.data(), size_of(u), u.data(), c);
+        });
+      },
+      nb::arg("u").noconvert(), nb::arg("t"), nb::arg("v").noconvert(), nb::arg("threads"),
+      "Add t v to u.");
+  m.def(
+      "scaled",
+      [](double t, Vector v, int threads) {
+        Out out = make_out(v.size());
+        run(threads, [&](const Context& c) { scale(t, v.data(), size_of(v), out.data(), c); });
+        return out;
+      },
+      nb::arg("t"), nb::arg("v").noconvert(), nb::arg("threads"), "t v.");
+  m.def(
+      "scale",
+      [](double t, Own v, int threads) {
+        run(threads, [&](const Context& c) { scale(t, v.data(), size_of(v), v.data(), c); });
+      },
+      nb::arg("t"), nb::arg("v").noconvert(), nb::arg("threads"), "Multiply v by t.");
+}
+
+template <class T>
+void bind_finite(nb::module_& m) {
+  using Values = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  m.def(
+      "all_finite",
+      [](Values v, int threads) {
+        bool found = false;
+        run(threads, [&](const Context& c) { found = all_finite(v.data(), size_of(v), c); });
+        return found;
+      },
+      nb::arg("v").noconvert(), nb::arg("threads"), "Whether no element is NaN or infinite.");
+}
+
 template <class T>
 void bind_scatter(nb::module_& m) {
   using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
   m.def(
       "scatter",
-      [](Matrix a, Vector weight, Index rows, Index offsets, int64_t step, bool by_group,
-         int threads) {
+      [](Matrix a, Vector weight, Index rows, Index offsets, int threads) {
         need_size(weight.size(), a.shape(0), "weight");
-        need_size(rows.size(), a.shape(0), "rows");
-        const auto groups = static_cast<int64_t>(offsets.size()) - 1;
-        const Strided<T> matrix{a.data(), static_cast<int64_t>(a.shape(0)),
-                                static_cast<int64_t>(a.shape(1)), a.stride(0), a.stride(1)};
+        const RowsInGroups sample = rows_in_groups(rows, offsets);
+        const Strided<T> matrix = strided<T>(a);
         Out out = make_out(a.shape(1) * a.shape(1));
         run(threads, [&](const Context& context) {
-          scatter(matrix, weight.data(), rows.data(), offsets.data(), groups, step, by_group,
-                  out.data(), context);
+          scatter(matrix, weight.data(), sample, out.data(), context);
         });
         return out;
       },
       nb::arg("matrix").noconvert(), nb::arg("weight").noconvert(), nb::arg("rows").noconvert(),
-      nb::arg("offsets").noconvert(), nb::arg("step"), nb::arg("by_group"), nb::arg("threads"),
-      "Weighted scatter of the rows inside groups, flattened.");
+      nb::arg("offsets").noconvert(), nb::arg("threads"),
+      "Weighted scatter of rows inside groups, flattened; scaled up if they are a sample.");
+  m.def(
+      "sample_rows",
+      [](Matrix a, Index rows, Index offsets, int64_t step, bool by_group, int threads) {
+        need_size(rows.size(), a.shape(0), "rows");
+        const RowsInGroups all = rows_in_groups(rows, offsets);
+        const Strided<T> matrix = strided<T>(a);
+        RowSample found;
+        run(threads, [&](const Context& context) {
+          found = sample_rows(matrix, all.rows, all.offsets, all.groups, step, by_group, context);
+        });
+        return std::make_pair(copied(found.rows), copied(found.offsets));
+      },
+      nb::arg("matrix").noconvert(), nb::arg("rows").noconvert(), nb::arg("offsets").noconvert(),
+      nb::arg("step"), nb::arg("by_group"), nb::arg("threads"),
+      "About one in `step` rows, or whole groups; as rows and offsets.");
   m.def(
       "hash_rows",
       [](Matrix a, int threads) {
-        const Strided<T> matrix{a.data(), static_cast<int64_t>(a.shape(0)),
-                                static_cast<int64_t>(a.shape(1)), a.stride(0), a.stride(1)};
+        const Strided<T> matrix = strided<T>(a);
         OutOf<uint64_t> out = make_out<uint64_t>(a.shape(0));
         run(threads, [&](const Context& context) { hash_rows(matrix, out.data(), context); });
         return out;
@@ -200,9 +292,12 @@ NB_MODULE(_core, m) {
   // A worker process may end while it still holds shards; that is no news for its user.
   nb::set_leak_warnings(false);
   m.doc() = "Native core of ranksvm.";
-  Context::note_process();
-  m.def("available_threads", &available_threads, "Threads used when nothing else is asked for.");
-  m.def("has_openmp", &has_openmp, "Whether more than one thread can be used at all.");
+  m.def(
+      "keep_memory", [] { shared_memory()->add_keeper(); },
+      "Keep the memory of arrays that are freed, for others of the same size.");
+  m.def(
+      "release_memory", [] { shared_memory()->remove_keeper(); },
+      "End what keep_memory began; when the last one ends, the memory is freed.");
   m.def(
       "instruction_set", [] { return std::string(simd_loops().name); },
       "The instruction set that the inner loops use on this processor.");
@@ -301,9 +396,9 @@ NB_MODULE(_core, m) {
       .def(
           "pairs",
           [](const PyOrder& o) {
-            std::vector<int64_t> pairs(o.order->queries().size());
-            for (std::size_t q = 0; q < pairs.size(); ++q) pairs[q] = o.order->pairs(q);
-            return pairs;
+            OutOf<int64_t> out = make_out<int64_t>(o.order->queries().size());
+            for (std::size_t q = 0; q < out.size(); ++q) out.data()[q] = o.order->pairs(q);
+            return out;
           },
           "Comparable pairs of every query.")
       .def(
@@ -397,6 +492,9 @@ NB_MODULE(_core, m) {
   bind_scatter<double>(m);
   bind_scatter<float>(m);
   bind_hash(m);
+  bind_vectors(m);
+  bind_finite<double>(m);
+  bind_finite<float>(m);
   bind_sparse<double, int32_t>(m);
   bind_sparse<double, int64_t>(m);
   bind_sparse<float, int32_t>(m);

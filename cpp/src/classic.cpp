@@ -201,8 +201,7 @@ class ClassicPlan final : public OrderPlan {
   void score_laplacian(const double* scores, double* out, const Context& context) const override {
     if (score_sum_.size() == 0) return laplacian(scores, out, context);
     const uint32_t* rows = order_->row();
-    clear_idle(out);
-    for_each_query(context, [&](uint32_t q, const Context&) {
+    for_each_query(context, {out}, [&](uint32_t q, const Context&) {
       const Query& query = order_->queries()[q];
       for (int64_t i = query.begin; i < query.begin + query.size; ++i) {
         out[rows[i]] = order_->query_weight(q) * order_->item_weight(rows[i]) * score_sum_[i];
@@ -212,8 +211,7 @@ class ClassicPlan final : public OrderPlan {
 
   void laplacian(const double* x, double* out, const Context& context) const override {
     const Order& order = *order_;
-    clear_idle(out);
-    for_each_query(context, [&](uint32_t q, const Context& inner) {
+    for_each_query(context, {out}, [&](uint32_t q, const Context& inner) {
       const int64_t at = order.queries()[q].begin;
       const uint32_t* row = order.row() + at;
       const double middle =
@@ -232,9 +230,7 @@ class ClassicPlan final : public OrderPlan {
   void sums(const double* x, double* above_out, double* below_out,
             const Context& context) const override {
     const Order& order = *order_;
-    clear_idle(above_out);
-    clear_idle(below_out);
-    for_each_query(context, [&](uint32_t q, const Context& inner) {
+    for_each_query(context, {above_out, below_out}, [&](uint32_t q, const Context& inner) {
       const uint32_t* row = order.row() + order.queries()[q].begin;
       run<1>(
           q, inner, [&](uint32_t i) { return Payload<1>{order.item_weight(row[i]) * x[row[i]]}; },

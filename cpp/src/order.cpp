@@ -1,5 +1,7 @@
 #include "ranksvm/order.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -13,15 +15,13 @@ namespace {
 // empty when that takes more than kFan children. A level larger than `most` has a child to itself.
 std::vector<uint32_t> cut(const uint32_t* start, uint32_t first, uint32_t last, uint64_t most) {
   std::vector<uint32_t> ends;
-  uint32_t begin = first;
-  for (uint32_t l = first; l < last; ++l) {
-    if (l > begin && static_cast<uint64_t>(start[l + 1]) - start[begin] > most) {
-      ends.push_back(l);
-      begin = l;
-      if (ends.size() >= kFan) return {};
-    }
+  for (uint32_t begin = first; begin < last;) {
+    if (ends.size() >= kFan) return {};
+    const uint64_t limit = start[begin] + most;
+    const uint32_t* end = std::upper_bound(start + begin, start + last + 1, limit) - 1;
+    begin = std::max(begin + 1, static_cast<uint32_t>(end - start));
+    ends.push_back(begin);
   }
-  ends.push_back(last);
   return ends;
 }
 
@@ -50,8 +50,8 @@ Order::Order(const double* utility, const int64_t* rows, const int64_t* offsets,
   pairs_.resize(n_queries);
   pair_weight_.resize(n_queries);
   mass_.resize(n_queries);
-  row_.resize(size_);
-  level_.resize(size_);
+  row_ = Buffer<uint32_t>(size_, memory_);
+  level_ = Buffer<uint32_t>(size_, memory_);
   if (item_weight != nullptr) {
     item_weight_.assign(item_weight, item_weight + size_);
     constexpr double kMostWeight = 1024.0;
@@ -65,13 +65,14 @@ Order::Order(const double* utility, const int64_t* rows, const int64_t* offsets,
   }
   if (query_weight != nullptr) query_weight_.assign(query_weight, query_weight + n_queries);
 
-  // Queries of one batch are handled by one thread; a large query is handled by all of them.
-  constexpr int64_t kBatch = 4096;
+  // Queries of one batch are handled by one thread. A query that is large, and a large part of all
+  // items, is handled by all threads together.
+  constexpr int64_t kBatch = 4096, kFewQueries = 32;
   uint32_t begin = 0;
   int64_t items = 0;
   for (uint32_t q = 0; q < n_queries; ++q) {
     const int64_t n = offsets[q + 1] - offsets[q];
-    const bool is_large = n > 2 * static_cast<int64_t>(kChunk);
+    const bool is_large = n > 2 * static_cast<int64_t>(kChunk) && n > size_ / kFewQueries;
     if (is_large || items + n > kBatch) {
       if (q > begin) batches_.emplace_back(begin, q);
       begin = is_large ? q + 1 : q;
@@ -82,81 +83,130 @@ Order::Order(const double* utility, const int64_t* rows, const int64_t* offsets,
     } else {
       items += n;
     }
+    queries_[q].begin = offsets[q];
+    queries_[q].size = static_cast<uint32_t>(n);
   }
   if (n_queries > begin) batches_.emplace_back(begin, static_cast<uint32_t>(n_queries));
 
-  auto arrange = [&](uint32_t q, const Context& inner) {
-    const int64_t first = offsets[q];
-    const auto n = static_cast<uint32_t>(offsets[q + 1] - first);
-    Buffer<double> key(n, memory_), sorted(n, memory_);
-    Buffer<uint32_t> order(n, memory_);
-    for (uint32_t i = 0; i < n; ++i) {
-      key[i] = utility[rows[first + i]];
-      if (!std::isfinite(key[i])) throw std::invalid_argument("a utility is not finite");
-    }
-    argsort(key.data(), n, order.data(), sorted.data(), memory_, inner);
-    uint32_t level = 0;
-    for (uint32_t i = 0; i < n; ++i) {
-      row_[first + i] = static_cast<uint32_t>(rows[first + order[i]]);
-      if (i > 0 && sorted[i] != sorted[i - 1]) ++level;
-      level_[first + i] = level;
-    }
-    Query& query = queries_[q];
-    query.begin = first;
-    query.size = n;
-    query.levels = n == 0 ? 0 : level + 1;
-  };
-  for_each_query(context, arrange);
-
-  int64_t n_starts = 0, n_digits = 0;
+  for_each_query(context,
+                 [&](uint32_t q, const Context& inner) { arrange(q, utility, rows, inner); });
+  int64_t n_starts = 0;
   for (Query& query : queries_) {
     query.level_begin = n_starts;
     n_starts += query.levels + 1;
   }
-  level_start_.resize(n_starts);
+  level_start_ = Buffer<uint32_t>(n_starts, memory_);
+  std::vector<std::vector<Node>> trees(n_queries);  // of more than one node
+  for_each_query(context, [&](uint32_t q, const Context& inner) {
+    find_levels(q, inner);
+    trees[q] = tree(queries_[q], queries_[q].depth);
+  });
+  int64_t n_digits = 0, n_nodes = 0;
   for (std::size_t q = 0; q < queries_.size(); ++q) {
     Query& query = queries_[q];
-    uint32_t* start = level_start_.data() + query.level_begin;
-    for (uint32_t i = 0; i < query.size; ++i) {
-      const int64_t position = query.begin + i;
-      if (i == 0 || level_[position] != level_[position - 1]) start[level_[position]] = i;
-    }
-    start[query.levels] = query.size;
-    const int64_t pairs = count_pairs(start, query.levels);
-    double weight = 0.0, worse = 0.0;
-    for (uint32_t l = 0; l < query.levels && item_weight != nullptr; ++l) {
-      double own = 0.0;
-      for (uint32_t i = start[l]; i < start[l + 1]; ++i) own += item_weight_[row_[query.begin + i]];
-      weight += own * worse;
-      worse += own;
-    }
-    pairs_[q] = pairs;
-    pair_weight_[q] = item_weight != nullptr ? weight : static_cast<double>(pairs);
-    mass_[q] = item_weight != nullptr ? worse : static_cast<double>(query.size);
-    query.root = static_cast<uint32_t>(nodes_.size());
-    query.depth = build_tree(query);
+    query.root = static_cast<uint32_t>(n_nodes);
+    n_nodes += static_cast<int64_t>(trees[q].size());
     query.digit_begin = n_digits;
     n_digits += static_cast<int64_t>(query.depth) * query.size;
     query.mask_begin = mask_words_;
-    const bool one_leaf = nodes_[query.root].kind == NodeKind::leaf;
+    const bool one_leaf = trees[q].front().kind == NodeKind::leaf;
     mask_words_ += static_cast<int64_t>(query.size) * (one_leaf ? mask_words(query.size) : 1);
   }
-  digits_.resize(n_digits);
-  for (const Query& query : queries_) {
-    std::vector<std::pair<uint32_t, uint32_t>> open{{query.root, 0U}};  // node and depth
-    while (!open.empty()) {
-      const auto [index, depth] = open.back();
-      open.pop_back();
-      const Node& node = nodes_[index];
-      if (node.kind != NodeKind::inner) continue;
-      uint8_t* digit =
-          digits_.data() + query.digit_begin + static_cast<int64_t>(depth) * query.size;
+  nodes_ = Buffer<Node>(n_nodes, memory_);
+  digits_ = Buffer<uint8_t>(n_digits, memory_);
+  for_each_query(context, [&](uint32_t q, const Context& inner) {
+    const Query& query = queries_[q];
+    for (Node& node : trees[q]) node.first_child += query.root;
+    std::copy(trees[q].begin(), trees[q].end(), nodes_.data() + query.root);
+    fill_digits(query, inner);
+  });
+}
+
+// Sorts the items of a query by utility, and numbers their levels.
+void Order::arrange(std::size_t q, const double* utility, const int64_t* rows,
+                    const Context& context) {
+  Query& query = queries_[q];
+  const int64_t first = query.begin;
+  const uint32_t n = query.size;
+  Buffer<double> key(n, memory_), sorted(n, memory_);
+  Buffer<uint32_t> order(n, memory_);
+  for_each_chunk(n, context, [&](std::size_t, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      key[i] = utility[rows[first + i]];
+      if (!std::isfinite(key[i])) throw std::invalid_argument("a utility is not finite");
+    }
+  });
+  argsort(key.data(), n, order.data(), sorted.data(), memory_, context);
+  // Levels are numbered inside the chunks, and then shifted by those of the chunks before.
+  std::vector<uint32_t> levels((n + kChunk - 1) / kChunk + 1, 0);
+  auto is_new = [&](int64_t i) { return i > 0 && sorted[i] != sorted[i - 1]; };
+  for_each_chunk(n, context, [&](std::size_t chunk, int64_t begin, int64_t end) {
+    uint32_t level = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      row_[first + i] = static_cast<uint32_t>(rows[first + order[i]]);
+      level += is_new(i);
+      level_[first + i] = level;
+    }
+    levels[chunk + 1] = level;
+  });
+  for (std::size_t c = 1; c < levels.size(); ++c) levels[c] += levels[c - 1];
+  if (levels.size() > 2) {
+    for_each_chunk(n, context, [&](std::size_t chunk, int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) level_[first + i] += levels[chunk];
+    });
+  }
+  query.levels = n == 0 ? 0 : levels.back() + 1;
+}
+
+// Finds where the levels of a query begin, and counts its pairs.
+void Order::find_levels(std::size_t q, const Context& context) {
+  const Query& query = queries_[q];
+  uint32_t* start = level_start_.data() + query.level_begin;
+  const uint32_t* level = level_.data() + query.begin;
+  for_each_chunk(query.size, context, [&](std::size_t, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (i == 0 || level[i] != level[i - 1]) start[level[i]] = static_cast<uint32_t>(i);
+    }
+  });
+  start[query.levels] = query.size;
+  pairs_[q] = count_pairs(start, query.levels);
+  if (!weighted()) {
+    pair_weight_[q] = static_cast<double>(pairs_[q]);
+    mass_[q] = static_cast<double>(query.size);
+    return;
+  }
+  double weight = 0.0, worse = 0.0;
+  for (uint32_t l = 0; l < query.levels; ++l) {
+    double own = 0.0;
+    for (uint32_t i = start[l]; i < start[l + 1]; ++i) own += item_weight_[row_[query.begin + i]];
+    weight += own * worse;
+    worse += own;
+  }
+  pair_weight_[q] = weight;
+  mass_[q] = worse;
+}
+
+// For every depth, in which child of its node an item is.
+void Order::fill_digits(const Query& query, const Context& context) {
+  std::vector<uint32_t> open{query.root};  // the nodes of a depth
+  for (uint32_t depth = 0; depth < query.depth; ++depth) {
+    uint8_t* digit = digits_.data() + query.digit_begin + static_cast<int64_t>(depth) * query.size;
+    const auto fill = [&](std::size_t i, const Context&) {
+      const Node& node = nodes_[open[i]];
       for (unsigned c = 0; c < node.children; ++c) {
         const Node& child = nodes_[node.first_child + c];
         std::fill(digit + child.begin, digit + child.end, static_cast<uint8_t>(c));
-        open.emplace_back(node.first_child + c, depth + 1);
+      }
+    };
+    (query.size < kWorthThreads ? context.one_thread() : context).parallel_for(open.size(), fill);
+    std::vector<uint32_t> below;
+    for (const uint32_t index : open) {
+      for (unsigned c = 0; c < nodes_[index].children; ++c) {
+        const uint32_t child = nodes_[index].first_child + c;
+        if (nodes_[child].kind == NodeKind::inner) below.push_back(child);
       }
     }
+    open = std::move(below);
   }
 }
 
@@ -164,13 +214,20 @@ namespace {
 
 // Rounds x of n rows to a grid, for sums with weights that add up to `mass`; returns how far that
 // may have moved one, together with its centring before.
-double to_grid(const uint32_t* row, uint32_t n, double mass, double* x) {
-  double largest = 0.0;
-  for (uint32_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(x[row[i]]));
+double to_grid(const uint32_t* row, uint32_t n, double mass, double* x, const Context& context) {
+  std::vector<double> most((n + kChunk - 1) / kChunk);
+  for_each_chunk(n, context, [&](std::size_t chunk, int64_t begin, int64_t end) {
+    double largest = 0.0;
+    for (int64_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(x[row[i]]));
+    most[chunk] = largest;
+  });
+  const double largest = most.empty() ? 0.0 : *std::max_element(most.begin(), most.end());
   // Sums of all elements, and of as many margins, times four, take at most 53 bits.
   const double whole = std::exp2(std::ilogb(std::max(1.0, mass) * (largest + 1.0)) + 1);
   const double step = std::ldexp(whole, -50);
-  for (uint32_t i = 0; i < n; ++i) x[row[i]] = std::nearbyint(x[row[i]] / step) * step;
+  for_each_chunk(n, context, [&](std::size_t, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) x[row[i]] = std::nearbyint(x[row[i]] / step) * step;
+  });
   return 0.5 * step + 4e-16 * largest;
 }
 
@@ -179,39 +236,38 @@ double to_grid(const uint32_t* row, uint32_t n, double mass, double* x) {
 Magnitudes Order::centred(const double* x, bool on_grid, double* out,
                           const Context& context) const {
   std::vector<Magnitudes> magnitudes(queries_.size());
-  for_each_query(context, [&](uint32_t q, const Context&) {
+  const bool in_order = queries_.size() == 1 && !weighted();  // all rows: in their own order
+  for_each_query(context, [&](uint32_t q, const Context& inner) {
     const Query& query = queries_[q];
     const uint32_t* row = row_.data() + query.begin;
     const double middle = centre(q, x);
-    double linear = 0.0, square = 0.0;
-    if (queries_.size() == 1 && !weighted()) {  // all rows: in their own order
-      double part[4] = {}, part2[4] = {};
-      int64_t i = 0;
-      for (; i + 4 <= size_; i += 4) {
-        for (int k = 0; k < 4; ++k) {
-          const double c = out[i + k] = x[i + k] - middle;
-          part[k] += std::abs(c);
-          part2[k] += c * c;
-        }
+    std::vector<std::array<double, 2>> parts((query.size + kChunk - 1) / kChunk);
+    for_each_chunk(query.size, inner, [&](std::size_t chunk, int64_t begin, int64_t end) {
+      double linear[4] = {}, square[4] = {};
+      const auto take = [&](int64_t i, int k) {
+        const int64_t r = in_order ? i : row[i];
+        const double c = out[r] = x[r] - middle;
+        const double own = in_order ? std::abs(c) : item_weight(row[i]) * std::abs(c);
+        linear[k] += own;
+        square[k] += own * std::abs(c);
+      };
+      int64_t i = begin;
+      for (; i + 4 <= end; i += 4) {
+        for (int k = 0; k < 4; ++k) take(i + k, k);
       }
-      for (; i < size_; ++i) {
-        const double c = out[i] = x[i] - middle;
-        part[0] += std::abs(c);
-        part2[0] += c * c;
-      }
-      linear = (part[0] + part[1]) + (part[2] + part[3]);
-      square = (part2[0] + part2[1]) + (part2[2] + part2[3]);
-    } else {
-      for (uint32_t i = 0; i < query.size; ++i) {
-        const double c = out[row[i]] = x[row[i]] - middle;
-        const double own = item_weight(row[i]) * std::abs(c);
-        linear += own;
-        square += own * std::abs(c);
-      }
-    }
+      for (; i < end; ++i) take(i, 0);
+      parts[chunk] = {(linear[0] + linear[1]) + (linear[2] + linear[3]),
+                      (square[0] + square[1]) + (square[2] + square[3])};
+    });
     if (pairs_[q] == 0) return;
+    double linear = 0.0, square = 0.0;
+    for (const auto& part : parts) {
+      linear += part[0];
+      square += part[1];
+    }
     const double mass = query_weight(q) * mass_[q], times = additions(query.size);
-    const double moved = on_grid ? to_grid(row, query.size, mass_[q] * largest_weight_, out) : 0.0;
+    const double moved =
+        on_grid ? to_grid(row, query.size, mass_[q] * largest_weight_, out, inner) : 0.0;
     magnitudes[q] = {mass * linear, mass * square, times * mass * linear, times * mass * square,
                      moved};
   });
@@ -226,11 +282,11 @@ Magnitudes Order::centred(const double* x, bool on_grid, double* out,
   return total;
 }
 
-// Appends the nodes of a query, breadth first; returns its depth.
-uint32_t Order::build_tree(Query& query) {
+// The nodes of a query, breadth first: first_child counts from the root. Sets its depth.
+std::vector<Node> Order::tree(const Query& query, uint32_t& depth) const {
   const uint32_t* start = level_start_.data() + query.level_begin;
   struct Open {
-    uint32_t node, first_level, last_level, depth;
+    uint32_t first_level, last_level, depth;
   };
   auto make = [&](uint32_t first, uint32_t last) {
     Node node{start[first], start[last], 0, 0, NodeKind::inner};
@@ -241,26 +297,26 @@ uint32_t Order::build_tree(Query& query) {
     }
     return node;
   };
-  nodes_.push_back(make(0, query.levels));
-  Node& root = nodes_.back();
-  if (root.kind == NodeKind::inner && query.size <= kMaskItems) root.kind = NodeKind::leaf;
-  std::vector<Open> queue{{static_cast<uint32_t>(nodes_.size() - 1), 0, query.levels, 0}};
-  uint32_t deepest = 0;
-  for (std::size_t head = 0; head < queue.size(); ++head) {
-    const Open open = queue[head];
-    if (nodes_[open.node].kind != NodeKind::inner) continue;
-    deepest = std::max(deepest, open.depth + 1);
-    const std::vector<uint32_t> ends = children(start, open.first_level, open.last_level);
-    nodes_[open.node].first_child = static_cast<uint32_t>(nodes_.size());
-    nodes_[open.node].children = static_cast<uint8_t>(ends.size());
-    uint32_t first = open.first_level;
+  std::vector<Node> nodes{make(0, query.levels)};
+  if (nodes[0].kind == NodeKind::inner && query.size <= kMaskItems) nodes[0].kind = NodeKind::leaf;
+  depth = 0;
+  if (nodes[0].kind != NodeKind::inner) return nodes;
+  std::vector<Open> open{{0, query.levels, 0}};  // of each node
+  for (std::size_t head = 0; head < nodes.size(); ++head) {
+    if (nodes[head].kind != NodeKind::inner) continue;
+    const Open here = open[head];
+    depth = std::max(depth, here.depth + 1);
+    const std::vector<uint32_t> ends = children(start, here.first_level, here.last_level);
+    nodes[head].first_child = static_cast<uint32_t>(nodes.size());
+    nodes[head].children = static_cast<uint8_t>(ends.size());
+    uint32_t first = here.first_level;
     for (const uint32_t end : ends) {
-      nodes_.push_back(make(first, end));
-      queue.push_back({static_cast<uint32_t>(nodes_.size() - 1), first, end, open.depth + 1});
+      nodes.push_back(make(first, end));
+      open.push_back({first, end, here.depth + 1});
       first = end;
     }
   }
-  return deepest;
+  return nodes;
 }
 
 }  // namespace ranksvm

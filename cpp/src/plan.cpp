@@ -6,20 +6,6 @@
 #include "ranksvm/sort.hpp"
 
 namespace ranksvm {
-namespace {
-
-constexpr std::size_t kBlock = std::size_t{1} << 16;
-
-// body(begin, end) over blocks of [0, n).
-template <class Body>
-void blocks(std::size_t n, const Context& context, Body&& body) {
-  context.parallel_for((n + kBlock - 1) / kBlock, [&](std::size_t b, const Context&) {
-    body(b * kBlock, std::min(n, (b + 1) * kBlock));
-  });
-}
-
-}  // namespace
-
 void refuse_scores() {
   throw std::overflow_error(
       "scores too large for float64: some are infinite or NaN and have no order. Scale the "
@@ -34,9 +20,9 @@ Sorted::Sorted(std::shared_ptr<const Order> order, const double* scores, bool al
       position_(order_->size(), order_->memory()),
       all_(all) {
   const uint32_t* row = order_->row();
-  blocks(order_->size(), context, [&](std::size_t begin, std::size_t end) {
+  for_each_chunk(order_->size(), context, [&](std::size_t, int64_t begin, int64_t end) {
     double check = 0.0;  // NaN as soon as one score is not finite
-    for (std::size_t i = begin; i < end; ++i) {
+    for (int64_t i = begin; i < end; ++i) {
       score_[i] = scores[row[i]];
       check += score_[i] * 0.0;
     }
@@ -83,10 +69,10 @@ void OrderPlan::finish_counts(const Context& context) {
   order_->for_each_query(context, [&](uint32_t q, const Context& inner) {
     const Query& query = order_->queries()[q];
     const bool empty = order_->pairs(q) == 0;
-    auto run = [&](std::size_t begin, std::size_t end) {
+    std::vector<double> part((query.size + kChunk - 1) / kChunk);
+    for_each_chunk(query.size, inner, [&](std::size_t chunk, int64_t begin, int64_t end) {
       double sum = 0.0;
-      for (std::size_t i = begin; i < end; ++i) {
-        const int64_t position = query.begin + static_cast<int64_t>(i);
+      for (int64_t position = query.begin + begin; position < query.begin + end; ++position) {
         if (empty) {
           above_[position] = below_[position] = 0.0;
         } else if (order_->weighted()) {
@@ -96,15 +82,8 @@ void OrderPlan::finish_counts(const Context& context) {
         }
         sum += above_[position];
       }
-      return sum;
-    };
-    if (query.size <= kBlock) {
-      total[q] = order_->query_weight(q) * run(0, query.size);
-      return;
-    }
-    std::vector<double> part((query.size + kBlock - 1) / kBlock);
-    blocks(query.size, inner,
-           [&](std::size_t begin, std::size_t end) { part[begin / kBlock] = run(begin, end); });
+      part[chunk] = sum;
+    });
     for (const double p : part) total[q] += p;
     total[q] *= order_->query_weight(q);
   });
@@ -112,41 +91,32 @@ void OrderPlan::finish_counts(const Context& context) {
   for (const double t : total) total_ += t;
 }
 
-void OrderPlan::clear_idle(double* out) const {
-  const uint32_t* row = order_->row();
-  for (std::size_t q = 0; q < order_->queries().size(); ++q) {
-    if (order_->pairs(q) > 0) continue;
-    const Query& query = order_->queries()[q];
-    for (uint32_t i = 0; i < query.size; ++i) out[row[query.begin + i]] = 0.0;
-  }
-}
-
 template <class Body>
 void OrderPlan::for_each_position(const Context& context, Body&& body) const {
   if (!order_->query_weighted()) {
-    return blocks(order_->size(), context, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) body(i, 1.0);
+    return for_each_chunk(order_->size(), context, [&](std::size_t, int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) body(i, 1.0);
     });
   }
   order_->for_each_query(context, [&](uint32_t q, const Context& inner) {
     const Query& query = order_->queries()[q];
     const double weight = order_->query_weight(q);
-    blocks(query.size, inner, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) body(query.begin + i, weight);
+    for_each_chunk(query.size, inner, [&](std::size_t, int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) body(query.begin + i, weight);
     });
   });
 }
 
 void OrderPlan::imbalance(double* out, const Context& context) const {
   const uint32_t* row = order_->row();
-  for_each_position(context, [&](std::size_t i, double weight) {
+  for_each_position(context, [&](int64_t i, double weight) {
     out[row[i]] = weight * (above_[i] - below_[i]);
   });
 }
 
 void OrderPlan::counts(double* above, double* below, const Context& context) const {
   const uint32_t* row = order_->row();
-  for_each_position(context, [&](std::size_t i, double weight) {
+  for_each_position(context, [&](int64_t i, double weight) {
     above[row[i]] = weight * above_[i];
     below[row[i]] = weight * below_[i];
   });

@@ -1,6 +1,8 @@
 // Radix counting: everything of a plan that depends on the scores alone, and the pair counts.
 #include <algorithm>
+#include <deque>
 #include <memory>
+#include <vector>
 
 #include "radix_plan.hpp"
 
@@ -33,21 +35,21 @@ class RadixPlan::Count {
   void run() {
     const uint32_t* row = order_.row() + query_.begin;
     uint32_t* root_row = plan_.root_row_.data() + query_.begin;
-    for_each_chunk(query_.size, [&](uint32_t begin, uint32_t end) {
-      for (uint32_t h = begin; h < end; ++h) {
+    for_each_chunk(query_.size, context_, [&](std::size_t, int64_t begin, int64_t end) {
+      for (int64_t h = begin; h < end; ++h) {
         even_count_[h] = {0, 0};
         root_row[h] = row[root_position_[h]];
       }
     });
-    std::vector<Subtree> subtrees;
-    split(query_.root, 0, subtrees);
-    context_.parallel_for(subtrees.size(), [&](std::size_t i, const Context&) {
-      visit(subtrees[i].node, subtrees[i].depth);
-    });
+    const std::vector<Subtree> subtrees = split();
+    (query_.size < kWorthThreads ? context_.one_thread() : context_)
+        .parallel_for(subtrees.size(), [&](std::size_t i, const Context&) {
+          visit(subtrees[i].node, subtrees[i].depth);
+        });
     double* above = plan_.above_.data() + query_.begin;
     double* below = plan_.below_.data() + query_.begin;
-    for_each_chunk(query_.size, [&](uint32_t begin, uint32_t end) {
-      for (uint32_t i = begin; i < end; ++i) {
+    for_each_chunk(query_.size, context_, [&](std::size_t, int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
         above[i] = count_[i].above;
         below[i] = count_[i].below;
       }
@@ -55,15 +57,6 @@ class RadixPlan::Count {
   }
 
  private:
-  template <class Body>
-  void for_each_chunk(uint32_t n, Body&& body) {
-    if (n <= 2 * kChunk) return body(0, n);
-    context_.parallel_for((n + kChunk - 1) / kChunk, [&](std::size_t c, const Context&) {
-      const uint32_t begin = static_cast<uint32_t>(c * kChunk);
-      body(begin, std::min(n, begin + kChunk));
-    });
-  }
-
   template <class T>
   T* slots(Buffer<T>& buffer, uint32_t depth) const {
     return buffer.data() + query_.digit_begin + static_cast<int64_t>(depth) * query_.size;
@@ -113,38 +106,60 @@ class RadixPlan::Count {
     return s;
   }
 
-  // Sweeps the nodes that are too large for one thread, and lists what is below them.
-  void split(uint32_t index, uint32_t depth, std::vector<Subtree>& subtrees) {
-    const Node& node = order_.nodes()[index];
-    const uint32_t n = node.end - node.begin;
-    if (node.kind != NodeKind::inner || n <= 2 * kChunk) {
-      subtrees.push_back({index, depth, 0.0});
-      return;
-    }
-    uint32_t child_begin[kLanes];
-    uint8_t child_inner[kLanes];
-    const CountSweep whole = sweep(node, depth, child_begin, child_inner);
-    const std::size_t chunks = (n + kChunk - 1) / kChunk;
-    std::vector<uint32_t> start(chunks * kLanes);
-    context_.parallel_for(chunks, [&](std::size_t c, const Context&) {
-      uint32_t seen[kLanes] = {};
-      const uint32_t end = std::min<uint32_t>(n, (c + 1) * kChunk);
-      find_digits(node, depth, c * kChunk, end);
-      for (uint32_t h = c * kChunk; h < end; ++h) ++seen[whole.digit[h]];
-      std::copy_n(seen, kLanes, start.data() + c * kLanes);
-    });
-    running_starts(start);
-    auto round = [&](Ranks ranks) {
-      context_.parallel_for(chunks, [&](std::size_t c, const Context&) {
-        CountSweep s = whole;
-        s.first = c * kChunk;
-        s.last = std::min<uint32_t>(n, (c + 1) * kChunk);
-        s.start = start.data() + c * kLanes;
-        plan_.loops_.count_sweep(s, ranks);
-      });
+  // Sweeps the nodes that are too large for one thread, depth by depth, and lists what is below.
+  std::vector<Subtree> split() {
+    struct Whole {
+      const Node& node;
+      uint32_t child_begin[kLanes];
+      uint8_t child_inner[kLanes];
+      CountSweep sweep;
+      std::vector<uint32_t> start;  // of the chunks
     };
-    in_rounds(context_, round);
-    for (unsigned c = 0; c < node.children; ++c) split(node.first_child + c, depth + 1, subtrees);
+    std::vector<Subtree> subtrees;
+    std::vector<uint32_t> here{query_.root};
+    for (uint32_t depth = 0; !here.empty(); ++depth) {
+      std::deque<Whole> large;  // sweeps point into them
+      std::vector<Chunk> chunks;
+      for (const uint32_t index : here) {
+        const Node& node = order_.nodes()[index];
+        if (!is_shared(node)) {
+          subtrees.push_back({index, depth, 0.0});
+          continue;
+        }
+        const auto number = static_cast<uint32_t>(large.size());
+        const std::size_t count = add_chunks(number, node.end - node.begin, chunks);
+        Whole& whole = large.emplace_back(Whole{node, {}, {}, {}, {}});
+        whole.sweep = sweep(node, depth, whole.child_begin, whole.child_inner);
+        whole.start.resize(count * kLanes);
+      }
+      context_.parallel_for(chunks.size(), [&](std::size_t i, const Context&) {
+        const Chunk& chunk = chunks[i];
+        Whole& whole = large[chunk.node];
+        uint32_t seen[kLanes] = {};
+        find_digits(whole.node, depth, chunk.begin, chunk.end);
+        for (uint32_t h = chunk.begin; h < chunk.end; ++h) ++seen[whole.sweep.digit[h]];
+        std::copy_n(seen, kLanes, whole.start.data() + chunk.number * kLanes);
+      });
+      for (Whole& whole : large) running_starts(whole.start);
+      in_rounds(context_, [&](Ranks ranks) {
+        context_.parallel_for(chunks.size(), [&](std::size_t i, const Context&) {
+          const Chunk& chunk = chunks[i];
+          const Whole& whole = large[chunk.node];
+          CountSweep s = whole.sweep;
+          s.first = chunk.begin;
+          s.last = chunk.end;
+          s.start = whole.start.data() + chunk.number * kLanes;
+          plan_.loops_.count_sweep(s, ranks);
+        });
+      });
+      here.clear();
+      for (const Whole& whole : large) {
+        for (unsigned c = 0; c < whole.node.children; ++c) {
+          here.push_back(whole.node.first_child + c);
+        }
+      }
+    }
+    return subtrees;
   }
 
   void visit(uint32_t index, uint32_t depth) {

@@ -4,6 +4,7 @@
 // a product (radix_sum.cpp) only streams through it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -31,6 +32,10 @@ class RadixPlan final : public OrderPlan {
     uint32_t node, depth;
     double offset;
   };
+  // Part of a node that several threads sweep together; `node` counts those of one depth.
+  struct Chunk {
+    uint32_t node, number, begin, end;
+  };
   class Count;
   template <class Rec, class Load, class Emit>
   class Sum;
@@ -53,6 +58,20 @@ class RadixPlan final : public OrderPlan {
   void add_leaf(const uint64_t* mask, unsigned n, SumRecord* records) const;
   void add_leaf(const uint64_t* mask, unsigned n, SplitRecord* records) const;
 
+  // Whether several threads sweep a node together. This goes by its size alone, since the chunks
+  // determine the order of sums.
+  static bool is_shared(const Node& node) {
+    return node.kind == NodeKind::inner && node.end - node.begin > 2 * kChunk;
+  }
+  // Adds the chunks of a node of n items; returns their number.
+  static std::size_t add_chunks(uint32_t node, uint32_t n, std::vector<Chunk>& chunks) {
+    const uint32_t count = (n + kChunk - 1) / kChunk;
+    for (uint32_t c = 0; c < count; ++c) {
+      chunks.push_back({node, c, c * kChunk, std::min(n, (c + 1) * kChunk)});
+    }
+    return count;
+  }
+
   // Per chunk and digit -> per chunk: running total, over the chunks before, of digits >= c.
   template <class T>
   static void running_starts(std::vector<T>& start) {
@@ -71,7 +90,7 @@ class RadixPlan final : public OrderPlan {
   // Upper look-ups of an item come after its lower one. One thread goes through the chunks in
   // order, which is enough; several need a round each.
   template <class Round>
-  static void in_rounds(const Context& context, Round& round) {
+  static void in_rounds(const Context& context, Round&& round) {
     if (context.threads() == 1) return round(Ranks::both);
     round(Ranks::lower);
     round(Ranks::upper);

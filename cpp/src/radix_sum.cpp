@@ -21,21 +21,14 @@ class RadixPlan::Sum {
   void run() {
     for (auto& buffer : records_) buffer = Buffer<Rec>(query_.size, order_.memory());
     const uint32_t* root_row = plan_.root_row_.data() + query_.begin;
-    std::vector<Subtree> subtrees;
-    if (query_.size <= 2 * kChunk) {
-      for (uint32_t h = 0; h < query_.size; ++h) records_[0][h] = Rec{load_(root_row[h])};
-      subtrees.push_back({query_.root, 0, 0.0});
-    } else {
-      context_.parallel_for(
-          (query_.size + kChunk - 1) / kChunk, [&](std::size_t c, const Context&) {
-            const uint32_t end = std::min<uint32_t>(query_.size, (c + 1) * kChunk);
-            for (uint32_t h = c * kChunk; h < end; ++h) records_[0][h] = Rec{load_(root_row[h])};
-          });
-      split(query_.root, 0, 0.0, subtrees);
-    }
-    context_.parallel_for(subtrees.size(), [&](std::size_t i, const Context&) {
-      visit(subtrees[i].node, subtrees[i].depth, subtrees[i].offset);
+    for_each_chunk(query_.size, context_, [&](std::size_t, int64_t begin, int64_t end) {
+      for (int64_t h = begin; h < end; ++h) records_[0][h] = Rec{load_(root_row[h])};
     });
+    const std::vector<Subtree> subtrees = split();
+    (query_.size < kWorthThreads ? context_.one_thread() : context_)
+        .parallel_for(subtrees.size(), [&](std::size_t i, const Context&) {
+          visit(subtrees[i].node, subtrees[i].depth, subtrees[i].offset);
+        });
   }
 
  private:
@@ -62,38 +55,61 @@ class RadixPlan::Sum {
   void call(const SumSweep<SumRecord>& s, Ranks ranks) { plan_.loops_.sum_sweep(s, ranks); }
   void call(const SumSweep<SplitRecord>& s, Ranks ranks) { plan_.loops_.split_sweep(s, ranks); }
 
-  void split(uint32_t index, uint32_t depth, double offset, std::vector<Subtree>& subtrees) {
-    const Node& node = order_.nodes()[index];
-    const uint32_t n = node.end - node.begin;
-    if (node.kind != NodeKind::inner || n <= 2 * kChunk) {
-      subtrees.push_back({index, depth, offset});
-      return;
-    }
-    const SumSweep<Rec> whole = sweep(node, depth, nullptr);
-    const std::size_t chunks = (n + kChunk - 1) / kChunk;
-    std::vector<double> start(chunks * kLanes), ends(chunks * kLanes);
-    context_.parallel_for(chunks, [&](std::size_t c, const Context&) {
-      double seen[kLanes] = {};
-      const uint32_t end = std::min<uint32_t>(n, (c + 1) * kChunk);
-      for (uint32_t h = c * kChunk; h < end; ++h) seen[whole.digit[h]] += whole.in[h].value;
-      std::copy_n(seen, kLanes, start.data() + c * kLanes);
-    });
-    running_starts(start);
-    auto round = [&](Ranks ranks) {
-      context_.parallel_for(chunks, [&](std::size_t c, const Context&) {
-        SumSweep<Rec> s = whole;
-        s.first = c * kChunk;
-        s.last = std::min<uint32_t>(n, (c + 1) * kChunk);
-        s.start = start.data() + c * kLanes;
-        s.end = ends.data() + c * kLanes;
-        call(s, ranks);
-      });
+  // Sweeps the nodes that are too large for one thread, depth by depth, and lists what is below.
+  std::vector<Subtree> split() {
+    struct Whole {
+      Subtree of;
+      SumSweep<Rec> sweep;
+      std::vector<double> start, ends;  // of the chunks
     };
-    in_rounds(context_, round);
-    const double* end = ends.data() + (chunks - 1) * kLanes;
-    for (unsigned c = 0; c < node.children; ++c) {
-      split(node.first_child + c, depth + 1, offset + (end[0] - end[c]), subtrees);
+    std::vector<Subtree> subtrees, here{{query_.root, 0, 0.0}};
+    while (!here.empty()) {
+      std::vector<Whole> large;
+      std::vector<Chunk> chunks;
+      for (const Subtree& tree : here) {
+        const Node& node = order_.nodes()[tree.node];
+        const uint32_t n = node.end - node.begin;
+        if (!is_shared(node)) {
+          subtrees.push_back(tree);
+          continue;
+        }
+        const std::size_t count = add_chunks(static_cast<uint32_t>(large.size()), n, chunks);
+        large.push_back({tree, sweep(node, tree.depth, nullptr),
+                         std::vector<double>(count * kLanes), std::vector<double>(count * kLanes)});
+      }
+      context_.parallel_for(chunks.size(), [&](std::size_t i, const Context&) {
+        const Chunk& chunk = chunks[i];
+        Whole& whole = large[chunk.node];
+        double seen[kLanes] = {};
+        for (uint32_t h = chunk.begin; h < chunk.end; ++h) {
+          seen[whole.sweep.digit[h]] += whole.sweep.in[h].value;
+        }
+        std::copy_n(seen, kLanes, whole.start.data() + chunk.number * kLanes);
+      });
+      for (Whole& whole : large) running_starts(whole.start);
+      in_rounds(context_, [&](Ranks ranks) {
+        context_.parallel_for(chunks.size(), [&](std::size_t i, const Context&) {
+          const Chunk& chunk = chunks[i];
+          Whole& whole = large[chunk.node];
+          SumSweep<Rec> s = whole.sweep;
+          s.first = chunk.begin;
+          s.last = chunk.end;
+          s.start = whole.start.data() + chunk.number * kLanes;
+          s.end = whole.ends.data() + chunk.number * kLanes;
+          call(s, ranks);
+        });
+      });
+      here.clear();
+      for (const Whole& whole : large) {
+        const Node& node = order_.nodes()[whole.of.node];
+        const double* end = whole.ends.data() + whole.ends.size() - kLanes;
+        for (unsigned c = 0; c < node.children; ++c) {
+          here.push_back({node.first_child + c, whole.of.depth + 1,
+                          whole.of.offset + (end[0] - end[c])});
+        }
+      }
     }
+    return subtrees;
   }
 
   void visit(uint32_t index, uint32_t depth, double offset) {
@@ -191,8 +207,7 @@ void RadixPlan::weigh(uint32_t q, const Context& context) {
 void RadixPlan::product(const double* x, double* out, bool centre, const Context& context) const {
   const Order& order = *order_;
   const uint32_t* rows = order.row();
-  clear_idle(out);
-  for_each_query(context, [&](uint32_t q, const Context& inner) {
+  for_each_query(context, {out}, [&](uint32_t q, const Context& inner) {
     const double middle = centre ? order.centre(q, x) : 0.0;
     const double weight = order.query_weight(q);
     if (order.weighted()) {
@@ -219,9 +234,7 @@ void RadixPlan::product(const double* x, double* out, bool centre, const Context
 void RadixPlan::sums(const double* x, double* above, double* below, const Context& context) const {
   const Order& order = *order_;
   const uint32_t* rows = order.row();
-  clear_idle(above);
-  clear_idle(below);
-  for_each_query(context, [&](uint32_t q, const Context& inner) {
+  for_each_query(context, {above, below}, [&](uint32_t q, const Context& inner) {
     const double middle = order.centre(q, x);
     const double weight = order.query_weight(q);
     pass<SplitRecord>(

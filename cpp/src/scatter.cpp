@@ -1,16 +1,19 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "ranksvm/products.hpp"
 #include "ranksvm/simd.hpp"
+#include "ranksvm/vectors.hpp"
 
 namespace ranksvm {
 namespace {
 
 constexpr unsigned kRows = 64;       // rows gathered at a time
-constexpr int64_t kMostPieces = 16;  // partial matrices
+constexpr int64_t kMostPieces = 32;  // partial matrices
+constexpr int64_t kPiece = 4096;     // rows hashed at a time
 
 // Hash of a row from up to sixteen of its features.
 template <class T>
@@ -24,35 +27,46 @@ uint64_t hash_row(const Strided<T>& a, int64_t row) {
   return hash;
 }
 
-// The sampled rows, group by group; group g has those from ends[g] to ends[g + 1].
+// Positions in `rows` of those with a chosen hash, ascending.
 template <class T>
-std::vector<int64_t> sample(const Strided<T>& a, const int64_t* rows, const int64_t* offsets,
-                            int64_t groups, int64_t step, bool by_group,
-                            std::vector<int64_t>& ends) {
-  const int64_t total = offsets[groups];
-  std::vector<int64_t> chosen;
-  ends.assign(1, 0);
-  for (int64_t g = 0; g < groups; ++g) {
-    const int64_t begin = offsets[g], end = offsets[g + 1];
-    if (step == 1) {
-      chosen.insert(chosen.end(), rows + begin, rows + end);
-    } else if (by_group) {
-      uint64_t hash = 0;
-      for (int64_t k = begin; k < end; ++k) hash = std::max(hash, hash_row(a, rows[k]));
-      if (mix_hash(hash) % step == 0) chosen.insert(chosen.end(), rows + begin, rows + end);
-    } else {
-      for (int64_t k = begin; k < end; ++k) {
-        if (hash_row(a, rows[k]) % step == 0) chosen.push_back(rows[k]);
-      }
+std::vector<int64_t> chosen_rows(const Strided<T>& a, const int64_t* rows, int64_t n, int64_t step,
+                                 const Context& context) {
+  const auto pieces = static_cast<std::size_t>((n + kPiece - 1) / kPiece);
+  std::vector<std::vector<int64_t>> found(pieces);
+  context.parallel_for(pieces, [&](std::size_t piece, const Context&) {
+    const int64_t begin = static_cast<int64_t>(piece) * kPiece, end = std::min(n, begin + kPiece);
+    for (int64_t k = begin; k < end; ++k) {
+      if (hash_row(a, rows[k]) % step == 0) found[piece].push_back(k);
     }
-    ends.push_back(static_cast<int64_t>(chosen.size()));
+  });
+  std::vector<int64_t> all;
+  for (const auto& some : found) all.insert(all.end(), some.begin(), some.end());
+  return all;
+}
+
+// The same for whole groups.
+template <class T>
+std::vector<int64_t> chosen_groups(const Strided<T>& a, const int64_t* rows, const int64_t* offsets,
+                                   int64_t groups, int64_t step, const Context& context) {
+  constexpr int64_t kGroups = 64;
+  std::vector<uint8_t> is_chosen(groups);
+  const auto pieces = static_cast<std::size_t>((groups + kGroups - 1) / kGroups);
+  context.parallel_for(pieces, [&](std::size_t piece, const Context&) {
+    const int64_t first = static_cast<int64_t>(piece) * kGroups;
+    for (int64_t g = first; g < std::min(groups, first + kGroups); ++g) {
+      uint64_t hash = 0;
+      for (int64_t k = offsets[g]; k < offsets[g + 1]; ++k) {
+        hash = std::max(hash, hash_row(a, rows[k]));
+      }
+      is_chosen[g] = mix_hash(hash) % step == 0;
+    }
+  });
+  std::vector<int64_t> all;
+  for (int64_t g = 0; g < groups; ++g) {
+    if (!is_chosen[g]) continue;
+    for (int64_t k = offsets[g]; k < offsets[g + 1]; ++k) all.push_back(k);
   }
-  const auto size = static_cast<int64_t>(chosen.size());
-  if (step > 1 && (size < total / (4 * step) || size > 4 * (total / step))) {
-    // Rows that are mostly alike: the hash cannot tell them apart.
-    return sample(a, rows, offsets, groups, 1, by_group, ends);
-  }
-  return chosen;
+  return all;
 }
 
 }  // namespace
@@ -67,7 +81,6 @@ uint64_t mix_hash(uint64_t x) {  // the finaliser of MurmurHash3
 
 template <class T>
 void hash_rows(const Strided<T>& a, uint64_t* out, const Context& context) {
-  constexpr int64_t kPiece = 4096;
   const auto pieces = static_cast<std::size_t>((a.rows + kPiece - 1) / kPiece);
   context.parallel_for(pieces, [&](std::size_t piece, const Context&) {
     const int64_t begin = static_cast<int64_t>(piece) * kPiece;
@@ -76,44 +89,81 @@ void hash_rows(const Strided<T>& a, uint64_t* out, const Context& context) {
   });
 }
 
-template void hash_rows(const Strided<float>&, uint64_t*, const Context&);
-template void hash_rows(const Strided<double>&, uint64_t*, const Context&);
+template <class T>
+RowSample sample_rows(const Strided<T>& a, const int64_t* rows, const int64_t* offsets,
+                      int64_t groups, int64_t step, bool by_group, const Context& context) {
+  const int64_t total = offsets[groups];
+  std::vector<int64_t> chosen;
+  if (step > 1) {
+    chosen = by_group ? chosen_groups(a, rows, offsets, groups, step, context)
+                      : chosen_rows(a, rows, total, step, context);
+  }
+  const auto size = static_cast<int64_t>(chosen.size());
+  if (step == 1 || size < total / (4 * step) || size > 4 * (total / step)) {
+    // Or rows that are mostly alike, which the hash cannot tell apart.
+    return {{rows, rows + total}, {offsets, offsets + groups + 1}};
+  }
+  RowSample sample;
+  sample.offsets.reserve(groups + 1);
+  auto at = chosen.begin();
+  for (int64_t g = 0; g <= groups; ++g) {
+    at = std::lower_bound(at, chosen.end(), offsets[g]);
+    sample.offsets.push_back(at - chosen.begin());
+  }
+  for (int64_t& k : chosen) k = rows[k];
+  sample.rows = std::move(chosen);
+  return sample;
+}
 
 template <class T>
-void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, const int64_t* offsets,
-             int64_t groups, int64_t step, bool by_group, double* out, const Context& context) {
+void scatter(const Strided<T>& a, const double* weight, const RowsInGroups& sample, double* out,
+             const Context& context) {
   const auto cols = static_cast<unsigned>(a.cols);
   const unsigned width = (cols + 7) / 8 * 8;
-  std::vector<int64_t> ends;
-  const std::vector<int64_t> chosen = sample(a, rows, offsets, groups, step, by_group, ends);
+  const int64_t groups = sample.groups;
+  const int64_t *chosen = sample.rows, *ends = sample.offsets;
+  const int64_t size = ends[groups];
   // Pieces of groups or, when there are few groups, of the rows of each.
   const int64_t group_pieces = std::clamp<int64_t>(groups / 8, 1, kMostPieces);
   const int64_t row_pieces = kMostPieces / group_pieces;
   std::vector<std::vector<double>> part(group_pieces * row_pieces);
 
+  // The weighted mean of a group; returns the weight of the group.
+  const auto find_mean = [&](int64_t g, double* mean) {
+    std::fill_n(mean, width, 0.0);
+    double total = 0.0;
+    for (int64_t k = ends[g]; k < ends[g + 1]; ++k) {
+      const double w = weight[chosen[k]];
+      const T* x = a.data + chosen[k] * a.row_stride;
+      total += w;
+      for (unsigned c = 0; c < cols; ++c) mean[c] += w * static_cast<double>(x[c * a.col_stride]);
+    }
+    for (unsigned c = 0; c < cols && total > 0.0; ++c) mean[c] /= total;
+    return total;
+  };
+  // Of few groups, whose rows go to several pieces, the means are found once.
+  std::vector<double> means(row_pieces > 1 ? groups * width : 0), totals(groups);
+  if (row_pieces > 1) {
+    for (int64_t g = 0; g < groups; ++g) totals[g] = find_mean(g, means.data() + g * width);
+  }
+
   // A few milliseconds of work are done before other threads have woken up.
-  const bool small = static_cast<double>(chosen.size()) * width * width < 1e7;
+  const bool small = static_cast<double>(size) * width * width < 1e7;
   const Context& team = small ? context.one_thread() : context;
   team.parallel_for(part.size(), [&](std::size_t index, const Context& inner) {
     const int64_t p = static_cast<int64_t>(index) / row_pieces;
     const int64_t row_piece = static_cast<int64_t>(index) % row_pieces;
     std::vector<double>& gram = part[index];
     gram.assign(static_cast<std::size_t>(width) * width, 0.0);
-    std::vector<double> mean(width, 0.0), left(kRows * width, 0.0), right(kRows * width, 0.0);
+    std::vector<double> own(width, 0.0), left(kRows * width, 0.0), right(kRows * width, 0.0);
     for (int64_t g = groups * p / group_pieces; g < groups * (p + 1) / group_pieces; ++g) {
       inner.check_interrupt();
-      const int64_t begin = ends[g], size = ends[g + 1] - begin;
-      std::fill(mean.begin(), mean.end(), 0.0);
-      double total = 0.0;
-      for (int64_t k = begin; k < begin + size; ++k) {
-        const double w = weight[chosen[k]];
-        const T* x = a.data + chosen[k] * a.row_stride;
-        total += w;
-        for (unsigned c = 0; c < cols; ++c) mean[c] += w * static_cast<double>(x[c * a.col_stride]);
-      }
+      const double* mean = row_pieces > 1 ? means.data() + g * width : own.data();
+      const double total = row_pieces > 1 ? totals[g] : find_mean(g, own.data());
       if (!(total > 0.0)) continue;
-      for (unsigned c = 0; c < cols; ++c) mean[c] /= total;
-      const int64_t from = size * row_piece / row_pieces, to = size * (row_piece + 1) / row_pieces;
+      const int64_t begin = ends[g], length = ends[g + 1] - begin;
+      const int64_t from = length * row_piece / row_pieces;
+      const int64_t to = length * (row_piece + 1) / row_pieces;
       unsigned filled = 0;
       for (int64_t k = from; k < to; ++k) {
         const int64_t row = chosen[begin + k];
@@ -131,22 +181,29 @@ void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, con
     }
   });
 
-  double total = 0.0, held = 0.0;
-  for (int64_t k = 0; k < offsets[groups]; ++k) total += weight[rows[k]];
-  for (const int64_t row : chosen) held += weight[row];
-  const double scale = held > 0.0 ? total / held : 0.0;
+  double scale = 1.0;
+  if (size < a.rows) {  // a sample, which stands for all rows
+    double held = 0.0;
+    for (int64_t k = 0; k < size; ++k) held += weight[chosen[k]];
+    scale = held > 0.0 ? sum(weight, a.rows, context) / held : 0.0;
+  }
   for (unsigned i = 0; i < cols; ++i) {
     for (unsigned j = i; j < cols; ++j) {
-      double sum = 0.0;
-      for (const std::vector<double>& gram : part) sum += gram[i * width + j];
-      out[i * cols + j] = out[j * cols + i] = scale * sum;
+      double added = 0.0;
+      for (const std::vector<double>& gram : part) added += gram[i * width + j];
+      out[i * cols + j] = out[j * cols + i] = scale * added;
     }
   }
 }
 
-template void scatter(const Strided<float>&, const double*, const int64_t*, const int64_t*, int64_t,
-                      int64_t, bool, double*, const Context&);
-template void scatter(const Strided<double>&, const double*, const int64_t*, const int64_t*,
-                      int64_t, int64_t, bool, double*, const Context&);
+#define RANKSVM_SCATTER(T)                                                                        \
+  template void hash_rows(const Strided<T>&, uint64_t*, const Context&);                          \
+  template RowSample sample_rows(const Strided<T>&, const int64_t*, const int64_t*, int64_t,      \
+                                 int64_t, bool, const Context&);                                  \
+  template void scatter(const Strided<T>&, const double*, const RowsInGroups&, double*,           \
+                        const Context&);
+RANKSVM_SCATTER(float)
+RANKSVM_SCATTER(double)
+#undef RANKSVM_SCATTER
 
 }  // namespace ranksvm

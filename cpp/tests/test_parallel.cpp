@@ -47,7 +47,6 @@ TEST(thread_counts_below_one_mean_one) {
   CHECK_EQ(Context(-3).threads(), 1);
   CHECK_EQ(Context(4).threads(), 4);
   CHECK_EQ(Context(4).one_thread().threads(), 1);
-  CHECK(ranksvm::available_threads() >= 1);
 }
 
 TEST(parallel_for_can_be_nested) {
@@ -136,10 +135,6 @@ TEST(only_the_thread_that_made_the_context_asks) {
 // One query may be much longer than all others: the thread that may ask has nothing left to do
 // then, and still has to ask.
 TEST(an_interrupt_reaches_the_last_piece_on_another_thread) {
-  if (!ranksvm::has_openmp()) {
-    CHECK(true);  // there is no other thread
-    return;
-  }
   const auto caller = std::this_thread::get_id();
   std::atomic<bool> other_at_work{false};
   const Context context(2, [] { return true; });

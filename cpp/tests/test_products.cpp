@@ -230,10 +230,9 @@ void check_scatter(int64_t n, int64_t cols, int64_t groups, bool transposed, uns
     }
   }
   Vector one(cols * cols, std::nan("")), two(cols * cols, std::nan(""));
-  ranksvm::scatter(a, weight.data(), rows.data(), offsets.data(), groups, 1, 1, one.data(),
-                   Context(1));
-  ranksvm::scatter(a, weight.data(), rows.data(), offsets.data(), groups, 1, 1, two.data(),
-                   Context(2));
+  const ranksvm::RowsInGroups all{rows.data(), offsets.data(), groups};
+  ranksvm::scatter(a, weight.data(), all, one.data(), Context(1));
+  ranksvm::scatter(a, weight.data(), all, two.data(), Context(2));
   CHECK(one == two);
   bool close = true;
   for (std::size_t i = 0; i < one.size(); ++i) {
@@ -267,13 +266,45 @@ TEST(scatter_of_a_sample_keeps_its_size) {
   for (int64_t g = 1; g <= 100; ++g) offsets.push_back(40 * g);
   const ranksvm::Strided<double> a{data.data(), kItems, 1, 1, 1};
   for (const int64_t step : {1, 2, 4, 10}) {
+    const ranksvm::RowSample sample =
+        ranksvm::sample_rows(a, rows.data(), offsets.data(), 100, step, true, Context(2));
     double out = 0.0;
-    ranksvm::scatter(a, weight.data(), rows.data(), offsets.data(), 100, step, 1, &out, Context(2));
+    ranksvm::scatter(a, weight.data(), {sample.rows.data(), sample.offsets.data(), 100}, &out,
+                     Context(2));
     CHECK_NEAR(out, 2.0 * kItems, 1e-9);
   }
-  double out = 0.0;
-  ranksvm::scatter(a, weight.data(), rows.data(), offsets.data(), 100, 1, 2, &out, Context(2));
-  CHECK_NEAR(out, 2.0 * kItems, 1e-9);
+}
+
+TEST(samples_are_chosen_by_hash) {
+  constexpr int64_t kItems = 20000, kGroups = 2000, kStep = 10;
+  Vector data(kItems);
+  std::vector<int64_t> rows(kItems), offsets(kGroups + 1);
+  for (int64_t i = 0; i < kItems; ++i) {
+    data[i] = std::sin(static_cast<double>(i));
+    rows[i] = kItems - 1 - i;
+  }
+  for (int64_t g = 0; g <= kGroups; ++g) offsets[g] = 10 * g;
+  const ranksvm::Strided<double> a{data.data(), kItems, 1, 1, 1};
+  std::vector<uint64_t> hashes(kItems);
+  ranksvm::hash_rows(a, hashes.data(), Context(1));
+  for (const bool by_group : {false, true}) {
+    std::vector<int64_t> expected, ends{0};
+    for (int64_t g = 0; g < kGroups; ++g) {
+      uint64_t largest = 0;
+      for (int64_t k = 10 * g; k < 10 * (g + 1); ++k) largest = std::max(largest, hashes[rows[k]]);
+      for (int64_t k = 10 * g; k < 10 * (g + 1); ++k) {
+        const uint64_t hash = by_group ? ranksvm::mix_hash(largest) : hashes[rows[k]];
+        if (hash % kStep == 0) expected.push_back(rows[k]);
+      }
+      ends.push_back(static_cast<int64_t>(expected.size()));
+    }
+    for (const int threads : {1, 2, 5}) {
+      const ranksvm::RowSample sample = ranksvm::sample_rows(
+          a, rows.data(), offsets.data(), kGroups, kStep, by_group, Context(threads));
+      CHECK(sample.rows == expected);
+      CHECK(sample.offsets == ends);
+    }
+  }
 }
 
 namespace {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ranksvm._rounding import roundings
-from ranksvm._vectors import Array
+from ranksvm._vectors import Array, add_scaled, scaled
 
 
 class Point(NamedTuple):
@@ -27,14 +27,15 @@ class Point(NamedTuple):
 
     def plus(self, step: float, other: Point) -> Point:
         """Return ``self + step * other``."""
-        w = self.w + step * other.w
-        return Point(w, self.scores + step * other.scores, *self.plus_error(step, other))
+        w = add_scaled(self.w, step, other.w)
+        scores = add_scaled(self.scores, step, other.scores)
+        return Point(w, scores, *self.plus_error(step, other))
 
     def times(self, factor: float) -> Point:
         """Return ``factor * self``."""
         reach = abs(factor) * self.reach
         error = abs(factor) * self.error + roundings(2) * reach
-        return Point(factor * self.w, factor * self.scores, error, reach)
+        return Point(scaled(factor, self.w), scaled(factor, self.scores), error, reach)
 
     def plus_error(self, step: float, other: Point) -> tuple[float, float]:
         """Return ``error`` and ``reach`` of ``self + step * other``.

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-from ranksvm import _core
 from ranksvm._checks import is_integer
+from ranksvm._cores import available_cores
 from ranksvm._messages import Param, ParameterError, Value
 
 MOST_THREADS = 1024
@@ -26,11 +26,11 @@ Result = TypeVar("Result")
 def resolve_n_jobs(n_jobs: int | None) -> int:
     """Return the number of threads for an ``n_jobs`` parameter.
 
-    None and -1 mean all cores that OMP_NUM_THREADS and the CPU affinity of the process allow.
-    Other negative numbers leave cores free: -2 means all but one.
+    None and -1 mean all cores that the process may use (see :mod:`ranksvm._cores`).  Other negative
+    numbers leave cores free: -2 means all but one.
     """
     if n_jobs is None:
-        return _core.available_threads()
+        return available_cores()
     if not is_integer(n_jobs) or n_jobs == 0:
         raise ParameterError(
             "{name} must be None or an integer other than 0; got {value}",
@@ -39,7 +39,7 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
         )
     n_jobs = int(n_jobs)
     if n_jobs < 0:
-        return max(1, _core.available_threads() + 1 + n_jobs)
+        return max(1, available_cores() + 1 + n_jobs)
     return min(n_jobs, MOST_THREADS)
 
 

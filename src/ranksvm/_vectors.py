@@ -1,18 +1,27 @@
-"""Operations on long vectors that avoid the threads of the BLAS.
+"""Operations on long vectors, threaded, with the same bits for any number of threads.
 
-NumPy's BLAS uses all cores for long dot products, whatever ``n_jobs`` says.  Its rounding depends
-on the number of cores, and its waiting threads occupy the cores that ours need.  These products are
-limited by memory bandwidth anyway.
+NumPy computes on one thread.  Its BLAS uses all cores for long dot products, whatever ``n_jobs``
+says; its rounding depends on the number of cores, and its waiting threads occupy the cores that
+ours need.  So vectors of at least ``LONG`` elements are left to the native core, and shorter ones
+to NumPy without its BLAS.
+
+The number of threads is that of the innermost :func:`vector_threads` block, or else 1.  It is not a
+parameter of every operation, because points and solvers do not know it, and no result depends on
+it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm import _core
 from ranksvm._rounding import SLACK
 
 Array = NDArray[np.float64]
@@ -20,15 +29,72 @@ Rows = NDArray[np.int64]  # row numbers, and other integers
 
 # Longer products are sums of products of this length, so that rounding errors stop growing with n.
 BLOCK = 512
+# Vectors of this length are left to the native core.
+LONG = 1 << 14
+
+_THREADS: ContextVar[int] = ContextVar("threads of vector operations", default=1)
+
+
+@contextmanager
+def vector_threads(n_threads: int) -> Iterator[None]:
+    """Use several threads for long vectors inside the block.
+
+    The memory of results that are freed is kept for others until the block ends, because fresh
+    memory costs as much as the arithmetic.
+    """
+    token = _THREADS.set(n_threads)
+    _core.keep_memory()
+    try:
+        yield
+    finally:
+        _core.release_memory()
+        _THREADS.reset(token)
 
 
 def dot(u: Array, v: Array) -> float:
-    """Return the inner product of two vectors; bitwise identical for any number of threads."""
+    """Return the inner product of two vectors."""
+    if u.size >= LONG and u.flags.c_contiguous and v.flags.c_contiguous:
+        return _core.dot(u, v, _THREADS.get())
     whole = u.size // BLOCK * BLOCK
     if whole <= BLOCK:
         return float(np.einsum("i,i->", u, v))
     blocks = np.einsum("ij,ij->i", u[:whole].reshape(-1, BLOCK), v[:whole].reshape(-1, BLOCK))
     return float(np.add.reduce(blocks)) + float(np.einsum("i,i->", u[whole:], v[whole:]))
+
+
+def add_scaled(u: Any, t: float, v: Any) -> Any:
+    """Return ``u + t * v`` for vectors, or for anything else that has these operations."""
+    return _core.add_scaled(u, t, v, _THREADS.get()) if _is_long(u) else u + t * v
+
+
+def scaled(t: float, v: Any) -> Any:
+    """Return ``t * v`` for a vector, or for anything else that has this operation."""
+    return _core.scaled(t, v, _THREADS.get()) if _is_long(v) else t * v
+
+
+def add_scaled_to(u: Array, t: float, v: Array) -> None:
+    """Add ``t * v`` to u."""
+    if _is_long(u):
+        _core.add_scaled_to(u, t, v, _THREADS.get())
+    else:
+        u += t * v
+
+
+def scale(t: float, v: Array) -> None:
+    """Multiply v by t."""
+    if _is_long(v):
+        _core.scale(t, v, _THREADS.get())
+    else:
+        v *= t
+
+
+def any_nonzero(v: Array) -> bool:
+    """Return whether a vector is not zero; fast if one of the first elements is not."""
+    return bool(v[:BLOCK].any()) or bool(v.any())
+
+
+def _is_long(v: Any) -> bool:
+    return isinstance(v, np.ndarray) and v.size >= LONG and v.flags.c_contiguous
 
 
 def add(arrays: Iterable[Array]) -> Array:

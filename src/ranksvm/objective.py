@@ -40,7 +40,7 @@ import numpy as np
 
 from ranksvm._points import Point
 from ranksvm._rounding import TINY, roundings
-from ranksvm._vectors import Array
+from ranksvm._vectors import Array, add_scaled
 from ranksvm.maps.matrix import ScoreMap
 from ranksvm.maps.sample import Scatter
 from ranksvm.pairs.oracle import LossEval, PairLoss
@@ -281,14 +281,14 @@ class RankEval:
         square = objective.inner(direction.w, direction)
 
         def trial(t: float) -> Trial:
-            moved = point.scores + t * direction.scores
+            moved = add_scaled(point.scores, t, direction.scores)
             loss = objective.loss.at(moved)
             norm2 = self.norm2 + 2.0 * t * cross + t * t * square
             value = 0.5 * norm2 + objective.C * loss.value
             slope = cross + t * square + objective.C * loss.slope(direction.scores)
 
             def accept() -> RankEval:
-                w = point.w + t * direction.w
+                w = add_scaled(point.w, t, direction.w)
                 error = (
                     point.plus_error(t, direction)[0]
                     if target is None

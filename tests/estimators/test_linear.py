@@ -625,7 +625,7 @@ def test_crossed_bounds_are_not_taken_for_optimality() -> None:
 
 
 def test_fit_in_a_forked_child_of_a_threaded_parent() -> None:
-    """The OpenMP runtime does not survive a fork; the child has to do without its threads."""
+    """Threads do not survive a fork: the child needs its own."""
     code = textwrap.dedent("""
         import os
         import numpy as np

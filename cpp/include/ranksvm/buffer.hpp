@@ -19,10 +19,10 @@
 namespace ranksvm {
 
 // A shelf of memory blocks; thread-safe. Evaluations ask for the same sizes again and again, so
-// blocks are looked up by exact size.
+// blocks are looked up by exact size. Blocks that come back are kept while there are keepers.
 class Memory {
  public:
-  Memory() = default;
+  explicit Memory(int keepers = 1) : keepers_(keepers) {}
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   ~Memory() { clear(); }
@@ -59,16 +59,41 @@ class Memory {
   void give(void* block, std::size_t bytes) noexcept {
     try {
       const std::lock_guard<std::mutex> lock(mutex_);
-      shelf_.emplace(bytes, block);
+      if (keepers_ > 0) {
+        shelf_.emplace(bytes, block);
+        return;
+      }
     } catch (...) {
-      std::free(block);
     }
+    std::free(block);
+  }
+
+  void add_keeper() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++keepers_;
+  }
+  // The last one to go empties the shelf.
+  void remove_keeper() {
+    bool is_last = false;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      is_last = --keepers_ == 0;
+    }
+    if (is_last) clear();
   }
 
  private:
   std::mutex mutex_;
+  int keepers_;
   std::multimap<std::size_t, void*> shelf_;
 };
+
+// For results and temporary arrays of all computations. It keeps blocks for the duration of a fit,
+// which is its keeper, and none otherwise.
+inline const std::shared_ptr<Memory>& shared_memory() {
+  static const auto* memory = new std::shared_ptr<Memory>(std::make_shared<Memory>(0));
+  return *memory;  // never destroyed: arrays may be freed after static objects are gone
+}
 
 template <class T>
 class Buffer {

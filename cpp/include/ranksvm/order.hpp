@@ -44,7 +44,22 @@ struct Query {
 // Below this many items the work is done before other threads have woken up.
 constexpr int64_t kWorthThreads = int64_t{1} << 16;
 // Items of one large query that a thread sweeps at a time.
-constexpr uint32_t kChunk = 1U << 15;
+constexpr uint32_t kChunk = 1U << 14;
+
+// body(chunk, begin, end) for chunks of [0, n), in parallel.
+template <class Body>
+void for_each_chunk(int64_t n, const Context& context, Body&& body) {
+  const auto chunks = static_cast<std::size_t>((n + kChunk - 1) / kChunk);
+  const auto run = [&](std::size_t chunk, const Context&) {
+    const auto begin = static_cast<int64_t>(chunk) * kChunk;
+    body(chunk, begin, std::min<int64_t>(n, begin + kChunk));
+  };
+  if (n < kWorthThreads) {
+    context.one_thread().parallel_for(chunks, run);
+  } else {
+    context.parallel_for(chunks, run);
+  }
+}
 
 // Comparable pairs of a query from the first positions of its levels, start[0] .. start[levels]:
 // each item with all items of the levels before its own. Fewer than 2^63 for 32-bit positions.
@@ -91,7 +106,7 @@ class Order {
   bool has_grid() const { return largest_weight_ > 0.0; }
   bool query_weighted() const { return !query_weight_.empty(); }
   const std::vector<Query>& queries() const { return queries_; }
-  const std::vector<Node>& nodes() const { return nodes_; }
+  const Node* nodes() const { return nodes_.data(); }
   const uint32_t* row() const { return row_.data(); }      // position -> row
   const uint32_t* level() const { return level_.data(); }  // position -> level inside the query
   const uint32_t* level_start(const Query& q) const { return level_start_.data() + q.level_begin; }
@@ -139,15 +154,18 @@ class Order {
   }
 
  private:
-  uint32_t build_tree(Query& query);
+  void arrange(std::size_t q, const double* utility, const int64_t* rows, const Context& context);
+  void find_levels(std::size_t q, const Context& context);
+  std::vector<Node> tree(const Query& query, uint32_t& depth) const;
+  void fill_digits(const Query& query, const Context& context);
 
   int64_t size_ = 0, mask_words_ = 0;
   double largest_weight_ = 1.0;  // 0 if some weights are no whole numbers, or too large for a grid
   std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
   std::vector<Query> queries_;
-  std::vector<Node> nodes_;
-  std::vector<uint32_t> row_, level_, level_start_;
-  std::vector<uint8_t> digits_;
+  Buffer<Node> nodes_;
+  Buffer<uint32_t> row_, level_, level_start_;
+  Buffer<uint8_t> digits_;
   std::vector<double> item_weight_, query_weight_, pair_weight_, mass_;  // mass: of a query's items
   std::vector<int64_t> pairs_;
   std::vector<std::pair<uint32_t, uint32_t>> batches_;

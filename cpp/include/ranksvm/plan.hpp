@@ -12,6 +12,7 @@
 // with the graph Laplacian of the violated pairs: (above + below) v - sum_above(v) - sum_below(v).
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 
 #include "ranksvm/buffer.hpp"
@@ -89,8 +90,19 @@ class OrderPlan : public Plan {
       if (order_->pairs(q) > 0) body(q, inner);
     });
   }
-  // Zeros for the items of all other queries.
-  void clear_idle(double* out) const;
+  // The same, with zeros in `out`, by row, for the items of all other queries.
+  template <class Body>
+  void for_each_query(const Context& context, std::initializer_list<double*> out,
+                      Body&& body) const {
+    order_->for_each_query(context, [&](uint32_t q, const Context& inner) {
+      if (order_->pairs(q) > 0) return body(q, inner);
+      const Query& query = order_->queries()[q];
+      const uint32_t* row = order_->row() + query.begin;
+      for (double* vector : out) {
+        for (uint32_t i = 0; i < query.size; ++i) vector[row[i]] = 0.0;
+      }
+    });
+  }
   // Turns sums over partner weights (in above_, below_) into the counts: multiplies in the item's
   // own weight, and sets total_. Items without a partner get zeros.
   void finish_counts(const Context& context);

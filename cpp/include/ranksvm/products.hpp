@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "ranksvm/parallel.hpp"
 
@@ -33,19 +34,32 @@ struct Strided {
   int64_t rows, cols, row_stride, col_stride;
 };
 
-// Weighted scatter of the rows inside groups: sum over groups g and rows r of g of
-// weight_r (x_r - mean_g)(x_r - mean_g)', mean_g being the weighted mean of the group. `rows` lists
-// the rows group by group, offsets[g] .. offsets[g + 1]. out has cols x cols elements.
-//
-// With step > 1 about one in `step` rows is looked at (whole groups if `by_group`), and the result
-// is divided by the share of the total weight that these hold. A hash of the features chooses them,
-// so the sample does not depend on the order of the rows.
-template <class T>
-void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, const int64_t* offsets,
-             int64_t groups, int64_t step, bool by_group, double* out, const Context& context);
+// Rows group by group: those of group g at offsets[g] .. offsets[g + 1].
+struct RowsInGroups {
+  const int64_t* rows;
+  const int64_t* offsets;
+  int64_t groups;
+};
 
-// The hashes that choose the sample of `scatter`: without `by_group`, the rows whose hash is a
-// multiple of `step`; with it, the groups for which mix_hash of the largest hash of a row is.
+// Weighted scatter of rows inside groups: sum over groups g and rows r of g of
+// weight_r (x_r - mean_g)(x_r - mean_g)', mean_g being the weighted mean of the group. out has
+// cols x cols elements. If these are not all rows, the result is divided by the share of the total
+// weight that they hold.
+template <class T>
+void scatter(const Strided<T>& a, const double* weight, const RowsInGroups& sample, double* out,
+             const Context& context);
+
+// About one in `step` rows, or whole groups if `by_group`. A hash of the features chooses them, so
+// the sample does not depend on the order of the rows.
+struct RowSample {
+  std::vector<int64_t> rows, offsets;
+};
+template <class T>
+RowSample sample_rows(const Strided<T>& a, const int64_t* rows, const int64_t* offsets,
+                      int64_t groups, int64_t step, bool by_group, const Context& context);
+
+// The hashes that choose the sample: without `by_group`, the rows whose hash is a multiple of
+// `step`; with it, the groups for which mix_hash of the largest hash of a row is.
 template <class T>
 void hash_rows(const Strided<T>& a, uint64_t* out, const Context& context);
 uint64_t mix_hash(uint64_t x);

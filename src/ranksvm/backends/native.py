@@ -70,9 +70,10 @@ class NativeBackend:
         """Free what earlier evaluations have left for later ones to use."""
         self._order.release_memory()
 
-    @property
+    @cached_property
     def pairs(self) -> Sequence[int]:
-        return self._order.pairs()
+        counts: list[int] = self._order.pairs().tolist()
+        return counts
 
     @property
     def pair_weights(self) -> Array:

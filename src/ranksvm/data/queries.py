@@ -86,7 +86,10 @@ class QueryGroups:
             fractional or unhashable ids; the message names the first such row.
         """
         if qid is None:
-            return cls._from_codes(np.zeros(n_items, dtype=np.int64))
+            n_queries = min(1, n_items)
+            offsets = np.array([0, n_items][: n_queries + 1], dtype=np.int64)
+            ids = np.zeros(n_queries, dtype=np.int64)
+            return cls(ids, offsets, np.arange(n_items, dtype=np.int64), True)
         array = as_id_array(qid, name)
         if array.ndim != 1:
             raise ValueError(
@@ -108,7 +111,7 @@ class QueryGroups:
         starts = np.concatenate(([0] if n_items else [], starts)).astype(np.int64)
         lengths = np.diff(starts, append=n_items)
 
-        distinct, query_of_run = by_appearance(codes[starts])
+        distinct, query_of_run = by_appearance(codes if len(starts) == n_items else codes[starts])
         offsets = np.zeros(distinct.shape[0] + 1, dtype=np.int64)
         if distinct.shape[0] == starts.shape[0]:  # one run per query: rows are already grouped
             np.cumsum(lengths, out=offsets[1:])
@@ -131,6 +134,12 @@ class QueryGroups:
         The array is kept as ``index``.
         """
         return replace(cls._from_codes(numbers), numbers=numbers)
+
+    def ids_of_rows(self, qid: Any) -> NDArray[Any]:
+        """Return the id of every row, for groups that were made from ``qid``."""
+        if isinstance(qid, np.ndarray) and qid.dtype.kind in "iubUS":
+            return qid
+        return self.ids[self.index]
 
     @property
     def n_items(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
+from ranksvm import _core
 from ranksvm._sparse import check_structure, is_sparse
 from ranksvm._values import as_levels, exact_vector, finite_values, is_exact, refuse_masked
 from ranksvm._vectors import Array
@@ -38,16 +39,14 @@ def check_items(X: Any) -> Any:
     return X
 
 
-def check_finite_columns(X: Any, names: Any) -> None:
+def check_finite_columns(X: Any, names: Any, *, n_threads: int = 1) -> None:
     """Raise if X has NaN or infinite entries; the message says in which columns and how many."""
-    values = X.data if is_sparse(X) else X
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)):  # needs no temporary array
-            return
+    if _is_finite(X.data if is_sparse(X) else X, n_threads):
+        return
     missing, infinite = _count(X, np.isnan), _count(X, np.isinf)
     bad = np.flatnonzero(missing + infinite).tolist()
     if not bad:
-        return  # the entries are finite, but their sum overflows
+        return  # the entries are finite, but their sum is not
     shown = []
     for j in bad[:5]:
         name = f"{j}" if names is None else f"{j} ({names[j]!r})"
@@ -59,6 +58,16 @@ def check_finite_columns(X: Any, names: Any) -> None:
         f"X contains NaN or infinity in {len(bad)} of {X.shape[1]} columns ({'; '.join(shown)}"
         f"{more}). Impute or drop these values, for example with sklearn.impute.SimpleImputer."
     )
+
+
+def _is_finite(values: NDArray[Any], n_threads: int) -> bool:
+    """Return whether all values are finite, without a temporary array; False if unsure."""
+    if values.dtype in (np.float32, np.float64) and (
+        values.flags.c_contiguous or values.flags.f_contiguous
+    ):
+        return _core.all_finite(values.ravel(order="K"), n_threads)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum(dtype=np.float64)))
 
 
 def _count(X: Any, test: Callable[[Any], NDArray[np.bool_]]) -> NDArray[np.int64]:

@@ -67,7 +67,7 @@ def training_data(
     data = RankingData(
         X,
         utility,
-        None if values[name] is None else groups.ids[groups.index],
+        None if values[name] is None else groups.ids_of_rows(values[name]),
         labels=None if labels is utility else labels,
         item_weight=item_weight,
         query_weight=check_query_weight(query_weight, groups),
@@ -156,7 +156,7 @@ def validation_data(ranker: Any, name: str, given: Any, y: Any, qid: Any) -> Ran
     utility, labels = check_labels(values["y"], X.shape[0])
     check_both_have_ids(name, values["qid"] is not None, qid is not None)
     groups = QueryGroups.from_qid(values["qid"], X.shape[0], name=f"qid of {name}")
-    ids = None if values["qid"] is None else groups.ids[groups.index]
+    ids = None if values["qid"] is None else groups.ids_of_rows(values["qid"])
     data = RankingData(
         X,
         utility,
@@ -219,7 +219,11 @@ def check_X(estimator: Any, X: Any, *, reset: bool) -> Any:
         dtype=(np.float64, np.float32),
         ensure_all_finite=False,
     )
-    check_finite_columns(X, getattr(estimator, "feature_names_in_", None))
+    check_finite_columns(
+        X,
+        getattr(estimator, "feature_names_in_", None),
+        n_threads=resolve_n_jobs(getattr(estimator, "n_jobs", 1)),
+    )
     return X
 
 

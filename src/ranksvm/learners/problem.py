@@ -20,7 +20,7 @@ from ranksvm._memory import check_memory
 from ranksvm._messages import Message, Param
 from ranksvm._points import Point
 from ranksvm._text import counted
-from ranksvm._vectors import Array
+from ranksvm._vectors import Array, vector_threads
 from ranksvm._version import library_version
 from ranksvm.backends.native import NativeBackend
 from ranksvm.backends.pair_list import PairListBackend
@@ -320,6 +320,16 @@ class RankProblem:
         -------
         Fit
         """
+        with vector_threads(self.n_threads):
+            return self._solve(C, start, after, callback)
+
+    def _solve(
+        self,
+        C: float | None,
+        start: Array | Point | None,
+        after: Fit | None,
+        callback: Callback | None,
+    ) -> Fit:
         before = self._map.n_products
         C = self.settings.C if C is None else C
         known = None if after is None else after.evaluation

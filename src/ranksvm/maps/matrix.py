@@ -18,7 +18,7 @@ import numpy as np
 from ranksvm import _core
 from ranksvm._rounding import SLACK, roundings
 from ranksvm._sparse import check_structure, is_sparse
-from ranksvm._vectors import Array, add, dot, dot_depth, length
+from ranksvm._vectors import Array, Rows, add, dot, dot_depth, length
 from ranksvm.data.queries import QueryGroups
 from ranksvm.maps.sample import WeightedItems, by_whole_groups, scatter_step
 
@@ -203,6 +203,7 @@ class MatrixMap(EuclideanMap):
         self.shape: tuple[int, int] = X.shape
         self._threads = n_threads
         self._diagonals: dict[int, Array] = {}  # for each part
+        self._samples: dict[int, tuple[Rows, Rows]] = {}  # for each part
         if is_sparse(X):
             X = check_structure(X)  # the native code trusts the indices
             by_rows = X.format == "csr"
@@ -300,19 +301,16 @@ class MatrixMap(EuclideanMap):
             if 2 * n_items < dim:
                 return None
             return add(self._scaled_diagonal(k, *part) for k, part in enumerate(parts))
-        return add(self._scatter_matrix(*part) for part in parts)
+        return add(self._scatter_matrix(k, *part) for k, part in enumerate(parts))
 
-    def _scatter_matrix(self, weight: Array, groups: QueryGroups) -> Array:
-        step = scatter_step(*self.shape)
-        flat = _core.scatter(
-            self._stored[0] if self._by_rows else self._stored[0].T,
-            weight,
-            groups.rows,
-            groups.offsets,
-            step,
-            by_whole_groups(groups, step),
-            self._threads,
-        )
+    def _scatter_matrix(self, part: int, weight: Array, groups: QueryGroups) -> Array:
+        X = self._stored[0] if self._by_rows else self._stored[0].T
+        if part not in self._samples:
+            step = scatter_step(*self.shape)
+            self._samples[part] = _core.sample_rows(
+                X, groups.rows, groups.offsets, step, by_whole_groups(groups, step), self._threads
+            )
+        flat = _core.scatter(X, weight, *self._samples[part], self._threads)
         return flat.reshape(self.shape[1], -1)
 
     def _scaled_diagonal(self, part: int, weight: Array, groups: QueryGroups) -> Array:

@@ -86,9 +86,7 @@ class SampledScatter:
             self._samples.append((rows, features, within))
         scatters = []
         for (rows, features, groups), (weight, _) in zip(self._samples, parts, strict=True):
-            flat = _core.scatter(
-                features, weight[rows], groups.rows, groups.offsets, 1, True, n_threads
-            )
+            flat = _core.scatter(features, weight[rows], groups.rows, groups.offsets, n_threads)
             k = features.shape[1]
             scatters.append(flat.reshape(k, k) / (len(rows) / len(weight)))
         return add(scatters)

@@ -55,7 +55,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ranksvm._rounding import UNIT, roundings
-from ranksvm._vectors import Array, add, dot, dot_depth
+from ranksvm._vectors import Array, add, add_scaled_to, any_nonzero, dot, dot_depth, scale
 from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.order import PairBackend, PairErrors, PairPlan
 
@@ -181,13 +181,13 @@ class SquaredHinge:
 
         def hessp(direction: Array) -> Array:
             product = plan.laplacian(direction)
-            product *= 2.0
+            scale(2.0, product)
             return product
 
         def degrees() -> list[Degrees]:
             above, below = plan.counts()
-            above += below  # in place, because these are long
-            above *= 2.0
+            add_scaled_to(above, 1.0, below)  # in place, because these are long
+            scale(2.0, above)
             return [(above, self._backend.groups)]
 
         reward = 2.0 * linear
@@ -228,9 +228,10 @@ class SmoothedHinge:
         inner = snapshot.plan(1.0 - mu, products=True)
         hinge, value, grad = _power_sums(outer, snapshot.centred, 1.0)
         _, inner_value, inner_grad = _power_sums(inner, snapshot.centred, 1.0 - mu)
-        difference = outer.imbalance - inner.imbalance
-        grad -= inner_grad
-        grad *= 0.5 / mu
+        difference = outer.imbalance
+        add_scaled_to(difference, -1.0, inner.imbalance)
+        add_scaled_to(grad, -1.0, inner_grad)
+        scale(0.5 / mu, grad)
         off = snapshot.errors
         # Whether mu is a power of two and not finer than the grid.
         fits = math.frexp(mu)[0] == 0.5 and mu >= 2.0 * off.moved
@@ -240,7 +241,7 @@ class SmoothedHinge:
 
         def hessp(direction: Array) -> Array:
             product = outer.laplacian(direction)
-            product -= inner.laplacian(direction)
+            add_scaled_to(product, -1.0, inner.laplacian(direction))
             product /= mu
             return product
 
@@ -266,9 +267,9 @@ class SmoothedHinge:
             grad=0.0 if exact else 2.0 * _gradient_error(off, 2.0 * (hinge + outer.total)) / mu,
         )
         # Rounded differences of scores may let a multiplier exceed the weight of its pair.
-        scale = 1.0 if exact else 1.0 - 8.0 * UNIT / mu
+        theta_max = 1.0 if exact else 1.0 - 8.0 * UNIT / mu
         return LossEval(
-            value, grad, hinge, multipliers, 0.0, scale, errors,
+            value, grad, hinge, multipliers, 0.0, theta_max, errors,
             steepness=self._backend.weight, moved=off.moved, hessp=hessp, degrees=degrees,
         )  # fmt: skip
 
@@ -338,15 +339,13 @@ def _sum_errors(parts: Sequence[LossEval]) -> LossErrors:
 def _power_sums(plan: PairPlan, scores: Array, margin: float) -> tuple[float, float, Array]:
     """Return the sum of xi, the sum of xi^2, and the gradient of the latter."""
     net = plan.imbalance
-    product = plan.score_laplacian() if scores.any() else np.zeros_like(scores)
+    product = plan.score_laplacian() if any_nonzero(scores) else np.zeros_like(scores)
     with np.errstate(over="ignore", invalid="ignore"):  # the objective checks for overflow
         tilt = dot(net, scores)
         linear = margin * plan.total + tilt
         square = margin * margin * plan.total + 2.0 * margin * tilt + dot(scores, product)
-        if margin != 1.0:
-            net *= margin
-        product += net
-        product *= 2.0
+        add_scaled_to(product, margin, net)
+        scale(2.0, product)
     return max(0.0, linear), max(0.0, square), product
 
 

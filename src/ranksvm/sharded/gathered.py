@@ -90,7 +90,7 @@ class GatheredMap(ShardedMap):
             self._samples[part] = rows, self._matrix[rows], within
         rows, features, within = self._samples[part]
         held = weight[rows]
-        flat = _core.scatter(features, held, within.rows, within.offsets, 1, True, self._threads)
+        flat = _core.scatter(features, held, within.rows, within.offsets, self._threads)
         share = float(held.sum())
         scale = float(weight.sum()) / share if share > 0.0 else 0.0
         return scale * flat.reshape(self.shape[1], -1)

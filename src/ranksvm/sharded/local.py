@@ -348,9 +348,7 @@ class LocalMap(ShardedMap):
         weight, groups = part
         if self.pairs.sample is not None:
             features = self.pairs.sample.features
-            flat = _core.scatter(
-                features, weight, groups.rows, groups.offsets, 1, True, self._threads
-            )
+            flat = _core.scatter(features, weight, groups.rows, groups.offsets, self._threads)
             return flat.reshape(features.shape[1], -1)
         if 2 * n_items < dim:
             return None

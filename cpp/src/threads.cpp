@@ -1,0 +1,234 @@
+// The pool of threads behind Context::parallel_for.
+//
+// Threads look for open loops. One that finds none watches for a new one for a short while, since a
+// fit makes many loops in quick succession, and then sleeps. The pool grows to what the largest loop
+// asks for, and lives as long as the process.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "ranksvm/parallel.hpp"
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+#define RANKSVM_POSIX
+#endif
+#if defined(__x86_64__) || defined(__i386__)
+#include <immintrin.h>
+#endif
+
+namespace ranksvm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long a thread watches for a new loop before it sleeps: at first without giving way to others.
+constexpr std::chrono::microseconds kEager{30}, kWatch{200};
+// How long the calling thread watches for helpers that still work, before it naps.
+constexpr std::chrono::milliseconds kPatient{2};
+constexpr std::chrono::microseconds kNap{200};
+// If a loop waited for more than this, and longer than it worked, for helpers that did not get a
+// core, other programs need the cores, and loops run on one thread for a while.
+constexpr std::chrono::milliseconds kLate{1}, kAlone{200};
+
+void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  _mm_pause();
+#endif
+}
+
+// Processor time of this thread; time that passes without it, the thread spends waiting for a core.
+Clock::duration processor_time() {
+#ifdef RANKSVM_POSIX
+  timespec now;
+  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0) {
+    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+  }
+#endif
+  return Clock::now().time_since_epoch();
+}
+
+struct OpenLoop {
+  const Loop* loop;
+  int places;                           // for helpers that may still come
+  int members = 1;                      // who have come, with the calling thread
+  std::atomic<int> at_work{0};          // helpers
+  std::atomic<Clock::rep> off_core{0};  // longest time that a helper waited for a core
+  OpenLoop* next = nullptr;
+};
+
+class Pool {
+ public:
+  void run(const Loop& loop, int helpers) {
+    OpenLoop open{&loop, helpers};
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      while (threads_ < helpers && start_thread()) {
+      }
+      open.next = first_;
+      first_ = &open;
+      places_.fetch_add(helpers);
+    }
+    if (sleeping_.load() > 0) {
+      // The lock makes sure that a thread that is about to sleep does not miss this.
+      { const std::lock_guard<std::mutex> lock(sleep_mutex_); }
+      helpers >= sleeping_.load() ? wake_.notify_all() : wake_some(helpers);
+    }
+    const auto begin = Clock::now();
+    loop.work(loop.data, 0);
+    const auto idle_since = Clock::now();
+    close(open);
+    while (open.at_work.load(std::memory_order_acquire) > 0) {
+      loop.idle(loop.data);
+      const auto waited = Clock::now() - idle_since;
+      if (waited < kEager) {
+        pause();
+      } else if (waited < kPatient) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(kNap);
+      }
+    }
+    const auto waited = Clock::now() - idle_since;
+    const bool is_late = waited > kLate && waited > idle_since - begin;
+    if (is_late && 2 * Clock::duration(open.off_core.load()) > waited) stay_alone();
+  }
+
+  bool is_alone() const {
+    return Clock::now().time_since_epoch().count() < alone_until_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  void wake_some(int n) {
+    for (int i = 0; i < n; ++i) wake_.notify_one();
+  }
+
+  void stay_alone() {
+    alone_until_.store((Clock::now() + kAlone).time_since_epoch().count(),
+                       std::memory_order_relaxed);
+  }
+
+  // No more helpers may come.
+  void close(OpenLoop& open) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    OpenLoop** at = &first_;
+    while (*at != &open) at = &(*at)->next;
+    *at = open.next;
+    places_.fetch_sub(open.places, std::memory_order_relaxed);
+  }
+
+  // Joins a loop that has a place left; null if there is none.
+  OpenLoop* join(int& member) {
+    if (places_.load(std::memory_order_acquire) <= 0) return nullptr;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (OpenLoop* open = first_; open != nullptr; open = open->next) {
+      if (open->places == 0) continue;
+      --open->places;
+      places_.fetch_sub(1, std::memory_order_relaxed);
+      member = open->members++;
+      open->at_work.fetch_add(1, std::memory_order_relaxed);
+      return open;
+    }
+    return nullptr;
+  }
+
+  static void help(OpenLoop& open, int member) {
+    const auto begin = Clock::now();
+    const auto used = processor_time();
+    open.loop->work(open.loop->data, member);
+    const auto off_core = ((Clock::now() - begin) - (processor_time() - used)).count();
+    for (auto most = open.off_core.load(std::memory_order_relaxed);
+         most < off_core && !open.off_core.compare_exchange_weak(most, off_core);) {
+    }
+    open.at_work.fetch_sub(1, std::memory_order_release);  // the loop may be gone from here on
+  }
+
+  void work() {
+    for (auto idle_since = Clock::now();;) {
+      int member = 0;
+      if (OpenLoop* open = join(member)) {
+        help(*open, member);
+        idle_since = Clock::now();
+        continue;
+      }
+      const auto idle = Clock::now() - idle_since;
+      if (idle < kEager) {
+        pause();
+      } else if (idle < kWatch && !is_alone()) {
+        std::this_thread::yield();
+      } else {
+        std::unique_lock<std::mutex> lock(sleep_mutex_);
+        sleeping_.fetch_add(1);
+        wake_.wait(lock, [&] { return places_.load() > 0; });
+        sleeping_.fetch_sub(1);
+        idle_since = Clock::now();
+      }
+    }
+  }
+
+  bool start_thread() {
+#ifdef RANKSVM_POSIX
+    // Signals are for the threads of the program.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+#endif
+    bool started = true;
+    try {
+      std::thread([this] { work(); }).detach();
+      ++threads_;
+    } catch (const std::system_error&) {  // the system allows no more
+      started = false;
+    }
+#ifdef RANKSVM_POSIX
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+#endif
+    return started;
+  }
+
+  std::mutex mutex_;  // of the open loops and of the number of threads
+  OpenLoop* first_ = nullptr;
+  int threads_ = 0;
+  std::atomic<int> places_{0};  // of all open loops together
+  std::mutex sleep_mutex_;
+  std::condition_variable wake_;
+  std::atomic<int> sleeping_{0};
+  std::atomic<Clock::rep> alone_until_{0};
+};
+
+// Never destroyed: its threads may outlive the destruction of static objects. A child process has
+// none of the threads of its parent, and starts anew.
+std::atomic<Pool*> the_pool{nullptr};
+
+Pool& pool() {
+  Pool* found = the_pool.load(std::memory_order_acquire);
+  if (found != nullptr) return *found;
+  auto* made = new Pool;
+  if (!the_pool.compare_exchange_strong(found, made)) {
+    delete made;
+    return *found;
+  }
+#ifdef RANKSVM_POSIX
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { the_pool.store(nullptr, std::memory_order_release); });
+  static_cast<void>(registered);
+#endif
+  return *made;
+}
+
+}  // namespace
+
+void run_with_helpers(const Loop& loop, int helpers) {
+  Pool& p = pool();
+  if (helpers <= 0 || p.is_alone()) return loop.work(loop.data, 0);
+  p.run(loop, helpers);
+}
+
+}  // namespace ranksvm
