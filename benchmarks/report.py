@@ -98,6 +98,19 @@ GOALS = (
     ),
     Goal("out_of_core_memory", "the same: peak memory of the process beyond 4 GB, GB", 0.3, 2),
     Goal("out_of_core_coef", "fit_files / fit: largest difference of coefficients", 1e-10, 2),
+    *(
+        Goal(f"scaling_{key}_{threads}", f"{what}: {threads} threads / 1 thread", at_most, threads)
+        for key, what, with_16 in (
+            ("queries", "linear fit, 2,000,000 x 46, 50,000 queries", 1 / 8),
+            ("ranking", "linear fit, 1,000,000 x 8, one ranking", 1 / 6),
+            ("text", "linear fit, text-like CSR, 512,000 x 50,000", 1 / 8),
+            ("kernel", "exact rbf, MQ2007's size", 1 / 10),
+            ("nystroem", "Nystrom 2,000, MQ2007's size", 1 / 8),
+            ("letor", "reading LETOR text", 1 / 8),
+            ("cv", "LinearRankSVMCV, 5 folds x 19 C", 1 / 8),
+        )
+        for threads, at_most in ((2, 1 / 1.7), (16, with_16))
+    ),
     Goal("kernel_peer", "exact rbf, 1,000 items / scikit-survival's kernel SVM", 0.01, 2),
 )
 
@@ -176,7 +189,7 @@ class Report:
         if self.config.quick:
             print("\nquick: the sizes are smaller than stated, so the goals are not judged.")
         elif self.config.threads != 2:
-            print("\nThe goals speak of two threads; with others, threaded ones are not judged.")
+            print("\nGoals that speak of another number of threads are not judged.")
 
     def write(self, path: Path) -> None:
         content = {

@@ -103,8 +103,8 @@ RowsInGroups rows_in_groups(const Index& rows, const Index& offsets) {
 
 template <class T, class Matrix>
 Strided<T> strided(const Matrix& a) {
-  return {a.data(), static_cast<int64_t>(a.shape(0)), static_cast<int64_t>(a.shape(1)),
-          a.stride(0), a.stride(1)};
+  return {a.data(), static_cast<int64_t>(a.shape(0)), static_cast<int64_t>(a.shape(1)), a.stride(0),
+          a.stride(1)};
 }
 
 OutOf<int64_t> copied(const std::vector<int64_t>& values) {
@@ -140,9 +140,8 @@ void bind_vectors(nb::module_& m) {
       "add_scaled_to",
       [](Own u, double t, Vector v, int threads) {
         need_size(v.size(), u.size(), "v");
-        run(threads, [&](const Context& c) {
-          add_scaled(u.data(), t, v.data(), size_of(u), u.data(), c);
-        });
+        run(threads,
+            [&](const Context& c) { add_scaled(u.data(), t, v.data(), size_of(u), u.data(), c); });
       },
       nb::arg("u").noconvert(), nb::arg("t"), nb::arg("v").noconvert(), nb::arg("threads"),
       "Add t v to u.");

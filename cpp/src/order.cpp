@@ -241,7 +241,9 @@ Magnitudes Order::centred(const double* x, bool on_grid, double* out,
     const Query& query = queries_[q];
     const uint32_t* row = row_.data() + query.begin;
     const double middle = centre(q, x);
-    std::vector<std::array<double, 2>> parts((query.size + kChunk - 1) / kChunk);
+    std::array<double, 2> whole = {};
+    std::vector<std::array<double, 2>> parts(
+        query.size <= kChunk ? 0 : (query.size + kChunk - 1) / kChunk);
     for_each_chunk(query.size, inner, [&](std::size_t chunk, int64_t begin, int64_t end) {
       double linear[4] = {}, square[4] = {};
       const auto take = [&](int64_t i, int k) {
@@ -256,15 +258,15 @@ Magnitudes Order::centred(const double* x, bool on_grid, double* out,
         for (int k = 0; k < 4; ++k) take(i + k, k);
       }
       for (; i < end; ++i) take(i, 0);
-      parts[chunk] = {(linear[0] + linear[1]) + (linear[2] + linear[3]),
-                      (square[0] + square[1]) + (square[2] + square[3])};
+      (parts.empty() ? whole : parts[chunk]) = {(linear[0] + linear[1]) + (linear[2] + linear[3]),
+                                                (square[0] + square[1]) + (square[2] + square[3])};
     });
     if (pairs_[q] == 0) return;
-    double linear = 0.0, square = 0.0;
     for (const auto& part : parts) {
-      linear += part[0];
-      square += part[1];
+      whole[0] += part[0];
+      whole[1] += part[1];
     }
+    const auto [linear, square] = whole;
     const double mass = query_weight(q) * mass_[q], times = additions(query.size);
     const double moved =
         on_grid ? to_grid(row, query.size, mass_[q] * largest_weight_, out, inner) : 0.0;

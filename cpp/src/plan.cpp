@@ -69,7 +69,7 @@ void OrderPlan::finish_counts(const Context& context) {
   order_->for_each_query(context, [&](uint32_t q, const Context& inner) {
     const Query& query = order_->queries()[q];
     const bool empty = order_->pairs(q) == 0;
-    std::vector<double> part((query.size + kChunk - 1) / kChunk);
+    std::vector<double> parts(query.size <= kChunk ? 0 : (query.size + kChunk - 1) / kChunk);
     for_each_chunk(query.size, inner, [&](std::size_t chunk, int64_t begin, int64_t end) {
       double sum = 0.0;
       for (int64_t position = query.begin + begin; position < query.begin + end; ++position) {
@@ -82,9 +82,9 @@ void OrderPlan::finish_counts(const Context& context) {
         }
         sum += above_[position];
       }
-      part[chunk] = sum;
+      (parts.empty() ? total[q] : parts[chunk]) = sum;
     });
-    for (const double p : part) total[q] += p;
+    for (const double part : parts) total[q] += part;
     total[q] *= order_->query_weight(q);
   });
   total_ = 0.0;
@@ -109,9 +109,8 @@ void OrderPlan::for_each_position(const Context& context, Body&& body) const {
 
 void OrderPlan::imbalance(double* out, const Context& context) const {
   const uint32_t* row = order_->row();
-  for_each_position(context, [&](int64_t i, double weight) {
-    out[row[i]] = weight * (above_[i] - below_[i]);
-  });
+  for_each_position(
+      context, [&](int64_t i, double weight) { out[row[i]] = weight * (above_[i] - below_[i]); });
 }
 
 void OrderPlan::counts(double* above, double* below, const Context& context) const {

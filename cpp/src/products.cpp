@@ -58,9 +58,8 @@ Context team(int64_t elements, const Context& context) {
 // body(first, last) for the pieces that end at ends[1], ends[2], ...
 template <class Body>
 void for_each_piece(const std::vector<int64_t>& ends, const Context& context, Body body) {
-  context.parallel_for(ends.size() - 1, [&](std::size_t p, const Context&) {
-    body(ends[p], ends[p + 1]);
-  });
+  context.parallel_for(ends.size() - 1,
+                       [&](std::size_t p, const Context&) { body(ends[p], ends[p + 1]); });
 }
 
 // out = sum over the pieces of what add(first row, last row, private vector) adds.
@@ -82,15 +81,15 @@ void add_pieces(const std::vector<int64_t>& ends, int64_t n, double* out, const 
   });
   constexpr int64_t kSlice = 1024;
   const auto slices = static_cast<std::size_t>((n + kSlice - 1) / kSlice);
-  team(static_cast<int64_t>(pieces) * n, context).parallel_for(slices, [&](std::size_t s,
-                                                                           const Context&) {
-    const int64_t begin = static_cast<int64_t>(s) * kSlice, end = std::min(n, begin + kSlice);
-    std::copy(part.data() + begin, part.data() + end, out + begin);
-    for (std::size_t p = 1; p < pieces; ++p) {
-      const double* from = part.data() + p * n;
-      for (int64_t c = begin; c < end; ++c) out[c] += from[c];
-    }
-  });
+  team(static_cast<int64_t>(pieces) * n, context)
+      .parallel_for(slices, [&](std::size_t s, const Context&) {
+        const int64_t begin = static_cast<int64_t>(s) * kSlice, end = std::min(n, begin + kSlice);
+        std::copy(part.data() + begin, part.data() + end, out + begin);
+        for (std::size_t p = 1; p < pieces; ++p) {
+          const double* from = part.data() + p * n;
+          for (int64_t c = begin; c < end; ++c) out[c] += from[c];
+        }
+      });
 }
 
 // Sums at a few of many places; remembers which, so that emptying it costs no more than filling.
@@ -192,8 +191,8 @@ void multiply_transposed(const DenseRows<T>& a, const double* g, double* out,
     });
     return;
   }
-  const auto ends = cut_evenly(
-      a.rows, std::min(pieces_adding(elements, a.cols), std::max<int64_t>(a.rows, 1)));
+  const auto ends =
+      cut_evenly(a.rows, std::min(pieces_adding(elements, a.cols), std::max<int64_t>(a.rows, 1)));
   add_pieces(ends, a.cols, out, some, [&](int64_t first, int64_t last, double* sum) {
     add_rows(a.data)(a.data + first * a.stride, last - first, a.cols, a.stride, g + first, sum);
   });
@@ -303,7 +302,8 @@ void scatter_diagonal(const SparseRows<T, I>& a, bool items_are_rows, const doub
     for (int64_t g = 0; g < groups.count; ++g) {
       const int64_t* members = groups.members + groups.offsets[g];
       const int64_t size = groups.offsets[g + 1] - groups.offsets[g];
-      const int64_t pieces = std::min(pieces_adding(elements, 2 * a.cols), std::max<int64_t>(size, 1));
+      const int64_t pieces =
+          std::min(pieces_adding(elements, 2 * a.cols), std::max<int64_t>(size, 1));
       const auto add = [&](int64_t first, int64_t last, double* part) {
         for (int64_t m = first; m < last; ++m) {
           const double own = weight[members[m]];

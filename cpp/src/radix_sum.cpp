@@ -104,8 +104,8 @@ class RadixPlan::Sum {
         const Node& node = order_.nodes()[whole.of.node];
         const double* end = whole.ends.data() + whole.ends.size() - kLanes;
         for (unsigned c = 0; c < node.children; ++c) {
-          here.push_back({node.first_child + c, whole.of.depth + 1,
-                          whole.of.offset + (end[0] - end[c])});
+          here.push_back(
+              {node.first_child + c, whole.of.depth + 1, whole.of.offset + (end[0] - end[c])});
         }
       }
     }

@@ -196,11 +196,11 @@ void scatter(const Strided<T>& a, const double* weight, const RowsInGroups& samp
   }
 }
 
-#define RANKSVM_SCATTER(T)                                                                        \
-  template void hash_rows(const Strided<T>&, uint64_t*, const Context&);                          \
-  template RowSample sample_rows(const Strided<T>&, const int64_t*, const int64_t*, int64_t,      \
-                                 int64_t, bool, const Context&);                                  \
-  template void scatter(const Strided<T>&, const double*, const RowsInGroups&, double*,           \
+#define RANKSVM_SCATTER(T)                                                                   \
+  template void hash_rows(const Strided<T>&, uint64_t*, const Context&);                     \
+  template RowSample sample_rows(const Strided<T>&, const int64_t*, const int64_t*, int64_t, \
+                                 int64_t, bool, const Context&);                             \
+  template void scatter(const Strided<T>&, const double*, const RowsInGroups&, double*,      \
                         const Context&);
 RANKSVM_SCATTER(float)
 RANKSVM_SCATTER(double)

@@ -14,8 +14,8 @@ namespace ranksvm {
 namespace {
 
 constexpr unsigned kBits = 11, kBuckets = 1U << kBits, kPasses = 3;
-constexpr uint32_t kSmall = 512;       // below this std::sort is faster
-constexpr uint32_t kLongRun = 4096;    // above this a run is quantised again
+constexpr uint32_t kSmall = 512;     // below this std::sort is faster
+constexpr uint32_t kLongRun = 4096;  // above this a run is quantised again
 // Pieces of a parallel pass: of at least so many items, and not too many, since every piece has a
 // histogram.
 constexpr uint32_t kPiece = 1U << 14, kMostPieces = 64;
@@ -124,8 +124,8 @@ void radix_argsort(const double* key, const uint32_t* index, uint32_t n, double 
     });
     std::swap(from, to);
   }
-  // Runs of one quantised key. They are short unless the keys are unevenly spread. A piece has those
-  // that begin in it; long ones wait for all threads.
+  // Runs of one quantised key. They are short unless the keys are unevenly spread. A piece has
+  // those that begin in it; long ones wait for all threads.
   auto quantised = [&](uint32_t i) { return static_cast<uint32_t>(from[i] >> 32); };
   std::vector<std::vector<std::pair<uint32_t, uint32_t>>> long_runs(count);
   pieces.each(context, [&](std::size_t, uint32_t begin, uint32_t end) {

@@ -1,8 +1,8 @@
 // The pool of threads behind Context::parallel_for.
 //
 // Threads look for open loops. One that finds none watches for a new one for a short while, since a
-// fit makes many loops in quick succession, and then sleeps. The pool grows to what the largest loop
-// asks for, and lives as long as the process.
+// fit makes many loops in quick succession, and then sleeps. The pool grows to what the largest
+// loop asks for, and lives as long as the process.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -34,9 +34,10 @@ constexpr std::chrono::microseconds kEager{30}, kWatch{200};
 // How long the calling thread watches for helpers that still work, before it naps.
 constexpr std::chrono::milliseconds kPatient{2};
 constexpr std::chrono::microseconds kNap{200};
-// If a loop waited for more than this, and longer than it worked, for helpers that did not get a
-// core, other programs need the cores, and loops run on one thread for a while.
-constexpr std::chrono::milliseconds kLate{1}, kAlone{200};
+// Helpers save the processor time that they use, and cost the time that the loop waits for them at
+// its end. If they cost more than they save by this, summed over recent loops, then other programs
+// need the cores, and loops run on one thread for a while: longer if that has happened just before.
+constexpr std::chrono::milliseconds kLoss{2}, kAlone{100}, kLongestAlone{3200};
 
 void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -44,7 +45,7 @@ void pause() {
 #endif
 }
 
-// Processor time of this thread; time that passes without it, the thread spends waiting for a core.
+// Processor time of this thread.
 Clock::duration processor_time() {
 #ifdef RANKSVM_POSIX
   timespec now;
@@ -57,10 +58,10 @@ Clock::duration processor_time() {
 
 struct OpenLoop {
   const Loop* loop;
-  int places;                           // for helpers that may still come
-  int members = 1;                      // who have come, with the calling thread
-  std::atomic<int> at_work{0};          // helpers
-  std::atomic<Clock::rep> off_core{0};  // longest time that a helper waited for a core
+  int places;                         // for helpers that may still come
+  int members = 1;                    // who have come, with the calling thread
+  std::atomic<int> at_work{0};        // helpers
+  std::atomic<Clock::rep> helped{0};  // processor time of helpers
   OpenLoop* next = nullptr;
 };
 
@@ -78,10 +79,11 @@ class Pool {
     }
     if (sleeping_.load() > 0) {
       // The lock makes sure that a thread that is about to sleep does not miss this.
-      { const std::lock_guard<std::mutex> lock(sleep_mutex_); }
+      {
+        const std::lock_guard<std::mutex> lock(sleep_mutex_);
+      }
       helpers >= sleeping_.load() ? wake_.notify_all() : wake_some(helpers);
     }
-    const auto begin = Clock::now();
     loop.work(loop.data, 0);
     const auto idle_since = Clock::now();
     close(open);
@@ -96,9 +98,7 @@ class Pool {
         std::this_thread::sleep_for(kNap);
       }
     }
-    const auto waited = Clock::now() - idle_since;
-    const bool is_late = waited > kLate && waited > idle_since - begin;
-    if (is_late && 2 * Clock::duration(open.off_core.load()) > waited) stay_alone();
+    weigh(open.helped.load(std::memory_order_relaxed), (Clock::now() - idle_since).count());
   }
 
   bool is_alone() const {
@@ -110,9 +110,21 @@ class Pool {
     for (int i = 0; i < n; ++i) wake_.notify_one();
   }
 
-  void stay_alone() {
-    alone_until_.store((Clock::now() + kAlone).time_since_epoch().count(),
-                       std::memory_order_relaxed);
+  // Several threads may do this at once; what one of them overwrites does not matter.
+  void weigh(Clock::rep saved, Clock::rep lost) {
+    const Clock::rep before = balance_.load(std::memory_order_relaxed);
+    const Clock::rep balance = before - before / 8 + saved - lost;
+    balance_.store(balance, std::memory_order_relaxed);
+    if (Clock::duration(balance) > -kLoss) return;
+    balance_.store(0, std::memory_order_relaxed);
+    const auto now = Clock::now();
+    Clock::rep alone = alone_for_.load(std::memory_order_relaxed);
+    const bool again = now.time_since_epoch().count() <
+                       alone_until_.load(std::memory_order_relaxed) + 4 * alone;
+    const Clock::rep first = Clock::duration(kAlone).count();
+    alone = again ? std::min(2 * alone, Clock::duration(kLongestAlone).count()) : first;
+    alone_for_.store(alone, std::memory_order_relaxed);
+    alone_until_.store(now.time_since_epoch().count() + alone, std::memory_order_relaxed);
   }
 
   // No more helpers may come.
@@ -140,13 +152,9 @@ class Pool {
   }
 
   static void help(OpenLoop& open, int member) {
-    const auto begin = Clock::now();
     const auto used = processor_time();
     open.loop->work(open.loop->data, member);
-    const auto off_core = ((Clock::now() - begin) - (processor_time() - used)).count();
-    for (auto most = open.off_core.load(std::memory_order_relaxed);
-         most < off_core && !open.off_core.compare_exchange_weak(most, off_core);) {
-    }
+    open.helped.fetch_add((processor_time() - used).count(), std::memory_order_relaxed);
     open.at_work.fetch_sub(1, std::memory_order_release);  // the loop may be gone from here on
   }
 
@@ -200,7 +208,7 @@ class Pool {
   std::mutex sleep_mutex_;
   std::condition_variable wake_;
   std::atomic<int> sleeping_{0};
-  std::atomic<Clock::rep> alone_until_{0};
+  std::atomic<Clock::rep> balance_{0}, alone_for_{0}, alone_until_{0};
 };
 
 // Never destroyed: its threads may outlive the destruction of static objects. A child process has

@@ -154,6 +154,20 @@ TEST(an_interrupt_reaches_the_last_piece_on_another_thread) {
   CHECK(Clock::now() < deadline);
 }
 
+TEST(memory_is_kept_while_there_are_keepers) {
+  const auto memory = std::make_shared<ranksvm::Memory>(0);
+  constexpr std::size_t kSize = std::size_t{1} << 20;
+  memory->add_keeper();
+  void* block = memory->take(kSize);
+  memory->give(block, kSize);
+  CHECK(memory->take(kSize) == block);
+  memory->give(block, kSize);
+  memory->remove_keeper();  // frees it, or the address sanitizer would tell
+  void* other = memory->take(kSize);
+  memory->give(other, kSize);
+  CHECK(true);
+}
+
 TEST(memory_is_recycled_and_aligned) {
   const auto memory = std::make_shared<ranksvm::Memory>();
   const void* first = nullptr;
@@ -170,7 +184,7 @@ TEST(memory_is_recycled_and_aligned) {
       CHECK_EQ(moved.size(), n);
     }
     ranksvm::Buffer<double> one(n, memory), two(n, memory);
-    CHECK(one.data() == first || two.data() == first);
+    if (n > 10000) CHECK(one.data() == first || two.data() == first);  // small ones are not kept
   }
   const ranksvm::Buffer<double> empty(0, memory);
   CHECK(empty.data() == nullptr);

@@ -101,9 +101,18 @@ class Buffer {
 
  public:
   Buffer() = default;
-  Buffer(std::size_t n, const std::shared_ptr<Memory>& memory) : memory_(memory), size_(n) {
+  // Small ones do without the shelf, whose lock would keep threads waiting.
+  Buffer(std::size_t n, const std::shared_ptr<Memory>& memory) : size_(n) {
     if (n > SIZE_MAX / sizeof(T)) throw std::bad_alloc();
-    if (n > 0) data_ = static_cast<T*>(memory_->take(n * sizeof(T)));
+    if (n == 0) return;
+    const std::size_t bytes = n * sizeof(T);
+    if (bytes >= kSmall) {
+      memory_ = memory;
+      data_ = static_cast<T*>(memory_->take(bytes));
+    } else {
+      data_ = static_cast<T*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64));
+      if (data_ == nullptr) throw std::bad_alloc();
+    }
   }
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
@@ -113,7 +122,11 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() {
-    if (data_ != nullptr) memory_->give(data_, size_ * sizeof(T));
+    if (memory_ != nullptr) {
+      memory_->give(data_, size_ * sizeof(T));
+    } else {
+      std::free(data_);
+    }
   }
 
   T* data() { return data_; }
@@ -129,7 +142,9 @@ class Buffer {
     std::swap(memory_, other.memory_);
   }
 
-  std::shared_ptr<Memory> memory_;
+  static constexpr std::size_t kSmall = std::size_t{1} << 14;  // bytes
+
+  std::shared_ptr<Memory> memory_;  // null for a small one
   T* data_ = nullptr;
   std::size_t size_ = 0;
 };

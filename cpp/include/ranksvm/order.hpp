@@ -49,6 +49,10 @@ constexpr uint32_t kChunk = 1U << 14;
 // body(chunk, begin, end) for chunks of [0, n), in parallel.
 template <class Body>
 void for_each_chunk(int64_t n, const Context& context, Body&& body) {
+  if (n <= kChunk) {
+    if (n > 0) body(std::size_t{0}, int64_t{0}, n);
+    return;
+  }
   const auto chunks = static_cast<std::size_t>((n + kChunk - 1) / kChunk);
   const auto run = [&](std::size_t chunk, const Context&) {
     const auto begin = static_cast<int64_t>(chunk) * kChunk;

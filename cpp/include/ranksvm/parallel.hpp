@@ -39,7 +39,14 @@ class Context {
  public:
   // `interrupted` is asked now and then, only from the thread that made the Context.
   explicit Context(int threads = 1, std::function<bool()> interrupted = {})
-      : threads_(std::max(1, threads)), watch_(std::make_shared<Watch>(std::move(interrupted))) {}
+      : threads_(std::max(1, threads)),
+        own_watch_(std::make_unique<Watch>(std::move(interrupted))),
+        watch_(own_watch_.get()) {}
+
+  // A copy refers to the first Context, and must not outlive it.
+  Context(const Context& other)
+      : threads_(other.threads_), thread_(other.thread_), watch_(other.watch_) {}
+  Context& operator=(const Context&) = delete;
 
   int threads() const { return threads_; }
   // The same, for work that is too small to share.
@@ -114,8 +121,9 @@ class Context {
       : threads_(1), thread_(thread), watch_(parent.watch_) {}
 
   int threads_;
-  int thread_ = 0;  // 0 is the thread that may ask
-  std::shared_ptr<Watch> watch_;
+  int thread_ = 0;                    // 0 is the thread that may ask
+  std::unique_ptr<Watch> own_watch_;  // of the first Context; the others refer to it
+  Watch* watch_;
 };
 
 }  // namespace ranksvm

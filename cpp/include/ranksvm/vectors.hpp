@@ -1,5 +1,5 @@
-// Operations on long vectors. Sums are cut by the length of the vectors alone, so every thread count
-// gives the same bits.
+// Operations on long vectors. Sums are cut by the length of the vectors alone, so every thread
+// count gives the same bits.
 #pragma once
 
 #include <cstdint>
