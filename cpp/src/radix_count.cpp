@@ -106,57 +106,67 @@ class RadixPlan::Count {
     return s;
   }
 
-  // Sweeps the nodes that are too large for one thread, depth by depth, and lists what is below.
+  // Sweeps the large nodes, depth by depth, and lists what is below them.
   std::vector<Subtree> split() {
-    struct Whole {
+    struct Large {
       const Node& node;
       uint32_t child_begin[kLanes];
       uint8_t child_inner[kLanes];
       CountSweep sweep;
-      std::vector<uint32_t> start;  // of the chunks
+      std::vector<uint32_t> start;  // of its chunks
     };
     std::vector<Subtree> subtrees;
     std::vector<uint32_t> here{query_.root};
     for (uint32_t depth = 0; !here.empty(); ++depth) {
-      std::deque<Whole> large;  // sweeps point into them
+      std::deque<Large> large;  // sweeps point into them
       std::vector<Chunk> chunks;
+      std::vector<uint32_t> whole;
       for (const uint32_t index : here) {
         const Node& node = order_.nodes()[index];
-        if (!is_shared(node)) {
+        const Share how = share(node, query_);
+        if (how == Share::with_children) {
           subtrees.push_back({index, depth, 0.0});
           continue;
         }
         const auto number = static_cast<uint32_t>(large.size());
-        const std::size_t count = add_chunks(number, node.end - node.begin, chunks);
-        Whole& whole = large.emplace_back(Whole{node, {}, {}, {}, {}});
-        whole.sweep = sweep(node, depth, whole.child_begin, whole.child_inner);
-        whole.start.resize(count * kLanes);
+        Large& one = large.emplace_back(Large{node, {}, {}, {}, {}});
+        one.sweep = sweep(node, depth, one.child_begin, one.child_inner);
+        if (how == Share::whole) {
+          whole.push_back(number);
+        } else {
+          one.start.resize(add_chunks(number, node.end - node.begin, chunks) * kLanes);
+        }
       }
       context_.parallel_for(chunks.size(), [&](std::size_t i, const Context&) {
         const Chunk& chunk = chunks[i];
-        Whole& whole = large[chunk.node];
+        Large& one = large[chunk.node];
         uint32_t seen[kLanes] = {};
-        find_digits(whole.node, depth, chunk.begin, chunk.end);
-        for (uint32_t h = chunk.begin; h < chunk.end; ++h) ++seen[whole.sweep.digit[h]];
-        std::copy_n(seen, kLanes, whole.start.data() + chunk.number * kLanes);
+        find_digits(one.node, depth, chunk.begin, chunk.end);
+        for (uint32_t h = chunk.begin; h < chunk.end; ++h) ++seen[one.sweep.digit[h]];
+        std::copy_n(seen, kLanes, one.start.data() + chunk.number * kLanes);
       });
-      for (Whole& whole : large) running_starts(whole.start);
-      in_rounds(context_, [&](Ranks ranks) {
-        context_.parallel_for(chunks.size(), [&](std::size_t i, const Context&) {
-          const Chunk& chunk = chunks[i];
-          const Whole& whole = large[chunk.node];
-          CountSweep s = whole.sweep;
-          s.first = chunk.begin;
-          s.last = chunk.end;
-          s.start = whole.start.data() + chunk.number * kLanes;
-          plan_.loops_.count_sweep(s, ranks);
+      for (Large& one : large) running_starts(one.start);
+      if (!chunks.empty()) {
+        in_rounds(context_, [&](Ranks ranks) {
+          context_.parallel_for(chunks.size(), [&](std::size_t i, const Context&) {
+            const Chunk& chunk = chunks[i];
+            const Large& one = large[chunk.node];
+            CountSweep s = one.sweep;
+            s.first = chunk.begin;
+            s.last = chunk.end;
+            s.start = one.start.data() + chunk.number * kLanes;
+            plan_.loops_.count_sweep(s, ranks);
+          });
         });
+      }
+      context_.parallel_for(whole.size(), [&](std::size_t i, const Context&) {
+        const Large& one = large[whole[i]];
+        find_digits(one.node, depth, 0, one.node.end - one.node.begin);
+        plan_.loops_.count_sweep(one.sweep, Ranks::both);
       });
       here.clear();
-      for (const Whole& whole : large) {
-        for (unsigned c = 0; c < whole.node.children; ++c) {
-          here.push_back(whole.node.first_child + c);
-        }
+      for (const Large& one : large) {
+        for (unsigned c = 0; c < one.node.children; ++c) here.push_back(one.node.first_child + c);
       }
     }
     return subtrees;

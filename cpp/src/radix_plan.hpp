@@ -58,10 +58,14 @@ class RadixPlan final : public OrderPlan {
   void add_leaf(const uint64_t* mask, unsigned n, SumRecord* records) const;
   void add_leaf(const uint64_t* mask, unsigned n, SplitRecord* records) const;
 
-  // Whether several threads sweep a node together. This goes by its size alone, since the chunks
-  // determine the order of sums.
-  static bool is_shared(const Node& node) {
-    return node.kind == NodeKind::inner && node.end - node.begin > 2 * kChunk;
+  // How a query is shared among threads: a node that has most of its items is swept in chunks;
+  // another large one by one thread, beside others of its depth; what is below small ones is visited
+  // by one thread. This goes by sizes alone, since the chunks determine the order of sums.
+  enum class Share { in_chunks, whole, with_children };
+  static Share share(const Node& node, const Query& query) {
+    const uint32_t n = node.end - node.begin;
+    if (node.kind != NodeKind::inner || n <= 2 * kChunk) return Share::with_children;
+    return n > query.size / 8 ? Share::in_chunks : Share::whole;
   }
   // Adds the chunks of a node of n items; returns their number.
   static std::size_t add_chunks(uint32_t node, uint32_t n, std::vector<Chunk>& chunks) {

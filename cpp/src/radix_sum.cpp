@@ -55,57 +55,71 @@ class RadixPlan::Sum {
   void call(const SumSweep<SumRecord>& s, Ranks ranks) { plan_.loops_.sum_sweep(s, ranks); }
   void call(const SumSweep<SplitRecord>& s, Ranks ranks) { plan_.loops_.split_sweep(s, ranks); }
 
-  // Sweeps the nodes that are too large for one thread, depth by depth, and lists what is below.
+  // Sweeps the large nodes, depth by depth, and lists what is below them.
   std::vector<Subtree> split() {
-    struct Whole {
+    struct Large {
       Subtree of;
       SumSweep<Rec> sweep;
-      std::vector<double> start, ends;  // of the chunks
+      std::vector<double> start, ends;  // of its chunks; of one alone, `ends` only
     };
     std::vector<Subtree> subtrees, here{{query_.root, 0, 0.0}};
     while (!here.empty()) {
-      std::vector<Whole> large;
+      std::vector<Large> large;
       std::vector<Chunk> chunks;
+      std::vector<uint32_t> whole;
       for (const Subtree& tree : here) {
         const Node& node = order_.nodes()[tree.node];
-        const uint32_t n = node.end - node.begin;
-        if (!is_shared(node)) {
+        const Share how = share(node, query_);
+        if (how == Share::with_children) {
           subtrees.push_back(tree);
           continue;
         }
-        const std::size_t count = add_chunks(static_cast<uint32_t>(large.size()), n, chunks);
+        const auto number = static_cast<uint32_t>(large.size());
+        std::size_t count = 1;
+        if (how == Share::whole) {
+          whole.push_back(number);
+        } else {
+          count = add_chunks(number, node.end - node.begin, chunks);
+        }
         large.push_back({tree, sweep(node, tree.depth, nullptr),
                          std::vector<double>(count * kLanes), std::vector<double>(count * kLanes)});
       }
       context_.parallel_for(chunks.size(), [&](std::size_t i, const Context&) {
         const Chunk& chunk = chunks[i];
-        Whole& whole = large[chunk.node];
+        Large& node = large[chunk.node];
         double seen[kLanes] = {};
         for (uint32_t h = chunk.begin; h < chunk.end; ++h) {
-          seen[whole.sweep.digit[h]] += whole.sweep.in[h].value;
+          seen[node.sweep.digit[h]] += node.sweep.in[h].value;
         }
-        std::copy_n(seen, kLanes, whole.start.data() + chunk.number * kLanes);
+        std::copy_n(seen, kLanes, node.start.data() + chunk.number * kLanes);
       });
-      for (Whole& whole : large) running_starts(whole.start);
-      in_rounds(context_, [&](Ranks ranks) {
-        context_.parallel_for(chunks.size(), [&](std::size_t i, const Context&) {
-          const Chunk& chunk = chunks[i];
-          Whole& whole = large[chunk.node];
-          SumSweep<Rec> s = whole.sweep;
-          s.first = chunk.begin;
-          s.last = chunk.end;
-          s.start = whole.start.data() + chunk.number * kLanes;
-          s.end = whole.ends.data() + chunk.number * kLanes;
-          call(s, ranks);
+      for (Large& node : large) running_starts(node.start);
+      if (!chunks.empty()) {
+        in_rounds(context_, [&](Ranks ranks) {
+          context_.parallel_for(chunks.size(), [&](std::size_t i, const Context&) {
+            const Chunk& chunk = chunks[i];
+            Large& node = large[chunk.node];
+            SumSweep<Rec> s = node.sweep;
+            s.first = chunk.begin;
+            s.last = chunk.end;
+            s.start = node.start.data() + chunk.number * kLanes;
+            s.end = node.ends.data() + chunk.number * kLanes;
+            call(s, ranks);
+          });
         });
+      }
+      context_.parallel_for(whole.size(), [&](std::size_t i, const Context&) {
+        Large& node = large[whole[i]];
+        node.sweep.end = node.ends.data();
+        call(node.sweep, Ranks::both);
       });
       here.clear();
-      for (const Whole& whole : large) {
-        const Node& node = order_.nodes()[whole.of.node];
-        const double* end = whole.ends.data() + whole.ends.size() - kLanes;
+      for (const Large& one : large) {
+        const Node& node = order_.nodes()[one.of.node];
+        const double* end = one.ends.data() + one.ends.size() - kLanes;
         for (unsigned c = 0; c < node.children; ++c) {
           here.push_back(
-              {node.first_child + c, whole.of.depth + 1, whole.of.offset + (end[0] - end[c])});
+              {node.first_child + c, one.of.depth + 1, one.of.offset + (end[0] - end[c])});
         }
       }
     }

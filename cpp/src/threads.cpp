@@ -119,8 +119,8 @@ class Pool {
     balance_.store(0, std::memory_order_relaxed);
     const auto now = Clock::now();
     Clock::rep alone = alone_for_.load(std::memory_order_relaxed);
-    const bool again = now.time_since_epoch().count() <
-                       alone_until_.load(std::memory_order_relaxed) + 4 * alone;
+    const bool again =
+        now.time_since_epoch().count() < alone_until_.load(std::memory_order_relaxed) + 4 * alone;
     const Clock::rep first = Clock::duration(kAlone).count();
     alone = again ? std::min(2 * alone, Clock::duration(kLongestAlone).count()) : first;
     alone_for_.store(alone, std::memory_order_relaxed);

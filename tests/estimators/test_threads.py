@@ -1,0 +1,145 @@
+"""Every number of threads gives the same bits, also more threads than there are cores."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from ranksvm import LinearRankSVM
+from ranksvm.datasets import make_ranking
+
+THREADS = (1, 2, 3, 7, 16)
+
+# Shapes that take different ways through the native code: many small queries, queries of more than
+# 128 items, a few large ones beside small ones, one ranking.
+SHAPES = {
+    "small queries": np.repeat(np.arange(3_500), 20),
+    "medium queries": np.repeat(np.arange(100), 700),
+    "large queries": np.concatenate([np.repeat([0, 1], 36_000), np.repeat(np.arange(2, 52), 80)]),
+    "one ranking": None,
+}
+
+
+@lru_cache(maxsize=None)
+def items(shape: str):
+    qid = SHAPES[shape]
+    n = 140_000 if qid is None else len(qid)
+    X, y, _, _ = make_ranking(None, n, 8, n_levels=None, noise=1.0, random_state=3)
+    if shape in ("small queries", "medium queries"):
+        y = np.round(y)
+    rng = np.random.default_rng(0)
+    if qid is not None:
+        qid = rng.permutation(qid)
+    return X, y, qid, rng.uniform(0.0, 2.0, n)
+
+
+def fitted(X, y, qid, n_jobs: int, weight=None, **params):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LinearRankSVM(n_jobs=n_jobs, **params).fit(X, y, qid, sample_weight=weight)
+    trace = [row._replace(seconds=0.0) for row in model.history_]
+    return model.coef_.tobytes(), model.objective_, model.gap_, model.n_products_, trace
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"loss": "hinge", "max_iter": 8},
+        {"loss": "hinge", "solver": "smoothed_newton", "max_iter": 8},
+        {"reduction": "query_mean"},
+    ],
+    ids=["squared hinge", "hinge", "smoothed hinge", "query mean"],
+)
+def test_fits(shape: str, params) -> None:
+    X, y, qid, _ = items(shape)
+    results = [fitted(X, y, qid, n, **params) for n in THREADS]
+    assert all(result == results[0] for result in results)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_weighted_fits(shape: str) -> None:
+    X, y, qid, weight = items(shape)
+    results = [fitted(X, y, qid, n, weight) for n in THREADS]
+    assert all(result == results[0] for result in results)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [np.asfortranarray, np.float32, sp.csr_array, sp.csc_array],
+    ids=["Fortran", "float32", "CSR", "CSC"],
+)
+@pytest.mark.parametrize("shape", ["small queries", "one ranking"])
+def test_layouts(shape: str, layout) -> None:
+    X, y, qid, _ = items(shape)
+    matrix = layout(np.where(np.abs(X) > 0.5, X, 0.0))
+    results = [fitted(matrix, y, qid, n) for n in THREADS]
+    assert all(result == results[0] for result in results)
+
+
+def test_fits_in_many_threads_at_once() -> None:
+    """Six fits with up to 16 threads each: far more threads than cores."""
+    tasks = [(shape, n) for shape in ("small queries", "one ranking") for n in (1, 5, 16)]
+    expected = {shape: fitted(*items(shape)[:3], 1) for shape, _ in tasks}
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        found = list(pool.map(lambda task: fitted(*items(task[0])[:3], task[1]), tasks))
+    for (shape, _), result in zip(tasks, found, strict=True):
+        assert result == expected[shape]
+
+
+def test_fits_beside_busy_threads() -> None:
+    """Other work on the cores: the fit goes on, with the same bits."""
+    X, y, qid, _ = items("small queries")
+    expected = fitted(X, y, qid, 1)
+    stop = threading.Event()
+    large = np.random.default_rng(0).standard_normal(1_000_000)
+
+    def load() -> None:
+        while not stop.is_set():
+            np.sort(large)  # without the lock of the interpreter
+
+    neighbors = [threading.Thread(target=load) for _ in range(4)]
+    for one in neighbors:
+        one.start()
+    try:
+        assert all(fitted(X, y, qid, n) == expected for n in (2, 16))
+    finally:
+        stop.set()
+        for one in neighbors:
+            one.join()
+
+
+def test_a_forked_child_has_threads_of_its_own() -> None:
+    code = textwrap.dedent("""
+        import os, threading
+        import numpy as np
+        from ranksvm import _core
+        u = np.ones(1_000_000)
+        def threads():
+            return len(os.listdir("/proc/self/task"))
+        _core.dot(u, u, 4)
+        before = threads()
+        child = os.fork()
+        if child == 0:
+            alone = threads()
+            _core.dot(u, u, 4)
+            os._exit(0 if alone == 1 and threads() > 1 else 1)
+        print(before > 1, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """)
+    if not sys.platform.startswith("linux"):
+        pytest.skip("threads are counted in /proc")
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60
+    )
+    assert run.stdout.split() == ["True", "0"], run.stderr

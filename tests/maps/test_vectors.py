@@ -1,0 +1,111 @@
+"""Operations on vectors: right, and the same bits for any number of threads."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ranksvm import _core
+from ranksvm._rounding import roundings
+from ranksvm._vectors import (
+    LONG,
+    add_scaled,
+    add_scaled_to,
+    any_nonzero,
+    dot,
+    dot_depth,
+    scale,
+    scaled,
+    vector_threads,
+)
+
+THREADS = (1, 2, 3, 5, 16)
+SIZES = (1, 7, 511, 512, 1025, LONG - 1, LONG, LONG + 1, 3 * LONG + 5, 200_003)
+
+
+def vectors(n: int, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal(n) * 10.0 ** rng.uniform(-3, 3, n), rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_the_error_of_a_dot_product_is_within_its_bound(n: int) -> None:
+    u, v = vectors(n)
+    exact = math.fsum(math.fsum(split_product(a, b)) for a, b in zip(u, v, strict=True))
+    size = math.fsum(np.abs(u * v))
+    assert abs(dot(u, v) - exact) <= roundings(dot_depth(n)) * size + 1e-300
+
+
+def split_product(a: float, b: float) -> tuple[float, float]:
+    """Return the product and its rounding error (Dekker 1971)."""
+    factor = 2.0**27 + 1.0
+
+    def halves(x: float) -> tuple[float, float]:
+        high = factor * x - (factor * x - x)
+        return high, x - high
+
+    (a1, a2), (b1, b2), product = halves(a), halves(b), a * b
+    return product, a2 * b2 - (((product - a1 * b1) - a2 * b1) - a1 * b2)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_vectors_have_the_bits_of_numpy(n: int) -> None:
+    u, v = vectors(n)
+    np.testing.assert_array_equal(add_scaled(u, -1.7, v), u + -1.7 * v)
+    np.testing.assert_array_equal(scaled(0.3, v), 0.3 * v)
+    changed = u.copy()
+    add_scaled_to(changed, 2.5, v)
+    np.testing.assert_array_equal(changed, u + 2.5 * v)
+    scale(1.0 / 3.0, changed)
+    np.testing.assert_array_equal(changed, (u + 2.5 * v) * (1.0 / 3.0))
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_thread_counts_do_not_change_a_bit(n: int) -> None:
+    u, v = vectors(n, 1)
+    found = []
+    for n_threads in THREADS:
+        with vector_threads(n_threads):
+            found.append((dot(u, v), add_scaled(u, 0.1, v).tobytes(), scaled(0.1, v).tobytes()))
+    assert len(set(found)) == 1
+
+
+def test_strided_vectors() -> None:
+    u, v = vectors(4 * LONG)
+    np.testing.assert_allclose(dot(u[::2], v[::2]), dot(u[::2].copy(), v[::2].copy()), rtol=1e-9)
+    np.testing.assert_array_equal(add_scaled(u[::2], 2.0, v[::2]), u[::2] + 2.0 * v[::2])
+
+
+def test_any_nonzero() -> None:
+    v = np.zeros(3 * LONG)
+    assert not any_nonzero(v)
+    assert not any_nonzero(np.empty(0))
+    for at in (0, 600, -1):
+        v[at] = 1e-320
+        assert any_nonzero(v)
+        v[at] = 0.0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [0, 1, 9, 100_003])
+def test_all_finite(dtype: type, n: int) -> None:
+    v = np.full(n, np.finfo(dtype).max, dtype=dtype)
+    for n_threads in (1, 2, 16):
+        assert _core.all_finite(v, n_threads)
+        for at in {0, n // 2, n - 1} if n else ():
+            for bad in (np.nan, np.inf, -np.inf):
+                v[at] = bad
+                assert not _core.all_finite(v, n_threads)
+                v[at] = 1.0
+
+
+def test_blocks_can_be_nested_and_left_by_an_error() -> None:
+    u, v = vectors(2 * LONG)
+    with vector_threads(2):
+        first = add_scaled(u, 1.0, v)
+        with pytest.raises(RuntimeError), vector_threads(3):
+            raise RuntimeError
+        np.testing.assert_array_equal(add_scaled(u, 1.0, v), first)
+    np.testing.assert_array_equal(first, u + v)  # it outlives the block
