@@ -18,7 +18,7 @@ from unittest import mock
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.common import SEED, TOL, Call, Config, Timing, interleave
-from benchmarks.report import Report, Row
+from benchmarks.report import GOAL_KEYS, Report, Row
 from benchmarks.sets import CADATA_LAMBDA, LETOR_C, REUTERS_LAMBDA
 from ranksvm import LinearRankSVM, _points, objective
 from ranksvm.backends import native
@@ -63,7 +63,7 @@ class Case:
     Attributes
     ----------
     key : str
-        Goals are ``scaling_<key>_2`` and ``scaling_<key>_16``.
+        Goals, if any, are ``scaling_<key>_2`` and ``scaling_<key>_16``.
     make : callable
         Returns the data.
     run : callable
@@ -86,8 +86,9 @@ def run(config: Config, report: Report) -> None:
         report.table(f"{case.name}: seconds by phase", phases)
         speed_ups.append(row)
         detail = f"{case.name}, {config.threads} threads"
-        if config.threads in (2, 16):
-            report.reach(f"scaling_{case.key}_{config.threads}", 1.0 / row["speed-up"], detail)
+        goal = f"scaling_{case.key}_{config.threads}"
+        if goal in GOAL_KEYS:
+            report.reach(goal, 1.0 / row["speed-up"], detail)
     report.table("seconds by the number of threads", speed_ups)
 
 
@@ -103,6 +104,20 @@ def cases(config: Config) -> Iterator[Case]:
         "ranking",
         "linear, one ranking",
         partial(_cadata, config.size(1_000_000, 5_000)),
+        partial(_fit, C=0.5 / CADATA_LAMBDA),
+        LINEAR_PHASES,
+    )
+    yield Case(
+        "queries_100k",
+        "linear, 100,000 items in queries",
+        partial(_letor, config.size(2_440, 60)),
+        partial(_fit, C=LETOR_C, reduction="sum"),
+        LINEAR_PHASES,
+    )
+    yield Case(
+        "ranking_100k",
+        "linear, one ranking of 100,000",
+        partial(_cadata, config.size(100_000, 3_000)),
         partial(_fit, C=0.5 / CADATA_LAMBDA),
         LINEAR_PHASES,
     )

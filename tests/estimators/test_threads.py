@@ -8,7 +8,7 @@ import textwrap
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ SHAPES = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def items(shape: str):
     qid = SHAPES[shape]
     n = 140_000 if qid is None else len(qid)

@@ -38,7 +38,16 @@ def test_quota(no_limits, monkeypatch, quota: float | None, cores: int) -> None:
 
 
 def test_n_jobs(no_limits) -> None:
-    assert [resolve_n_jobs(n) for n in (None, -1, -2, -8, -20, 1, 3, 50)] == [8, 8, 7, 1, 1, 1, 3, 50]
+    assert [resolve_n_jobs(n) for n in (None, -1, -2, -8, -20, 1, 3, 50)] == [
+        8,
+        8,
+        7,
+        1,
+        1,
+        1,
+        3,
+        50,
+    ]
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no CPU affinity")

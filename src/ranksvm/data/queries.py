@@ -88,8 +88,8 @@ class QueryGroups:
         if qid is None:
             n_queries = min(1, n_items)
             offsets = np.array([0, n_items][: n_queries + 1], dtype=np.int64)
-            ids = np.zeros(n_queries, dtype=np.int64)
-            return cls(ids, offsets, np.arange(n_items, dtype=np.int64), True)
+            one = np.zeros(n_queries, dtype=np.int64)
+            return cls(one, offsets, np.arange(n_items, dtype=np.int64), True)
         array = as_id_array(qid, name)
         if array.ndim != 1:
             raise ValueError(
@@ -111,7 +111,7 @@ class QueryGroups:
         starts = np.concatenate(([0] if n_items else [], starts)).astype(np.int64)
         lengths = np.diff(starts, append=n_items)
 
-        distinct, query_of_run = by_appearance(codes if len(starts) == n_items else codes[starts])
+        distinct, query_of_run = by_appearance(codes[starts])
         offsets = np.zeros(distinct.shape[0] + 1, dtype=np.int64)
         if distinct.shape[0] == starts.shape[0]:  # one run per query: rows are already grouped
             np.cumsum(lengths, out=offsets[1:])
@@ -171,6 +171,8 @@ class QueryGroups:
 
 def by_appearance(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the distinct values in order of first appearance, and the number of each value."""
+    if (values[1:] > values[:-1]).all():  # the ids of most files ascend
+        return values, np.arange(values.shape[0], dtype=np.int64)
     distinct, first, numbers = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(first)
     place = np.empty_like(order)

@@ -29,7 +29,8 @@ def participants(data: RankingData) -> NDArray[np.int64]:
 def count_pairs(data: RankingData, backends: Sequence[PairBackend]) -> int:
     """Count the pairs of positive weight; ``backends`` are those of the labels and preferences."""
     counts = [sum(backend.pairs) for backend in backends]
-    if data.y is not None and not has_weight(data).all():
+    is_weighted = data.item_weight is not None or data.query_weight is not None
+    if data.y is not None and is_weighted and not has_weight(data).all():
         items = comparable_items(data)
         counts[0] = 0
         if items.size:
