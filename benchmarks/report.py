@@ -114,6 +114,7 @@ GOALS = (
         for threads, at_most in ((2, 1 / 1.7), (16, with_16))
         if at_most is not None
     ),
+    Goal("busy", "linear fit, 100,000 x 46, one busy process per core: threads / 1 thread", 1.0, 1),
     Goal("kernel_peer", "exact rbf, 1,000 items / scikit-survival's kernel SVM", 0.01, 2),
 )
 

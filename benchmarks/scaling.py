@@ -6,6 +6,8 @@ with one thread and with the most; phases do not overlap, and "rest" is what no 
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +23,7 @@ from benchmarks.common import SEED, TOL, Call, Config, Timing, interleave
 from benchmarks.report import GOAL_KEYS, Report, Row
 from benchmarks.sets import CADATA_LAMBDA, LETOR_C, REUTERS_LAMBDA
 from ranksvm import LinearRankSVM, _points, objective
+from ranksvm._cores import available_cores
 from ranksvm.backends import native
 from ranksvm.data.queries import QueryGroups
 from ranksvm.datasets import make_cadata_like, make_letor_like, make_reuters_like
@@ -90,6 +93,36 @@ def run(config: Config, report: Report) -> None:
         if goal in GOAL_KEYS:
             report.reach(goal, 1.0 / row["speed-up"], detail)
     report.table("seconds by the number of threads", speed_ups)
+    _beside_others(config, report)
+
+
+def _beside_others(config: Config, report: Report) -> None:
+    """Measure fits while as many other processes as there are cores are busy."""
+    data = _letor(config.size(2_440, 60))
+    counts = thread_counts(config.threads)
+    calls = {str(n): Call(partial(_fit, data, n, C=LETOR_C, reduction="sum"), n) for n in counts}
+    idle = interleave(calls, rounds=config.size(15, 2))
+    with busy_processes(available_cores()):
+        busy = interleave(calls, rounds=config.size(25, 2), seconds=30.0)
+    rows = [
+        {"threads": n, "idle machine, s": idle[str(n)].seconds, "busy, s": busy[str(n)].seconds}
+        for n in counts
+    ]
+    report.table("100,000 items in queries, beside one busy process per core", rows)
+    worst = max(busy[str(n)].seconds for n in counts[1:]) / busy["1"].seconds
+    report.reach("busy", worst, f"the worst of {counts[1:]} threads")
+
+
+@contextmanager
+def busy_processes(n: int) -> Iterator[None]:
+    """Keep n processes busy inside the block."""
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 def cases(config: Config) -> Iterator[Case]:

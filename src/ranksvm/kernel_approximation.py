@@ -102,7 +102,7 @@ class Nystroem(_KernelFeatures):
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
         Seed or random number generator.
     n_jobs : int or None, default=None
-        Number of threads; None or -1 means all cores.
+        Number of threads; None or -1 uses all cores that the process may use.
 
     Attributes
     ----------
@@ -211,7 +211,7 @@ class RandomFourier(_KernelFeatures):
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
         Seed or random number generator.
     n_jobs : int or None, default=None
-        Number of threads; None or -1 means all cores.
+        Number of threads; None or -1 uses all cores that the process may use.
 
     Attributes
     ----------

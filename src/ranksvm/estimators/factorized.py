@@ -65,7 +65,8 @@ class FactorizedRankSVM(ModelRanker):
     random_state : int, RandomState or None, default=None
         Seed of the random starts.
     n_jobs : int or None, default=None
-        Number of threads; None or -1 uses all cores.  The result does not depend on it.
+        Number of threads; None or -1 uses all cores that the process may use.  The result does
+        not depend on it.
     verbose : int, default=0
         1 logs every iteration (logger "ranksvm") and prints it.
 

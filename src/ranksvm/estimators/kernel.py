@@ -85,7 +85,8 @@ default="rbf"
     random_state : int, RandomState or None, default=None
         Seed for landmarks and random features.
     n_jobs : int or None, default=None
-        Number of threads; None or -1 uses all cores.  The result does not depend on it.
+        Number of threads; None or -1 uses all cores that the process may use.  The result does
+        not depend on it.
     verbose : int, default=0
         1 logs every iteration (logger "ranksvm") and prints it.
 

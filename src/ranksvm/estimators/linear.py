@@ -57,7 +57,8 @@ class LinearRankSVM(ModelRanker):
     warm_start : bool, default=False
         Whether to start from ``coef_`` of the previous fit.
     n_jobs : int or None, default=None
-        Number of threads; None or -1 uses all cores.  The result does not depend on it.
+        Number of threads; None or -1 uses all cores that the process may use.  The result does
+        not depend on it.
     verbose : int, default=0
         1 logs every iteration (logger "ranksvm") and prints it.
 

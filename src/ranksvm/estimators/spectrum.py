@@ -57,7 +57,7 @@ def multiplier_spectrum(
     seed : int, default=0
         Seed of the random permutation of the multipliers, for comparison.
     n_jobs : int or None, default=None
-        Number of threads; None or -1 uses all cores.
+        Number of threads; None or -1 uses all cores that the process may use.
 
     Returns
     -------
