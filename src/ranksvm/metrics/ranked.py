@@ -67,6 +67,8 @@ class PairCounts(NamedTuple):
 class Truth:
     """Labels and queries, as they are given to a metric function.
 
+    If the items are grouped already, ``groups`` takes the place of ``qid``.
+
     Attributes
     ----------
     y : ndarray of shape (n_items,)
@@ -75,11 +77,18 @@ class Truth:
     n_threads : int
     """
 
-    def __init__(self, y: ArrayLike, qid: ArrayLike | None, *, n_jobs: int | None = None) -> None:
+    def __init__(
+        self,
+        y: ArrayLike,
+        qid: ArrayLike | None,
+        *,
+        groups: QueryGroups | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
         self.y: NDArray[Any] = check_vector("y", y)
         if self.y.shape[0] == 0:
             raise ValueError("y and scores must hold at least one item; got none.")
-        self.groups = QueryGroups.from_qid(qid, len(self.y))
+        self.groups = QueryGroups.from_qid(qid, len(self.y)) if groups is None else groups
         self.n_threads = resolve_n_jobs(n_jobs)
 
     def ranked(self, scores: ArrayLike, name: str = "scores") -> Ranked:
