@@ -18,7 +18,7 @@
 namespace ranksvm::bindings {
 namespace {
 
-using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::device::cpu>;
 using Updated = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // Items, and the arrays that they are read from.
@@ -195,12 +195,15 @@ void bind_kernel_matrix(nb::module_& m) {
       "dense",
       [](Matrix x, std::optional<Vector> shift, int threads) {
         const auto n = static_cast<int64_t>(x.shape(0)), cols = static_cast<int64_t>(x.shape(1));
-        return make_rows(DenseRows<double>{x.data(), n, cols, cols}, x.shape(0), shift,
+        if (cols > 1 && n > 0 && x.stride(1) != 1) {
+          throw std::invalid_argument("the rows of X are not contiguous");
+        }
+        return make_rows(DenseRows<double>{x.data(), n, cols, x.stride(0)}, x.shape(0), shift,
                          {nb::ndarray<>(x)}, threads);
       },
       nb::arg("X").noconvert(), nb::arg("shift").noconvert().none() = nb::none(),
       nb::arg("threads") = 1,
-      "The rows of a matrix in C order; nothing is copied.");
+      "The rows of a matrix, each contiguous; nothing is copied.");
   bind_sparse_rows<int32_t>(rows);
   bind_sparse_rows<int64_t>(rows);
 

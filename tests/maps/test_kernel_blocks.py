@@ -292,7 +292,7 @@ def test_broken_items_are_refused():
         sparse(np.ones(0), np.zeros(0, np.int64), np.zeros(1, np.int64), -1)
     with pytest.raises(ValueError, match="shift has 3 elements, expected 2"):
         _core.KernelRows.dense(np.ones((2, 2)), np.ones(3))
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match="the rows of X are not contiguous"):
         _core.KernelRows.dense(np.ones((2, 2), order="F")[:, ::-1])
     with pytest.raises(TypeError):
         _core.KernelRows.dense(np.ones((2, 2), np.float32))

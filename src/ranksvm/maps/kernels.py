@@ -199,6 +199,7 @@ def kernel_matrix(
     dtype: Any = np.float64,
     n_threads: int = 1,
     shift: Array | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Return the matrix of all values k(x, z).
 
@@ -214,13 +215,16 @@ def kernel_matrix(
         Number of threads.
     shift : ndarray of shape (n_Z,) or None
         Phases, for "cosine".
+    out : ndarray of shape (n_X, n_Z) or None
+        Array for the result, with contiguous rows; its type takes the place of ``dtype``.
 
     Returns
     -------
     ndarray of shape (n_X, n_Z)
         Bitwise identical for any number of threads.
     """
-    out = np.empty((X.shape[0], Z.shape[0]), dtype=dtype)
+    if out is None:
+        out = np.empty((X.shape[0], Z.shape[0]), dtype=dtype)
     if kernel.called is not None:
         for part in value_blocks(X.shape[0], Z.shape[0], CALLED_VALUES):
             out[part] = called(kernel, X[part], Z)
@@ -297,7 +301,9 @@ def kernel_rows(
         indices, indptr = np.ascontiguousarray(X.indices), np.ascontiguousarray(X.indptr)
         return _core.KernelRows.sparse(data, indices, indptr, X.shape[1], shift, n_threads)
     moved = np.asarray(X, dtype=np.float64) if centre is None else centred(X, centre, n_threads)
-    return _core.KernelRows.dense(np.ascontiguousarray(moved), shift, n_threads)
+    if moved.shape[1] > 1 and moved.strides[1] != moved.itemsize:
+        moved = np.ascontiguousarray(moved)
+    return _core.KernelRows.dense(moved, shift, n_threads)
 
 
 def centred(X: NDArray[Any], centre: Array, n_threads: int = 1) -> Array:
