@@ -1,8 +1,8 @@
 """What is run with 1, 2, ... threads: kernels, readers and writers, searches, metrics.
 
-A case makes its data once and runs with any number of threads.  Its phases are functions and methods
-that are watched from outside while it runs; what they call in turn counts for them, too.  The rest
-of the time is "other".
+A case makes its data once and runs with any number of threads.  Its phases are functions and
+methods that are watched from outside while it runs; what they call in turn counts for them, too.
+The rest of the time is "other".
 """
 
 from __future__ import annotations

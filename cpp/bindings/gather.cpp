@@ -69,8 +69,8 @@ void bind_take_elements(nb::module_& m) {
         });
       },
       nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("data").noconvert(),
-      nb::arg("rows").noconvert(), nb::arg("starts").noconvert(), nb::arg("out_indices").noconvert(),
-      nb::arg("out_data").noconvert(), nb::arg("threads"),
+      nb::arg("rows").noconvert(), nb::arg("starts").noconvert(),
+      nb::arg("out_indices").noconvert(), nb::arg("out_data").noconvert(), nb::arg("threads"),
       "The elements of some compressed rows; `starts` is what take_starts returned for them.");
 }
 

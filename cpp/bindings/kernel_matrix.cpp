@@ -35,8 +35,8 @@ PyRows make_rows(const KernelRows::Data& data, std::size_t n, const std::optiona
   }
   PyRows result{nullptr, std::move(arrays)};
   run(threads, [&](const Context& context) {
-    result.rows = std::make_unique<KernelRows>(data, shift ? shift->data() : nullptr, simd_loops(),
-                                               context);
+    result.rows =
+        std::make_unique<KernelRows>(data, shift ? shift->data() : nullptr, simd_loops(), context);
   });
   return result;
 }
@@ -164,9 +164,8 @@ void bind_strips(nb::module_& m, const char* name) {
             const auto n = static_cast<std::size_t>(k.strips->rows());
             need_size(x.size(), n, "x");
             Out out = make_out(n);
-            run(threads, [&](const Context& context) {
-              k.strips->product(x.data(), out.data(), context);
-            });
+            run(threads,
+                [&](const Context& context) { k.strips->product(x.data(), out.data(), context); });
             return out;
           },
           nb::arg("x").noconvert(), nb::arg("threads"), "K x.");
@@ -202,8 +201,7 @@ void bind_kernel_matrix(nb::module_& m) {
                          {nb::ndarray<>(x)}, threads);
       },
       nb::arg("X").noconvert(), nb::arg("shift").noconvert().none() = nb::none(),
-      nb::arg("threads") = 1,
-      "The rows of a matrix, each contiguous; nothing is copied.");
+      nb::arg("threads") = 1, "The rows of a matrix, each contiguous; nothing is copied.");
   bind_sparse_rows<int32_t>(rows);
   bind_sparse_rows<int64_t>(rows);
 

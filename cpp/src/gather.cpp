@@ -38,7 +38,8 @@ void take_rows(const char* x, int64_t n_rows, int64_t stride, int64_t bytes, con
   for_each_piece(n, n * bytes, context, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       if (rows[i] < 0 || rows[i] >= n_rows) no_row(rows[i], n_rows);
-      if (bytes > 0) std::memcpy(out + i * bytes, x + rows[i] * stride, static_cast<std::size_t>(bytes));
+      if (bytes > 0)
+        std::memcpy(out + i * bytes, x + rows[i] * stride, static_cast<std::size_t>(bytes));
     }
   });
 }
@@ -75,10 +76,10 @@ void take_elements(const I* start, const I* column, const T* value, const int64_
   });
 }
 
-#define RANKSVM_TAKE(T, I)                                                                      \
-  template void take_elements(const I*, const I*, const T*, const int64_t*, int64_t, const I*, \
-                              I*, T*, const Context&);
-#define RANKSVM_STARTS(I)                                                                       \
+#define RANKSVM_TAKE(T, I)                                                                         \
+  template void take_elements(const I*, const I*, const T*, const int64_t*, int64_t, const I*, I*, \
+                              T*, const Context&);
+#define RANKSVM_STARTS(I) \
   template void take_starts(const I*, int64_t, int64_t, const int64_t*, int64_t, I*);
 RANKSVM_STARTS(int32_t)
 RANKSVM_STARTS(int64_t)

@@ -139,10 +139,11 @@ void add_products(const std::vector<StripTiles>& strips, const double* x, double
       TileSums& found = sums_of[i];
       double* across = t < strip.square ? nullptr : found.across;
       if (across != nullptr) std::fill_n(across, tile.size(), 0.0);
-      visit(s, t, c, [&](int64_t row, int64_t count, const auto* values, int64_t stride, bool more) {
-        sums(tiles, values)(values, stride, count, tile.size(), more, x + tile.first, x + row,
-                            found.along + (row - strip.rows.first), across);
-      });
+      visit(s, t, c,
+            [&](int64_t row, int64_t count, const auto* values, int64_t stride, bool more) {
+              sums(tiles, values)(values, stride, count, tile.size(), more, x + tile.first, x + row,
+                                  found.along + (row - strip.rows.first), across);
+            });
     });
     const int64_t low = strips[first].rows.first, high = strips[first].columns.back().last;
     const std::vector<Range> parts = cut({low, high}, kPartRows);

@@ -74,7 +74,8 @@ KernelRows::KernelRows(Data data, const double* shift, const SimdLoops& loops,
         int64_t values = rows_ * cols_;
         constexpr bool kDense = std::is_same_v<std::decay_t<decltype(d)>, DenseRows<double>>;
         if constexpr (!kDense) values = d.start[rows_];
-        const int64_t step = std::max<int64_t>(1, rows_ * kPieceValues / std::max(values, rows_ + 1));
+        const int64_t step =
+            std::max<int64_t>(1, rows_ * kPieceValues / std::max(values, rows_ + 1));
         const Context threads = values < kWorthThreads ? context.one_thread() : context;
         threads.parallel_for((rows_ + step - 1) / step, [&](std::size_t piece, const Context&) {
           const int64_t first = static_cast<int64_t>(piece) * step;

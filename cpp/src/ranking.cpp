@@ -168,8 +168,8 @@ int64_t sort_and_count(double*& x, double*& spare, int64_t n, const Context& con
   for (int64_t width = kBlock; width < n; width *= 2) {
     for (int64_t begin = 0; begin < n; begin += 2 * width) {
       if (width >= kInterruptSteps) context.check_interrupt();
-      count += merge_and_count(x, begin, std::min(n, begin + width),
-                               std::min(n, begin + 2 * width), spare);
+      count += merge_and_count(x, begin, std::min(n, begin + width), std::min(n, begin + 2 * width),
+                               spare);
     }
     std::swap(x, spare);
   }

@@ -19,11 +19,10 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 19;
 // Calls body(i, begin, size) for pieces of so many bytes.
 template <class Body>
 void for_each_piece(std::size_t size, const Context& context, Body&& body) {
-  context.parallel_for((size + kPieceBytes - 1) / kPieceBytes,
-                       [&](std::size_t i, const Context&) {
-                         const std::size_t begin = i * kPieceBytes;
-                         body(i, begin, std::min(kPieceBytes, size - begin));
-                       });
+  context.parallel_for((size + kPieceBytes - 1) / kPieceBytes, [&](std::size_t i, const Context&) {
+    const std::size_t begin = i * kPieceBytes;
+    body(i, begin, std::min(kPieceBytes, size - begin));
+  });
 }
 
 }  // namespace
@@ -43,8 +42,8 @@ int64_t read_at(int file, int64_t offset, char* text, std::size_t size, const Co
   for_each_piece(size, context, [&](std::size_t i, std::size_t begin, std::size_t length) {
     while (counts[i] < length) {
       const std::size_t at = begin + counts[i];
-      const ssize_t got =
-          pread(file, text + at, length - counts[i], static_cast<off_t>(offset + static_cast<int64_t>(at)));
+      const ssize_t got = pread(file, text + at, length - counts[i],
+                                static_cast<off_t>(offset + static_cast<int64_t>(at)));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) error = errno;
       if (got <= 0) return;

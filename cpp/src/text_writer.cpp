@@ -133,9 +133,9 @@ std::string format_rows(const Matrix& x, const RowText& text, int64_t rows,
   return all;
 }
 
-#define RANKSVM_FORMAT(Matrix)                                                                  \
-  template std::vector<std::string> format_pieces(const Matrix&, const RowText&, int64_t,       \
-                                                  const Context&);                              \
+#define RANKSVM_FORMAT(Matrix)                                                            \
+  template std::vector<std::string> format_pieces(const Matrix&, const RowText&, int64_t, \
+                                                  const Context&);                        \
   template std::string format_rows(const Matrix&, const RowText&, int64_t, const Context&);
 using SparseFloat32 = SparseText<float, int32_t>;
 using SparseFloat64 = SparseText<float, int64_t>;

@@ -134,7 +134,7 @@ Vector product(const KernelFunction& f, const KernelRows& a, int64_t height, std
 // The same from strips that are given.
 template <class T>
 Vector given_strips(const KernelFunction& f, const KernelRows& a, int64_t height, const Vector& x,
-                   int threads) {
+                    int threads) {
   const int64_t n = a.rows();
   Vector y(x.size(), 0.0);
   for (int64_t first = 0; first < n; first += height) {

@@ -13,8 +13,8 @@ void take_rows(const char* x, int64_t n_rows, int64_t stride, int64_t bytes, con
                int64_t n, char* out, const Context& context);
 
 // The same for compressed rows: row r has the elements start[r] .. start[r + 1] of `column` and
-// `value`, of which there are `n_elements`. Fills out_start, of n + 1 elements, whose last one is the
-// number of elements that the others need room for.
+// `value`, of which there are `n_elements`. Fills out_start, of n + 1 elements, whose last one is
+// the number of elements that the others need room for.
 template <class I>
 void take_starts(const I* start, int64_t n_rows, int64_t n_elements, const int64_t* rows, int64_t n,
                  I* out_start);

@@ -11,7 +11,8 @@
 // A reader is fed with blocks of whole lines. It cuts a block into pieces, which threads take one
 // by one, and keeps what they found in compressed form: 1 byte for most column numbers instead
 // of 4. When the text is over, and the size of everything known, the arrays are filled from these
-// parts by all threads, and the memory of some parts is given back as soon as they have been copied.
+// parts by all threads, and the memory of some parts is given back as soon as they have been
+// copied.
 //
 // Where the cuts are depends on the text alone, and nothing that is returned depends on the cuts.
 #pragma once

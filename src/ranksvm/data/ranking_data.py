@@ -218,9 +218,7 @@ class RankingData:
         found = [None if match is None else match[1] for match in matches]
         return None if all(one is None for one in found) else found
 
-    def take(
-        self, rows: Rows, *, columns: Rows | None = None, n_threads: int = 1
-    ) -> Self:
+    def take(self, rows: Rows, *, columns: Rows | None = None, n_threads: int = 1) -> Self:
         """Return a subset of the items.
 
         Parameters

@@ -39,7 +39,6 @@ from ranksvm.model_selection.cell import Cell
 from ranksvm.model_selection.path import fit_path
 from ranksvm.model_selection.splits import Split
 
-
 # Seconds between two looks of a waiting split for an error in another one.
 _LOOK_UP = 0.05
 
@@ -127,6 +126,7 @@ class Task:
             seconds[k], clock = now - clock, now
             self.tell(f"{self.where}{split.name}, C = {self.Cs[k]:.4g}: {fit.n_iter} iterations")
             if lead is not None:
+                assert isinstance(problem, PathProblem)
                 found[k], point = self._for_others(problem, split, held_out, fit)
                 lead.publish(k, point)
                 clock = time.perf_counter()

@@ -7,11 +7,11 @@ path on one training part, for which the problem is prepared once.  Finished cel
 a file (:mod:`ranksvm.model_selection.checkpoint`).
 
 For linear models, whose coefficients mean the same on every training part, the path of the first
-split guides the paths of the other splits, and splits run in parallel.  For kernel models a path cannot
-guide another one, and memory is needed for one problem at a time: their cells run one after the
-other, each with all threads.  So do cells that are stored in a file, because it does not contain
-the paths.  The results do not depend on the number of threads, on the order in which splits finish,
-or on interruptions, down to the last bit.
+split guides the paths of the other splits, and splits run in parallel.  For kernel models a path
+cannot guide another one, and memory is needed for one problem at a time: their cells run one after
+the other, each with all threads.  So do cells that are stored in a file, because it does not
+contain the paths.  The results do not depend on the number of threads, on the order in which splits
+finish, or on interruptions, down to the last bit.
 
 Of the candidates with the best mean score over the splits, the one with the smallest C is chosen,
 and of those the one with the smallest other parameters.
@@ -301,9 +301,7 @@ def search(
         parsed = parse_metric(metric)
         for row in rows:
             where = _where(row)
-            task = Task(
-                data, _with(settings, **row), grid["C"], parsed, conventions, where, tell
-            )
+            task = Task(data, _with(settings, **row), grid["C"], parsed, conventions, where, tell)
             if settings.shares_coefficients and file is None:
                 runs = task.run_guided(splits, n_threads)
                 cells.append([run.cell for run in runs])
