@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <memory>
@@ -17,7 +18,7 @@
 namespace ranksvm::bindings {
 namespace {
 
-using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::device::cpu>;
 using Updated = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // Items, and the arrays that they are read from.
@@ -27,14 +28,15 @@ struct PyRows {
 };
 
 PyRows make_rows(const KernelRows::Data& data, std::size_t n, const std::optional<Vector>& shift,
-                 std::vector<nb::ndarray<>> arrays) {
+                 std::vector<nb::ndarray<>> arrays, int threads) {
   if (shift) {
     need_size(shift->size(), n, "shift");
     arrays.emplace_back(*shift);
   }
   PyRows result{nullptr, std::move(arrays)};
-  run(1, [&](const Context&) {
-    result.rows = std::make_unique<KernelRows>(data, shift ? shift->data() : nullptr);
+  run(threads, [&](const Context& context) {
+    result.rows =
+        std::make_unique<KernelRows>(data, shift ? shift->data() : nullptr, simd_loops(), context);
   });
   return result;
 }
@@ -44,7 +46,8 @@ void bind_sparse_rows(nb::class_<PyRows>& rows) {
   using Indices = nb::ndarray<const I, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
   rows.def_static(
       "sparse",
-      [](Vector value, Indices column, Indices start, int64_t cols, std::optional<Vector> shift) {
+      [](Vector value, Indices column, Indices start, int64_t cols, std::optional<Vector> shift,
+         int threads) {
         need_size(column.size(), value.size(), "indices");
         const auto wrong = [](const char* why) {
           throw std::invalid_argument(std::string("indptr ") + why);
@@ -59,10 +62,11 @@ void bind_sparse_rows(nb::class_<PyRows>& rows) {
         const SparseRows<double, I> data{start.data(), column.data(), value.data(),
                                          static_cast<int64_t>(n), cols};
         return make_rows(data, n, shift,
-                         {nb::ndarray<>(value), nb::ndarray<>(column), nb::ndarray<>(start)});
+                         {nb::ndarray<>(value), nb::ndarray<>(column), nb::ndarray<>(start)},
+                         threads);
       },
       nb::arg("data").noconvert(), nb::arg("indices").noconvert(), nb::arg("indptr").noconvert(),
-      nb::arg("n_cols"), nb::arg("shift").noconvert().none() = nb::none(),
+      nb::arg("n_cols"), nb::arg("shift").noconvert().none() = nb::none(), nb::arg("threads") = 1,
       "The rows of a sparse matrix in compressed rows, columns ascending in each; nothing is "
       "copied.");
 }
@@ -112,7 +116,59 @@ void bind_values(nb::module_& m) {
       },
       nb::arg("strip").noconvert(), nb::arg("a0"), nb::arg("x").noconvert(),
       nb::arg("y").noconvert(), nb::arg("threads"),
-      "kernel_strip, to the last bit, for S = K[a0:a1, a0:n] given as an array.");
+      "With S = K[a0:a1, a0:n]: y[a0:a1] += S x[a0:n] and y[a1:n] += S[:, a1-a0:]' x[a0:a1]. The "
+      "strips of all rows give K x.");
+  m.def(
+      "centre_rows",
+      [](nb::ndarray<const T, nb::ndim<2>, nb::device::cpu> x, Vector centre,
+         nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, int threads) {
+        need_size(out.shape(0), x.shape(0), "the first axis of out");
+        need_size(out.shape(1), x.shape(1), "the second axis of out");
+        need_size(centre.size(), x.shape(1), "centre");
+        const auto rows = static_cast<int64_t>(x.shape(0)), cols = static_cast<int64_t>(x.shape(1));
+        run(threads, [&](const Context& context) {
+          centre_rows(x.data(), rows, cols, x.stride(0), x.stride(1), centre.data(), out.data(),
+                      context);
+        });
+      },
+      nb::arg("x").noconvert(), nb::arg("centre").noconvert(), nb::arg("out").noconvert(),
+      nb::arg("threads"), "out = x - centre, in float64.");
+}
+
+// A kernel matrix, and the items that it is computed from.
+template <class T>
+struct PyStrips {
+  std::shared_ptr<KernelStrips<T>> strips;
+  nb::object rows;
+};
+
+template <class T>
+void bind_strips(nb::module_& m, const char* name) {
+  nb::class_<PyStrips<T>>(m, name, "The kernel matrix of items, kept in part, for products.")
+      .def(
+          "__init__",
+          [](PyStrips<T>* self, const KernelFunction& f, nb::object rows, int64_t height,
+             const std::vector<bool>& held, int threads) {
+            const KernelRows& items = *nb::cast<const PyRows&>(rows).rows;
+            std::shared_ptr<KernelStrips<T>> strips;
+            run(threads, [&](const Context& context) {
+              strips = std::make_shared<KernelStrips<T>>(f, items, height, held, context);
+            });
+            new (self) PyStrips<T>{std::move(strips), std::move(rows)};
+          },
+          nb::arg("f"), nb::arg("rows"), nb::arg("height"), nb::arg("held"), nb::arg("threads"),
+          "Strips of so many rows each; `held` tells which are kept.")
+      .def(
+          "product",
+          [](const PyStrips<T>& k, Vector x, int threads) {
+            const auto n = static_cast<std::size_t>(k.strips->rows());
+            need_size(x.size(), n, "x");
+            Out out = make_out(n);
+            run(threads,
+                [&](const Context& context) { k.strips->product(x.data(), out.data(), context); });
+            return out;
+          },
+          nb::arg("x").noconvert(), nb::arg("threads"), "K x.");
 }
 
 }  // namespace
@@ -136,13 +192,16 @@ void bind_kernel_matrix(nb::module_& m) {
                   });
   rows.def_static(
       "dense",
-      [](Matrix x, std::optional<Vector> shift) {
+      [](Matrix x, std::optional<Vector> shift, int threads) {
         const auto n = static_cast<int64_t>(x.shape(0)), cols = static_cast<int64_t>(x.shape(1));
-        return make_rows(DenseRows<double>{x.data(), n, cols, cols}, x.shape(0), shift,
-                         {nb::ndarray<>(x)});
+        if (cols > 1 && n > 0 && x.stride(1) != 1) {
+          throw std::invalid_argument("the rows of X are not contiguous");
+        }
+        return make_rows(DenseRows<double>{x.data(), n, cols, x.stride(0)}, x.shape(0), shift,
+                         {nb::ndarray<>(x)}, threads);
       },
       nb::arg("X").noconvert(), nb::arg("shift").noconvert().none() = nb::none(),
-      "The rows of a matrix in C order; nothing is copied.");
+      nb::arg("threads") = 1, "The rows of a matrix, each contiguous; nothing is copied.");
   bind_sparse_rows<int32_t>(rows);
   bind_sparse_rows<int64_t>(rows);
 
@@ -160,22 +219,8 @@ void bind_kernel_matrix(nb::module_& m) {
       },
       nb::arg("f"), nb::arg("A"), nb::arg("B"), nb::arg("coef").noconvert(), nb::arg("threads"),
       "By row of A: sum over j of k(a_i, b_j) coef_j.");
-  m.def(
-      "kernel_strip",
-      [](const KernelFunction& f, const PyRows& a, int64_t a0, int64_t a1, bool single, Vector x,
-         Updated y, int threads) {
-        const auto n = static_cast<std::size_t>(a.rows->rows());
-        need_size(x.size(), n, "x");
-        need_size(y.size(), n, "y");
-        need_apart(x, y);
-        run(threads, [&](const Context& context) {
-          kernel_strip(f, *a.rows, {a0, a1}, single, x.data(), y.data(), context);
-        });
-      },
-      nb::arg("f"), nb::arg("A"), nb::arg("a0"), nb::arg("a1"), nb::arg("single"),
-      nb::arg("x").noconvert(), nb::arg("y").noconvert(), nb::arg("threads"),
-      "With S = K[a0:a1, a0:n]: y[a0:a1] += S x[a0:n] and y[a1:n] += S[:, a1-a0:]' x[a0:a1]. The "
-      "strips of all rows give K x. With `single` the values are rounded to float32.");
+  bind_strips<double>(m, "KernelStrips64");
+  bind_strips<float>(m, "KernelStrips32");
 }
 
 }  // namespace ranksvm::bindings

@@ -503,4 +503,5 @@ NB_MODULE(_core, m) {
   bind_ranking(m);
   bind_kernel_matrix(m);
   bind_pair_list(m);
+  bind_gather(m);
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "common.hpp"
 
@@ -198,11 +199,18 @@ RowText row_text(const Vector& y, const std::optional<Index>& qid,
 
 template <class Matrix>
 nb::bytes formatted(const Matrix& matrix, const RowText& text, std::size_t rows, int threads) {
-  std::string result;
+  std::vector<std::string> pieces;
   run(threads, [&](const Context& context) {
-    result = format_rows(matrix, text, static_cast<int64_t>(rows), context);
+    pieces = format_pieces(matrix, text, static_cast<int64_t>(rows), context);
   });
-  return nb::bytes(result.data(), result.size());
+  std::size_t size = 0;
+  for (const std::string& piece : pieces) size += piece.size();
+  PyObject* bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size));
+  if (bytes == nullptr) throw nb::python_error();
+  auto result = nb::steal<nb::bytes>(bytes);  // it has no contents yet
+  char* const out = PyBytes_AS_STRING(bytes);
+  run(threads, [&](const Context& context) { join(pieces, out, context); });
+  return result;
 }
 
 template <class T>
@@ -250,6 +258,28 @@ void bind_format_sparse(nb::module_& m) {
 }  // namespace
 
 void bind_text(nb::module_& m) {
+  m.attr("can_read_at") = can_read_at();
+  m.def(
+      "read_at",
+      [](int file, int64_t offset, Fill<uint8_t> text, int threads) {
+        int64_t count = 0;
+        run(threads, [&](const Context& context) {
+          count = read_at(file, offset, reinterpret_cast<char*>(text.data()), text.size(), context);
+        });
+        return count;
+      },
+      nb::arg("file"), nb::arg("offset"), nb::arg("text").noconvert(), nb::arg("threads"),
+      "Read from a place of a regular file; return how many bytes, or minus an error number.");
+  m.def(
+      "find_nul",
+      [](Bytes text, int threads) {
+        int64_t place = -1;
+        run(threads, [&](const Context& context) {
+          place = find_nul(characters(text), text.size(), context);
+        });
+        return place;
+      },
+      nb::arg("text").noconvert(), nb::arg("threads"), "The first byte that is 0; -1 for none.");
   bind_reader<double>(m, "LetorReader64");
   bind_reader<float>(m, "LetorReader32");
   bind_format_dense<double>(m);

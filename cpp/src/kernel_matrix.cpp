@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernel_tiles.hpp"
@@ -19,6 +21,11 @@ void need_range(Range range, int64_t n, const char* what) {
   need(0 <= range.first && range.first <= range.last && range.last <= n,
        std::string(what) + " from " + std::to_string(range.first) + " to " +
            std::to_string(range.last) + " were asked for, but there are " + std::to_string(n));
+}
+
+void need_height(int64_t height) {
+  need(1 <= height && height <= kStripRows,
+       "a strip has 1 to " + std::to_string(kStripRows) + " rows, not " + std::to_string(height));
 }
 
 void need_same_features(const KernelRows& a, const KernelRows& b) {
@@ -41,26 +48,113 @@ std::vector<Range> cut(Range range, int64_t step) {
 auto sums(const TileLoops& tiles, const double*) { return tiles.sums_double; }
 auto sums(const TileLoops& tiles, const float*) { return tiles.sums_float; }
 
-// Symmetric product with a strip: visit(columns, context, take) calls take(row, number of rows,
-// values, stride, whether more rows follow in memory) for the blocks of a tile in order.
+// Rows of a tile to where they are kept, `stride` apart.
+template <class T>
+void copy_rows(const TileLoops& tiles, const double* tile, int64_t rows, int64_t cols, T* to,
+               int64_t stride) {
+  for (int64_t r = 0; r < rows; ++r, tile += kTileCols, to += stride) {
+    if constexpr (std::is_same_v<T, float>) {
+      tiles.round(tile, cols, to);
+    } else {
+      std::copy_n(tile, cols, to);
+    }
+  }
+}
+
+// Calls take(row, number of rows, values, stride, whether more rows follow) for the blocks of a
+// tile that is kept.
+template <class T, class Take>
+void visit_rows(Range rows, const T* values, int64_t stride, Take take) {
+  for (int64_t row = rows.first; row < rows.last; row += kBlockRows) {
+    const bool more = row + 2 * kBlockRows <= rows.last;
+    take(row, std::min(kBlockRows, rows.last - row), values, stride, more);
+    values += kBlockRows * stride;
+  }
+}
+
+// Tiles of a strip K[rows, rows.first : n]: first those of its square, which is used once.
+struct StripTiles {
+  Range rows;
+  std::vector<Range> columns;
+  std::size_t square;  // tiles of the square
+
+  StripTiles(Range strip_rows, int64_t n) : rows(strip_rows), columns(cut(rows, kTileCols)) {
+    square = columns.size();
+    cut({rows.last, n}, kTileCols, columns);
+  }
+  // Where a tile begins in a strip that is kept tile by tile.
+  int64_t offset(std::size_t t) const { return rows.size() * (columns[t].first - rows.first); }
+};
+
+// Strips whose tiles are computed side by side; together they have at least this many, if there are
+// so many: every thread then gets a good number of them.
+constexpr std::size_t kBandTiles = 1024;
+// Rows whose sums are added up by one thread.
+constexpr int64_t kPartRows = 128;
+
+// What tile t of a strip adds to the rows of the strip, and to those of its columns.
+struct TileSums {
+  double along[kStripRows];
+  double across[kTileCols];
+};
+
+Range common(Range a, Range b) { return {std::max(a.first, b.first), std::min(a.last, b.last)}; }
+
+// Adds the sums of the tiles of a strip to some rows of y.
+void add_sums(const StripTiles& strip, const TileSums* sums, Range part, double* y) {
+  const Range along = common(part, strip.rows), across = common(part, {strip.rows.last, part.last});
+  for (std::size_t t = 0; t < strip.columns.size(); ++t) {
+    for (int64_t r = along.first; r < along.last; ++r) y[r] += sums[t].along[r - strip.rows.first];
+  }
+  if (across.size() <= 0) return;
+  std::size_t t = strip.square + (across.first - strip.rows.last) / kTileCols;
+  for (; t < strip.columns.size() && strip.columns[t].first < across.last; ++t) {
+    const Range some = common(across, strip.columns[t]);
+    const double* from = sums[t].across - strip.columns[t].first;
+    for (int64_t j = some.first; j < some.last; ++j) y[j] += from[j];
+  }
+}
+
+// Adds products with strips to y, band by band. visit(strip, t, context, take) calls take(row,
+// number of rows, values, stride, whether more rows follow in memory) for the blocks of a tile in
+// order. Every element of y is the sum of what the strips add, in order, so it does not matter
+// which of them form a band.
 template <class Visit>
-void product_with_strip(Range rows, int64_t n, const double* x, double* y, const TileLoops& tiles,
-                        const Context& context, Visit visit) {
-  std::vector<Range> columns = cut(rows, kTileCols);  // the square, which is used once
-  const std::size_t diagonal = columns.size();
-  cut({rows.last, n}, kTileCols, columns);
-  const auto height = static_cast<std::size_t>(rows.size());
-  std::vector<double> part(columns.size() * height);
-  context.parallel_for(columns.size(), [&](std::size_t t, const Context& c) {
-    const Range tile = columns[t];
-    visit(tile, c, [&](int64_t row, int64_t count, const auto* values, int64_t stride, bool ahead) {
-      sums(tiles, values)(values, stride, count, tile.size(), ahead, x + tile.first, x + row,
-                          part.data() + t * height + (row - rows.first),
-                          t < diagonal ? nullptr : y + tile.first);
+void add_products(const std::vector<StripTiles>& strips, const double* x, double* y,
+                  const TileLoops& tiles, const std::shared_ptr<Memory>& memory,
+                  const Context& context, Visit visit) {
+  std::vector<std::pair<std::size_t, std::size_t>> band;  // strip and tile
+  for (std::size_t first = 0, last = 0; first < strips.size(); first = last) {
+    band.clear();
+    std::vector<std::size_t> begin;  // of the strips in the band
+    for (; last < strips.size() && (last == first || band.size() < kBandTiles); ++last) {
+      begin.push_back(band.size());
+      for (std::size_t t = 0; t < strips[last].columns.size(); ++t) band.emplace_back(last, t);
+    }
+    Buffer<TileSums> sums_of(band.size(), memory);
+    context.parallel_for(band.size(), [&](std::size_t i, const Context& c) {
+      const auto [s, t] = band[i];
+      const StripTiles& strip = strips[s];
+      const Range tile = strip.columns[t];
+      TileSums& found = sums_of[i];
+      double* across = t < strip.square ? nullptr : found.across;
+      if (across != nullptr) std::fill_n(across, tile.size(), 0.0);
+      visit(s, t, c,
+            [&](int64_t row, int64_t count, const auto* values, int64_t stride, bool more) {
+              sums(tiles, values)(values, stride, count, tile.size(), more, x + tile.first, x + row,
+                                  found.along + (row - strip.rows.first), across);
+            });
     });
-  });
-  for (std::size_t t = 0; t < columns.size(); ++t) {
-    for (std::size_t r = 0; r < height; ++r) y[rows.first + r] += part[t * height + r];
+    const int64_t low = strips[first].rows.first, high = strips[first].columns.back().last;
+    const std::vector<Range> parts = cut({low, high}, kPartRows);
+    context.parallel_for(parts.size(), [&](std::size_t p, const Context&) {
+      const Range part = parts[p];
+      for (std::size_t s = first; s < last; ++s) {
+        const StripTiles& strip = strips[s];
+        if (part.last <= strip.rows.first) continue;
+        add_sums(strip, &sums_of[begin[s - first]], part, y);
+      }
+    });
   }
 }
 
@@ -73,19 +167,14 @@ void kernel_block(const KernelFunction& f, const KernelRows& a, Range ra, const 
   need_range(ra, a.rows(), "rows");
   need_range(rb, b.rows(), "columns");
   const std::vector<Range> rows = cut(ra, kStripRows), columns = cut(rb, kTileCols);
+  // Threads at work at the same time have different rows: two that are the first to write to a page
+  // of memory would both have to prepare it.
   context.parallel_for(rows.size() * columns.size(), [&](std::size_t task, const Context& c) {
-    const Range some = rows[task / columns.size()], tile = columns[task % columns.size()];
+    const Range some = rows[task % rows.size()], tile = columns[task / rows.size()];
     TileMaker make(f, a, b, c);
     make(some, tile, [&](int64_t row, int64_t count, const double* values) {
-      for (int64_t r = 0; r < count; ++r) {
-        const double* from = values + r * kTileCols;
-        T* to = out + (row + r - ra.first) * stride + (tile.first - rb.first);
-        if constexpr (std::is_same_v<T, float>) {
-          a.loops().tiles.round(from, tile.size(), to);
-        } else {
-          std::copy_n(from, tile.size(), to);
-        }
-      }
+      copy_rows(a.loops().tiles, values, count, tile.size(),
+                out + (row - ra.first) * stride + (tile.first - rb.first), stride);
     });
   });
 }
@@ -116,46 +205,88 @@ void kernel_cross(const KernelFunction& f, const KernelRows& a, const KernelRows
                                       nullptr, sums + (row - band.first), nullptr);
         });
       });
-      for (std::size_t t = 0; t < count; ++t) {
-        for (std::size_t r = 0; r < height; ++r) out[band.first + r] += part[t * height + r];
-      }
+      context.parallel_for(rows.size(), [&](std::size_t chunk, const Context&) {
+        for (std::size_t t = 0; t < count; ++t) {
+          const double* sums = part.data() + t * height - band.first;
+          for (int64_t r = rows[chunk].first; r < rows[chunk].last; ++r) out[r] += sums[r];
+        }
+      });
     }
   }
 }
 
-void kernel_strip(const KernelFunction& f, const KernelRows& a, Range rows, bool single,
-                  const double* x, double* y, const Context& context) {
-  need_range(rows, a.rows(), "rows");
+template <class T>
+KernelStrips<T>::KernelStrips(const KernelFunction& f, const KernelRows& a, int64_t height,
+                              const std::vector<bool>& held, const Context& context)
+    : f_(f), a_(a), memory_(std::make_shared<Memory>()) {
   need(f.kind != KernelKind::cosine, "kernel 'cosine' is not symmetric");
-  const auto visit = [&](Range tile, const Context& c, auto take) {
-    TileMaker make(f, a, a, c);
+  need_height(height);
+  rows_ = cut({0, a.rows()}, height);
+  need(held.size() == rows_.size(), "there are " + std::to_string(rows_.size()) + " strips, but " +
+                                        std::to_string(held.size()) + " flags");
+  std::vector<StripTiles> strips;
+  std::vector<std::pair<std::size_t, std::size_t>> tasks;  // strip and tile
+  for (std::size_t s = 0; s < rows_.size(); ++s) {
+    strips.emplace_back(rows_[s], a.rows());
+    values_.emplace_back();
+    if (!held[s]) continue;
+    values_[s] = Buffer<T>(rows_[s].size() * (a.rows() - rows_[s].first), memory_);
+    for (std::size_t t = 0; t < strips[s].columns.size(); ++t) tasks.emplace_back(s, t);
+  }
+  context.parallel_for(tasks.size(), [&](std::size_t i, const Context& c) {
+    const auto [s, t] = tasks[i];
+    const Range tile = strips[s].columns[t];
+    T* const out = values_[s].data() + strips[s].offset(t);
+    TileMaker make(f_, a_, a_, c);
+    make(rows_[s], tile, [&](int64_t row, int64_t count, const double* values) {
+      copy_rows(a_.loops().tiles, values, count, tile.size(),
+                out + (row - rows_[s].first) * tile.size(), tile.size());
+    });
+  });
+}
+
+template <class T>
+void KernelStrips<T>::product(const double* x, double* y, const Context& context) const {
+  std::vector<StripTiles> strips;
+  for (const Range rows : rows_) strips.emplace_back(rows, a_.rows());
+  std::fill_n(y, a_.rows(), 0.0);
+  const auto visit = [&](std::size_t s, std::size_t t, const Context& c, auto take) {
+    const Range rows = strips[s].rows, tile = strips[s].columns[t];
+    if (values_[s].size() > 0) {
+      const T* values = values_[s].data() + strips[s].offset(t);
+      return visit_rows(rows, values, tile.size(), take);
+    }
+    TileMaker make(f_, a_, a_, c);
     make(rows, tile, [&](int64_t row, int64_t count, const double* values) {
-      if (!single) return take(row, count, values, kTileCols, false);
-      take(row, count, make.rounded(values, count, tile.size()), kTileCols, false);
+      if constexpr (std::is_same_v<T, float>) {
+        take(row, count, make.rounded(values, count, tile.size()), kTileCols, false);
+      } else {
+        take(row, count, values, kTileCols, false);
+      }
     });
   };
-  product_with_strip(rows, a.rows(), x, y, a.loops().tiles, context, visit);
+  add_products(strips, x, y, a_.loops().tiles, memory_, context, visit);
 }
 
 template <class T>
 void symmetric_strip(const T* strip, int64_t stride, Range rows, int64_t n, const double* x,
                      double* y, const Context& context, const SimdLoops& loops) {
   need_range(rows, n, "rows");
-  const auto visit = [&](Range tile, const Context&, auto take) {
-    for (int64_t row = rows.first; row < rows.last; row += kBlockRows) {
-      const T* values = strip + (row - rows.first) * stride + (tile.first - rows.first);
-      const bool more = row + 2 * kBlockRows <= rows.last;
-      take(row, std::min(kBlockRows, rows.last - row), values, stride, more);
-    }
+  if (rows.size() == 0) return;
+  need_height(rows.size());
+  const std::vector<StripTiles> strips{StripTiles(rows, n)};
+  const auto visit = [&](std::size_t, std::size_t t, const Context&, auto take) {
+    visit_rows(rows, strip + (strips[0].columns[t].first - rows.first), stride, take);
   };
-  product_with_strip(rows, n, x, y, loops.tiles, context, visit);
+  add_products(strips, x, y, loops.tiles, std::make_shared<Memory>(), context, visit);
 }
 
 #define RANKSVM_KERNEL_MATRIX(T)                                                                 \
   template void kernel_block(const KernelFunction&, const KernelRows&, Range, const KernelRows&, \
                              Range, T*, int64_t, const Context&);                                \
   template void symmetric_strip(const T*, int64_t, Range, int64_t, const double*, double*,       \
-                                const Context&, const SimdLoops&);
+                                const Context&, const SimdLoops&);                               \
+  template class KernelStrips<T>;
 RANKSVM_KERNEL_MATRIX(float)
 RANKSVM_KERNEL_MATRIX(double)
 #undef RANKSVM_KERNEL_MATRIX

@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 
 #include "kernel_tiles.hpp"
@@ -7,10 +10,14 @@
 namespace ranksvm {
 namespace {
 
+// Values of rows that a thread looks at, at a time, and the least number worth several threads.
+constexpr int64_t kPieceValues = int64_t{1} << 15;
+constexpr int64_t kWorthThreads = int64_t{1} << 17;
+
 template <class I>
-void need_ascending(const SparseRows<double, I>& a) {
+void need_ascending(const SparseRows<double, I>& a, int64_t first, int64_t last) {
   bool fine = true;
-  for (int64_t r = 0; r < a.rows && fine; ++r) {
+  for (int64_t r = first; r < last && fine; ++r) {
     I before = -1;
     for (I e = a.start[r]; e < a.start[r + 1]; ++e) {
       fine &= a.column[e] > before;
@@ -52,7 +59,8 @@ KernelFunction kernel_function(const std::string& name, double gamma, double coe
   throw std::invalid_argument("unknown kernel '" + name + "'; valid: " + valid);
 }
 
-KernelRows::KernelRows(Data data, const double* shift, const SimdLoops& loops)
+KernelRows::KernelRows(Data data, const double* shift, const SimdLoops& loops,
+                       const Context& context)
     : data_(std::move(data)),
       shift_(shift),
       loops_(loops),
@@ -63,19 +71,50 @@ KernelRows::KernelRows(Data data, const double* shift, const SimdLoops& loops)
   const auto squares = loops_.tiles.squares;
   std::visit(
       [&](const auto& d) {
-        if constexpr (std::is_same_v<std::decay_t<decltype(d)>, DenseRows<double>>) {
-          for (int64_t r = 0; r < rows_; ++r) squares_[r] = squares(d.data + r * d.stride, cols_);
-        } else {
-          need_ascending(d);
-          for (int64_t r = 0; r < rows_; ++r) {
-            squares_[r] = squares(d.value + d.start[r], d.start[r + 1] - d.start[r]);
+        int64_t values = rows_ * cols_;
+        constexpr bool kDense = std::is_same_v<std::decay_t<decltype(d)>, DenseRows<double>>;
+        if constexpr (!kDense) values = d.start[rows_];
+        const int64_t step =
+            std::max<int64_t>(1, rows_ * kPieceValues / std::max(values, rows_ + 1));
+        const Context threads = values < kWorthThreads ? context.one_thread() : context;
+        threads.parallel_for((rows_ + step - 1) / step, [&](std::size_t piece, const Context&) {
+          const int64_t first = static_cast<int64_t>(piece) * step;
+          const int64_t last = std::min(first + step, rows_);
+          if constexpr (!kDense) need_ascending(d, first, last);
+          for (int64_t r = first; r < last; ++r) {
+            if constexpr (kDense) {
+              squares_[r] = squares(d.data + r * d.stride, cols_);
+            } else {
+              squares_[r] = squares(d.value + d.start[r], d.start[r + 1] - d.start[r]);
+            }
           }
-        }
+        });
       },
       data_);
 }
 
 KernelRows::~KernelRows() = default;
+
+template <class T>
+void centre_rows(const T* x, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride,
+                 const double* centre, double* out, const Context& context) {
+  const int64_t step = std::max<int64_t>(1, kPieceValues / std::max<int64_t>(1, cols));
+  const Context threads = rows * cols < kWorthThreads ? context.one_thread() : context;
+  threads.parallel_for((rows + step - 1) / step, [&](std::size_t piece, const Context&) {
+    const int64_t first = static_cast<int64_t>(piece) * step;
+    for (int64_t r = first; r < std::min(first + step, rows); ++r) {
+      const T* const from = x + r * row_stride;
+      double* const to = out + r * cols;
+      for (int64_t c = 0; c < cols; ++c) {
+        to[c] = static_cast<double>(from[c * col_stride]) - centre[c];
+      }
+    }
+  });
+}
+template void centre_rows(const float*, int64_t, int64_t, int64_t, int64_t, const double*, double*,
+                          const Context&);
+template void centre_rows(const double*, int64_t, int64_t, int64_t, int64_t, const double*, double*,
+                          const Context&);
 
 double KernelRows::l1_norm(int64_t row) const {
   double sum = 0.0;

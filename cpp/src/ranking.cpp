@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -19,6 +20,7 @@ constexpr int64_t kBlock = 16;                       // sorted by insertion
 constexpr int64_t kMerged = 511;                     // above this the radix sort is faster
 constexpr int64_t kBatch = 8192;                     // items that a thread takes at a time
 constexpr int64_t kLarge = int64_t{1} << 16;         // a query for all threads together
+constexpr int64_t kPart = int64_t{1} << 14;          // of such a query, for one thread
 constexpr int64_t kWorthThreads = int64_t{1} << 15;  // less is done before others have woken up
 constexpr int64_t kInterruptSteps = 4096;            // steps between two looks for an interrupt
 
@@ -45,6 +47,15 @@ void for_each_query(const int64_t* offsets, int64_t n_queries, const Context& co
         for (int64_t q = batches[b].first; q < batches[b].second; ++q) body(q, serial);
       });
   for (const int64_t q : large) body(q, context);
+}
+
+// Calls body(begin, end) for parts of a query.
+template <class Body>
+void for_each_part(int64_t n, const Context& context, Body&& body) {
+  context.parallel_for((n + kPart - 1) / kPart, [&](std::size_t p, const Context&) {
+    const int64_t begin = static_cast<int64_t>(p) * kPart;
+    body(begin, std::min(begin + kPart, n));
+  });
 }
 
 struct Keyed {
@@ -84,8 +95,65 @@ const Keyed* sort_keyed(Keyed* keyed, Keyed* spare, int64_t n) {
   return keyed;
 }
 
-// Sorts `x` in descending order and returns its inversions. `spare` has the same size.
-int64_t sort_and_count(double* x, double* spare, int64_t n, const Context& context) {
+// Merges two descending neighbours x[begin : middle] and x[middle : end] into `out` at the same
+// place; returns the inversions between them.
+int64_t merge_and_count(const double* x, int64_t begin, int64_t middle, int64_t end, double* out) {
+  int64_t count = 0;
+  const double *left = x + begin, *right = x + middle;
+  const double *const left_end = right, *const right_end = x + end;
+  out += begin;
+  while (left != left_end && right != right_end) {
+    const bool from_right = *right > *left;
+    count += from_right ? left_end - left : 0;
+    *out++ = from_right ? *right : *left;
+    right += from_right;
+    left += !from_right;
+  }
+  out = std::copy(left, left_end, out);
+  std::copy(right, right_end, out);
+  return count;
+}
+
+// Of the first `k` items of the merge of two descending neighbours: how many are from the left one.
+// Of equal items the left one comes first.
+int64_t from_left(const double* left, int64_t n_left, const double* right, int64_t n_right,
+                  int64_t k) {
+  int64_t low = std::max<int64_t>(0, k - n_right), high = std::min(k, n_left);
+  while (low < high) {  // whether left[i] is among them: before right[k - i - 1]
+    const int64_t i = low + (high - low) / 2;
+    if (left[i] >= right[k - i - 1]) {
+      low = i + 1;
+    } else {
+      high = i;
+    }
+  }
+  return low;
+}
+
+// Items [first, last) of the same merge, and the inversions with the items of the right neighbour
+// among them.
+int64_t merge_part(const double* x, int64_t begin, int64_t middle, int64_t end, int64_t first,
+                   int64_t last, double* out) {
+  const double *const left = x + begin, *const right = x + middle;
+  const int64_t n_left = middle - begin, n_right = end - middle;
+  int64_t i = from_left(left, n_left, right, n_right, first - begin);
+  const int64_t i_end = from_left(left, n_left, right, n_right, last - begin);
+  int64_t j = first - begin - i;
+  const int64_t j_end = last - begin - i_end;
+  int64_t count = 0;
+  for (double* to = out + first; to != out + last;) {
+    const bool from_right = i == i_end || (j != j_end && right[j] > left[i]);
+    count += from_right ? n_left - i : 0;
+    *to++ = from_right ? right[j] : left[i];
+    j += from_right;
+    i += !from_right;
+  }
+  return count;
+}
+
+// Sorts `x` in descending order and returns its inversions; whichever of the two arrays holds the
+// result. `spare` has the same size.
+int64_t sort_and_count(double*& x, double*& spare, int64_t n, const Context& context) {
   int64_t count = 0;
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t end = std::min(n, begin + kBlock);
@@ -98,23 +166,35 @@ int64_t sort_and_count(double* x, double* spare, int64_t n, const Context& conte
     }
   }
   for (int64_t width = kBlock; width < n; width *= 2) {
-    double* out = spare;
     for (int64_t begin = 0; begin < n; begin += 2 * width) {
       if (width >= kInterruptSteps) context.check_interrupt();
-      const double* left = x + begin;
-      const double* right = x + std::min(n, begin + width);
-      const double* const left_end = right;
-      const double* const right_end = x + std::min(n, begin + 2 * width);
-      while (left != left_end && right != right_end) {
-        const bool from_right = *right > *left;
-        count += from_right ? left_end - left : 0;
-        *out++ = from_right ? *right : *left;
-        right += from_right;
-        left += !from_right;
-      }
-      out = std::copy(left, left_end, out);
-      out = std::copy(right, right_end, out);
+      count += merge_and_count(x, begin, std::min(n, begin + width), std::min(n, begin + 2 * width),
+                               spare);
     }
+    std::swap(x, spare);
+  }
+  return count;
+}
+
+// The same for a large query: parts of kPart items side by side, then merges of them, each of which
+// is cut where its result has reached a multiple of kPart items.
+int64_t sort_and_count_large(double* x, double* spare, int64_t n, const Context& context) {
+  const int64_t parts = (n + kPart - 1) / kPart;
+  std::vector<int64_t> counts(static_cast<std::size_t>(parts));
+  context.parallel_for(counts.size(), [&](std::size_t p, const Context& serial) {
+    const int64_t begin = static_cast<int64_t>(p) * kPart, size = std::min(kPart, n - begin);
+    double *mine = x + begin, *other = spare + begin;
+    counts[p] = sort_and_count(mine, other, size, serial);
+    if (mine != x + begin) std::copy(mine, mine + size, x + begin);
+  });
+  int64_t count = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  for (int64_t width = kPart; width < n; width *= 2) {
+    context.parallel_for(counts.size(), [&](std::size_t p, const Context&) {
+      const int64_t at = static_cast<int64_t>(p) * kPart, begin = at / (2 * width) * (2 * width);
+      const int64_t middle = std::min(n, begin + width), end = std::min(n, begin + 2 * width);
+      counts[p] = merge_part(x, begin, middle, end, at, std::min(at + kPart, end), spare);
+    });
+    count += std::accumulate(counts.begin(), counts.end(), int64_t{0});
     std::swap(x, spare);
   }
   return count;
@@ -174,9 +254,13 @@ void rank_items(const double* score, const int64_t* rows, const int64_t* offsets
     }
     Buffer<double> key(n, memory), sorted(n, memory);
     Buffer<uint32_t> place(n, memory);
-    for (int64_t i = 0; i < n; ++i) key[i] = -score[row[i]];
+    for_each_part(n, inner, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) key[i] = -score[row[i]];
+    });
     argsort(key.data(), static_cast<uint32_t>(n), place.data(), sorted.data(), memory, inner);
-    for (int64_t i = 0; i < n; ++i) out[i] = row[place[i]];
+    for_each_part(n, inner, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) out[i] = row[place[i]];
+    });
   });
 }
 
@@ -197,12 +281,17 @@ void count_inversions(const double* x, const int64_t* offsets, int64_t n_queries
     if (n <= kMerged) {
       double work[kMerged], spare[kMerged];
       std::copy(from, from + n, work);
-      count[q] = sort_and_count(work, spare, n, inner);
+      double *sorted = work, *other = spare;
+      count[q] = sort_and_count(sorted, other, n, inner);
       return;
     }
     Buffer<double> work(n, memory), spare(n, memory);
-    std::copy(from, from + n, work.data());
-    count[q] = sort_and_count(work.data(), spare.data(), n, inner);
+    double *sorted = work.data(), *other = spare.data();
+    for_each_part(n, inner, [&](int64_t begin, int64_t end) {
+      std::copy(from + begin, from + end, work.data() + begin);
+    });
+    count[q] = n > kLarge ? sort_and_count_large(sorted, other, n, inner)
+                          : sort_and_count(sorted, other, n, inner);
   });
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cstring>
 #include <mutex>
@@ -20,7 +21,10 @@ using text::Piece;
 using text::PieceCounts;
 using text::PieceError;
 
-constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
+// The first chunks are smaller than the others: many files are small.
+constexpr std::size_t kFirstChunkBytes = std::size_t{4} << 20;
+constexpr std::size_t kFirstChunks = 4;
+constexpr std::size_t kChunkBytes = std::size_t{16} << 20;
 
 // UTF-8 that was checked before to code points; the rest of the row becomes zero.
 void to_code_points(const char* text, int64_t length, uint32_t* out, int64_t chars) {
@@ -162,7 +166,8 @@ struct TextReader<T>::State {
     const std::size_t bytes = lay_out(piece, options, nullptr, part);
     const std::lock_guard<std::mutex> lock(mutex);
     if (chunks.empty() || chunks.back().memory.size() - chunks.back().used < bytes) {
-      chunks.push_back({Pages(std::max(kChunkBytes, bytes)), 0, {}});
+      const std::size_t usual = chunks.size() < kFirstChunks ? kFirstChunkBytes : kChunkBytes;
+      chunks.push_back({Pages(std::max(usual, bytes)), 0, {}});
     }
     Chunk<T>& chunk = chunks.back();
     part.chunk = chunks.size() - 1;
@@ -227,13 +232,19 @@ struct TextReader<T>::State {
   void take(const RowOutput& out, const Context& context, Fill fill) {
     idle.clear();
     if (out.comment_ends != nullptr) out.comment_ends[0] = 0;
-    for (Chunk<T>& chunk : chunks) {
-      context.parallel_for(chunk.parts.size(), [&](std::size_t i, const Context&) {
-        fill(chunk.parts[i]);
-        fill_rows(chunk.parts[i], out, qid_chars);
-      });
-      chunk = Chunk<T>();
+    std::vector<std::pair<std::size_t, std::size_t>> tasks;  // chunk and part
+    std::vector<std::atomic<std::size_t>> left(chunks.size());
+    for (std::size_t c = 0; c < chunks.size(); ++c) {
+      left[c] = chunks[c].parts.size();
+      for (std::size_t p = 0; p < chunks[c].parts.size(); ++p) tasks.emplace_back(c, p);
     }
+    context.parallel_for(tasks.size(), [&](std::size_t i, const Context&) {
+      Chunk<T>& chunk = chunks[tasks[i].first];
+      const Part<T>& part = chunk.parts[tasks[i].second];
+      fill(part);
+      fill_rows(part, out, qid_chars);
+      if (left[tasks[i].first].fetch_sub(1) == 1) chunk = Chunk<T>();  // the last one
+    });
   }
 };
 

@@ -81,8 +81,8 @@ void add_features(Line& line, const SparseText<T, I>& x, int64_t row, const RowT
 }  // namespace
 
 template <class Matrix>
-std::string format_rows(const Matrix& x, const RowText& text, int64_t rows,
-                        const Context& context) {
+std::vector<std::string> format_pieces(const Matrix& x, const RowText& text, int64_t rows,
+                                       const Context& context) {
   std::vector<int64_t> cuts{0};
   for (int64_t r = 1; r < rows; ++r) {
     // A row counts like some entries more than it has.
@@ -110,26 +110,43 @@ std::string format_rows(const Matrix& x, const RowText& text, int64_t rows,
       line.add('\n');
     }
   });
+  return parts;
+}
+
+void join(std::vector<std::string>& parts, char* out, const Context& context) {
+  std::vector<std::size_t> begin(parts.size() + 1, 0);
+  for (std::size_t i = 0; i < parts.size(); ++i) begin[i + 1] = begin[i] + parts[i].size();
+  context.parallel_for(parts.size(), [&](std::size_t i, const Context&) {
+    std::copy(parts[i].begin(), parts[i].end(), out + begin[i]);
+    parts[i] = {};
+  });
+}
+
+template <class Matrix>
+std::string format_rows(const Matrix& x, const RowText& text, int64_t rows,
+                        const Context& context) {
+  std::vector<std::string> parts = format_pieces(x, text, rows, context);
   std::size_t bytes = 0;
   for (const std::string& part : parts) bytes += part.size();
-  std::string all;
-  all.reserve(bytes);
-  for (std::string& part : parts) {
-    all += part;
-    part = {};
-  }
+  std::string all(bytes, '\0');
+  join(parts, all.data(), context);
   return all;
 }
 
-template std::string format_rows(const DenseText<float>&, const RowText&, int64_t, const Context&);
-template std::string format_rows(const DenseText<double>&, const RowText&, int64_t, const Context&);
-template std::string format_rows(const SparseText<float, int32_t>&, const RowText&, int64_t,
-                                 const Context&);
-template std::string format_rows(const SparseText<float, int64_t>&, const RowText&, int64_t,
-                                 const Context&);
-template std::string format_rows(const SparseText<double, int32_t>&, const RowText&, int64_t,
-                                 const Context&);
-template std::string format_rows(const SparseText<double, int64_t>&, const RowText&, int64_t,
-                                 const Context&);
+#define RANKSVM_FORMAT(Matrix)                                                            \
+  template std::vector<std::string> format_pieces(const Matrix&, const RowText&, int64_t, \
+                                                  const Context&);                        \
+  template std::string format_rows(const Matrix&, const RowText&, int64_t, const Context&);
+using SparseFloat32 = SparseText<float, int32_t>;
+using SparseFloat64 = SparseText<float, int64_t>;
+using SparseDouble32 = SparseText<double, int32_t>;
+using SparseDouble64 = SparseText<double, int64_t>;
+RANKSVM_FORMAT(DenseText<float>)
+RANKSVM_FORMAT(DenseText<double>)
+RANKSVM_FORMAT(SparseFloat32)
+RANKSVM_FORMAT(SparseFloat64)
+RANKSVM_FORMAT(SparseDouble32)
+RANKSVM_FORMAT(SparseDouble64)
+#undef RANKSVM_FORMAT
 
 }  // namespace ranksvm

@@ -119,21 +119,22 @@ Vector random_vector(int64_t n, unsigned seed) {
   return x;
 }
 
-// y = K x by strips of `height` rows.
-Vector strips(const KernelFunction& f, const KernelRows& a, int64_t height, bool single,
-              const Vector& x, int threads) {
-  Vector y(x.size(), 0.0);
-  for (int64_t first = 0; first < a.rows(); first += height) {
-    kernel_strip(f, a, {first, std::min(first + height, a.rows())}, single, x.data(), y.data(),
-                 Context(threads));
-  }
+// y = K x by strips of `height` rows, every n-th of which is held; none if that is 0.
+template <class T>
+Vector product(const KernelFunction& f, const KernelRows& a, int64_t height, std::size_t every,
+               const Vector& x, int threads) {
+  std::vector<bool> held((a.rows() + height - 1) / height);
+  for (std::size_t s = 0; every > 0 && s < held.size(); s += every) held[s] = true;
+  const KernelStrips<T> strips(f, a, height, held, Context(threads));
+  Vector y(x.size(), std::nan(""));
+  strips.product(x.data(), y.data(), Context(threads));
   return y;
 }
 
-// The same from values that are held.
+// The same from strips that are given.
 template <class T>
-Vector held_strips(const KernelFunction& f, const KernelRows& a, int64_t height, const Vector& x,
-                   int threads) {
+Vector given_strips(const KernelFunction& f, const KernelRows& a, int64_t height, const Vector& x,
+                    int threads) {
   const int64_t n = a.rows();
   Vector y(x.size(), 0.0);
   for (int64_t first = 0; first < n; first += height) {
@@ -284,10 +285,14 @@ TEST(kernel_strips_add_up_to_the_symmetric_product) {
       const SimdLoops& loops = *all_loops()[seed % all_loops().size()];
       const auto a = items.in(kStorages[++seed % 3], loops);
       const Vector values = block(f, *a, *a);
-      for (const int64_t height : {int64_t{1}, int64_t{7}, int64_t{64}, int64_t{390}, n}) {
+      for (const int64_t height : {int64_t{1}, int64_t{7}, int64_t{64}, int64_t{390}, kStripRows}) {
         if (height == 1 && n > 50) continue;
         for (const bool single : {false, true}) {
-          const Vector got = strips(f, *a, height, single, x, 1);
+          const auto strips = [&](std::size_t every, int threads) {
+            return single ? product<float>(f, *a, height, every, x, threads)
+                          : product<double>(f, *a, height, every, x, threads);
+          };
+          const Vector got = strips(0, 1);
           bool near = true;
           for (int64_t i = 0; i < n; ++i) {
             long double sum = 0;
@@ -299,12 +304,56 @@ TEST(kernel_strips_add_up_to_the_symmetric_product) {
             near &= std::abs(got[i] - sum) <= (single && a->sparse() ? 1e-6L : 1e-12L);
           }
           CHECK(near);
-          CHECK(strips(f, *a, height, single, x, 2) == got);
-          CHECK(strips(f, *a, height, single, x, 5) == got);
-          CHECK((single ? held_strips<float>(f, *a, height, x, 2)
-                        : held_strips<double>(f, *a, height, x, 2)) == got);
+          for (const int threads : {1, 2, 3, 5, 16}) {
+            for (const std::size_t every : {0, 1, 2}) CHECK(strips(every, threads) == got);
+          }
+          CHECK((single ? given_strips<float>(f, *a, height, x, 2)
+                        : given_strips<double>(f, *a, height, x, 2)) == got);
         }
       }
+    }
+  }
+}
+
+TEST(kernel_strips_of_several_bands) {
+  // 1,700 items in strips of 8 have more tiles than a band.
+  const Items items(1700, 3, 5);
+  const Vector x = random_vector(1700, 6);
+  const KernelFunction f = kernel_function("rbf", 0.5, 0.0, 1, 1.0);
+  const auto a = items.in(Storage::dense);
+  const Vector got = product<double>(f, *a, 8, 0, x, 1);
+  const Vector values = block(f, *a, *a);
+  bool near = true;
+  for (int64_t i = 0; i < 1700; ++i) {
+    long double sum = 0;
+    for (int64_t j = 0; j < 1700; ++j) sum += static_cast<long double>(values[i * 1700 + j]) * x[j];
+    near &= std::abs(got[i] - sum) <= 1e-11L;
+  }
+  CHECK(near);
+  for (const int threads : {2, 3, 5, 16}) CHECK(product<double>(f, *a, 8, 3, x, threads) == got);
+  CHECK(given_strips<double>(f, *a, 8, x, 3) == got);
+}
+
+TEST(rows_are_centred_in_any_layout) {
+  for (const int64_t rows : {0, 1, 5, 9000}) {
+    const int64_t cols = 17;
+    std::vector<float> x(rows * cols);
+    Vector centre = random_vector(cols, 1), out(rows * cols), transposed(rows * cols);
+    const Vector random = random_vector(rows * cols, 2);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(random[i]);
+    for (const int threads : {1, 2, 16}) {
+      centre_rows(x.data(), rows, cols, cols, int64_t{1}, centre.data(), out.data(),
+                  Context(threads));
+      centre_rows(random.data(), rows, cols, int64_t{1}, rows, centre.data(), transposed.data(),
+                  Context(threads));
+      bool equal = true;
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < cols; ++c) {
+          equal &= out[r * cols + c] == static_cast<double>(x[r * cols + c]) - centre[c];
+          equal &= transposed[r * cols + c] == random[c * rows + r] - centre[c];
+        }
+      }
+      CHECK(equal);
     }
   }
 }
@@ -323,13 +372,15 @@ TEST(kernel_matrices_refuse_what_does_not_fit) {
                  std::invalid_argument);
     CHECK_THROWS(kernel_block(f, *a, {0, 10}, *a, wrong, out.data(), 10, one),
                  std::invalid_argument);
-    CHECK_THROWS(kernel_strip(f, *a, wrong, false, x.data(), y.data(), one), std::invalid_argument);
     CHECK_THROWS(symmetric_strip(out.data(), 10, wrong, 10, x.data(), y.data(), one),
                  std::invalid_argument);
   }
   const KernelFunction cosine = kernel_function("cosine", 1.0, 0.0, 1, 1.0);
-  CHECK_THROWS(kernel_strip(cosine, *a, {0, 10}, false, x.data(), y.data(), one),
-               std::invalid_argument);
+  CHECK_THROWS(KernelStrips<double>(cosine, *a, 512, {true}, one), std::invalid_argument);
+  for (const int64_t height : {-1, 0, 513}) {
+    CHECK_THROWS(KernelStrips<double>(f, *a, height, {true}, one), std::invalid_argument);
+  }
+  CHECK_THROWS(KernelStrips<float>(f, *a, 5, {true}, one), std::invalid_argument);
   CHECK_THROWS(kernel_function("gauss", 1.0, 0.0, 1, 1.0), std::invalid_argument);
   CHECK_THROWS(kernel_function("rbf", -1.0, 0.0, 1, 1.0), std::invalid_argument);
   CHECK_THROWS(kernel_function("rbf", std::nan(""), 0.0, 1, 1.0), std::invalid_argument);
@@ -349,15 +400,17 @@ TEST(kernel_products_can_be_interrupted_and_go_on) {
   const KernelFunction f = kernel_function("rbf", 1.0, 0.0, 1, 1.0);
   for (const Storage storage : {Storage::dense, Storage::sparse32}) {
     const auto a = items.in(storage);
-    const Vector before = strips(f, *a, 512, false, x, 2);
+    const KernelStrips<double> strips(f, *a, 512, std::vector<bool>(6), Context(1));
+    const Vector before = product<double>(f, *a, 512, 0, x, 2);
+    Vector y(3000);
     for (const int threads : {1, 2}) {
-      Vector y(3000);
       const auto forever = [&] {
         const Context context(threads, [] { return true; });
-        for (;;) kernel_strip(f, *a, {0, 3000}, false, x.data(), y.data(), context);
+        for (;;) strips.product(x.data(), y.data(), context);
       };
       CHECK_THROWS(forever(), Interrupted);
     }
-    CHECK(strips(f, *a, 512, false, x, 2) == before);
+    strips.product(x.data(), y.data(), Context(2));
+    CHECK(y == before);
   }
 }

@@ -197,3 +197,36 @@ TEST(long_ties_are_interrupted) {
       ranksvm::cascade(stop.data(), offsets.data(), 1, ties.data(), 1, n, out.data(), stopped),
       ranksvm::Interrupted);
 }
+
+TEST(large_queries_are_ranked_and_counted_by_any_number_of_threads) {
+  std::mt19937_64 random(11);
+  constexpr int64_t kItems = 150'001;
+  for (const uint64_t levels : {uint64_t{3}, uint64_t{1000}, uint64_t{1} << 40}) {
+    std::vector<double> x(kItems);
+    for (double& value : x) value = static_cast<double>(random() % levels);
+    std::vector<int64_t> rows(kItems);
+    std::iota(rows.begin(), rows.end(), 0);
+    const std::vector<int64_t> offsets{0, 10, 10, kItems};
+    // By a stable sort: every item is counted against those before it, with a tree of sums.
+    std::vector<double> distinct(x);
+    std::sort(distinct.begin(), distinct.end());
+    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+    int64_t expected = 0;
+    std::vector<int64_t> tree(distinct.size() + 1, 0);
+    for (int64_t i = 10; i < kItems; ++i) {
+      const auto rank = std::lower_bound(distinct.begin(), distinct.end(), x[i]) - distinct.begin();
+      for (auto k = rank; k > 0; k -= k & -k) expected += tree[k];  // smaller ones
+      for (auto k = rank + 1; k < static_cast<int64_t>(tree.size()); k += k & -k) ++tree[k];
+    }
+    std::vector<int64_t> order(rows.begin() + 10, rows.end());
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return x[a] > x[b]; });
+    for (const int threads : {1, 2, 3, 5, 16}) {
+      std::vector<int64_t> count(3, -1), got(kItems);
+      ranksvm::count_inversions(x.data(), offsets.data(), 3, count.data(), Context(threads));
+      CHECK_EQ(count[1], 0);
+      CHECK_EQ(count[2], expected);
+      ranksvm::rank_items(x.data(), rows.data(), offsets.data(), 3, got.data(), Context(threads));
+      CHECK(std::equal(order.begin(), order.end(), got.begin() + 10));
+    }
+  }
+}

@@ -1,9 +1,11 @@
 // LETOR text: numbers are exact, bad lines are found, no byte beyond the text is looked at, and
 // cuts and threads change nothing. Texts lie in memory of exactly their size, so that the sanitizer
 // sees a step too far.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -336,7 +338,9 @@ TEST(what_is_written_reads_back) {
     rows.qid = qid.data();
     const ranksvm::DenseText<double> matrix{x.data(), kCols, zeros};
     const std::string text = ranksvm::format_rows(matrix, rows, kRows, Context(2));
-    CHECK(text == ranksvm::format_rows(matrix, rows, kRows, Context(1)));
+    for (const int threads : {1, 3, 5, 16}) {
+      CHECK(text == ranksvm::format_rows(matrix, rows, kRows, Context(threads)));
+    }
     TextReader<double> reader({});
     CHECK(!reader.feed(text.data(), text.size(), Context(2)).has_value());
     CHECK_EQ(reader.rows(), kRows);
@@ -349,5 +353,87 @@ TEST(what_is_written_reads_back) {
     CHECK(bits(x_back) == bits(x));
     CHECK(bits(y_back) == bits(y));
     CHECK(qid_back == qid);
+  }
+}
+
+TEST(files_are_read_from_any_place) {
+  if (!ranksvm::can_read_at()) return;
+  std::FILE* const file = std::tmpfile();
+  CHECK(file != nullptr);
+  std::string text(3'000'001, ' ');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(1 + i * i % 251);
+  CHECK_EQ(std::fwrite(text.data(), 1, text.size(), file), text.size());
+  CHECK_EQ(std::fflush(file), 0);
+  for (const int threads : {1, 2, 3, 5, 16}) {
+    for (const std::size_t begin : {0, 1, 524'288, 2'999'999, 3'000'001, 4'000'000}) {
+      for (const std::size_t size : {0, 1, 524'288, 1'500'000, 4'000'000}) {
+        std::string got(size, '\0');
+        const int64_t count = ranksvm::read_at(fileno(file), static_cast<int64_t>(begin),
+                                               got.data(), size, Context(threads));
+        const std::size_t rest = text.size() - std::min(begin, text.size());
+        CHECK_EQ(count, static_cast<int64_t>(std::min(size, rest)));
+        got.resize(static_cast<std::size_t>(std::max<int64_t>(0, count)));
+        CHECK(got == text.substr(std::min(begin, text.size()), got.size()));
+      }
+    }
+  }
+  std::fclose(file);
+  char byte = 0;
+  CHECK(ranksvm::read_at(-1, 0, &byte, 1, Context(2)) < 0);
+}
+
+TEST(the_first_nul_is_found) {
+  std::string text(2'000'000, 'x');
+  for (const int threads : {1, 2, 16}) {
+    CHECK_EQ(ranksvm::find_nul(text.data(), text.size(), Context(threads)), -1);
+    CHECK_EQ(ranksvm::find_nul(text.data(), 0, Context(threads)), -1);
+  }
+  text[1'999'999] = '\0';
+  for (const std::size_t place : {1'999'999, 1'600'000, 524'288, 524'287, 1, 0}) {
+    text[place] = '\0';
+    for (const int threads : {1, 2, 3, 5, 16}) {
+      CHECK_EQ(ranksvm::find_nul(text.data(), text.size(), Context(threads)),
+               static_cast<int64_t>(place));
+    }
+  }
+}
+
+TEST(many_parts_fill_the_same_arrays_with_any_number_of_threads) {
+  std::string text;
+  for (int row = 0; row < 40'000; ++row) {
+    text += std::to_string(row % 3) + " qid:" + std::to_string(row / 7);
+    for (int c = row % 5; c < 30; c += 1 + row % 3) {
+      text += ' ';
+      text += std::to_string(c + 1) + ":" + std::to_string(row * 31 + c) + "e-3";
+    }
+    if (row % 2 == 0) text.append(" # item ").append(std::to_string(row));
+    text += '\n';
+  }
+  std::vector<double> x_first, y_first;
+  for (const int threads : {1, 2, 3, 5, 16}) {
+    for (const int64_t piece : {1 << 10, 1 << 17}) {
+      TextOptions options;
+      options.piece_bytes = piece;
+      TextReader<double> reader(options);
+      CHECK(!reader.feed(text.data(), text.size(), Context(threads)).has_value());
+      std::vector<double> x(40'000 * 30, -1.0), y(40'000);
+      std::vector<int64_t> qid(40'000), ends(40'001);
+      std::string comments(static_cast<std::size_t>(reader.comment_bytes()), '\0');
+      RowOutput out;
+      out.y = y.data();
+      out.qid = qid.data();
+      out.comments = comments.data();
+      out.comment_ends = ends.data();
+      reader.take_dense(x.data(), 30, out, Context(threads));
+      CHECK_EQ(reader.rows(), 0);
+      CHECK_EQ(qid[39'999], 39'999 / 7);
+      CHECK_EQ(ends[40'000], static_cast<int64_t>(comments.size()));
+      if (x_first.empty()) {
+        x_first = x;
+        y_first = y;
+      }
+      CHECK(x == x_first);
+      CHECK(y == y_first);
+    }
   }
 }

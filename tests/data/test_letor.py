@@ -250,6 +250,54 @@ def test_compression_is_recognised_by_content(tmp_path, kind, n_jobs):
             assert not file.closed
 
 
+@pytest.fixture(scope="module")
+def long_text() -> bytes:
+    """More than a block, of which several threads read a part each."""
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((30_000, 20)).round(6).tolist()
+    lines = []
+    for row, features in enumerate(values):
+        named = " ".join(f"{k}:{value}" for k, value in enumerate(features, start=1))
+        lines.append(f"{row % 3} qid:{row // 9} {named} # {row}\n")
+    return "".join(lines).encode()
+
+
+def test_every_number_of_threads_reads_the_same(tmp_path, long_text):
+    assert len(long_text) > 6 << 20  # blocks grow up to their full size
+    path = tmp_path / "long.txt"
+    path.write_bytes(long_text)
+    first = load_letor(path, n_jobs=1)
+    for n_jobs in (2, 3, 5, 16):
+        again = load_letor(path, n_jobs=n_jobs)
+        np.testing.assert_array_equal(again.X, first.X)
+        np.testing.assert_array_equal(again.y, first.y)
+        np.testing.assert_array_equal(again.qid, first.qid)
+        for one, other in zip(again.comments.arrays, first.comments.arrays, strict=True):
+            np.testing.assert_array_equal(one, other)
+        csr = load_letor(path, n_jobs=n_jobs, dense=False)
+        np.testing.assert_array_equal(csr.X.toarray(), first.X)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 16])
+def test_a_nul_byte_is_found_by_every_number_of_threads(tmp_path, long_text, n_jobs):
+    broken = bytearray(long_text)
+    line = 25_000
+    place = len(b"".join(long_text.splitlines(keepends=True)[: line - 1])) + 3
+    broken[place] = broken[place + 400_000] = 0
+    path = tmp_path / "broken.txt"
+    path.write_bytes(broken)
+    with pytest.raises(LetorError, match=f"line {line}, column 4: found a NUL byte"):
+        load_letor(path, n_jobs=n_jobs)
+
+
+def test_a_file_that_cannot_be_read_is_an_oserror(tmp_path, monkeypatch):
+    path = tmp_path / "file.txt"
+    path.write_bytes(b"1 1:1\n" * 2_000_000)
+    monkeypatch.setattr("ranksvm._core.read_at", lambda *_: -5)
+    with pytest.raises(OSError, match=r"file\.txt"):
+        load_letor(path, n_jobs=16)
+
+
 @pytest.mark.parametrize("kind", ["gzip", "bzip2", "xz", "zstd"])
 def test_damaged_compressed_data(tmp_path, kind):
     rng = np.random.default_rng(0)

@@ -150,7 +150,7 @@ def test_random_texts_are_as_in_memory(case, budget, files, tmp_path_factory):
             paths[-1].write_text("".join(some), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(letor_parts, "_LEAST_BLOCK", 300)
-        patch.setattr(letor_parts, "BLOCK_BYTES", 300)
+        patch.setattr(letor_parts, "block_size", lambda _: 300)
         data = open_files(paths, memory_budget=budget)
     assert data.n_features == memory.n_features
     same(data, memory, is_random=True)

@@ -54,15 +54,20 @@ def block(f: Any, A: Any, B: Any, dtype: Any = np.float64, threads: int = 2) -> 
     return out
 
 
-def strips(f: Any, A: Any, height: int, single: bool, x: Array, threads: int = 2) -> Array:
-    n = A.shape[0]
-    y = np.zeros(n)
-    for a0 in range(0, n, height):
-        _core.kernel_strip(f, A, a0, min(a0 + height, n), single, x, y, threads)
-    return y
+def matrix(f: Any, A: Any, height: int, single: bool, held: int = 0, threads: int = 2) -> Any:
+    """The kernel matrix of items; every ``held``-th strip is kept, none if that is 0."""
+    kept = [bool(held) and k % held == 0 for k in range(-(-A.shape[0] // height))]
+    make = _core.KernelStrips32 if single else _core.KernelStrips64
+    return make(f, A, height, kept, threads)
 
 
-def held_strips(f: Any, A: Any, height: int, dtype: Any, x: Array) -> Array:
+def strips(
+    f: Any, A: Any, height: int, single: bool, x: Array, held: int = 0, threads: int = 2
+) -> Array:
+    return matrix(f, A, height, single, held, threads).product(x, threads)
+
+
+def given_strips(f: Any, A: Any, height: int, dtype: Any, x: Array) -> Array:
     n = A.shape[0]
     y = np.zeros(n)
     for a0 in range(0, n, height):
@@ -120,10 +125,12 @@ def test_strips_add_up_to_the_product(name, storage, single):
     # Sparse distances are symmetric up to rounding, which can be one unit of float32.
     tolerance = 1e-6 if single and storage != "dense" else 1e-12
     np.testing.assert_allclose(got, K @ x, atol=tolerance * (abs(K) @ abs(x)).max())
-    for threads in (1, 3):
-        np.testing.assert_array_equal(strips(f, A, 100, single, x, threads), got)
+    for threads in (1, 2, 3, 5, 16):
+        for held in (0, 1, 2):
+            again = strips(f, A, 100, single, x, held, threads)
+            np.testing.assert_array_equal(again, got)
     dtype = np.float32 if single else np.float64
-    np.testing.assert_array_equal(held_strips(f, A, 100, dtype, x), got)
+    np.testing.assert_array_equal(given_strips(f, A, 100, dtype, x), got)
 
 
 @given(
@@ -180,11 +187,10 @@ def test_empty_ranges_change_nothing():
     _core.kernel_block(f, A, 3, 3, A, 0, 20, np.empty((0, 20)), 2)
     _core.kernel_block(f, A, 0, 20, A, 7, 7, np.empty((20, 0)), 2)
     x, y = np.ones(20), np.zeros(20)
-    _core.kernel_strip(f, A, 20, 20, False, x, y, 2)
-    _core.kernel_strip(f, A, 5, 5, False, x, y, 2)
     _core.symmetric_strip(np.empty((0, 20)), 0, x, y, 2)
     assert not y.any()
     none = rows_of(make_items(0, 5, 0), "dense")
+    assert strips(f, none, 10, False, np.empty(0)).shape == (0,)
     assert _core.kernel_cross(f, none, A, x, 2).shape == (0,)
     np.testing.assert_array_equal(_core.kernel_cross(f, A, none, np.empty(0), 2), y)
 
@@ -207,7 +213,7 @@ def test_a_product_adds_to_what_is_there():
     f, A = function("rbf"), rows_of(make_items(30, 5, 0), "dense")
     x = np.random.default_rng(0).normal(size=30)
     y = np.arange(30.0)
-    _core.kernel_strip(f, A, 0, 30, False, x, y, 1)
+    _core.symmetric_strip(block(f, A, A), 0, x, y, 1)
     np.testing.assert_allclose(y, np.arange(30.0) + block(f, A, A) @ x, atol=1e-12)
 
 
@@ -233,23 +239,26 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="coef has 19 elements, expected 20"):
         _core.kernel_cross(f, A, A, x[:19].copy(), 1)
     with pytest.raises(ValueError, match="x has 19 elements"):
-        _core.kernel_strip(f, A, 0, 20, False, x[:19].copy(), y, 1)
+        matrix(f, A, 10, False).product(x[:19].copy(), 1)
+    with pytest.raises(ValueError, match="there are 2 strips, but 3 flags"):
+        _core.KernelStrips64(f, A, 10, [True] * 3, 1)
+    for height in (0, 513):
+        with pytest.raises(ValueError, match=f"a strip has 1 to 512 rows, not {height}"):
+            _core.KernelStrips64(f, A, height, [True], 1)
     with pytest.raises(ValueError, match="y has 19 elements"):
-        _core.kernel_strip(f, A, 0, 20, False, x, y[:19].copy(), 1)
+        _core.symmetric_strip(square, 0, x, y[:19].copy(), 1)
     with pytest.raises(ValueError, match="same array"):
-        _core.kernel_strip(f, A, 0, 20, False, x, x, 1)
-    with pytest.raises(ValueError, match="rows from 5 to 4"):
-        _core.kernel_strip(f, A, 5, 4, False, x, y, 1)
+        _core.symmetric_strip(square, 0, x, x, 1)
     with pytest.raises(ValueError, match="x has 20 elements, expected 25"):
         _core.symmetric_strip(square, 5, x, y, 1)
     with pytest.raises(ValueError, match="rows from 10 to 21"):
         _core.symmetric_strip(np.empty((11, 10)), 10, x, y, 1)
     with pytest.raises(ValueError, match="not symmetric"):
-        _core.kernel_strip(_core.KernelFunction("cosine"), A, 0, 20, False, x, y, 1)
+        matrix(_core.KernelFunction("cosine"), A, 20, False)
     read_only = np.zeros(20)
     read_only.flags.writeable = False
     with pytest.raises(TypeError):
-        _core.kernel_strip(f, A, 0, 20, False, x, read_only, 1)
+        _core.symmetric_strip(square, 0, x, read_only, 1)
 
 
 def test_functions_without_meaning_are_refused():
@@ -283,7 +292,7 @@ def test_broken_items_are_refused():
         sparse(np.ones(0), np.zeros(0, np.int64), np.zeros(1, np.int64), -1)
     with pytest.raises(ValueError, match="shift has 3 elements, expected 2"):
         _core.KernelRows.dense(np.ones((2, 2)), np.ones(3))
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match="the rows of X are not contiguous"):
         _core.KernelRows.dense(np.ones((2, 2), order="F")[:, ::-1])
     with pytest.raises(TypeError):
         _core.KernelRows.dense(np.ones((2, 2), np.float32))

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "ranksvm/buffer.hpp"
 #include "ranksvm/kernel_function.hpp"
 #include "ranksvm/parallel.hpp"
 #include "ranksvm/products.hpp"
@@ -20,8 +21,7 @@
 
 namespace ranksvm {
 
-// A good height for the strips below: the columns are packed anew for every strip, and every strip
-// ends with a wait for the last thread.
+// A good height for the strips below, and the largest one.
 constexpr int64_t kStripRows = 512;
 
 // Throws std::invalid_argument for an unknown name or parameters that have no meaning.
@@ -40,7 +40,7 @@ class KernelRows {
   // `shift` has one element a row, or is null for zeros. Throws std::invalid_argument unless the
   // columns of every sparse row ascend and lie inside the matrix.
   explicit KernelRows(Data data, const double* shift = nullptr,
-                      const SimdLoops& loops = simd_loops());
+                      const SimdLoops& loops = simd_loops(), const Context& context = Context());
   ~KernelRows();
   KernelRows(const KernelRows&) = delete;
   KernelRows& operator=(const KernelRows&) = delete;
@@ -65,6 +65,11 @@ class KernelRows {
   std::unique_ptr<WorkspacePool> workspaces_;
 };
 
+// out[i][c] = x[i][c] - centre[c], in double; out is in C order.
+template <class T>
+void centre_rows(const T* x, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride,
+                 const double* centre, double* out, const Context& context);
+
 struct Range {
   int64_t first, last;
   int64_t size() const { return last - first; }
@@ -80,16 +85,36 @@ void kernel_block(const KernelFunction& f, const KernelRows& a, Range ra, const 
 void kernel_cross(const KernelFunction& f, const KernelRows& a, const KernelRows& b,
                   const double* coef, double* out, const Context& context);
 
-// One strip of a symmetric product. With S = K[rows, rows.first : n]
+// The matrix K[i, j] = k(a_i, a_j) of some items, for products. It is symmetric: only the strips
+// K[rows, rows.first : n] of `height` rows each are used, directly and transposed. `held` tells
+// which of them are kept in memory; the others are computed anew in every product, with the same
+// result to the last bit. Values are rounded to T before they are used.
+//
+// A strip is kept tile by tile, so that a thread that computes a tile has its pages of memory to
+// itself.
+template <class T>
+class KernelStrips {
+ public:
+  // The items have to outlive this object.
+  KernelStrips(const KernelFunction& f, const KernelRows& a, int64_t height,
+               const std::vector<bool>& held, const Context& context);
+  int64_t rows() const { return a_.rows(); }
+  // y = K x.
+  void product(const double* x, double* y, const Context& context) const;
+
+ private:
+  KernelFunction f_;
+  const KernelRows& a_;
+  std::vector<Range> rows_;  // of the strips
+  std::shared_ptr<Memory> memory_;
+  std::vector<Buffer<T>> values_;  // empty if they are not kept
+};
+
+// A strip of any symmetric matrix, of at most kStripRows rows. With S = K[rows, rows.first : n],
 //   y[rows]          += S x[rows.first : n]
 //   y[rows.last : n] += S[:, rows.last - rows.first :]' x[rows]
-// so that strips which cover all rows add K x to y. If `single`, the values are rounded to float
-// before they are used.
-void kernel_strip(const KernelFunction& f, const KernelRows& a, Range rows, bool single,
-                  const double* x, double* y, const Context& context);
-
-// The same, to the last bit, for a strip that is given: S[i][j] = strip[i * stride + j], of type
-// double or (`single`) float.
+// so that strips which cover all rows add K x to y, to the last bit as above.
+// S[i][j] = strip[i * stride + j].
 template <class T>
 void symmetric_strip(const T* strip, int64_t stride, Range rows, int64_t n, const double* x,
                      double* y, const Context& context, const SimdLoops& loops = simd_loops());

@@ -11,7 +11,8 @@
 // A reader is fed with blocks of whole lines. It cuts a block into pieces, which threads take one
 // by one, and keeps what they found in compressed form: 1 byte for most column numbers instead
 // of 4. When the text is over, and the size of everything known, the arrays are filled from these
-// parts, and the memory of each part is given back once it has been copied.
+// parts by all threads, and the memory of some parts is given back as soon as they have been
+// copied.
 //
 // Where the cuts are depends on the text alone, and nothing that is returned depends on the cuts.
 #pragma once
@@ -21,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ranksvm/parallel.hpp"
 
@@ -127,6 +129,18 @@ class TextReader {
   std::unique_ptr<State> state_;
 };
 
+// --- Files ---------------------------------------------------------------------------------------
+
+// Whether this system can read from any place of a file.
+bool can_read_at();
+
+// Reads up to `size` bytes from a place of a regular file, with all threads; returns how many, less
+// at the end of the file alone. A negative number is that of an error.
+int64_t read_at(int file, int64_t offset, char* text, std::size_t size, const Context& context);
+
+// The first place of a byte that is 0; -1 if there is none.
+int64_t find_nul(const char* text, std::size_t size, const Context& context);
+
 // --- Writing -------------------------------------------------------------------------------------
 
 template <class T>
@@ -156,7 +170,14 @@ struct RowText {
   std::string missing = "nan";  // what is written for NaN
 };
 
-// The text of `rows` rows. Every number is as short as it can be and still be read back exactly.
+// The text of `rows` rows, in pieces. Every number is as short as it can be and still be read back
+// exactly.
+template <class Matrix>
+std::vector<std::string> format_pieces(const Matrix& x, const RowText& text, int64_t rows,
+                                       const Context& context);
+// The pieces one after the other; they are empty then.
+void join(std::vector<std::string>& pieces, char* out, const Context& context);
+// The same in one.
 template <class Matrix>
 std::string format_rows(const Matrix& x, const RowText& text, int64_t rows, const Context& context);
 

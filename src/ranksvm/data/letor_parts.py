@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 
 from ranksvm._messages import Param
 from ranksvm.data.queries import by_appearance
-from ranksvm.data.sources import BLOCK_BYTES, MAX_LINE_BYTES, Block, name_of, text_blocks
+from ranksvm.data.sources import (
+    BLOCK_BYTES,
+    MAX_LINE_BYTES,
+    Block,
+    block_size,
+    name_of,
+    text_blocks,
+)
 from ranksvm.data.streams import FileStream, Stream, text_stream
 from ranksvm.data.svmlight import (
     LIKE_BEFORE,
@@ -59,7 +66,7 @@ def text_checksum(path: str, options: Mapping[str, Any]) -> int:
     """Return the checksum of a text, as it is after decompression."""
     found = 0
     for block in text_blocks(
-        path, max_line_bytes=options["max_line_bytes"], error=LetorError, background=True
+        path, max_line_bytes=options["max_line_bytes"], error=LetorError, n_threads=2
     ):
         found = _added(block, found)
     return found
@@ -155,8 +162,8 @@ def _blocks(
             max_line_bytes=reader.options["max_line_bytes"],
             error=LetorError,
             count=lambda: reader.lines,
-            block_bytes=max(_LEAST_BLOCK, min(BLOCK_BYTES, block_bytes // 4)),
-            background=n_threads > 1,
+            block_bytes=max(_LEAST_BLOCK, min(block_size(n_threads), block_bytes // 4)),
+            n_threads=n_threads,
         )
         stack.callback(blocks.close)  # an error leaves the file open otherwise
         yield ((block, block.bytes_read if rest is None else rest.bytes_read) for block in blocks)

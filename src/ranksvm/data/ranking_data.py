@@ -16,6 +16,7 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._rows import take_rows
 from ranksvm._text import counted
 from ranksvm._vectors import Array, Rows
 from ranksvm.data.preferences import Preferences, preferences_among
@@ -217,7 +218,7 @@ class RankingData:
         found = [None if match is None else match[1] for match in matches]
         return None if all(one is None for one in found) else found
 
-    def take(self, rows: Rows, *, columns: Rows | None = None) -> Self:
+    def take(self, rows: Rows, *, columns: Rows | None = None, n_threads: int = 1) -> Self:
         """Return a subset of the items.
 
         Parameters
@@ -226,6 +227,8 @@ class RankingData:
             Row numbers.  Preferences are kept if both items are among them.
         columns : ndarray of int64, or None
             Columns of X to keep; None for all.  A kernel matrix has one per training item.
+        n_threads : int
+            Number of threads that copy X.
 
         Returns
         -------
@@ -237,7 +240,9 @@ class RankingData:
         kept = part.ids  # query numbers in this data set
         taken = replace(
             self,
-            X=_rows_of(self.X, rows) if columns is None else self.X[np.ix_(rows, columns)],
+            X=_rows_of(self.X, rows, n_threads)
+            if columns is None
+            else self.X[np.ix_(rows, columns)],
             y=None if self.y is None else self.y[rows],
             qid=None if self.qid is None else self.qid[rows],
             labels=None if self.labels is None else self.labels[rows],
@@ -267,12 +272,14 @@ def _is_all(rows: Rows, n: int) -> bool:
     return rows.size == n and bool((np.diff(rows) == 1).all())
 
 
-def _rows_of(X: Any, rows: Rows) -> Any:
+def _rows_of(X: Any, rows: Rows, n_threads: int) -> Any:
     if isinstance(X, np.ndarray):
-        return np.take(X, rows, axis=0)
+        return take_rows(X, rows, n_threads)
     if isinstance(X, ShardedMatrix):
         return X.take(rows)
-    return (X if X.format in ("csr", "csc") else X.tocsr())[rows]
+    if X.format == "csc":
+        return X[rows]
+    return take_rows(X.tocsr(), rows, n_threads)
 
 
 def no_features(name: str, *, is_table: bool) -> ValueError:

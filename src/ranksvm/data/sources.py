@@ -20,6 +20,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any, NamedTuple
 
+import numpy as np
+
+from ranksvm import _core
 from ranksvm._checks import check_integer
 from ranksvm._files import naming
 from ranksvm._messages import Message, Param
@@ -29,11 +32,21 @@ from ranksvm.data.streams import FileFormatError, FileStream, text_stream
 Source = str | os.PathLike[str] | IO[bytes] | IO[str]
 
 BLOCK_BYTES = 4 << 20
+# Several threads share a block: this much for each, but not more than MOST_BLOCK_BYTES.
+BLOCK_BYTES_PER_THREAD = 1 << 20
+MOST_BLOCK_BYTES = 32 << 20
+# Reading takes far less time than parsing: one thread in so many reads the next block.
+THREADS_PER_HELPER = 4
 # Enough for a line of about a million features.
 MAX_LINE_BYTES = 16 << 20
 NOT_TEXT = "found a NUL byte: this is not a text file, or it is UTF-16. Convert it to UTF-8"
 _FIRST_BLOCK_BYTES = 1 << 16
 _SHOWN = 60  # characters of a field in a message
+
+
+def block_size(n_threads: int) -> int:
+    """Return a good size of blocks for so many threads."""
+    return min(max(BLOCK_BYTES, n_threads * BLOCK_BYTES_PER_THREAD), MOST_BLOCK_BYTES)
 
 
 class Block(NamedTuple):
@@ -122,7 +135,7 @@ def text_blocks(
     error: type[FileFormatError] = FileFormatError,
     count: Callable[[], int] | None = None,
     block_bytes: int = BLOCK_BYTES,
-    background: bool = False,
+    n_threads: int = 1,
 ) -> Generator[Block, None, None]:
     """Yield the lines of a source in blocks.
 
@@ -138,10 +151,11 @@ def text_blocks(
         Returns the number of lines of all blocks so far, if the caller counts them anyway.
     block_bytes : int
         Size of a block; a longer line makes its block longer.
-    background : bool
-        Whether another thread reads regular files, one block ahead.  Pipes, standard input and file
-        objects are always read by the calling thread: a thread that waits for them could not be
-        stopped.
+    n_threads : int
+        Number of threads of the reader of the blocks.  With more than one, another thread reads
+        regular files, one block ahead, with some helpers for large blocks.  Pipes, standard input
+        and file objects are always read by the calling thread: a thread that waits for them could
+        not be stopped.
     """
     check_integer("max_line_bytes", max_line_bytes)
     name = name_of(source)
@@ -150,8 +164,11 @@ def text_blocks(
         file: Any = standard_input() if source == "-" else source
         if path is not None:
             file = stack.enter_context(open(path, "rb", buffering=0))
-        blocks = _blocks(FileStream(file), name, int(max_line_bytes), block_bytes, error)
-        if background and path is not None and os.path.isfile(path):
+        ahead = n_threads > 1 and path is not None and os.path.isfile(path)
+        helpers = max(1, n_threads // THREADS_PER_HELPER) if ahead else 1
+        stream = FileStream(file, helpers)
+        blocks = _blocks(stream, name, int(max_line_bytes), block_bytes, error, helpers)
+        if ahead:
             blocks = _read_ahead(blocks)
         stack.enter_context(contextlib.closing(blocks))
         lines = 0
@@ -168,7 +185,7 @@ def text_blocks(
 
 def text_lines(source: Source, **options: Any) -> Iterator[bytes]:
     """Yield the lines of a source without their line feeds; ``options`` as for text_blocks."""
-    for block in text_blocks(source, background=True, **options):
+    for block in text_blocks(source, n_threads=2, **options):
         yield from bytes(memoryview(block.text)[: block.size]).split(b"\n")[:-1]
 
 
@@ -185,6 +202,7 @@ def _blocks(
     max_line_bytes: int,
     block_bytes: int,
     error: type[FileFormatError],
+    n_threads: int = 1,
 ) -> Generator[Block, None, None]:
     """Yield blocks; line numbers in errors count from the end of the last block."""
     stream = text_stream(file, name)
@@ -207,7 +225,7 @@ def _blocks(
         with memoryview(buffer) as view:
             while filled < room and (count := stream.readinto(view[filled:room])):
                 filled += count
-        nul = buffer.find(0, len(tail), filled)
+        nul = _find_nul(buffer, len(tail), filled, n_threads)
         if nul >= 0:
             size = buffer.rfind(b"\n", 0, nul) + 1
             column = len(buffer[size:nul].decode("utf-8", "replace")) + 1
@@ -235,6 +253,13 @@ def _blocks(
         buffer[filled] = ord("\n")
         filled += 1
     yield Block(buffer, filled, complete, file.bytes_read)
+
+
+def _find_nul(buffer: bytearray, begin: int, end: int, n_threads: int) -> int:
+    """Return the place of the first NUL byte; -1 if there is none."""
+    text = np.frombuffer(buffer, np.uint8, end - begin, begin)
+    found = _core.find_nul(text, n_threads)
+    return found if found < 0 else begin + found
 
 
 def _read_ahead(blocks: Generator[Block, None, None]) -> Generator[Block, None, None]:

@@ -15,11 +15,15 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
+from ranksvm import _core
 from ranksvm._contents import (
     COMPRESSIONS,
     OTHER_FILES,
@@ -34,6 +38,8 @@ from ranksvm.data.zstd_frame import ZstdFrame
 # Bytes read from a compressed file at a time, and bytes decompressed at a time.
 _COMPRESSED_BYTES = 1 << 17
 _DECOMPRESSED_BYTES = 1 << 20
+# From here on, several threads read a part of a file.
+_SHARED_BYTES = 1 << 21
 # Memory limit for decompression; `xz -9` needs half of it, `zstd --ultra -22` all of it.
 _WINDOW_LOG = 27
 MOST_MEMORY = 1 << _WINDOW_LOG
@@ -114,13 +120,17 @@ class Stream:
 
 
 class FileStream(Stream):
-    """The bytes of a binary or text file object; waits for the data of a non-blocking file."""
+    """The bytes of a binary or text file object; waits for the data of a non-blocking file.
 
-    def __init__(self, file: Any) -> None:
+    Large parts of a regular file are read by ``n_threads`` threads.  It must be unbuffered.
+    """
+
+    def __init__(self, file: Any, n_threads: int = 1) -> None:
         super().__init__()
         if isinstance(file, io.TextIOBase):
             check_text_file(file)
         self._file = file
+        self._threads = n_threads if _core.can_read_at and isinstance(file, io.FileIO) else 1
         self.bytes_read = 0
 
     def _more(self, size: int) -> bytes:
@@ -133,8 +143,21 @@ class FileStream(Stream):
     def readinto(self, view: memoryview) -> int:
         if self._rest or not isinstance(self._file, io.RawIOBase):
             return super().readinto(view)
-        count: int = patiently(self._file, lambda: self._file.readinto(view))  # without a copy
+        count: int
+        if self._threads > 1 and len(view) >= _SHARED_BYTES and (count := self._read_at(view)):
+            self.bytes_read += count
+            return count
+        count = patiently(self._file, lambda: self._file.readinto(view))  # without a copy
         self.bytes_read += count
+        return count
+
+    def _read_at(self, view: memoryview) -> int:
+        """Fill the view with all threads; return the number of bytes, 0 at the end."""
+        room = np.frombuffer(view, np.uint8)
+        count = _core.read_at(self._file.fileno(), self._file.tell(), room, self._threads)
+        if count < 0:
+            raise OSError(-count, os.strerror(-count))
+        self._file.seek(count, io.SEEK_CUR)
         return count
 
 

@@ -34,11 +34,11 @@ from ranksvm._messages import Message, Param
 from ranksvm._threads import resolve_n_jobs
 from ranksvm.data.ranking_data import Comments, RankingData
 from ranksvm.data.sources import (
-    BLOCK_BYTES,
     MAX_LINE_BYTES,
     NOT_TEXT,
     Block,
     Source,
+    block_size,
     excerpt,
     name_of,
     sources,
@@ -53,7 +53,7 @@ READERS: dict[np.dtype[Any], Any] = {
 }
 _LARGEST_INT32 = 2**31 - 1
 # Text that a thread parses at a time.
-PIECE_BYTES = 1 << 18
+PIECE_BYTES = 1 << 17
 
 LIKE_BEFORE = "as on the lines before"
 # What was expected instead of what was found, or the whole message; and what to do.
@@ -154,8 +154,8 @@ def load_letor(
         Maximum length of a line; a longer one is an error.  This keeps a file that is not text, or
         a small compressed file that expands to gigabytes, from using all memory.
     n_jobs : int, optional
-        Number of threads for parsing (default: all cores).  With more than one, another thread
-        reads and decompresses files.  The result does not depend on the number of threads.
+        Number of threads for parsing (default: all cores).  With more than one, other threads read
+        and decompress files meanwhile.  The result does not depend on the number of threads.
     progress : callable, optional
         Called after each block with the number of bytes read so far and the total size of all
         files, or None if it is unknown; both before decompression.  An exception that it raises
@@ -230,8 +230,8 @@ def load_letor(
             max_line_bytes=max_line_bytes,
             error=LetorError,
             count=lambda: int(reader.lines),
-            block_bytes=BLOCK_BYTES,
-            background=threads > 1,
+            block_bytes=block_size(threads),
+            n_threads=threads,
         ):
             text = np.frombuffer(block.text, np.uint8, block.size)
             fault = reader.feed(text, threads)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ranksvm._checks import check_choice, check_integer, check_seed, finite_number
 from ranksvm._memory import format_size, parse_memory
 from ranksvm._messages import Param, ParameterError, Value
+from ranksvm._rows import take_rows
 from ranksvm._sparse import is_sparse
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
@@ -335,7 +336,7 @@ def _make_space(
         settings = replace(settings, n_components=items.size)
     in_shards = isinstance(X, ShardedMatrix)
     if items.size < X.shape[0]:
-        X = X.take(items) if in_shards else X[items]
+        X = X.take(items) if in_shards else take_rows(X, items, n_threads)
     if settings.approximation is None:
         space = _exact_space(X, kernel, settings, n_threads)
         return space, training_pairs(compared, settings, n_threads=n_threads)
@@ -350,7 +351,9 @@ def _make_space(
     else:
         values = found.raw(X, n_threads=n_threads)
         score_map = found.make_map(
-            MatrixMap(values, n_threads=n_threads), values.__getitem__, n_threads=n_threads
+            MatrixMap(values, n_threads=n_threads),
+            partial(take_rows, values, n_threads=n_threads),
+            n_threads=n_threads,
         )
         pairs = training_pairs(compared, settings, n_threads=n_threads)
     return _Space(score_map, found.expansion, kernel, found.to_points), pairs

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
+from ranksvm.maps.kernels import LINEAR, kernel_matrix
 
 BATCH = 64
 # Stop when only this fraction of the diagonal is left.
@@ -29,7 +30,12 @@ LEAST = 1e-6
 
 
 def pivoted_cholesky(
-    diagonal: Array, columns: Callable[[NDArray[np.int64]], NDArray[Any]], rank: int, noise: float
+    diagonal: Array,
+    columns: Callable[[NDArray[np.int64]], NDArray[Any]],
+    rank: int,
+    noise: float,
+    *,
+    n_threads: int = 1,
 ) -> tuple[NDArray[np.int64], Array]:
     """Draw landmarks, with a fixed seed.
 
@@ -43,6 +49,8 @@ def pivoted_cholesky(
         Maximum number of landmarks.
     noise : float
         Rounding errors of the values of K.
+    n_threads : int
+        Number of threads of the products, which are most of the work.
 
     Returns
     -------
@@ -64,13 +72,15 @@ def pivoted_cholesky(
         known = features[:, : len(items)]
         drawn = rng.choice(n_items, BATCH, p=left / left.sum())
         rest = columns(drawn).astype(np.float64, copy=False)
-        rest -= known @ known[drawn].T
+        if len(items):
+            rest -= kernel_matrix(LINEAR, known, known[drawn], n_threads=n_threads)
         kept = _kept(rest[drawn], left[drawn], rng.random(BATCH), noise)[: rank - len(items)]
         if not kept:
             break
         new, rest = drawn[kept], rest[:, kept]
         root = np.linalg.cholesky(rest[new])
-        found = solve_triangular(root, rest.T, lower=True, check_finite=False).T
+        inverse = solve_triangular(root, np.eye(len(new)), lower=True, check_finite=False)
+        found = kernel_matrix(LINEAR, rest, inverse, n_threads=n_threads)
         found[new] = root  # exactly zero above the diagonal
         found[items] = 0.0
         features[:, len(items) : len(items) + len(new)] = found

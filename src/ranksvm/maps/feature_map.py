@@ -34,7 +34,7 @@ from ranksvm.maps.sample import SampledScatter, WeightedItems
 MOST_DIRECTIONS = 256
 MOST_LANDMARKS = 512
 MOST_ITEMS = 8_192
-BLOCK_ROWS = 1_024
+BLOCK_ROWS = 4_096
 # With fewer features, the scatter of the features themselves is used.
 FEWEST_FEATURES = 64
 LEAST_EIGENVALUE = 1e-6
@@ -111,11 +111,11 @@ class FeatureMap(EuclideanMap):
 
     def coordinates(self, rows: NDArray[np.int64]) -> Array:
         """Return the coordinates of items in the subspace."""
-        across = self.directions.T
+        across = np.ascontiguousarray(self.directions.T)
         found = np.empty((len(rows), len(across)))
         for part in row_blocks(len(rows), BLOCK_ROWS):  # limits the size of the copies
-            found[part] = kernel_matrix(
-                LINEAR, self._values(rows[part]), across, n_threads=self._threads
+            kernel_matrix(
+                LINEAR, self._values(rows[part]), across, n_threads=self._threads, out=found[part]
             )
         return found
 

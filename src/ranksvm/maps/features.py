@@ -96,7 +96,7 @@ class NystroemBasis:
         columns = np.ascontiguousarray(self.whitening.T)
         for part in row_blocks(len(out), BLOCK_ROWS):
             raw = self.raw(X[part], np.float64, n_threads)
-            out[part] = kernel_matrix(LINEAR, raw, columns, dtype=dtype, n_threads=n_threads)
+            kernel_matrix(LINEAR, raw, columns, n_threads=n_threads, out=out[part])
         return out
 
     def coef_of(self, weights: Array) -> Array:
@@ -207,8 +207,9 @@ def whitening(W: Array, *, threshold: float = THRESHOLD["float64"]) -> Array:
     unresolved = len(W) * np.finfo(np.float64).eps
     floor = max(max(threshold, unresolved) * largest, -2.0 * smallest)
     first = int(np.searchsorted(eigenvalues, floor, side="right"))
-    matrix = vectors[:, first:] / np.sqrt(eigenvalues[first:])
-    return np.ascontiguousarray(matrix[:, ::-1])
+    matrix = np.empty((len(W), len(W) - first))
+    np.divide(vectors[:, first:][:, ::-1], np.sqrt(eigenvalues[first:])[::-1], out=matrix)
+    return matrix
 
 
 # Frequencies of random Fourier features, for each kernel that has them.

@@ -7,12 +7,13 @@ K is symmetric, so only the strips
 are used, together slightly more than half of K.  A strip contributes to K x directly and
 transposed.  As many strips as fit into memory are stored, in float64 or float32; the others are
 recomputed for every product, tile by tile.  Both use the same values in the same order, so a
-product is bitwise identical for any amount of memory and any number of threads.
+product is bitwise identical for any amount of memory and any number of threads.  The tiles of many
+strips are computed side by side, so that many threads wait for each other only a few times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,6 +29,7 @@ from ranksvm.maps.kernels import (
     Kernel,
     called,
     centre_of,
+    centred,
     kernel_diagonal,
     kernel_matrix,
     kernel_rows,
@@ -113,7 +115,7 @@ class TiledGram:
                 rows=STRIP_ROWS,
             )
         if kernel.function in MOVABLE and not is_sparse(X):
-            X = X - centre_of(X)
+            X = centred(X, centre_of(X), n_threads)
         self._X = X
         self._kernel = kernel
         self._dtype = np.dtype(dtype)
@@ -121,37 +123,41 @@ class TiledGram:
         self.n_items: int = X.shape[0]
         self._diagonal = kernel_diagonal(kernel, X)
         self.precision = float(np.finfo(self._dtype).eps)
-        self._native: Any = None
-        if kernel.called is None:
-            self._native = kernel.native
-            self._rows = kernel_rows(X)
-        free = memory - least
-        self._strips: list[Callable[[Array, Array], None]] = []
         self.held = self._size = 0
-        for first in range(0, self.n_items, STRIP_ROWS):
-            last = min(first + STRIP_ROWS, self.n_items)
+        kept = []  # for each strip, whether it is stored
+        free = memory - least
+        for first, last in self._bounds():
             size = (last - first) * (self.n_items - first) * self._dtype.itemsize
             self._size += size
-            if size <= free:
+            kept.append(size <= free)
+            if kept[-1]:
                 free -= size
                 self.held += size
-                self._strips.append(self._held_strip(first, last))
-            elif self._native is None:
-                self._strips.append(self._called_strip(first, last))
-            else:
-                self._strips.append(self._native_strip(first, last))
+        self._native: Any = None
+        self._values: list[NDArray[Any] | None] = []  # of a callable kernel
+        if kernel.called is None:
+            self._rows = kernel_rows(X, n_threads=n_threads)
+            make = _core.KernelStrips32 if self._dtype == np.float32 else _core.KernelStrips64
+            self._native = make(kernel.native, self._rows, STRIP_ROWS, kept, n_threads)
+        else:
+            for keep, bounds in zip(kept, self._bounds(), strict=True):
+                self._values.append(self._called_strip(*bounds) if keep else None)
         self.definite = is_definite(kernel)
         self.scale = self._largest()
         self.noise = self.precision * self.n_items * self.scale
+
+    def _bounds(self) -> Iterator[tuple[int, int]]:
+        """Yield the first row and the end of each strip."""
+        for first in range(0, self.n_items, STRIP_ROWS):
+            yield first, min(first + STRIP_ROWS, self.n_items)
 
     def _largest(self) -> float:
         """Return the largest absolute value, which is on the diagonal if K is known definite."""
         largest = float(np.max(np.abs(self._diagonal), initial=0.0))
         if self.definite:
             return largest
-        for first in range(0, self.n_items, STRIP_ROWS):
-            some = np.arange(first, min(first + STRIP_ROWS, self.n_items))
-            values = self.block(some, np.arange(first, self.n_items))
+        for first, last in self._bounds():
+            values = self.block(np.arange(first, last), np.arange(first, self.n_items))
             largest = max(largest, float(values.max()), -float(values.min()))
         return largest
 
@@ -162,9 +168,13 @@ class TiledGram:
 
     def product(self, x: Array) -> Array:
         x = np.ascontiguousarray(x, dtype=np.float64)
+        if self._native is not None:
+            product: Array = self._native.product(x, self._threads)
+            return product
         y = np.zeros(self.n_items)
-        for add in self._strips:
-            add(x, y)
+        for values, (first, last) in zip(self._values, self._bounds(), strict=True):
+            strip = self._called_strip(first, last) if values is None else values
+            _core.symmetric_strip(strip, first, x, y, self._threads)
         return y
 
     def block(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[Any]:
@@ -178,12 +188,11 @@ class TiledGram:
         if self._native is not None:  # from the items as they are, without centering them again
             columns = kernel_rows(self._X[items])
             _core.kernel_block(
-                self._native, self._rows, 0, self.n_items, columns, 0, len(items), values,
+                self._kernel.native, self._rows, 0, self.n_items, columns, 0, len(items), values,
                 self._threads,
             )  # fmt: skip
             return values
-        for first in range(0, self.n_items, STRIP_ROWS):  # with the same calls as the strips
-            last = min(first + STRIP_ROWS, self.n_items)
+        for first, last in self._bounds():  # with the same calls as the strips
             strip = _called_values(self._kernel, self._X, first, last)
             for place, item in enumerate(items.tolist()):
                 if item >= first:
@@ -195,35 +204,10 @@ class TiledGram:
     def diagonal(self) -> Array:
         return self._diagonal
 
-    # A strip is a function that adds its part of K x to y.  It must not refer to this object: the
-    # reference cycle would keep K in memory after the fit.
-
-    def _held_strip(self, first: int, last: int) -> Callable[[Array, Array], None]:
-        values = np.empty((last - first, self.n_items - first), dtype=self._dtype)
-        if self._native is None:
-            values[...] = _called_values(self._kernel, self._X, first, last)
-        else:
-            _core.kernel_block(
-                self._native, self._rows, first, last, self._rows, first, self.n_items, values,
-                self._threads,
-            )  # fmt: skip
-        threads = self._threads
-        return lambda x, y: _core.symmetric_strip(values, first, x, y, threads)
-
-    def _native_strip(self, first: int, last: int) -> Callable[[Array, Array], None]:
-        native, rows, threads = self._native, self._rows, self._threads
-        single = self._dtype == np.float32
-        return lambda x, y: _core.kernel_strip(native, rows, first, last, single, x, y, threads)
-
-    def _called_strip(self, first: int, last: int) -> Callable[[Array, Array], None]:
-        kernel, X, dtype, threads = self._kernel, self._X, self._dtype, self._threads
-
-        def add(x: Array, y: Array) -> None:
-            values = _called_values(kernel, X, first, last)
-            values = np.ascontiguousarray(values, dtype=dtype)
-            _core.symmetric_strip(values, first, x, y, threads)
-
-        return add
+    def _called_strip(self, first: int, last: int) -> NDArray[Any]:
+        """Return a strip of a callable kernel."""
+        values = _called_values(self._kernel, self._X, first, last)
+        return np.ascontiguousarray(values, dtype=self._dtype)
 
 
 def _called_values(kernel: Kernel, X: Any, first: int, last: int) -> NDArray[Any]:

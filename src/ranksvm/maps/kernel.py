@@ -27,11 +27,13 @@ from numpy.typing import NDArray
 
 from ranksvm._points import Point
 from ranksvm._rounding import SLACK, roundings
+from ranksvm._rows import take_rows
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array, dot, dot_depth
 from ranksvm.maps.cholesky import pivoted_cholesky
 from ranksvm.maps.gram import Gram
 from ranksvm.maps.gram_checks import ADVICE
+from ranksvm.maps.kernels import LINEAR, kernel_matrix
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.maps.sample import SampledScatter, WeightedItems
 
@@ -176,18 +178,23 @@ class _Subspace:
                 lambda drawn: gram.block(pool, pool[drawn]),
                 rank,
                 64.0 * gram.noise / n_items,
+                n_threads=n_threads,
             )
         self._items = pool[places]
         self._root = features[places]
         self._columns = gram.columns(self._items)
         self._map = MatrixMap(self._columns, n_threads=n_threads)
+        self._threads = n_threads
         self._reach = SLACK * gram.scale
         self.scatter = SampledScatter(self._features, ITEMS_PER_LANDMARK * len(self._items))
 
     def _features(self, rows: NDArray[np.int64]) -> Array:
         """Return the coordinates of items in the subspace."""
-        some = self._columns[rows].astype(np.float64, copy=False)
-        return self._solve(some.T).T
+        some = take_rows(self._columns, rows, self._threads).astype(np.float64, copy=False)
+        # A product with the inverse, which many threads share: a scatter only has to be roughly
+        # right.
+        inverse = self._solve(np.eye(len(self._root)))
+        return kernel_matrix(LINEAR, some, inverse, n_threads=self._threads)
 
     def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Point], Point]:
         def lifted(point: Point) -> Point:

@@ -30,8 +30,9 @@ from ranksvm._sparse import canonical_csr, is_sparse
 from ranksvm._vectors import Array, dot
 
 DTYPES = ("float64", "float32")
-# Items that are converted to float64 at a time.
+# Items that are converted to float64 at a time, or values if that is more.
 BLOCK_ROWS = 4_096
+BLOCK_VALUES = 1 << 22
 # Sparse matrices with at most this many columns are centered like dense ones; and the approximate
 # number of items from which the center is computed.
 FEW_COLUMNS = 4_096
@@ -198,6 +199,7 @@ def kernel_matrix(
     dtype: Any = np.float64,
     n_threads: int = 1,
     shift: Array | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Return the matrix of all values k(x, z).
 
@@ -213,19 +215,22 @@ def kernel_matrix(
         Number of threads.
     shift : ndarray of shape (n_Z,) or None
         Phases, for "cosine".
+    out : ndarray of shape (n_X, n_Z) or None
+        Array for the result, with contiguous rows; its type takes the place of ``dtype``.
 
     Returns
     -------
     ndarray of shape (n_X, n_Z)
         Bitwise identical for any number of threads.
     """
-    out = np.empty((X.shape[0], Z.shape[0]), dtype=dtype)
+    if out is None:
+        out = np.empty((X.shape[0], Z.shape[0]), dtype=dtype)
     if kernel.called is not None:
         for part in value_blocks(X.shape[0], Z.shape[0], CALLED_VALUES):
             out[part] = called(kernel, X[part], Z)
         return out
     function = kernel.native
-    for part, rows, columns in _native_blocks(kernel, X, Z, shift):
+    for part, rows, columns in _native_blocks(kernel, X, Z, shift, n_threads):
         _core.kernel_block(
             function, rows, 0, rows.shape[0], columns, 0, columns.shape[0], out[part], n_threads
         )
@@ -261,7 +266,7 @@ def kernel_scores(
         return scores
     coef = np.ascontiguousarray(coef, dtype=np.float64)
     function = kernel.native
-    for part, rows, columns in _native_blocks(kernel, X, Z, shift):
+    for part, rows, columns in _native_blocks(kernel, X, Z, shift, n_threads):
         scores[part] = _core.kernel_cross(function, rows, columns, coef, n_threads)
     return scores
 
@@ -287,16 +292,27 @@ def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
 
 
 def kernel_rows(
-    X: Any, centre: Array | None = None, shift: Array | None = None
+    X: Any, centre: Array | None = None, shift: Array | None = None, *, n_threads: int = 1
 ) -> _core.KernelRows:
     """Return items as an object of the native code: float64, dense or CSR, minus ``centre``."""
     if is_sparse(X):
         X = canonical_csr(X)
         data = np.ascontiguousarray(X.data, dtype=np.float64)
         indices, indptr = np.ascontiguousarray(X.indices), np.ascontiguousarray(X.indptr)
-        return _core.KernelRows.sparse(data, indices, indptr, X.shape[1], shift)
-    moved = np.asarray(X, dtype=np.float64) if centre is None else X - centre
-    return _core.KernelRows.dense(np.ascontiguousarray(moved), shift)
+        return _core.KernelRows.sparse(data, indices, indptr, X.shape[1], shift, n_threads)
+    moved = np.asarray(X, dtype=np.float64) if centre is None else centred(X, centre, n_threads)
+    if moved.shape[1] > 1 and moved.strides[1] != moved.itemsize:
+        moved = np.ascontiguousarray(moved)
+    return _core.KernelRows.dense(moved, shift, n_threads)
+
+
+def centred(X: NDArray[Any], centre: Array, n_threads: int = 1) -> Array:
+    """Return ``X - centre`` in float64."""
+    if X.dtype not in (np.float64, np.float32):
+        return X - centre
+    moved = np.empty(X.shape)
+    _core.centre_rows(X, centre, moved, n_threads)
+    return moved
 
 
 def called(kernel: Kernel, X: Any, Z: Any) -> Array:
@@ -347,18 +363,20 @@ def centre_of(Z: Any) -> Array:
 
 
 def _native_blocks(
-    kernel: Kernel, X: Any, Z: Any, shift: Array | None
+    kernel: Kernel, X: Any, Z: Any, shift: Array | None, n_threads: int
 ) -> Iterator[tuple[slice, _core.KernelRows, _core.KernelRows]]:
     """Yield blocks of X: their rows, and these rows and Z as objects of the native code."""
     can_be_dense = not is_sparse(X) or X.shape[1] <= FEW_COLUMNS
     is_centred = kernel.function == "rbf" and can_be_dense and Z.shape[0] and not is_sparse(Z)
     centre = centre_of(Z) if is_centred else None
-    columns = kernel_rows(Z, centre, shift)
-    for part in row_blocks(X.shape[0], BLOCK_ROWS):
+    columns = kernel_rows(Z, centre, shift, n_threads=n_threads)
+    # As many rows as threads can share; those of an array are copied, but not all at once.
+    most = max(BLOCK_ROWS, BLOCK_VALUES // max(1, X.shape[1]))
+    for part in row_blocks(X.shape[0], most):
         rows = X[part]
         if centre is not None and is_sparse(rows):
             rows = rows.toarray()
-        yield part, kernel_rows(rows, centre), columns
+        yield part, kernel_rows(rows, centre, n_threads=n_threads), columns
 
 
 def _variance(X: Any, weight: Array | None) -> float:

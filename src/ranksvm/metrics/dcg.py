@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from ranksvm._messages import ParameterError, Row
 from ranksvm._vectors import Array
 from ranksvm.metrics.definition import Definition, MeanOrArray, divide
-from ranksvm.metrics.ranked import Ranked, Truth
+from ranksvm.metrics.ranked import Ranked, Top, Truth
 from ranksvm.metrics.rules import Conventions, Discount, Empty, Gain, Rules, Short, Ties, rules_of
 
 # 2^y is finite up to y = 1023; this leaves room for the sum over the items of a query.
@@ -139,19 +139,31 @@ def _ndcg_values(ranked: Ranked, rules: Rules) -> Array:
     truth = ranked.truth
     need_gains(truth, "ndcg")
     top = truth.first(rules.k)
-    largest = np.repeat(truth.largest, top.taken)
-    gain, discounts = _GAINS[rules.gain], _discounts(rules.discount, top.ranks)
+    gain = _GAINS[rules.gain]
+    # What does not depend on the scores.
+    largest, discounts, ideal = truth.remembered(
+        ("ndcg", rules.k, rules.gain, rules.discount),
+        lambda: _ideal(truth, top, gain, rules.discount),
+    )
     if rules.ties == "average":
         everywhere = np.repeat(truth.largest, truth.groups.sizes)
         found = ranked.tie_mean(gain(ranked.labels, everywhere))[top.positions]
     else:
         found = gain(truth.labels[ranked.order[top.positions]], largest)
-    ideal = top.sums(gain(truth.ideal[top.positions], largest) * discounts)
     found = ranked.found(found, top.positions)
     values = divide(top.sums(found * discounts), ideal)
     if rules.short == "zero" and rules.k is not None:
         values[(truth.groups.sizes < rules.k) & ~np.isnan(values)] = 0.0
     return values
+
+
+def _ideal(
+    truth: Truth, top: Top, gain: Callable[[Array, Array], Array], discount: str
+) -> tuple[Array, Array, Array]:
+    """Return the largest label and the discount of every top rank, and the DCG of the labels."""
+    largest = np.repeat(truth.largest, top.taken)
+    discounts = _discounts(discount, top.ranks)
+    return largest, discounts, top.sums(gain(truth.ideal[top.positions], largest) * discounts)
 
 
 def _mean_ndcg_values(ranked: Ranked, rules: Rules) -> Array:

@@ -10,9 +10,10 @@ contribute zero to a metric (``Ranked.found``).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +26,7 @@ from ranksvm.data.queries import QueryGroups
 from ranksvm.metrics.checks import check_scores, check_vector
 
 Index = NDArray[np.int64]
+Result = TypeVar("Result")
 
 
 class Top(NamedTuple):
@@ -67,6 +69,8 @@ class PairCounts(NamedTuple):
 class Truth:
     """Labels and queries, as they are given to a metric function.
 
+    If the items are grouped already, ``groups`` takes the place of ``qid``.
+
     Attributes
     ----------
     y : ndarray of shape (n_items,)
@@ -75,12 +79,27 @@ class Truth:
     n_threads : int
     """
 
-    def __init__(self, y: ArrayLike, qid: ArrayLike | None, *, n_jobs: int | None = None) -> None:
+    def __init__(
+        self,
+        y: ArrayLike,
+        qid: ArrayLike | None,
+        *,
+        groups: QueryGroups | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
         self.y: NDArray[Any] = check_vector("y", y)
         if self.y.shape[0] == 0:
             raise ValueError("y and scores must hold at least one item; got none.")
-        self.groups = QueryGroups.from_qid(qid, len(self.y))
+        self.groups = QueryGroups.from_qid(qid, len(self.y)) if groups is None else groups
         self.n_threads = resolve_n_jobs(n_jobs)
+        self._remembered: dict[Hashable, Any] = {}
+
+    def remembered(self, key: Hashable, compute: Callable[[], Result]) -> Result:
+        """Return what ``compute()`` returned first: the same for all rankings of the items."""
+        if key not in self._remembered:
+            self._remembered[key] = compute()
+        result: Result = self._remembered[key]
+        return result
 
     def ranked(self, scores: ArrayLike, name: str = "scores") -> Ranked:
         """Rank the items by scores."""
@@ -137,6 +156,9 @@ class Truth:
         """Return the top k ranks of every query; all of them if k is None."""
         if k is None:
             return self.all
+        return self.remembered(("first", k), lambda: self._first(k))
+
+    def _first(self, k: int) -> Top:
         taken = np.minimum(self.groups.sizes, min(k, self.groups.n_items))
         starts = np.cumsum(taken) - taken
         ranks = np.arange(1, int(taken.sum()) + 1) - np.repeat(starts, taken)

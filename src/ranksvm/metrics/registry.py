@@ -81,7 +81,11 @@ class Metric:
         conventions: str = "standard",
     ) -> float:
         """Score a ranking; see :func:`ranksvm.metrics.evaluate`."""
-        return self.mean(self.by_query(Truth(y, qid).ranked(scores), conventions))
+        return self.of(Truth(y, qid), scores, conventions)
+
+    def of(self, truth: Truth, scores: ArrayLike, conventions: str) -> float:
+        """Score a ranking of items whose labels and queries are known already."""
+        return self.mean(self.by_query(truth.ranked(scores), conventions))
 
     def by_query(self, ranked: Ranked, conventions: str) -> Array:
         """Return one value per query; NaN for queries that are left out of the mean."""

@@ -35,8 +35,9 @@ from ranksvm._points import Point
 from ranksvm.learners.problem import Fit, PathProblem
 from ranksvm.model_selection.grids import check_grid
 
-# Returns the solution of a similar problem for Cs[k], with the scores of the items of this problem.
-Guide = Callable[[int], Point]
+# Returns the solution of a similar problem for Cs[k], with the scores of the items of this problem;
+# None if it cannot be followed from here on.
+Guide = Callable[[int], Point | None]
 
 # The variables of the polynomials.  In C itself, w(0) = 0 is another known solution.
 VARIABLES: dict[str, Callable[[float], float]] = {
@@ -67,7 +68,8 @@ def fit_path(
         Positive, without duplicates, in any order.
     guide : callable or None, default=None
         ``guide(k)`` returns the solution of a similar problem for ``Cs[k]``, as a Point with the
-        scores of the items of this problem.  It changes the results by no more than the tolerance.
+        scores of the items of this problem, or None to end the guidance.  It is called in ascending
+        order of C, and changes the results by no more than the tolerance.
     callback : callable or None, default=None
         Called as ``callback(row, coef)`` after every iteration of every fit.  A true result stops
         that fit; an exception stops the path.
@@ -88,6 +90,8 @@ def fit_path(
     for k in np.argsort(grid).tolist():
         C = float(grid[k])
         guided = None if guide is None else guide(k)
+        if guided is None:
+            guide = None
         forecasts = _forecasts(C, known, guided)
         start = None
         if forecasts:  # without any errors yet, the first one

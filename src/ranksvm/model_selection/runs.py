@@ -1,9 +1,14 @@
 """Fit the path of a split and score its held-out part; one split at a time, or several in parallel.
 
-A finished path can guide the paths of other splits (see :mod:`ranksvm.model_selection.path`) if
-coefficients mean the same on every training part.  It is kept together with the scores of *all*
-items, which are known anyway: those of training items from the fit, those of held-out items from
-the metric.
+A path can guide the paths of other splits (see :mod:`ranksvm.model_selection.path`) if coefficients
+mean the same on every training part.  Its solutions are published one by one, together with the
+scores of *all* items: those of training items are known from the fit, those of held-out items are
+needed for the metric anyway.
+
+With enough threads for all splits they run side by side, and each follows the guide as soon as it
+can.  Otherwise the guide runs first, with all threads, and then the others.  Every split may use
+all threads, because the native threads form one pool: they help whoever has work for them, and no
+split keeps threads that another could use.  The results are the same either way.
 """
 
 from __future__ import annotations
@@ -28,22 +33,48 @@ from ranksvm.data.shards import ShardedMatrix
 from ranksvm.learners import make_problem
 from ranksvm.learners.problem import Fit, GuidedProblem, PathProblem
 from ranksvm.learners.settings import Settings
+from ranksvm.metrics.ranked import Truth
+from ranksvm.metrics.registry import Metric
 from ranksvm.model_selection.cell import Cell
 from ranksvm.model_selection.path import fit_path
 from ranksvm.model_selection.splits import Split
 
+# Seconds between two looks of a waiting split for an error in another one.
+_LOOK_UP = 0.05
+
 
 class SplitResult(NamedTuple):
-    """The path of one split.
-
-    ``coefs`` has one row per C.  ``guide`` has the coefficients and the scores of all items of the
-    data set, if they are in memory, for other splits to follow; None if it was not asked for, or a
-    score is not finite.
-    """
+    """The path of one split; ``coefs`` has one row per C."""
 
     cell: Cell
     coefs: Array
-    guide: list[Point] | None
+
+
+class Guide:
+    """The solutions of a path, for the paths of other splits, which may run at the same time.
+
+    A point has the scores of all items of the data set, if they are in memory; None stands for a
+    solution that cannot be followed, because a score is not finite.
+    """
+
+    def __init__(self) -> None:
+        self._points: dict[int, Point | None] = {}
+        self._changed = threading.Condition()
+
+    def publish(self, k: int, point: Point | None) -> None:
+        """Add the solution for ``Cs[k]``."""
+        with self._changed:
+            self._points[k] = point
+            self._changed.notify_all()
+
+    def wait_for(self, k: int, look: Callable[[], Any]) -> Point | None:
+        """Return the solution for ``Cs[k]``; ``look`` is called now and then, and may raise."""
+        while True:
+            with self._changed:
+                if k in self._points:
+                    return self._points[k]
+                self._changed.wait(_LOOK_UP)
+            look()
 
 
 class _Stopped(Exception):
@@ -54,14 +85,15 @@ class _Stopped(Exception):
 class Task:
     """What to do with each split: fit a path over ``Cs`` and score the held-out part.
 
-    ``score(labels, scores, query)`` is the metric, ``where`` the beginning of messages, and
-    ``tell`` gets a message after each fit.  If ``stop`` is set, fits end at their next iteration.
+    ``where`` is the beginning of messages, and ``tell`` gets a message after each fit.  If ``stop``
+    is set, fits end at their next iteration.
     """
 
     data: RankingData
     settings: Settings
     Cs: Array
-    score: Callable[..., float]
+    metric: Metric
+    conventions: str
     where: str
     tell: Callable[[str], Any]
     stop: threading.Event | None = None
@@ -71,16 +103,18 @@ class Task:
         split: Split,
         n_threads: int,
         *,
-        guide: list[Point] | None = None,
-        keep: bool = False,
+        follow: Guide | None = None,
+        lead: Guide | None = None,
     ) -> SplitResult:
         """Fit the path of a split and score its held-out part.
 
-        ``keep`` returns the path as a guide for other splits.  This requires settings whose
-        coefficients mean the same on every training part.
+        The path follows the guide ``follow``, and is published to the guide ``lead``.  Both require
+        settings whose coefficients mean the same on every training part.
         """
         seconds = [0.0] * self.Cs.size
         clock = time.perf_counter()
+        pairwise = self.settings.is_pairwise
+        found: dict[int, Array] = {}  # scores of held-out items
 
         def look(*_: Any) -> None:
             if self.stop is not None and self.stop.is_set():
@@ -91,34 +125,39 @@ class Task:
             now = time.perf_counter()
             seconds[k], clock = now - clock, now
             self.tell(f"{self.where}{split.name}, C = {self.Cs[k]:.4g}: {fit.n_iter} iterations")
+            if lead is not None:
+                assert isinstance(problem, PathProblem)
+                found[k], point = self._for_others(problem, split, held_out, fit)
+                lead.publish(k, point)
+                clock = time.perf_counter()
 
-        def follow(k: int) -> Point:
-            assert guide is not None
+        def guided(k: int) -> Point | None:
+            assert follow is not None
             assert isinstance(problem, GuidedProblem)
-            return problem.known_point(guide[k], split.train)
+            point = follow.wait_for(k, look)
+            return None if point is None else problem.known_point(point, split.train)
+
+        def part_to_score() -> RankingData:
+            return split.held_out_part(self.data, pairwise=pairwise, n_threads=n_threads)
 
         with _naming(f"{self.where}{split.name}: "):
-            pairwise = self.settings.is_pairwise
-            part = split.training_part(self.data, pairwise=pairwise)
+            part = split.training_part(self.data, pairwise=pairwise, n_threads=n_threads)
             problem = make_problem(part, self.settings, n_threads=n_threads)
             assert isinstance(problem, PathProblem)
+            if lead is not None:
+                held_out = part_to_score()
             fits = fit_path(
                 problem,
                 self.Cs,
-                guide=None if guide is None else follow,
+                guide=None if follow is None else guided,
                 callback=look,
                 finished=finished,
             )
-            held_out = split.held_out_part(self.data, pairwise=pairwise)
-            found = problem.score(held_out.X, fits)
-            kept = self._for_others(problem, split, fits, found) if keep else None
+            if lead is None:
+                held_out = part_to_score()
+                found = dict(enumerate(problem.score(held_out.X, fits)))
         cell = Cell(
-            scores=tuple(
-                self.score(held_out.truth, scores, held_out.groups.index)
-                if split.undefined is None and np.isfinite(scores).all()
-                else np.nan
-                for scores in found
-            ),
+            scores=self._scored(split, held_out, [found[k] for k in range(len(fits))], n_threads),
             objectives=tuple(fit.objective for fit in fits),
             gaps=tuple(fit.gap for fit in fits),
             seconds=tuple(seconds),
@@ -127,45 +166,59 @@ class Task:
             statuses=tuple(fit.status.name for fit in fits),
             solver=fits[0].solver,
         )
-        return SplitResult(cell, np.array([fit.coef for fit in fits]), kept)
+        return SplitResult(cell, np.array([fit.coef for fit in fits]))
+
+    def _scored(
+        self, split: Split, held_out: RankingData, found: Sequence[Array], n_threads: int
+    ) -> tuple[float, ...]:
+        """Return the metric for scores of the held-out items; NaN where it is not defined."""
+        if split.undefined is not None:
+            return (np.nan,) * len(found)
+        truth = Truth(held_out.truth, None, groups=held_out.groups, n_jobs=n_threads)
+        return tuple(
+            self.metric.of(truth, scores, self.conventions) if np.isfinite(scores).all() else np.nan
+            for scores in found
+        )
 
     def _for_others(
-        self, problem: PathProblem, split: Split, fits: list[Fit], found: list[Array]
-    ) -> list[Point] | None:
-        """Return the solutions with the scores of all items; None if a score is not finite.
+        self, problem: PathProblem, split: Split, held_out: RankingData, fit: Fit
+    ) -> tuple[Array, Point | None]:
+        """Return the scores of held-out items, and the solution with the scores of all items.
 
         Scores of data in shards are not kept.
         """
+        (found,) = problem.score(held_out.X, [fit])
         if isinstance(self.data.X, ShardedMatrix):
-            return [fit.point._replace(scores=None) for fit in fits]
-        known = [(split.train, [fit.point.scores for fit in fits]), (split.test, found)]
-        left_out = np.setdiff1d(np.arange(self.data.n_items), np.r_[split.train, split.test])
+            return found, fit.point._replace(scores=None)
+        every = np.empty(self.data.n_items)
+        every[split.train] = fit.point.scores
+        if split.test is not None:
+            every[split.test] = found
+        left_out = split.left_out(self.data.n_items)
         if left_out.size:
-            known.append((left_out, problem.score(self.data.take(left_out).X, fits)))
-        points = []
-        for k, fit in enumerate(fits):
-            every = np.empty(self.data.n_items)
-            for rows, scores in known:
-                every[rows] = scores[k]
-            points.append(fit.point._replace(scores=every))
-        return points if all(np.isfinite(point.scores).all() for point in points) else None
+            (every[left_out],) = problem.score(self.data.take(left_out).X, [fit])
+        return found, fit.point._replace(scores=every) if np.isfinite(every).all() else None
 
     def run_guided(self, splits: Sequence[Split], n_threads: int) -> list[SplitResult]:
-        """Run the first split, then the others in parallel, guided by its path."""
+        """Run all splits; the path of the first one guides the others."""
         first, *others = splits
-        runs = [self.run(first, n_threads, keep=bool(others))]
-        guide = runs[0].guide
-        n_workers = min(n_threads, len(others))
+        if not others:
+            return [self.run(first, n_threads)]
+        guide = Guide()
+        lead = partial(Task.run, split=first, n_threads=n_threads, lead=guide)
+        follow = [partial(Task.run, split=one, n_threads=n_threads, follow=guide) for one in others]
         if isinstance(self.data.X, ShardedMatrix):  # shards are read by one fit at a time
-            n_workers = 1
-        if n_workers > 1:
-            return runs + self._run_in_parallel(others, n_workers, n_threads // n_workers, guide)
-        return runs + [self.run(split, n_threads, guide=guide) for split in others]
+            return [run(self) for run in (lead, *follow)]
+        if n_threads >= len(splits):
+            return self._run_in_parallel([lead, *follow], len(splits))
+        return [lead(self), *self._run_in_parallel(follow, n_threads)]
 
     def _run_in_parallel(
-        self, splits: Sequence[Split], n_workers: int, n_threads: int, guide: list[Point] | None
+        self, calls: Sequence[Callable[[Task], SplitResult]], n_workers: int
     ) -> list[SplitResult]:
         """Run splits in threads; the calling thread reports their messages."""
+        if n_workers == 1:
+            return [call(self) for call in calls]
         stop = threading.Event()
         messages: queue.SimpleQueue[str] = queue.SimpleQueue()
         worker = replace(self, tell=messages.put, stop=stop)
@@ -174,8 +227,7 @@ class Task:
             while not messages.empty():
                 self.tell(messages.get())
 
-        calls = [partial(worker.run, split, n_threads, guide=guide) for split in splits]
-        return run_in_parallel(calls, n_workers, stop, report)
+        return run_in_parallel([partial(call, worker) for call in calls], n_workers, stop, report)
 
 
 @contextmanager

@@ -7,11 +7,11 @@ path on one training part, for which the problem is prepared once.  Finished cel
 a file (:mod:`ranksvm.model_selection.checkpoint`).
 
 For linear models, whose coefficients mean the same on every training part, the path of the first
-split guides the paths of the other splits, which run in parallel.  For kernel models a path cannot
-guide another one, and memory is needed for one problem at a time: their cells run one after the
-other, each with all threads.  So do cells that are stored in a file, because it does not contain
-the paths.  The results do not depend on the number of threads, on the order in which splits finish,
-or on interruptions, down to the last bit.
+split guides the paths of the other splits, and splits run in parallel.  For kernel models a path
+cannot guide another one, and memory is needed for one problem at a time: their cells run one after
+the other, each with all threads.  So do cells that are stored in a file, because it does not
+contain the paths.  The results do not depend on the number of threads, on the order in which splits
+finish, or on interruptions, down to the last bit.
 
 Of the candidates with the best mean score over the splits, the one with the smallest C is chosen,
 and of those the one with the smallest other parameters.
@@ -25,7 +25,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -274,7 +273,7 @@ def search(
         raise ValueError("a search cannot use preferences: folds would separate their items")
     grid = make_grid(data, settings, Cs, others)
     metric = parse_metric(metric).name
-    splits = make_splits(data, folds, validation, metric, conventions)
+    splits = make_splits(data, folds, validation, metric, conventions, n_threads=n_threads)
     beside = {name: values for name, values in grid.items() if name != "C"}
     rows = _combinations(beside)
     # One seed for all fits, also after a search is resumed.
@@ -299,10 +298,10 @@ def search(
             seed = file.random_state
         if seed is not None:
             settings = _with(settings, random_state=seed)
-        score = partial(parse_metric(metric), conventions=conventions)
+        parsed = parse_metric(metric)
         for row in rows:
             where = _where(row)
-            task = Task(data, _with(settings, **row), grid["C"], score, where, tell)
+            task = Task(data, _with(settings, **row), grid["C"], parsed, conventions, where, tell)
             if settings.shares_coefficients and file is None:
                 runs = task.run_guided(splits, n_threads)
                 cells.append([run.cell for run in runs])

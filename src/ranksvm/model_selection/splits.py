@@ -6,16 +6,18 @@ defined on the held-out part.  That depends on the labels alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranksvm._vectors import Rows
+from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.metrics.registry import parse_metric
+from ranksvm.metrics.ranked import Truth
+from ranksvm.metrics.registry import Metric, parse_metric
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,19 +33,33 @@ class Split:
     held_out: RankingData | None = None
     undefined: str | None = None
 
-    def training_part(self, data: RankingData, *, pairwise: bool) -> RankingData:
+    def training_part(
+        self, data: RankingData, *, pairwise: bool, n_threads: int = 1
+    ) -> RankingData:
         """Return the items to train on.
 
         ``pairwise`` means that X is a kernel matrix, with one column per training item.
         """
-        return data.take(self.train, columns=self.train if pairwise else None)
+        columns = self.train if pairwise else None
+        return data.take(self.train, columns=columns, n_threads=n_threads)
 
-    def held_out_part(self, data: RankingData, *, pairwise: bool) -> RankingData:
+    def held_out_part(
+        self, data: RankingData, *, pairwise: bool, n_threads: int = 1
+    ) -> RankingData:
         """Return the items to compute the metric on."""
         if self.held_out is not None:
             return self.held_out
         assert self.test is not None
-        return data.take(self.test, columns=self.train if pairwise else None)
+        columns = self.train if pairwise else None
+        return data.take(self.test, columns=columns, n_threads=n_threads)
+
+    def left_out(self, n_items: int) -> Rows:
+        """Return the rows that are in neither part."""
+        is_left = np.ones(n_items, dtype=bool)
+        is_left[self.train] = False
+        if self.test is not None:
+            is_left[self.test] = False
+        return np.flatnonzero(is_left)
 
     def parts(self) -> list[Any]:
         """Return the arrays that identify this split."""
@@ -58,6 +74,8 @@ def make_splits(
     validation: RankingData | None,
     metric: str,
     conventions: str,
+    *,
+    n_threads: int = 1,
 ) -> list[Split]:
     """Return the splits of folds, or the one split with a validation set, after checking them.
 
@@ -68,8 +86,8 @@ def make_splits(
     """
     if (folds is None) == (validation is None):
         raise ValueError("give either folds or a validation set")
-    score = partial(parse_metric(metric), conventions=conventions)
-    score(data.truth, data.truth, data.groups.index)  # raises if it does not suit the labels
+    score = _Score(parse_metric(metric), conventions, n_threads)
+    score(data.truth, data.groups)  # raises if it does not suit the labels
     if validation is not None:
         splits = [Split("validation set", np.arange(data.n_items), held_out=validation)]
     else:
@@ -83,14 +101,28 @@ def make_splits(
     return splits
 
 
-def _why_not(data: RankingData, split: Split, score: Callable[..., float]) -> str | None:
+class _Score(NamedTuple):
+    """The metric of the labels themselves, which says whether it is defined."""
+
+    metric: Metric
+    conventions: str
+    n_threads: int
+
+    def __call__(self, labels: NDArray[Any], groups: QueryGroups) -> float:
+        truth = Truth(labels, None, groups=groups, n_jobs=self.n_threads)
+        return self.metric.of(truth, labels, self.conventions)
+
+
+def _why_not(data: RankingData, split: Split, score: _Score) -> str | None:
     """Return why the metric is undefined on the held-out part; None if it is defined."""
     if split.held_out is not None:
-        labels, query = split.held_out.truth, split.held_out.groups.index
+        labels, groups = split.held_out.truth, split.held_out.groups
     else:
-        labels, query = data.truth[split.test], data.groups.index[split.test]
+        assert split.test is not None
+        labels = data.truth[split.test]
+        groups = QueryGroups.from_qid(data.groups.index[split.test], split.test.size)
     try:
-        score(labels, labels, query)
+        score(labels, groups)
     except ValueError as error:
         return f"{split.name}, held-out part: {error}"
     return None
@@ -103,14 +135,14 @@ def _fold(data: RankingData, number: int, train: Any, test: Any) -> Split:
     train = _row_numbers(train, groups.n_items, name)
     test = _row_numbers(test, groups.n_items, name)
     if groups.n_queries == 1:
-        both = np.intersect1d(train, test)
+        both = _in_both(train, test, groups.n_items)
         if both.size:
             raise ValueError(
                 f"{name}: {both.size} items are in the training and in the held-out part, row "
                 f"{both[0]} for example; the parts of a fold must not share items"
             )
     else:
-        both = np.intersect1d(groups.index[train], groups.index[test])
+        both = _in_both(groups.index[train], groups.index[test], groups.n_queries)
         if both.size:
             (example,) = groups.ids[both[:1]].tolist()
             raise ValueError(
@@ -119,6 +151,14 @@ def _fold(data: RankingData, number: int, train: Any, test: Any) -> Split:
                 "keeps groups together."
             )
     return Split(name, train, test)
+
+
+def _in_both(one: Rows, other: Rows, n: int) -> Rows:
+    """Return the numbers below n that are in both arrays, in ascending order."""
+    is_in = np.zeros((2, n), dtype=bool)
+    is_in[0, one] = True
+    is_in[1, other] = True
+    return np.flatnonzero(is_in.all(axis=0))
 
 
 def _row_numbers(part: Any, n_items: int, name: str) -> Rows:
