@@ -1,8 +1,8 @@
-"""What is run with 1, 2, ... threads: kernels, readers and writers, searches, metrics.
+"""What is run with 1, 2, ... threads: linear fits, kernels, readers, searches, metrics.
 
 A case makes its data once and runs with any number of threads.  Its phases are functions and
 methods that are watched from outside while it runs; what they call in turn counts for them, too.
-The rest of the time is "other".
+The rest of the time is "rest".
 """
 
 from __future__ import annotations
@@ -25,10 +25,21 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.common import SEED, TOL, Config
-from benchmarks.sets import Task, letor_like, mq2007_like
-from ranksvm import KernelRankSVM, LinearRankSVMCV
+from benchmarks.sets import (
+    CADATA_LAMBDA,
+    LETOR_C,
+    REUTERS_LAMBDA,
+    Task,
+    letor_like,
+    mq2007_like,
+)
+from ranksvm import KernelRankSVM, LinearRankSVM, LinearRankSVMCV, _points, objective
+from ranksvm.backends import native
 from ranksvm.data import load_letor, save_letor, svmlight, svmlight_writer
+from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.datasets import make_cadata_like, make_letor_like, make_reuters_like
+from ranksvm.estimators import inputs
 from ranksvm.learners import kernel as kernel_training
 from ranksvm.maps import feature_map, features
 from ranksvm.maps.features import FourierBasis, NystroemBasis
@@ -38,6 +49,7 @@ from ranksvm.maps.matrix import MatrixMap
 from ranksvm.metrics.ranked import Truth
 from ranksvm.metrics.registry import parse_metric
 from ranksvm.model_selection import runs
+from ranksvm.pairs import oracle
 
 # The package has a function of the same name.
 search: Any = import_module("ranksvm.model_selection.search")
@@ -45,6 +57,29 @@ search: Any = import_module("ranksvm.model_selection.search")
 # Owner and name of a function or method, and the phase that its time belongs to.
 Watched = tuple[tuple[Any, str, str], ...]
 
+LINEAR: Watched = (
+    (inputs, "check_X", "checking X"),
+    (inputs, "check_labels", "labels, ids"),
+    (QueryGroups, "from_qid", "labels, ids"),
+    (native.NativeBackend, "__init__", "order of pairs"),
+    (MatrixMap, "scores", "X w"),
+    (MatrixMap, "pullback", "X' g"),
+    (MatrixMap, "_row_norm", "norms of X"),
+    (MatrixMap, "scatter", "preconditioner"),
+    (native.NativeSnapshot, "__init__", "sorting scores"),
+    (native.NativeSnapshot, "plan", "violated pairs"),
+    (native.NativePlan, "laplacian", "sums over pairs"),
+    (native.NativePlan, "score_laplacian", "sums over pairs"),
+    (native.NativePlan, "counts", "sums over pairs"),
+    (native.NativePlan, "imbalance", "gathers"),
+    (native.NativeSnapshot, "centred", "gathers"),
+    (_points, "add_scaled", "vectors"),
+    (_points, "scaled", "vectors"),
+    (objective, "add_scaled", "vectors"),
+    (oracle, "dot", "vectors"),
+    (oracle, "scale", "vectors"),
+    (oracle, "add_scaled_to", "vectors"),
+)
 EXACT: Watched = (
     (TiledGram, "__init__", "kernel values"),
     (TiledGram, "product", "products"),
@@ -111,14 +146,17 @@ def watching(watched: Watched) -> Iterator[Phases]:
     phases = Phases()
 
     def watch(owner: Any, name: str, phase: str) -> Any:
-        function = getattr(owner, name)
+        found = vars(owner).get(name)
+        function = getattr(found, "__func__", None) or getattr(found, "fget", None)
+        function = function or getattr(owner, name)
 
         @wraps(function)
         def timed(*args: Any, **kwargs: Any) -> Any:
             with phases.phase(phase):
                 return function(*args, **kwargs)
 
-        return mock.patch.object(owner, name, timed)
+        kind = type(found) if isinstance(found, classmethod | property) else lambda same: same
+        return mock.patch.object(owner, name, kind(timed))
 
     with ExitStack() as patches:
         for point in watched:
@@ -132,6 +170,8 @@ class Case:
 
     Attributes
     ----------
+    key : str
+        Goals, if any, are ``scaling_<key>_2`` and ``scaling_<key>_16``.
     name : str
     make : callable
         ``make()`` returns the data.
@@ -140,61 +180,110 @@ class Case:
     phases : callable
         ``phases()`` is a context manager; its value has the seconds of the phases of a run inside
         its block, by name.  Phases of several threads at once may add up to more than the run.
-    goal : float or None
-        How many times faster 16 cores should be than one.
     """
 
+    key: str
     name: str
     make: Callable[[], Any]
     run: Callable[[Any, int], Any]
     phases: Callable[[], Any]
-    goal: float | None = None
 
 
 def cases(config: Config) -> list[Case]:
     """Return the cases, in the sizes that the command line asked for."""
+    return [*_linear_cases(config), *_other_cases(config)]
+
+
+def _linear_cases(config: Config) -> list[Case]:
+    letor = {"C": LETOR_C, "reduction": "sum"}
+    kinds: dict[str, tuple[str, Callable[[], Any], dict[str, Any]]] = {
+        "queries": (
+            "linear, 2,000,000 x 46 in 50,000 queries",
+            partial(_set, make_letor_like, config.size(48_800, 200)), letor,
+        ),
+        "queries_100k": (
+            "linear, 100,000 x 46 in 2,440 queries",
+            partial(_set, make_letor_like, config.size(2_440, 60)), letor,
+        ),
+        "ranking": (
+            "linear, one ranking of 1,000,000 x 8",
+            partial(_set, make_cadata_like, config.size(1_000_000, 5_000)),
+            {"C": 0.5 / CADATA_LAMBDA},
+        ),
+        "ranking_100k": (
+            "linear, one ranking of 100,000 x 8",
+            partial(_set, make_cadata_like, config.size(100_000, 3_000)),
+            {"C": 0.5 / CADATA_LAMBDA},
+        ),
+        "text": (
+            "linear, text-like CSR 512,000 x 50,000",
+            partial(_set, make_reuters_like, config.size(512_000, 2_000)),
+            {"C": 0.5 / REUTERS_LAMBDA},
+        ),
+    }  # fmt: skip
+    return [
+        Case(key, name, make, partial(fit_linear, settings=settings), partial(watching, LINEAR))
+        for key, (name, make, settings) in kinds.items()
+    ]
+
+
+def _set(make: Callable[..., Any], size: int) -> Any:
+    return make(size, random_state=SEED)[:3]
+
+
+def fit_linear(data: Any, n_threads: int, settings: Mapping[str, Any]) -> LinearRankSVM:
+    """Fit a linear model to (X, y, qid)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return LinearRankSVM(tol=TOL, n_jobs=n_threads, **settings).fit(*data)
+
+
+def _other_cases(config: Config) -> list[Case]:
     n_queries = config.size(1_017, 30)
     components = config.size(2_000, 60)
-    kernel: dict[str, tuple[Mapping[str, Any], Watched, float | None]] = {
-        "exact rbf": ({"memory_budget": "8GB"}, EXACT, 10.0),
-        f"Nystrom {components:,}": (_approximate("nystroem", components), NYSTROEM, 8.0),
-        f"Nystrom {components:,}, k-means landmarks": (
-            {**_approximate("nystroem", components), "landmarks": "kmeans"}, NYSTROEM, None,
+    nystroem = _approximate("nystroem", components)
+    kernel: dict[str, tuple[str, Mapping[str, Any], Watched]] = {
+        "kernel": ("exact rbf", {"memory_budget": "8GB"}, EXACT),
+        "nystroem": (f"Nystrom {components:,}", nystroem, NYSTROEM),
+        "kmeans": (
+            f"Nystrom {components:,}, k-means landmarks",
+            {**nystroem, "landmarks": "kmeans"}, NYSTROEM,
         ),
-        f"Fourier {components:,}": (_approximate("fourier", components), FOURIER, None),
+        "fourier": (f"Fourier {components:,}", _approximate("fourier", components), FOURIER),
     }  # fmt: skip
     found = [
         Case(
+            key,
             f"{name}, MQ2007-like",
             partial(_mq2007, n_queries),
             partial(_fit_kernel, settings=settings),
             partial(watching, watched),
-            goal,
         )
-        for name, (settings, watched, goal) in kernel.items()
+        for key, (name, settings, watched) in kernel.items()
     ]
     rows = config.size(20_000, 40)  # queries: about 500 MB of text
+    reading, writing = partial(watching, READER), partial(watching, WRITER)
+    small = partial(TextFile, config.size(4_000, 40), is_compressed=True)
     found += [
-        Case("reading LETOR text", partial(TextFile, rows), _read, partial(watching, READER), 8.0),
+        Case("letor", "reading LETOR text", partial(TextFile, rows), _read, reading),
+        Case("letor_gzip", "reading LETOR text, gzip", small, _read, reading),
+        Case("letor_write", "writing LETOR text", partial(TextFile, rows), _write, writing),
         Case(
-            "reading LETOR text, gzip",
-            partial(TextFile, config.size(4_000, 40), is_compressed=True),
-            _read,
-            partial(watching, READER),
-        ),
-        Case("writing LETOR text", partial(TextFile, rows), _write, partial(watching, WRITER)),
-        Case(
+            "cv",
             "LinearRankSVMCV, 5 folds x 19 C",
             partial(letor_like, config.size(7_200, 60)),
             _search,
             partial(watching, SEARCH),
-            8.0,
         ),
     ]
     n_items = config.size(1_000_000, 3_000)
-    for name, size in (("queries of 100", 100), ("one ranking", n_items)):
+    for key, name, size in (
+        ("metrics", "queries of 100", 100),
+        ("metrics_ranking", "one ranking", n_items),
+    ):
         found.append(
             Case(
+                key,
                 f"4 metrics of {n_items:,} items, {name}",
                 partial(_items, n_items, size),
                 _evaluate,
