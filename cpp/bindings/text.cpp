@@ -208,7 +208,7 @@ nb::bytes formatted(const Matrix& matrix, const RowText& text, std::size_t rows,
   PyObject* bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size));
   if (bytes == nullptr) throw nb::python_error();
   auto result = nb::steal<nb::bytes>(bytes);  // it has no contents yet
-  char* const out = PyBytes_AS_STRING(bytes);
+  char* const out = PyBytes_AsString(bytes);
   run(threads, [&](const Context& context) { join(pieces, out, context); });
   return result;
 }
