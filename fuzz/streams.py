@@ -50,7 +50,7 @@ def random_lines(draw: Random) -> bytes:
 def read(content: bytes, block_bytes: int) -> np.ndarray | None:
     """Return labels and values; None if the data are refused."""
     try:
-        with patch.object(svmlight, "BLOCK_BYTES", block_bytes):
+        with patch.object(svmlight, "block_size", lambda _: block_bytes):
             data = load_letor(io.BytesIO(content), dense=True, n_jobs=1)
     except FileFormatError:
         return None

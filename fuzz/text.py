@@ -182,7 +182,7 @@ def check_same(data: RankingData, items: list[Item], options: Options) -> None:
 def load(text: bytes, options: Options, dense: bool, cut: tuple[int, int, int]) -> object:
     """Return the data, or the error that was raised."""
     threads, block_bytes, piece_bytes = cut
-    sizes = patch.multiple(svmlight, BLOCK_BYTES=block_bytes, PIECE_BYTES=piece_bytes)
+    sizes = patch.multiple(svmlight, block_size=lambda _: block_bytes, PIECE_BYTES=piece_bytes)
     with sizes, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a last line that may have been cut off
         try:

@@ -89,6 +89,8 @@ struct StripTiles {
 // Strips whose tiles are computed side by side; together they have at least this many, if there are
 // so many: every thread then gets a good number of them.
 constexpr std::size_t kBandTiles = 1024;
+// Fewer tiles than this do not keep many threads busy.
+constexpr int64_t kFewTiles = 32;
 // Rows whose sums are added up by one thread.
 constexpr int64_t kPartRows = 128;
 
@@ -166,7 +168,10 @@ void kernel_block(const KernelFunction& f, const KernelRows& a, Range ra, const 
   need_same_features(a, b);
   need_range(ra, a.rows(), "rows");
   need_range(rb, b.rows(), "columns");
-  const std::vector<Range> rows = cut(ra, kStripRows), columns = cut(rb, kTileCols);
+  // With few tiles they are lower, so that more threads have some; columns are packed more often.
+  const std::vector<Range> columns = cut(rb, kTileCols);
+  const int64_t tiles = (ra.size() / kStripRows + 1) * static_cast<int64_t>(columns.size());
+  const std::vector<Range> rows = cut(ra, tiles < kFewTiles ? kStripRows / 2 : kStripRows);
   // Threads at work at the same time have different rows: two that are the first to write to a page
   // of memory would both have to prepare it.
   context.parallel_for(rows.size() * columns.size(), [&](std::size_t task, const Context& c) {

@@ -34,7 +34,7 @@ from ranksvm.maps.sample import SampledScatter, WeightedItems
 MOST_DIRECTIONS = 256
 MOST_LANDMARKS = 512
 MOST_ITEMS = 8_192
-BLOCK_ROWS = 4_096
+BLOCK_ROWS = 2_048
 # With fewer features, the scatter of the features themselves is used.
 FEWEST_FEATURES = 64
 LEAST_EIGENVALUE = 1e-6
