@@ -100,6 +100,13 @@ void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, con
     std::vector<double>& gram = part[index];
     gram.assign(static_cast<std::size_t>(width) * width, 0.0);
     std::vector<double> mean(width, 0.0), left(kRows * width, 0.0), right(kRows * width, 0.0);
+    std::vector<T> line(a.col_stride == 1 ? 0 : cols);
+    const auto features = [&](int64_t row) {  // contiguous, so that the loops are vectorized
+      const T* x = a.data + row * a.row_stride;
+      if (a.col_stride == 1) return x;
+      for (unsigned c = 0; c < cols; ++c) line[c] = x[c * a.col_stride];
+      return static_cast<const T*>(line.data());
+    };
     for (int64_t g = groups * p / group_pieces; g < groups * (p + 1) / group_pieces; ++g) {
       inner.check_interrupt();
       const int64_t begin = ends[g], size = ends[g + 1] - begin;
@@ -107,9 +114,10 @@ void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, con
       double total = 0.0;
       for (int64_t k = begin; k < begin + size; ++k) {
         const double w = weight[chosen[k]];
-        const T* x = a.data + chosen[k] * a.row_stride;
+        const T* x = features(chosen[k]);
         total += w;
-        for (unsigned c = 0; c < cols; ++c) mean[c] += w * static_cast<double>(x[c * a.col_stride]);
+        double* sum = mean.data();
+        for (unsigned c = 0; c < cols; ++c) sum[c] += w * static_cast<double>(x[c]);
       }
       if (!(total > 0.0)) continue;
       for (unsigned c = 0; c < cols; ++c) mean[c] /= total;
@@ -117,12 +125,11 @@ void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, con
       unsigned filled = 0;
       for (int64_t k = from; k < to; ++k) {
         const int64_t row = chosen[begin + k];
-        const T* x = a.data + row * a.row_stride;
+        const T* x = features(row);
         double *l = left.data() + filled * width, *r = right.data() + filled * width;
-        for (unsigned c = 0; c < cols; ++c) {
-          r[c] = static_cast<double>(x[c * a.col_stride]) - mean[c];
-          l[c] = weight[row] * r[c];
-        }
+        const double *middle = mean.data(), w = weight[row];
+        for (unsigned c = 0; c < cols; ++c) r[c] = static_cast<double>(x[c]) - middle[c];
+        for (unsigned c = 0; c < cols; ++c) l[c] = w * r[c];
         if (++filled == kRows || k + 1 == to) {
           simd_loops().add_gram(left.data(), right.data(), filled, width, gram.data());
           filled = 0;

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 
+
+@cache
 def library_version() -> str:
     """Return the version of the installed distribution, or "0+unknown" if it is not installed."""
     from importlib.metadata import PackageNotFoundError, version

@@ -265,15 +265,14 @@ class RankEval:
                 inverse = np.sqrt(inverse)
             return objective.score_map.lift(lambda r: inverse * r)
         # Imported here because the import is slow and not needed to read a model.
-        from scipy.linalg import cho_factor, cho_solve
+        from scipy.linalg.lapack import dpotrf, dpotrs  # cho_factor and cho_solve check far longer
 
         # Add the identity, and a little more in case rounding made the matrix indefinite.
-        matrix[np.diag_indices_from(matrix)] += 1.0 + 1e-13 * np.trace(matrix)
-        try:
-            factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:  # very badly scaled features: use no preconditioner
+        matrix.flat[:: len(matrix) + 1] += 1.0 + 1e-13 * np.trace(matrix)
+        factor, failed = dpotrf(matrix, lower=True, overwrite_a=True, clean=False)
+        if failed:  # very badly scaled features: use no preconditioner
             return None
-        return objective.score_map.lift(lambda r: cho_solve(factor, r, check_finite=False))
+        return objective.score_map.lift(lambda r: dpotrs(factor, r, lower=True)[0])
 
     def line(self, direction: Point, target: Point | None = None) -> Callable[[float], Trial]:
         objective, point = self.objective, self.point

@@ -12,6 +12,7 @@ from sklearn.utils import column_or_1d
 from ranksvm._sparse import check_structure, is_sparse
 from ranksvm._values import as_levels, exact_vector, finite_values, is_exact, refuse_masked
 from ranksvm._vectors import Array
+from ranksvm.estimators.plain import is_finite
 
 
 def check_overflow(scores: Array) -> Array:
@@ -40,10 +41,8 @@ def check_items(X: Any) -> Any:
 
 def check_finite_columns(X: Any, names: Any) -> None:
     """Raise if X has NaN or infinite entries; the message says in which columns and how many."""
-    values = X.data if is_sparse(X) else X
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)):  # needs no temporary array
-            return
+    if is_finite(X.data if is_sparse(X) else X):
+        return
     missing, infinite = _count(X, np.isnan), _count(X, np.isinf)
     bad = np.flatnonzero(missing + infinite).tolist()
     if not bad:
@@ -90,7 +89,11 @@ def check_labels(y: Any, n_items: int) -> tuple[Array, NDArray[Any]]:
             "item."
         )
     remedy = "Pass one numeric label per item; larger is better."
-    labels = column_or_1d(exact_vector("y", y, remedy), warn=True)
+    labels = exact_vector("y", y, remedy)
+    if type(labels) is np.ndarray and labels.ndim == 1 and labels.dtype.kind in "biuf":
+        labels = np.ascontiguousarray(labels)
+    else:
+        labels = column_or_1d(labels, warn=True)
     if len(labels) != n_items:
         raise ValueError(
             f"X and y have inconsistent numbers of samples: X has {n_items} rows, y has "
