@@ -38,10 +38,7 @@ def plain_items(X: Any, n_features: Any, names: NDArray[np.object_] | None) -> N
     names : ndarray of str or None
         Names of the features, if the model knows any.
     """
-    if names is None:
-        array = plain_array(X)
-    else:
-        array = _plain_frame(X, names)
+    array = plain_array(X) if names is None else _plain_frame(X, names)
     return None if array is None or array.shape[1] != n_features else array
 
 
