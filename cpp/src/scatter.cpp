@@ -9,8 +9,24 @@
 namespace ranksvm {
 namespace {
 
-constexpr unsigned kRows = 64;       // rows gathered at a time
+constexpr int64_t kMostRows = 64;    // rows gathered at a time
 constexpr int64_t kMostPieces = 16;  // partial matrices
+
+// sum[c] += weight * x[c]
+void add_row(const SimdLoops& loops, const double* x, unsigned n, double weight, double* sum) {
+  loops.add_rows_double(x, 1, n, n, &weight, sum);
+}
+void add_row(const SimdLoops& loops, const float* x, unsigned n, double weight, double* sum) {
+  loops.add_rows_float(x, 1, n, n, &weight, sum);
+}
+void deviations(const SimdLoops& loops, const double* x, const double* mean, double weight,
+                unsigned n, double* off, double* weighted) {
+  loops.deviations_double(x, mean, weight, n, off, weighted);
+}
+void deviations(const SimdLoops& loops, const float* x, const double* mean, double weight,
+                unsigned n, double* off, double* weighted) {
+  loops.deviations_float(x, mean, weight, n, off, weighted);
+}
 
 // Hash of a row from up to sixteen of its features.
 template <class T>
@@ -91,6 +107,10 @@ void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, con
   const int64_t row_pieces = kMostPieces / group_pieces;
   std::vector<std::vector<double>> part(group_pieces * row_pieces);
 
+  int64_t height = 1;  // rows that are gathered at most
+  for (int64_t g = 0; g < groups; ++g) height = std::max(height, ends[g + 1] - ends[g]);
+  height = std::min(height, kMostRows);
+
   // A few milliseconds of work are done before other threads have woken up.
   const bool small = static_cast<double>(chosen.size()) * width * width < 1e7;
   const Context& team = small ? context.one_thread() : context;
@@ -99,9 +119,10 @@ void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, con
     const int64_t row_piece = static_cast<int64_t>(index) % row_pieces;
     std::vector<double>& gram = part[index];
     gram.assign(static_cast<std::size_t>(width) * width, 0.0);
-    std::vector<double> mean(width, 0.0), left(kRows * width, 0.0), right(kRows * width, 0.0);
+    std::vector<double> mean(width, 0.0), left(height * width, 0.0), right(height * width, 0.0);
     std::vector<T> line(a.col_stride == 1 ? 0 : cols);
-    const auto features = [&](int64_t row) {  // contiguous, so that the loops are vectorized
+    const SimdLoops& loops = simd_loops();
+    const auto features = [&](int64_t row) {  // contiguous, as the loops want them
       const T* x = a.data + row * a.row_stride;
       if (a.col_stride == 1) return x;
       for (unsigned c = 0; c < cols; ++c) line[c] = x[c * a.col_stride];
@@ -116,22 +137,20 @@ void scatter(const Strided<T>& a, const double* weight, const int64_t* rows, con
         const double w = weight[chosen[k]];
         const T* x = features(chosen[k]);
         total += w;
-        double* sum = mean.data();
-        for (unsigned c = 0; c < cols; ++c) sum[c] += w * static_cast<double>(x[c]);
+        add_row(loops, x, cols, w, mean.data());
       }
       if (!(total > 0.0)) continue;
       for (unsigned c = 0; c < cols; ++c) mean[c] /= total;
       const int64_t from = size * row_piece / row_pieces, to = size * (row_piece + 1) / row_pieces;
-      unsigned filled = 0;
+      int64_t filled = 0;
       for (int64_t k = from; k < to; ++k) {
         const int64_t row = chosen[begin + k];
         const T* x = features(row);
-        double *l = left.data() + filled * width, *r = right.data() + filled * width;
-        const double *middle = mean.data(), w = weight[row];
-        for (unsigned c = 0; c < cols; ++c) r[c] = static_cast<double>(x[c]) - middle[c];
-        for (unsigned c = 0; c < cols; ++c) l[c] = w * r[c];
-        if (++filled == kRows || k + 1 == to) {
-          simd_loops().add_gram(left.data(), right.data(), filled, width, gram.data());
+        deviations(loops, x, mean.data(), weight[row], cols, right.data() + filled * width,
+                   left.data() + filled * width);
+        if (++filled == kMostRows || k + 1 == to) {
+          loops.add_gram(left.data(), right.data(), static_cast<unsigned>(filled), width,
+                         gram.data());
           filled = 0;
         }
       }

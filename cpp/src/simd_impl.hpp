@@ -266,6 +266,16 @@ void add_rows(const T* __restrict a, int64_t rows, int64_t cols, int64_t stride,
   }
 }
 
+template <class T>
+void deviations(const T* __restrict x, const double* __restrict mean, double weight, unsigned n,
+                double* __restrict off, double* __restrict weighted) {
+  for (unsigned c = 0; c < n; ++c) {
+    const double d = static_cast<double>(x[c]) - mean[c];
+    off[c] = d;
+    weighted[c] = weight * d;
+  }
+}
+
 constexpr SimdLoops kLoops = {RANKSVM_SIMD_NAME,
                               run_count_sweep,
                               run_sum_sweep<SumRecord>,
@@ -277,6 +287,8 @@ constexpr SimdLoops kLoops = {RANKSVM_SIMD_NAME,
                               dot_rows<float>,
                               add_rows<double>,
                               add_rows<float>,
+                              deviations<double>,
+                              deviations<float>,
                               kTileLoops};
 
 }  // namespace
