@@ -28,7 +28,7 @@ def quick_run(folder: Path, *parts: str) -> tuple[dict[str, Any], dict[str, dict
 
     found = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     goals = {goal["key"]: goal for goal in found["goals"]}
-    assert len(goals) == 35
+    assert len(goals) == 43
     assert {goal["verdict"] for goal in goals.values()} == {"not judged", "not run"}
     assert set(found["parts"]) == set(parts)
     return found, goals

@@ -14,8 +14,8 @@ further product with X.
 
 from __future__ import annotations
 
-import math
 import enum
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
