@@ -14,6 +14,9 @@ from ranksvm._values import as_levels, exact_vector, finite_values, is_exact, re
 from ranksvm._vectors import Array
 from ranksvm.estimators.plain import is_finite
 
+# Kinds of arrays that scikit-learn's check of a column would leave as they are.
+PLAIN_LABELS = "biuf"
+
 
 def check_overflow(scores: Array) -> Array:
     """Raise if scores overflowed, because they cannot be ranked."""
@@ -90,7 +93,7 @@ def check_labels(y: Any, n_items: int) -> tuple[Array, NDArray[Any]]:
         )
     remedy = "Pass one numeric label per item; larger is better."
     labels = exact_vector("y", y, remedy)
-    if type(labels) is np.ndarray and labels.ndim == 1 and labels.dtype.kind in "biuf":
+    if type(labels) is np.ndarray and labels.ndim == 1 and labels.dtype.kind in PLAIN_LABELS:
         labels = np.ascontiguousarray(labels)
     else:
         labels = column_or_1d(labels, warn=True)
