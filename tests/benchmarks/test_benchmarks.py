@@ -43,6 +43,17 @@ def test_quick_run_writes_goals(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_quick_run_of_small_fits(tmp_path: Path) -> None:
+    found, goals = quick_run(tmp_path, "small_fits")
+    measured = {key for key, goal in goals.items() if goal["measured"] is not None}
+    assert measured | {"small_fit_mq2008"} == {
+        "small_fit", "small_fit_mq2008", "predict_linear", "predict_frame", "predict_nystroem",
+        "predict_exact", "cold_seconds", "cold_memory",
+    }  # fmt: skip
+    assert len(found["parts"]["small_fits"]["tables"]) == 3
+
+
+@pytest.mark.slow
 def test_quick_run_of_the_kernel_machines(tmp_path: Path) -> None:
     found, goals = quick_run(tmp_path, "kernel", "approximation", "kernel_peers")
     measured = {key for key, goal in goals.items() if goal["measured"] is not None}

@@ -18,7 +18,7 @@ only to predict needs no settings, problems or solvers.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -205,10 +205,26 @@ def make_problem(data: RankingData, settings: Settings, *, n_threads: int = 1) -
     return learner_of(settings).problem(data, settings, n_threads=n_threads)
 
 
+class _Models(Mapping[str, type[Model]]):
+    """Model classes by the names of their formats; those before the one asked for are imported."""
+
+    def __getitem__(self, kind: str) -> type[Model]:
+        for learner in LEARNERS.values():
+            if kind in learner.model.FORMATS:
+                return learner.model
+        raise KeyError(kind)
+
+    def __iter__(self) -> Iterator[str]:
+        for learner in LEARNERS.values():
+            yield from learner.model.FORMATS
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 def read_model(source: str | os.PathLike[str] | BinaryIO) -> Model:
     """Read a model file; see :func:`ranksvm.models.files.read_model`."""
-    models = {kind: one.model for one in LEARNERS.values() for kind in one.model.FORMATS}
-    return files.read_model(source, models)
+    return files.read_model(source, _Models())
 
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)
