@@ -32,6 +32,7 @@ from benchmarks import (
     products,
     real,
     scaling,
+    small_fits,
     variants,
 )
 from benchmarks.common import Config, pinned
@@ -60,6 +61,7 @@ PARTS: dict[str, ModuleType] = {
     "factor_descents": factor_descents,
     "libraries": libraries,
     "commands": commands,
+    "small_fits": small_fits,
     "out_of_core": out_of_core,
     "dask": dask_rounds,
     "real": real,

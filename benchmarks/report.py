@@ -69,6 +69,16 @@ GOALS = (
     Goal(
         "train_seconds", "seconds of `ranksvm train` on 9,630 items (MQ2008's first fold)", 1.5, 1
     ),
+    Goal("small_fit", "a fit of 1,000 x 20 in 50 queries: milliseconds of the whole call", 1.5, 1),
+    Goal("small_fit_mq2008", "the same, MQ2008's first fold", 12.0, 1),
+    Goal(
+        "predict_linear", "predict of 100 items, linear: microseconds over NumPy's X @ w", 30.0, 1
+    ),
+    Goal("predict_frame", "the same, a pandas frame: microseconds over the array", 300.0, 1),
+    Goal("predict_nystroem", "the same, Nystrom 500: microseconds", 250.0, 1),
+    Goal("predict_exact", "the same, exact rbf with 10,000 support items: milliseconds", 2.0, 1),
+    Goal("cold_seconds", "load and first linear prediction, cold interpreter: seconds", 0.25, 1),
+    Goal("cold_memory", "the same: peak memory, MB", 60.0, 1),
     Goal("kernel_products", "exact rbf, MQ2007's size: products with K", 70, 2),
     Goal("kernel_outside", "the same: part of the time outside forming K and the products", 0.1, 2),
     Goal("kernel_seconds", "the same: seconds of the fit", 180.0, 2),

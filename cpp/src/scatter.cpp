@@ -11,9 +11,25 @@
 namespace ranksvm {
 namespace {
 
-constexpr unsigned kRows = 64;       // rows gathered at a time
+constexpr int64_t kMostRows = 64;    // rows gathered at a time
 constexpr int64_t kMostPieces = 32;  // partial matrices
 constexpr int64_t kPiece = 4096;     // rows hashed at a time
+
+// sum[c] += weight * x[c]
+void add_row(const SimdLoops& loops, const double* x, unsigned n, double weight, double* sum) {
+  loops.add_rows_double(x, 1, n, n, &weight, sum);
+}
+void add_row(const SimdLoops& loops, const float* x, unsigned n, double weight, double* sum) {
+  loops.add_rows_float(x, 1, n, n, &weight, sum);
+}
+void deviations(const SimdLoops& loops, const double* x, const double* mean, double weight,
+                unsigned n, double* off, double* weighted) {
+  loops.deviations_double(x, mean, weight, n, off, weighted);
+}
+void deviations(const SimdLoops& loops, const float* x, const double* mean, double weight,
+                unsigned n, double* off, double* weighted) {
+  loops.deviations_float(x, mean, weight, n, off, weighted);
+}
 
 // Hash of a row from up to sixteen of its features.
 template <class T>
@@ -128,15 +144,23 @@ void scatter(const Strided<T>& a, const double* weight, const RowsInGroups& samp
   const int64_t row_pieces = kMostPieces / group_pieces;
   std::vector<std::vector<double>> part(group_pieces * row_pieces);
 
+  const SimdLoops& loops = simd_loops();
+  // The features of a row, in one piece as the loops want them.
+  const auto features = [&](int64_t row, std::vector<T>& line) {
+    const T* x = a.data + row * a.row_stride;
+    if (a.col_stride == 1) return x;
+    line.resize(cols);
+    for (unsigned c = 0; c < cols; ++c) line[c] = x[c * a.col_stride];
+    return static_cast<const T*>(line.data());
+  };
   // The weighted mean of a group; returns the weight of the group.
-  const auto find_mean = [&](int64_t g, double* mean) {
+  const auto find_mean = [&](int64_t g, double* mean, std::vector<T>& line) {
     std::fill_n(mean, width, 0.0);
     double total = 0.0;
     for (int64_t k = ends[g]; k < ends[g + 1]; ++k) {
       const double w = weight[chosen[k]];
-      const T* x = a.data + chosen[k] * a.row_stride;
       total += w;
-      for (unsigned c = 0; c < cols; ++c) mean[c] += w * static_cast<double>(x[c * a.col_stride]);
+      add_row(loops, features(chosen[k], line), cols, w, mean);
     }
     for (unsigned c = 0; c < cols && total > 0.0; ++c) mean[c] /= total;
     return total;
@@ -144,8 +168,12 @@ void scatter(const Strided<T>& a, const double* weight, const RowsInGroups& samp
   // Of few groups, whose rows go to several pieces, the means are found once.
   std::vector<double> means(row_pieces > 1 ? groups * width : 0), totals(groups);
   if (row_pieces > 1) {
-    for (int64_t g = 0; g < groups; ++g) totals[g] = find_mean(g, means.data() + g * width);
+    std::vector<T> line;
+    for (int64_t g = 0; g < groups; ++g) totals[g] = find_mean(g, means.data() + g * width, line);
   }
+  int64_t height = 1;  // rows that are gathered at most
+  for (int64_t g = 0; g < groups; ++g) height = std::max(height, ends[g + 1] - ends[g]);
+  height = std::min(height, kMostRows);
 
   // A few milliseconds of work are done before other threads have woken up.
   const bool small = static_cast<double>(size) * width * width < 1e7;
@@ -155,26 +183,25 @@ void scatter(const Strided<T>& a, const double* weight, const RowsInGroups& samp
     const int64_t row_piece = static_cast<int64_t>(index) % row_pieces;
     std::vector<double>& gram = part[index];
     gram.assign(static_cast<std::size_t>(width) * width, 0.0);
-    std::vector<double> own(width, 0.0), left(kRows * width, 0.0), right(kRows * width, 0.0);
+    std::vector<double> own(width, 0.0), left(height * width, 0.0), right(height * width, 0.0);
+    std::vector<T> line;
     for (int64_t g = groups * p / group_pieces; g < groups * (p + 1) / group_pieces; ++g) {
       inner.check_interrupt();
       const double* mean = row_pieces > 1 ? means.data() + g * width : own.data();
-      const double total = row_pieces > 1 ? totals[g] : find_mean(g, own.data());
+      const double total = row_pieces > 1 ? totals[g] : find_mean(g, own.data(), line);
       if (!(total > 0.0)) continue;
       const int64_t begin = ends[g], length = ends[g + 1] - begin;
       const int64_t from = length * row_piece / row_pieces;
       const int64_t to = length * (row_piece + 1) / row_pieces;
-      unsigned filled = 0;
+      int64_t filled = 0;
       for (int64_t k = from; k < to; ++k) {
         const int64_t row = chosen[begin + k];
-        const T* x = a.data + row * a.row_stride;
-        double *l = left.data() + filled * width, *r = right.data() + filled * width;
-        for (unsigned c = 0; c < cols; ++c) {
-          r[c] = static_cast<double>(x[c * a.col_stride]) - mean[c];
-          l[c] = weight[row] * r[c];
-        }
-        if (++filled == kRows || k + 1 == to) {
-          simd_loops().add_gram(left.data(), right.data(), filled, width, gram.data());
+        const T* x = features(row, line);
+        deviations(loops, x, mean, weight[row], cols, right.data() + filled * width,
+                   left.data() + filled * width);
+        if (++filled == kMostRows || k + 1 == to) {
+          loops.add_gram(left.data(), right.data(), static_cast<unsigned>(filled), width,
+                         gram.data());
           filled = 0;
         }
       }

@@ -198,19 +198,32 @@ void leaf_sums(const double* value, const uint64_t* mask, unsigned n, double* su
   }
 }
 
+// Vectors by hand: compilers make scalar code of the plain loops. Products are rounded before they
+// are added, so all instruction sets give the same bits.
 void add_gram(const double* a, const double* b, unsigned rows, unsigned width, double* gram) {
-  for (unsigned i = 0; i < width; i += 4) {
-    for (unsigned j = i / 8 * 8; j < width; j += 8) {
-      double tile[4][8] = {};  // stays in registers over all rows
-      for (unsigned r = 0; r < rows; ++r) {
-        const double* left = a + r * width + i;
-        const double* right = b + r * width + j;
-        for (unsigned x = 0; x < 4; ++x) {
-          for (unsigned y = 0; y < 8; ++y) tile[x][y] += left[x] * right[y];
+  using simd::Vec;
+  constexpr unsigned kWidth = Vec::kWidth, kVectors = kWidth < 4 ? 2 : 8 / kWidth;
+  constexpr unsigned kLines = kVectors > 1 ? 4 : 8, kTile = kVectors * kWidth;
+  for (unsigned i = 0; i < width; i += kLines) {
+    for (unsigned j = i / 8 * 8; j < width; j += kTile) {
+      Vec sum[kLines][kVectors];  // stays in registers over all rows
+      for (unsigned x = 0; x < kLines; ++x) {
+        for (unsigned y = 0; y < kVectors; ++y) sum[x][y] = simd::splat(0.0);
+      }
+      const double *left = a + i, *right = b + j;
+      for (unsigned r = 0; r < rows; ++r, left += width, right += width) {
+        Vec other[kVectors];
+        for (unsigned y = 0; y < kVectors; ++y) other[y] = simd::load(right + y * kWidth);
+        for (unsigned x = 0; x < kLines; ++x) {
+          const Vec own = simd::splat(left[x]);
+          for (unsigned y = 0; y < kVectors; ++y) sum[x][y] = sum[x][y] + own * other[y];
         }
       }
-      for (unsigned x = 0; x < 4; ++x) {
-        for (unsigned y = 0; y < 8; ++y) gram[(i + x) * width + j + y] += tile[x][y];
+      for (unsigned x = 0; x < kLines; ++x) {
+        double* line = gram + (i + x) * width + j;
+        for (unsigned y = 0; y < kVectors; ++y) {
+          simd::store(line + y * kWidth, simd::load(line + y * kWidth) + sum[x][y]);
+        }
       }
     }
   }
@@ -253,6 +266,16 @@ void add_rows(const T* __restrict a, int64_t rows, int64_t cols, int64_t stride,
   }
 }
 
+template <class T>
+void deviations(const T* __restrict x, const double* __restrict mean, double weight, unsigned n,
+                double* __restrict off, double* __restrict weighted) {
+  for (unsigned c = 0; c < n; ++c) {
+    const double d = static_cast<double>(x[c]) - mean[c];
+    off[c] = d;
+    weighted[c] = weight * d;
+  }
+}
+
 constexpr SimdLoops kLoops = {RANKSVM_SIMD_NAME,
                               run_count_sweep,
                               run_sum_sweep<SumRecord>,
@@ -264,6 +287,8 @@ constexpr SimdLoops kLoops = {RANKSVM_SIMD_NAME,
                               dot_rows<float>,
                               add_rows<double>,
                               add_rows<float>,
+                              deviations<double>,
+                              deviations<float>,
                               kTileLoops};
 
 }  // namespace

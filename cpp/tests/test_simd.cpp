@@ -133,6 +133,33 @@ TEST(leaf_sums_against_all_bits) {
   }
 }
 
+TEST(deviations_against_plain_loops) {
+  std::mt19937_64 random(7);
+  std::normal_distribution<double> normal;
+  for (const unsigned n : {0U, 1U, 7U, 20U, 46U}) {
+    std::vector<double> x(n), mean(n), off(n), weighted(n);
+    std::vector<float> single(n);
+    for (unsigned c = 0; c < n; ++c) {
+      x[c] = normal(random);
+      single[c] = static_cast<float>(normal(random));
+      mean[c] = normal(random);
+    }
+    for (const SimdLoops* loops : all_loops()) {
+      bool same = true;
+      loops->deviations_double(x.data(), mean.data(), 0.3, n, off.data(), weighted.data());
+      for (unsigned c = 0; c < n; ++c) {
+        same &= off[c] == x[c] - mean[c] && weighted[c] == 0.3 * (x[c] - mean[c]);
+      }
+      loops->deviations_float(single.data(), mean.data(), 0.3, n, off.data(), weighted.data());
+      for (unsigned c = 0; c < n; ++c) {
+        const double expected = static_cast<double>(single[c]) - mean[c];
+        same &= off[c] == expected && weighted[c] == 0.3 * expected;
+      }
+      CHECK(same);
+    }
+  }
+}
+
 TEST(add_gram_against_plain_loops) {
   std::mt19937_64 random(3);
   std::normal_distribution<double> normal;

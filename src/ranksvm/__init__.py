@@ -6,7 +6,9 @@ needs it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ranksvm._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ranksvm.estimators.base import MissingQidWarning
@@ -21,14 +23,15 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOME = {
-    "FactorizedRankSVM": "ranksvm.estimators.factorized",
-    "KernelRankSVM": "ranksvm.estimators.kernel",
-    "KernelRankSVMCV": "ranksvm.model_selection.kernel_cv",
-    "LinearRankSVM": "ranksvm.estimators.linear",
-    "LinearRankSVMCV": "ranksvm.model_selection.linear_cv",
-    "MissingQidWarning": "ranksvm.estimators.base",
-    "load": "ranksvm.estimators.loading",
-    "multiplier_spectrum": "ranksvm.estimators.spectrum",
+    "FactorizedRankSVM": "estimators.factorized",
+    "KernelRankSVM": "estimators.kernel",
+    "KernelRankSVMCV": "model_selection.kernel_cv",
+    "LinearRankSVM": "estimators.linear",
+    "LinearRankSVMCV": "model_selection.linear_cv",
+    "MissingQidWarning": "estimators.base",
+    "__version__": "_version",
+    "load": "estimators.loading",
+    "multiplier_spectrum": "estimators.spectrum",
 }
 
 __all__ = [
@@ -43,21 +46,4 @@ __all__ = [
     "multiplier_spectrum",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from ranksvm._version import library_version
-
-        value: Any = library_version()
-    elif name in _HOME:
-        from importlib import import_module
-
-        value = getattr(import_module(_HOME[name]), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -13,6 +13,9 @@ from ranksvm._messages import Param, ParameterError, TooLittleMemoryError, Value
 # Where Linux states the memory limit of a container (cgroup v2 and v1).
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
+# Bytes that are not worth a look at the limits.
+ALWAYS_THERE = 10**6
+
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([KMGT]?)(I?)B?\s*", re.IGNORECASE)
 
@@ -64,6 +67,8 @@ def available_memory() -> int | None:
 
 def check_memory(needed: int, what: str, remedy: Any) -> None:
     """Raise if ``needed`` bytes do not fit into memory; ``remedy`` is a str or a Message."""
+    if needed <= ALWAYS_THERE:  # asking the system takes longer than a small fit
+        return
     memory = available_memory()
     if memory is not None and needed > 0.8 * memory:
         raise TooLittleMemoryError(

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
-
-from threadpoolctl import ThreadpoolController
 
 from ranksvm._checks import is_integer
 from ranksvm._cores import available_cores
@@ -55,6 +52,9 @@ def run_in_parallel(
     cancelled, and the error is raised when the others have ended.  The calling thread calls
     ``meanwhile`` several times a second.
     """
+    # Imported here because reading a model and predicting need no pool.
+    from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+
     with ThreadPoolExecutor(n_workers, thread_name_prefix="ranksvm-worker") as pool:
         try:
             futures = [pool.submit(call) for call in calls]
@@ -100,7 +100,8 @@ def one_blas_thread() -> Iterator[None]:
 
 
 @lru_cache(maxsize=1)
-def _controller() -> ThreadpoolController:
+def _controller() -> Any:
     import scipy.linalg  # noqa: F401  # so that its BLAS is loaded and can be found
+    from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

@@ -12,6 +12,7 @@ it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -51,15 +52,19 @@ def vector_threads(n_threads: int) -> Iterator[None]:
         _THREADS.reset(token)
 
 
+# einsum without its search for array-like arguments, which takes longer than a short product.
+_einsum: Any = getattr(np.einsum, "__wrapped__", np.einsum)
+
+
 def dot(u: Array, v: Array) -> float:
     """Return the inner product of two vectors."""
     if u.size >= LONG and u.flags.c_contiguous and v.flags.c_contiguous:
         return _core.dot(u, v, _THREADS.get())
     whole = u.size // BLOCK * BLOCK
     if whole <= BLOCK:
-        return float(np.einsum("i,i->", u, v))
-    blocks = np.einsum("ij,ij->i", u[:whole].reshape(-1, BLOCK), v[:whole].reshape(-1, BLOCK))
-    return float(np.add.reduce(blocks)) + float(np.einsum("i,i->", u[whole:], v[whole:]))
+        return float(_einsum("i,i->", u, v))
+    blocks = _einsum("ij,ij->i", u[:whole].reshape(-1, BLOCK), v[:whole].reshape(-1, BLOCK))
+    return float(np.add.reduce(blocks)) + float(_einsum("i,i->", u[whole:], v[whole:]))
 
 
 def add_scaled(u: Any, t: float, v: Any) -> Any:
@@ -143,14 +148,14 @@ def total_depth(n: int) -> int:
 
 def length(u: Array) -> float:
     """Return a tight upper bound on the Euclidean norm, even if squares over- or underflow."""
-    found = SLACK * float(np.sqrt(dot(u, u)))
+    found = SLACK * math.sqrt(dot(u, u))
     if 1e-140 < found < 1e140:
         return found
     largest = float(np.max(np.abs(u), initial=0.0))
     if largest == 0.0:
         return 0.0
     scaled = u / largest
-    return SLACK * largest * float(np.sqrt(dot(scaled, scaled)))
+    return SLACK * largest * math.sqrt(dot(scaled, scaled))
 
 
 def dot_depth(n: int) -> int:

@@ -31,6 +31,7 @@ whole space, with the identity on the complement.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -96,7 +97,7 @@ class RankObjective:
         return self.score_map.n_products
 
     def point(self, w: Array) -> Point:
-        if not np.any(w):
+        if not w.any():
             return Point(w, self.score_map.zero_scores())
         return self.known(w, self.score_map.scores(w))
 
@@ -117,7 +118,7 @@ class RankObjective:
     def norm_bound(self, v: Point, slope_error: float = 0.0) -> float:
         norm2 = self.score_map.norm2(v.w, v.scores, v.error)
         norm2 += self.score_map.norm2_error(v.w, v.error)
-        return SLIGHTLY * self.score_map.widened(float(np.sqrt(norm2)), v.w, slope_error)
+        return SLIGHTLY * self.score_map.widened(math.sqrt(norm2), v.w, slope_error)
 
     def at(self, point: Point) -> RankEval:
         return self._finish(point, self.loss.at(point.scores))
@@ -136,7 +137,7 @@ class RankObjective:
             norm2 = self.score_map.norm2(point.w, point.scores, point.error)
             slope = Point(risk_grad, risk_grad) if self._is_euclidean else self.point(risk_grad)
             u2 = self.score_map.norm2(slope.w, slope.scores, slope.error)
-        if not np.isfinite(u2 + norm2 + loss.value):
+        if not math.isfinite(u2 + norm2 + loss.value):
             raise too_large(point, risk_grad)
         return self._certified(point, norm2, loss, slope)
 
@@ -190,7 +191,7 @@ def too_large(point: Point, gradient: Array | None = None) -> OverflowError:
 
 def _or_else(bound: float, safe: float) -> float:
     """Return a bound, or a trivial one if overflow made it NaN."""
-    return safe if np.isnan(bound) else float(bound)
+    return safe if math.isnan(bound) else float(bound)
 
 
 @dataclass(frozen=True)
@@ -265,15 +266,14 @@ class RankEval:
                 inverse = np.sqrt(inverse)
             return objective.score_map.lift(lambda r: inverse * r)
         # Imported here because the import is slow and not needed to read a model.
-        from scipy.linalg import cho_factor, cho_solve
+        from scipy.linalg.lapack import dpotrf, dpotrs  # cho_factor and cho_solve check far longer
 
         # Add the identity, and a little more in case rounding made the matrix indefinite.
-        matrix[np.diag_indices_from(matrix)] += 1.0 + 1e-13 * np.trace(matrix)
-        try:
-            factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:  # very badly scaled features: use no preconditioner
+        matrix.flat[:: len(matrix) + 1] += 1.0 + 1e-13 * matrix.trace()
+        factor, failed = dpotrf(matrix, lower=True, overwrite_a=True, clean=False)
+        if failed:  # very badly scaled features: use no preconditioner
             return None
-        return objective.score_map.lift(lambda r: cho_solve(factor, r, check_finite=False))
+        return objective.score_map.lift(lambda r: dpotrs(factor, r, lower=True)[0])
 
     def line(self, direction: Point, target: Point | None = None) -> Callable[[float], Trial]:
         objective, point = self.objective, self.point

@@ -28,7 +28,7 @@ def quick_run(folder: Path, *parts: str) -> tuple[dict[str, Any], dict[str, dict
 
     found = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     goals = {goal["key"]: goal for goal in found["goals"]}
-    assert len(goals) == 35
+    assert len(goals) == 43
     assert {goal["verdict"] for goal in goals.values()} == {"not judged", "not run"}
     assert set(found["parts"]) == set(parts)
     return found, goals
@@ -40,6 +40,17 @@ def test_quick_run_writes_goals(tmp_path: Path) -> None:
     assert measured == {"oracle_1", "oracle_n", "hessp_1", "hessp_n", "letor_tree", "csr_products"}
     assert all(goals[key]["measured"] > 0 for key in measured)
     assert (tmp_path / "oracle_time.png").stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_quick_run_of_small_fits(tmp_path: Path) -> None:
+    found, goals = quick_run(tmp_path, "small_fits")
+    measured = {key for key, goal in goals.items() if goal["measured"] is not None}
+    assert measured | {"small_fit_mq2008"} == {
+        "small_fit", "small_fit_mq2008", "predict_linear", "predict_frame", "predict_nystroem",
+        "predict_exact", "cold_seconds", "cold_memory",
+    }  # fmt: skip
+    assert len(found["parts"]["small_fits"]["tables"]) == 3
 
 
 @pytest.mark.slow

@@ -14,8 +14,9 @@ import recipes
 
 import ranksvm
 import ranksvm.model_selection
+from ranksvm._lazy import found_at
 from ranksvm.data import RankingData, load_letor
-from ranksvm.estimators.loading import class_at, estimator_of
+from ranksvm.estimators.loading import estimator_of
 from ranksvm.export import read_svmrank, write_svmrank
 from ranksvm.learners import LEARNERS, Learner, learner_of, read_model
 from ranksvm.learners.settings import Settings, option_of, searched
@@ -177,7 +178,7 @@ def test_a_search_covers_it_or_there_is_none(kind: str) -> None:
         assert not hasattr(ranksvm, name)
         return
     assert learner.search.endswith(f":{name}")
-    estimator = class_at(learner.search)
+    estimator = found_at(learner.search)
     if kind in INSIDE:
         for module in (ranksvm, ranksvm.model_selection):
             assert getattr(module, name) is estimator

@@ -33,6 +33,11 @@ struct SimdLoops {
                           const double* g, double* sum);
   void (*add_rows_float)(const float* a, int64_t rows, int64_t cols, int64_t stride,
                          const double* g, double* sum);
+  // off[c] = x[c] - mean[c] and weighted[c] = weight * off[c] for n columns.
+  void (*deviations_double)(const double* x, const double* mean, double weight, unsigned n,
+                            double* off, double* weighted);
+  void (*deviations_float)(const float* x, const double* mean, double weight, unsigned n,
+                           double* off, double* weighted);
   TileLoops tiles;  // of kernel matrices
 };
 

@@ -22,9 +22,8 @@ from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import note
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.shards import ShardedMatrix
-from ranksvm.learners.sharded import with_columns
 from ranksvm.models.model import Model
-from ranksvm.sharded.tasks import ModelScores
+from ranksvm.sharded.tasks import ModelScores, with_columns
 
 # The result is sparse if columns of zeros would make it larger than this, in bytes, and this many
 # times as large as the items.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -67,6 +68,17 @@ class Ranker(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    @classmethod
+    @cache  # it takes longer than the scores of a hundred items
+    def _get_param_names(cls) -> list[str]:
+        names: list[str] = super()._get_param_names()
+        return names
+
+    def _check_is_fitted(self) -> None:
+        """Raise scikit-learn's error unless there is a fitted attribute."""
+        if "n_features_in_" not in self.__dict__:  # scikit-learn's own look takes longer
+            check_is_fitted(self)
+
     @abstractmethod
     def _get_model(self) -> Model:
         """Return the model for the fitted attributes."""
@@ -84,7 +96,7 @@ class Ranker(BaseEstimator):
         -------
         ndarray of shape (n_items,)
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         X = check_X(self, X, reset=False)
         return self._get_model().scores(X, n_threads=resolve_n_jobs(self.n_jobs))
 
@@ -112,7 +124,7 @@ class Ranker(BaseEstimator):
             (``ranksvm explain`` counts as the data file does, usually from 1); support items are
             named by their row of the training set.
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         X = check_X(self, X, reset=False)
         i, j = check_rows(i, j, X.shape[0])
         return self._get_model().explain(X, i, j)
@@ -176,7 +188,7 @@ class Ranker(BaseEstimator):
             without a comparable pair are left out.
         """
         refuse_unknown(self, self.score, unknown)
-        check_is_fitted(self)
+        self._check_is_fitted()
         qid = known_qid(self, X, qid)
         n_queries = self._n_queries()
         if qid is None and n_queries > 1:
@@ -218,7 +230,7 @@ class Ranker(BaseEstimator):
             Weight of the pairs whose better item has the higher score, plus half the weight of tied
             pairs, divided by the total weight.
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         scores = check_overflow(self.predict(X))
         return preference_accuracy(check_preferences(better, worse, weight, len(scores)), scores)
 
@@ -243,7 +255,7 @@ class Ranker(BaseEstimator):
         ValueError
             If the suffix means another format, such as ``.onnx``, ``.pkl`` or ``.csv``.
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         model = self._get_model()
         model.arrays()  # raises for a model that cannot be saved, before the path is checked
         path = os.fsdecode(path)

@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
-from ranksvm import _core
 from ranksvm._sparse import check_structure, is_sparse
 from ranksvm._values import as_levels, exact_vector, finite_values, is_exact, refuse_masked
 from ranksvm._vectors import Array
+from ranksvm.estimators.plain import is_finite
+
+# Kinds of arrays that scikit-learn's check of a column would leave as they are.
+PLAIN_LABELS = "biuf"
 
 
 def check_overflow(scores: Array) -> Array:
@@ -39,9 +42,9 @@ def check_items(X: Any) -> Any:
     return X
 
 
-def check_finite_columns(X: Any, names: Any, *, n_threads: int = 1) -> None:
+def check_finite_columns(X: Any, names: Any, *, n_jobs: int | None = 1) -> None:
     """Raise if X has NaN or infinite entries; the message says in which columns and how many."""
-    if _is_finite(X.data if is_sparse(X) else X, n_threads):
+    if is_finite(X.data if is_sparse(X) else X, n_jobs):
         return
     missing, infinite = _count(X, np.isnan), _count(X, np.isinf)
     bad = np.flatnonzero(missing + infinite).tolist()
@@ -58,16 +61,6 @@ def check_finite_columns(X: Any, names: Any, *, n_threads: int = 1) -> None:
         f"X contains NaN or infinity in {len(bad)} of {X.shape[1]} columns ({'; '.join(shown)}"
         f"{more}). Impute or drop these values, for example with sklearn.impute.SimpleImputer."
     )
-
-
-def _is_finite(values: NDArray[Any], n_threads: int) -> bool:
-    """Return whether all values are finite, without a temporary array; False if unsure."""
-    if values.dtype in (np.float32, np.float64) and (
-        values.flags.c_contiguous or values.flags.f_contiguous
-    ):
-        return _core.all_finite(values.ravel(order="K"), n_threads)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(values.sum(dtype=np.float64)))
 
 
 def _count(X: Any, test: Callable[[Any], NDArray[np.bool_]]) -> NDArray[np.int64]:
@@ -99,7 +92,11 @@ def check_labels(y: Any, n_items: int) -> tuple[Array, NDArray[Any]]:
             "item."
         )
     remedy = "Pass one numeric label per item; larger is better."
-    labels = column_or_1d(exact_vector("y", y, remedy), warn=True)
+    labels = exact_vector("y", y, remedy)
+    if type(labels) is np.ndarray and labels.ndim == 1 and labels.dtype.kind in PLAIN_LABELS:
+        labels = np.ascontiguousarray(labels)
+    else:
+        labels = column_or_1d(labels, warn=True)
     if len(labels) != n_items:
         raise ValueError(
             f"X and y have inconsistent numbers of samples: X has {n_items} rows, y has "

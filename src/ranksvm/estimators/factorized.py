@@ -23,7 +23,7 @@ from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import fitting, training_data, validation_data
 from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners.factor_descent import Restart
-from ranksvm.learners.factorized import FactorizedModel
+from ranksvm.learners.factorized_model import FactorizedModel
 from ranksvm.learners.factors import REMOVED, FactorizedSettings
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.metrics.order import mean_accuracy

@@ -30,6 +30,7 @@ from ranksvm.estimators.checks import (
     check_items,
     check_labels,
 )
+from ranksvm.estimators.plain import plain_array, plain_items
 from ranksvm.learners.weights import check_query_weight
 from ranksvm.maps.gram_checks import check_gram
 
@@ -203,6 +204,16 @@ def pair_data(
 
 def check_X(estimator: Any, X: Any, *, reset: bool) -> Any:
     """Return X as finite float32 or float64, dense, CSR or CSC, in the layout it came in."""
+    n_jobs = getattr(estimator, "n_jobs", 1)
+    if reset and plain_array(X, n_jobs) is not None:
+        estimator.n_features_in_ = X.shape[1]
+        estimator.__dict__.pop("feature_names_in_", None)
+        return X
+    if not reset:
+        known = estimator.__dict__
+        array = plain_items(X, known.get("n_features_in_"), known.get("feature_names_in_"), n_jobs)
+        if array is not None:
+            return array
     X = check_items(X)
     if is_frame(X):
         names = None if reset else getattr(estimator, "feature_names_in_", None)
@@ -219,11 +230,7 @@ def check_X(estimator: Any, X: Any, *, reset: bool) -> Any:
         dtype=(np.float64, np.float32),
         ensure_all_finite=False,
     )
-    check_finite_columns(
-        X,
-        getattr(estimator, "feature_names_in_", None),
-        n_threads=resolve_n_jobs(getattr(estimator, "n_jobs", 1)),
-    )
+    check_finite_columns(X, getattr(estimator, "feature_names_in_", None), n_jobs=n_jobs)
     return X
 
 

@@ -126,6 +126,11 @@ default="rbf"
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had feature names.
 
+    Notes
+    -----
+    The first prediction prepares the support vectors or components for those that follow (at most
+    64 MB).  From then on, these arrays are read-only.
+
     Examples
     --------
     >>> import numpy as np

@@ -28,7 +28,8 @@ from ranksvm._vectors import Array
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import file_data, fitting, pair_data, training_data
 from ranksvm.estimators.model_ranker import ModelRanker
-from ranksvm.learners.linear import LinearModel, LinearSettings
+from ranksvm.learners.linear import LinearSettings
+from ranksvm.learners.linear_model import LinearModel
 from ranksvm.solvers.base import Callback
 
 

@@ -38,7 +38,7 @@ from ranksvm._vectors import Array
 from ranksvm._waiting import blocking, file_name
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.sources import excerpt
-from ranksvm.learners.linear import LinearModel
+from ranksvm.learners.linear_model import LinearModel
 from ranksvm.models.model import Model, ModelFileError
 
 KERNELS = {0: "linear", 1: "polynomial", 2: "rbf", 3: "sigmoid", 4: "user-defined"}

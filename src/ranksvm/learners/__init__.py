@@ -11,29 +11,56 @@ labels within queries, from a list of preferences, or from both.  Every kind of 
     model       the result
 
 and one entry in ``LEARNERS``, where estimators, commands, model files and exports find it.  Nothing
-here needs scikit-learn.
+here needs scikit-learn.  The parts are imported when they are used, because a model that is read
+only to predict needs no settings, problems or solvers.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, BinaryIO
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ranksvm._points import Point
-from ranksvm.data.ranking_data import RankingData
-from ranksvm.learners import factorized, kernel_model
-from ranksvm.learners.factorized import FactorizedModel, FactorizedProblem
-from ranksvm.learners.factors import FactorizedSettings
-from ranksvm.learners.kernel import KernelProblem, KernelSettings
-from ranksvm.learners.kernel_model import KernelModel
-from ranksvm.learners.linear import LinearModel, LinearProblem, LinearSettings
-from ranksvm.learners.problem import Fit, PathProblem, Problem, RankProblem
-from ranksvm.learners.settings import REDUCTIONS, SOLVERS, Settings
-from ranksvm.learners.weights import check_query_weight, total_pair_weight
+from ranksvm._lazy import found_at, lazy_names
 from ranksvm.models import files
 from ranksvm.models.model import Model
+
+if TYPE_CHECKING:
+    from ranksvm._points import Point
+    from ranksvm.data.ranking_data import RankingData
+    from ranksvm.learners.factorized import FactorizedProblem
+    from ranksvm.learners.factorized_model import FactorizedModel
+    from ranksvm.learners.factors import FactorizedSettings
+    from ranksvm.learners.kernel import KernelProblem, KernelSettings
+    from ranksvm.learners.kernel_model import KernelModel
+    from ranksvm.learners.linear import LinearProblem, LinearSettings
+    from ranksvm.learners.linear_model import LinearModel
+    from ranksvm.learners.problem import Fit, PathProblem, Problem, RankProblem
+    from ranksvm.learners.settings import REDUCTIONS, SOLVERS, Settings
+    from ranksvm.learners.weights import check_query_weight, total_pair_weight
+
+_HOME = {
+    "FactorizedModel": "factorized_model",
+    "FactorizedProblem": "factorized",
+    "FactorizedSettings": "factors",
+    "Fit": "problem",
+    "KernelModel": "kernel_model",
+    "KernelProblem": "kernel",
+    "KernelSettings": "kernel",
+    "LinearModel": "linear_model",
+    "LinearProblem": "linear",
+    "LinearSettings": "linear",
+    "PathProblem": "problem",
+    "Point": "problem",
+    "Problem": "problem",
+    "REDUCTIONS": "settings",
+    "RankProblem": "problem",
+    "SOLVERS": "settings",
+    "Settings": "settings",
+    "check_query_weight": "weights",
+    "total_pair_weight": "weights",
+}
 
 __all__ = [
     "LEARNERS",
@@ -63,11 +90,12 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
 class Learner:
     """The parts of one kind of model.
 
-    Attributes
+    Classes and functions may be given by their addresses, as "module:name".
+
+    Parameters
     ----------
     settings : type
         Class of its parameters.
@@ -77,10 +105,10 @@ class Learner:
     model : type
         Class of the trained model.
     estimator : str
-        Its estimator, as "module:class".
+        The address of its estimator.
     search : str or None
-        The estimator that chooses C, and the other parameters that have a grid (see
-        :class:`ranksvm.learners.settings.Grid`), as "module:class"; None if there is none.
+        The address of the estimator that chooses C, and the other parameters that have a grid (see
+        :class:`ranksvm.learners.settings.Grid`); None if there is none.
     chosen_by : str or None
         The parameter that selects this kind on the command line; None for the default kind.
     uses_pairs : bool
@@ -92,51 +120,82 @@ class Learner:
         Turns the report of a training run (see ``ranksvm train --json``) into a line of text.
     """
 
-    settings: type[Settings]
-    problem: Callable[..., Problem]
-    model: type[Model]
-    estimator: str
-    search: str | None = None
-    chosen_by: str | None = None
-    uses_pairs: bool = True
-    early_stopping: str | None = None
-    summary: Callable[[Mapping[str, Any]], str] = lambda report: ""
+    def __init__(
+        self,
+        settings: type[Settings] | str,
+        problem: Callable[..., Problem] | str,
+        model: type[Model] | str,
+        estimator: str,
+        search: str | None = None,
+        *,
+        chosen_by: str | None = None,
+        uses_pairs: bool = True,
+        early_stopping: str | None = None,
+        summary: Callable[[Mapping[str, Any]], str] | str = lambda report: "",
+    ) -> None:
+        self._settings, self._problem, self._model = settings, problem, model
+        self.estimator, self.search = estimator, search
+        self.chosen_by = chosen_by
+        self.uses_pairs = uses_pairs
+        self.early_stopping = early_stopping
+        self._summary = summary
+
+    @cached_property
+    def settings(self) -> type[Settings]:
+        found: type[Settings] = found_at(self._settings)
+        return found
+
+    @cached_property
+    def problem(self) -> Callable[..., Problem]:
+        found: Callable[..., Problem] = found_at(self._problem)
+        return found
+
+    @cached_property
+    def model(self) -> type[Model]:
+        found: type[Model] = found_at(self._model)
+        return found
+
+    @cached_property
+    def summary(self) -> Callable[[Mapping[str, Any]], str]:
+        found: Callable[[Mapping[str, Any]], str] = found_at(self._summary)
+        return found
 
 
 LEARNERS: dict[str, Learner] = {
     "linear": Learner(
-        LinearSettings,
-        LinearProblem,
-        LinearModel,
+        "ranksvm.learners.linear:LinearSettings",
+        "ranksvm.learners.linear:LinearProblem",
+        "ranksvm.learners.linear_model:LinearModel",
         "ranksvm.estimators.linear:LinearRankSVM",
         "ranksvm.model_selection.linear_cv:LinearRankSVMCV",
     ),
     "kernel": Learner(
-        KernelSettings,
-        KernelProblem,
-        KernelModel,
+        "ranksvm.learners.kernel:KernelSettings",
+        "ranksvm.learners.kernel:KernelProblem",
+        "ranksvm.learners.kernel_model:KernelModel",
         "ranksvm.estimators.kernel:KernelRankSVM",
         "ranksvm.model_selection.kernel_cv:KernelRankSVMCV",
         chosen_by="kernel",
-        summary=kernel_model.summary,
+        summary="ranksvm.learners.kernel_model:summary",
     ),
     "factorized": Learner(
-        FactorizedSettings,
-        FactorizedProblem,
-        FactorizedModel,
+        "ranksvm.learners.factors:FactorizedSettings",
+        "ranksvm.learners.factorized:FactorizedProblem",
+        "ranksvm.learners.factorized_model:FactorizedModel",
         "ranksvm.estimators.factorized:FactorizedRankSVM",
         chosen_by="n_factors",
         uses_pairs=False,
         early_stopping="patience",
-        summary=factorized.summary,
+        summary="ranksvm.learners.factorized_model:summary",
     ),
 }
 
 
 def learner_of(of: Settings | Model) -> Learner:
     """Return the entry of ``LEARNERS`` that settings or a model belong to."""
+    is_model = isinstance(of, Model)
     for learner in LEARNERS.values():
-        if type(of) in (learner.settings, learner.model):
+        if type(of) is (learner.model if is_model else learner.settings):
             return learner
     raise LookupError(f"{type(of).__name__} belongs to no entry of LEARNERS")
 
@@ -146,7 +205,26 @@ def make_problem(data: RankingData, settings: Settings, *, n_threads: int = 1) -
     return learner_of(settings).problem(data, settings, n_threads=n_threads)
 
 
+class _Models(Mapping[str, type[Model]]):
+    """Model classes by the names of their formats; those before the one asked for are imported."""
+
+    def __getitem__(self, kind: str) -> type[Model]:
+        for learner in LEARNERS.values():
+            if kind in learner.model.FORMATS:
+                return learner.model
+        raise KeyError(kind)
+
+    def __iter__(self) -> Iterator[str]:
+        for learner in LEARNERS.values():
+            yield from learner.model.FORMATS
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 def read_model(source: str | os.PathLike[str] | BinaryIO) -> Model:
     """Read a model file; see :func:`ranksvm.models.files.read_model`."""
-    models = {kind: one.model for one in LEARNERS.values() for kind in one.model.FORMATS}
-    return files.read_model(source, models)
+    return files.read_model(source, _Models())
+
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -21,20 +21,15 @@ score is kept or, without a validation set, the one with the lowest F.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from threading import Event, Lock
-from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ranksvm._memory import check_memory
 from ranksvm._messages import Message, Param
-from ranksvm._text import counted
 from ranksvm._threads import one_blas_thread, run_in_parallel
-from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.factor_descent import (
     CORRECTIONS,
@@ -43,11 +38,11 @@ from ranksvm.learners.factor_descent import (
     Shared,
     Validate,
 )
+from ranksvm.learners.factorized_model import FactorizedModel
 from ranksvm.learners.factors import METHOD, FactorizedSettings
-from ranksvm.learners.linear import COEF, LinearModel, LinearProblem, LinearSettings
+from ranksvm.learners.linear import LinearProblem, LinearSettings
 from ranksvm.learners.multipliers import EXTRA_DIRECTIONS
 from ranksvm.learners.problem import about_fit
-from ranksvm.models.model import ArraySpec, Format
 from ranksvm.solvers.base import Callback
 
 # Maximum number of arrays of the size of the factors that a run needs.
@@ -153,49 +148,3 @@ class FactorizedProblem:
         about = about_fit(fit, self.data, self.settings)
         about["facts"]["best_iteration"] = fit.best_iteration
         return FactorizedModel(coef=fit.coef, factors=fit.factors, **about)
-
-
-def _check_factors(arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
-    """Raise if there are no factors."""
-    del n_features
-    if not arrays["factors"].size:
-        raise ValueError(f"array 'factors' must not be empty; got shape {arrays['factors'].shape}")
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FactorizedModel(LinearModel):
-    """A linear model, and the factors of the training items that define its weights.
-
-    Attributes
-    ----------
-    factors : ndarray of shape (n_items, n_factors)
-        Factors of the training items.
-    """
-
-    factors: Array
-
-    FORMATS: ClassVar[Mapping[str, Format]] = {
-        "factorized": Format(
-            {
-                "coef": COEF,
-                "factors": ArraySpec(np.dtype(np.float64), ("items", "factors")),
-            },
-            _check_factors,
-        )
-    }
-
-    def describe(self) -> dict[str, Any]:
-        n_items, n_factors = self.factors.shape
-        return {**super().describe(), "factors": n_factors, "items_with_factors": n_items}
-
-
-def summary(report: Mapping[str, Any]) -> str:
-    """Return a line of text about a factorized model that was just trained."""
-    parts = [counted(report["settings"]["n_factors"], "factor"), report["optimizer"]]
-    if len(report["restarts"]) > 1:
-        parts.append(f"best of {len(report['restarts'])} restarts")
-    if report["status"] == "early":
-        parts.append(f"stopped by {report['early_stopping']}")
-    if report["early_stopping"] is not None:
-        parts.append(f"iteration {report['best_iteration']} kept")
-    return ", ".join([*parts, counted(report["products"], "product")])

@@ -1,32 +1,27 @@
-"""Linear models: one weight per feature.
+"""The training problem of linear models: one weight per feature.
 
 F(w) = 1/2 |w|^2 + C * sum over comparable pairs of  weight * loss(1 - w.x_better + w.x_worse)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.shards import ShardedMatrix
+from ranksvm.learners.linear_model import LinearModel
 from ranksvm.learners.participants import participants
 from ranksvm.learners.problem import Fit, RankProblem, about_fit, check_room, training_pairs
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.sharded import scores_of, sharded_problem
 from ranksvm.maps.matrix import MatrixMap, ScoreMap
-from ranksvm.models.model import FEATURES, ArraySpec, Format, Model
 
 # If at most this fraction of the rows of X occurs in pairs, the problem uses a copy of these rows.
 COPY_BELOW = 0.5
-
-COEF = ArraySpec(np.dtype(np.float64), (FEATURES,))
 
 
 @dataclass(frozen=True)
@@ -93,40 +88,3 @@ class LinearProblem(RankProblem):
     def model(self, fit: Fit) -> LinearModel:
         """Return the model of a fit."""
         return LinearModel(coef=fit.coef, **about_fit(fit, self._given, self.settings))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LinearModel(Model):
-    """A linear model: scores are weighted sums of features.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (n_features,)
-        Weights of the features.
-    """
-
-    coef: Array
-
-    FORMATS: ClassVar[Mapping[str, Format]] = {"linear": Format({"coef": COEF})}
-
-    @property
-    def n_features(self) -> int:
-        return len(self.coef)
-
-    @property
-    def weights(self) -> Array:
-        return self.coef
-
-    def scores(self, X: Any, *, n_threads: int = 1) -> Array:
-        return MatrixMap(X, n_threads=n_threads).scores(self.coef)
-
-    def contributions(self, rows: Any) -> tuple[str, NDArray[np.int64], Array]:
-        if not is_sparse(rows):
-            return "feature", np.arange(self.n_features), self.coef * (rows[0] - rows[1])
-        change = (rows[[0]] - rows[[1]]).tocsr()
-        change.sum_duplicates()
-        columns = change.indices.astype(np.int64)
-        return "feature", columns, self.coef[columns] * change.data
-
-    def describe(self) -> dict[str, Any]:
-        return {"features_used": int(np.count_nonzero(self.coef))}

@@ -33,7 +33,7 @@ from ranksvm.sharded.gathered import GatheredMap
 from ranksvm.sharded.local import LocalLoss, LocalMap, LocalPairs
 from ranksvm.sharded.pair_shards import FindPairWeights, MakePairShard, SetQueryWeights
 from ranksvm.sharded.sample import sampling_of
-from ranksvm.sharded.tasks import MakeFeatures, ModelScores, MoveColumns, SeveralScores
+from ranksvm.sharded.tasks import ModelScores, SeveralScores
 
 
 def sharded_problem(
@@ -165,10 +165,3 @@ def model_scores(model: Model, X: ShardedMatrix) -> Array:
     """Return the scores of items in shards under a model, from one pass."""
     scores = np.concatenate(list(X.shards.map(ModelScores(model))))
     return scores if X.rows is None else scores[X.rows]
-
-
-def with_columns(X: ShardedMatrix, here: Rows, there: Rows, n_features: int) -> ShardedMatrix:
-    """Return X with other columns: the column ``here[k]`` becomes ``there[k]``, others are zero."""
-    task = MakeFeatures(MoveColumns(here, there, n_features))
-    shards = X.shards.with_features(task, n_features, X.dtype, is_sparse=X.shards.is_sparse)
-    return ShardedMatrix(shards, X.rows)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,21 @@ from numpy.typing import NDArray
 
 from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
-from ranksvm.maps.kernels import Kernel, kernel_matrix, kernel_scores, value_blocks
+from ranksvm.maps.kernels import (
+    Kernel,
+    ReadyItems,
+    kernel_matrix,
+    kernel_scores,
+    ready_items,
+    value_blocks,
+)
 from ranksvm.maps.matrix import MatrixMap
 
 # Kernel values held at a time when several models are scored.
 BLOCK_VALUES = 1 << 23
+# Points of at most this many bytes are kept in the form that the native code takes.  With more of
+# them, a few items take so long that preparing the points no longer matters.
+READY_BYTES = 1 << 26
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +66,32 @@ class Expansion:
         there = np.flatnonzero(self.coef)
         return Expansion(self.kernel, self.points[there], self.coef[there])
 
+    @cached_property
+    def _ready_points(self) -> ReadyItems | None:
+        """The points as the native code takes them, unless a copy of them would be large.
+
+        The points cannot be changed from then on: the copy would not change with them.
+        """
+        if self.kernel.called is not None or is_sparse(self.points):
+            return None
+        if 8 * self.points.size > READY_BYTES:
+            return None
+        self.points.flags.writeable = False
+        return ready_items(self.kernel, self.points, self.shift)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out objects of the native code, which cannot be pickled."""
+        return {name: value for name, value in vars(self).items() if name != "_ready_points"}
+
     def scores(self, X: Any, *, n_threads: int = 1) -> Array:
-        """Return the scores of items, shape (n_items,); computed in tiles."""
+        """Return the scores of items, shape (n_items,); computed in tiles.
+
+        What does not depend on X is kept for the next call, and ``points`` become read-only.
+        """
         return kernel_scores(
-            self.kernel, X, self.points, self.coef, n_threads=n_threads, shift=self.shift
-        )
+            self.kernel, X, self.points, self.coef, n_threads=n_threads, shift=self.shift,
+            ready=self._ready_points,
+        )  # fmt: skip
 
     def scores_for(self, X: Any, coefs: Sequence[Array], *, n_threads: int = 1) -> list[Array]:
         """Return scores for several coefficient vectors; kernel values are computed once."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,6 +245,7 @@ def kernel_scores(
     *,
     n_threads: int = 1,
     shift: Array | None = None,
+    ready: ReadyItems | None = None,
 ) -> Array:
     """Return the sum over z of coef_z k(x, z) for every x, with only a few tiles in memory.
 
@@ -254,6 +255,8 @@ def kernel_scores(
         See :func:`kernel_matrix`.
     coef : ndarray of shape (n_Z,)
         Coefficients.
+    ready : ReadyItems or None
+        Z and the shift, made ready for dense X by :func:`ready_items`.
 
     Returns
     -------
@@ -266,7 +269,7 @@ def kernel_scores(
         return scores
     coef = np.ascontiguousarray(coef, dtype=np.float64)
     function = kernel.native
-    for part, rows, columns in _native_blocks(kernel, X, Z, shift, n_threads):
+    for part, rows, columns in _native_blocks(kernel, X, Z, shift, n_threads, ready):
         scores[part] = _core.kernel_cross(function, rows, columns, coef, n_threads)
     return scores
 
@@ -362,14 +365,48 @@ def centre_of(Z: Any) -> Array:
     return centre
 
 
+class ReadyItems(NamedTuple):
+    """Items on one side of a kernel matrix, in the form that the native code takes.
+
+    Attributes
+    ----------
+    rows : KernelRows
+        The items, minus ``centre``.
+    centre : ndarray of shape (n_features,) or None
+        What is subtracted from the items of both sides; None if nothing is.
+    """
+
+    rows: _core.KernelRows
+    centre: Array | None
+
+
+def ready_items(
+    kernel: Kernel,
+    Z: Any,
+    shift: Array | None,
+    *,
+    against_dense: bool = True,
+    n_threads: int = 1,
+) -> ReadyItems:
+    """Make the items Z of a native kernel ready, for X that are dense or few enough columns."""
+    is_centred = kernel.function == "rbf" and against_dense and Z.shape[0] and not is_sparse(Z)
+    centre = centre_of(Z) if is_centred else None
+    return ReadyItems(kernel_rows(Z, centre, shift, n_threads=n_threads), centre)
+
+
 def _native_blocks(
-    kernel: Kernel, X: Any, Z: Any, shift: Array | None, n_threads: int
+    kernel: Kernel,
+    X: Any,
+    Z: Any,
+    shift: Array | None,
+    n_threads: int,
+    ready: ReadyItems | None = None,
 ) -> Iterator[tuple[slice, _core.KernelRows, _core.KernelRows]]:
     """Yield blocks of X: their rows, and these rows and Z as objects of the native code."""
     can_be_dense = not is_sparse(X) or X.shape[1] <= FEW_COLUMNS
-    is_centred = kernel.function == "rbf" and can_be_dense and Z.shape[0] and not is_sparse(Z)
-    centre = centre_of(Z) if is_centred else None
-    columns = kernel_rows(Z, centre, shift, n_threads=n_threads)
+    if ready is None or not can_be_dense:
+        ready = ready_items(kernel, Z, shift, against_dense=can_be_dense, n_threads=n_threads)
+    columns, centre = ready
     # As many rows as threads can share; those of an array are copied, but not all at once.
     most = max(BLOCK_ROWS, BLOCK_VALUES // max(1, X.shape[1]))
     for part in row_blocks(X.shape[0], most):

@@ -8,6 +8,7 @@ on the shape of the matrix, so results are bitwise identical for any number of t
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -180,7 +181,7 @@ class EuclideanMap(ABC):
 
     def widened(self, norm: float, v: Array, pullback_error: float) -> float:
         wide = norm + self.longest_row * pullback_error
-        if self.tallest is None or not np.isfinite(pullback_error):
+        if self.tallest is None or not math.isfinite(pullback_error):
             return wide
         return min(wide, length(np.abs(v) + SLACK * pullback_error * self.tallest))
 

@@ -298,19 +298,18 @@ class _Reader:
         """Check the entries that every schema has: its number, the version and the kind."""
         schema, kind, version = (entries.get(name) for name in ("schema", "kind", "written_by"))
         there = printable(version[:40]) if isinstance(version, str) else "of an unknown version"
-        here = f"this is ranksvm {library_version()}"
         if type(schema) is not int or schema < 1:
             self._damaged(f"its schema is {reprlib.repr(schema)}")
         if schema > SCHEMA:
             self._refuse(
                 f"written by a newer version, ranksvm {there}, in schema {reprlib.repr(schema)}; "
-                f"{here}, which reads schemas up to {SCHEMA}",
+                f"this is ranksvm {library_version()}, which reads schemas up to {SCHEMA}",
                 UPDATE,
             )
         if isinstance(kind, str) and kind not in self.models:
             self._refuse(
-                f"a model of kind {reprlib.repr(kind)}, written by ranksvm {there}; {here}, which "
-                f"reads only {sorted_names(self.models)}",
+                f"a model of kind {reprlib.repr(kind)}, written by ranksvm {there}; this is "
+                f"ranksvm {library_version()}, which reads only {sorted_names(self.models)}",
                 UPDATE,
             )
 

@@ -16,7 +16,7 @@ from ranksvm import _core
 from ranksvm._sparse import canonical_csr, is_sparse
 from ranksvm._vectors import Array, Rows, dot
 from ranksvm.data.row_sources import first_not_finite
-from ranksvm.data.shards import RowBlock, Shard, Shards
+from ranksvm.data.shards import RowBlock, Shard, ShardedMatrix, Shards
 from ranksvm.maps.expansion import Expansion
 from ranksvm.maps.matrix import MatrixMap
 
@@ -270,3 +270,10 @@ def find_largest(shards: Shards) -> Array:
         "largest", lambda: np.max(list(shards.map(FindLargest())), axis=0)
     )
     return largest
+
+
+def with_columns(X: ShardedMatrix, here: Rows, there: Rows, n_features: int) -> ShardedMatrix:
+    """Return X with other columns: the column ``here[k]`` becomes ``there[k]``, others are zero."""
+    task = MakeFeatures(MoveColumns(here, there, n_features))
+    shards = X.shards.with_features(task, n_features, X.dtype, is_sparse=X.shards.is_sparse)
+    return ShardedMatrix(shards, X.rows)

@@ -15,6 +15,7 @@ further product with X.
 from __future__ import annotations
 
 import enum
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -301,7 +302,8 @@ class Monitor:
 
     @property
     def converged(self) -> bool:
-        return bool(np.isfinite(self.gap)) and self.gap <= self._tol * abs(self.upper)
+        gap = self.gap
+        return math.isfinite(gap) and gap <= self._tol * abs(self.upper)
 
     def offer(self, evaluation: Eval, lower: float) -> None:
         """Update the best point and bounds with an evaluation and a lower bound."""

@@ -26,6 +26,7 @@ There are two globalization strategies:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -172,7 +173,7 @@ class Stepper:
 
     def _forcing(self, norm2: float) -> float:
         """Return how far to reduce the residual of the Newton system, relative to the gradient."""
-        shrunk = np.sqrt(norm2 / self._last) if self._last is not None else np.inf
+        shrunk = math.sqrt(norm2 / self._last) if self._last is not None else math.inf
         self._last = norm2
         return float(max(min(self._settings.forcing, 0.9 * shrunk), 1e-8))
 
@@ -224,7 +225,7 @@ class Stepper:
             if not curvature > 0.0:  # due to rounding: the Hessian is at least the identity
                 return _Step(solution, step, model, False)
             length = rho / curvature
-            if np.isfinite(radius):
+            if math.isfinite(radius):
                 inside = _length_to_boundary(objective, solution, direction, radius)
                 if length >= inside:
                     model += inside * rho - 0.5 * inside * inside * curvature

@@ -1,0 +1,54 @@
+"""Linear models: scores are weighted sums of features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm._sparse import is_sparse
+from ranksvm._vectors import Array
+from ranksvm.maps.matrix import MatrixMap
+from ranksvm.models.model import FEATURES, ArraySpec, Format, Model
+
+COEF = ArraySpec(np.dtype(np.float64), (FEATURES,))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinearModel(Model):
+    """A linear model: scores are weighted sums of features.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_features,)
+        Weights of the features.
+    """
+
+    coef: Array
+
+    FORMATS: ClassVar[Mapping[str, Format]] = {"linear": Format({"coef": COEF})}
+
+    @property
+    def n_features(self) -> int:
+        return len(self.coef)
+
+    @property
+    def weights(self) -> Array:
+        return self.coef
+
+    def scores(self, X: Any, *, n_threads: int = 1) -> Array:
+        return MatrixMap(X, n_threads=n_threads).scores(self.coef)
+
+    def contributions(self, rows: Any) -> tuple[str, NDArray[np.int64], Array]:
+        if not is_sparse(rows):
+            return "feature", np.arange(self.n_features), self.coef * (rows[0] - rows[1])
+        change = (rows[[0]] - rows[[1]]).tocsr()
+        change.sum_duplicates()
+        columns = change.indices.astype(np.int64)
+        return "feature", columns, self.coef[columns] * change.data
+
+    def describe(self) -> dict[str, Any]:
+        return {"features_used": int(np.count_nonzero(self.coef))}
