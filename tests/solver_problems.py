@@ -259,7 +259,7 @@ class PlainEval:
     def hessp(self, direction: Point) -> Array:
         return direction.w + self.objective.map.pullback(self._curvatures * direction.scores)
 
-    def preconditioner(self, *, diagonal: bool = False) -> None:
+    def preconditioner(self, *, diagonal: bool = False, improved: bool = False) -> None:
         del diagonal
 
     def line(self, direction: Point, target: Point | None = None) -> Callable[[float], Trial]:

@@ -251,7 +251,7 @@ class RankEval:
         made = objective._certified(self.point, self.norm2, self.loss, slope)
         return replace(made, source=source)
 
-    def preconditioner(self, *, diagonal: bool = False) -> Any:
+    def preconditioner(self, *, diagonal: bool = False, improved: bool = False) -> Any:
         """Return an approximate inverse of the Hessian; see the module docstring."""
         objective = self.objective
         assert self.loss.degrees is not None
@@ -261,7 +261,7 @@ class RankEval:
         matrix *= objective.C
         if diagonal or matrix.ndim == 1:
             inverse = 1.0 / (1.0 + (matrix if matrix.ndim == 1 else matrix.diagonal()))
-            if not diagonal:
+            if not diagonal and not improved:
                 inverse = np.sqrt(inverse)
             return objective.score_map.lift(lambda r: inverse * r)
         # Imported here because the import is slow and not needed to read a model.

@@ -104,10 +104,11 @@ class Eval(Protocol):
         """Return the Hessian of F times ``direction.w``.  One product with X'."""
         ...
 
-    def preconditioner(self, *, diagonal: bool = False) -> Any:
+    def preconditioner(self, *, diagonal: bool = False, improved: bool = False) -> Any:
         """Return an approximate inverse of the Hessian of F, or None if there is none.
 
-        It is a function from vectors to vectors, whose scores then have to be computed, or,
+        ``diagonal`` asks for that of its diagonal.  With ``improved``, the solver improves it (see
+        :mod:`ranksvm.solvers.recycling`), and a few large eigenvalues do no harm.  It is a function from vectors to vectors, whose scores then have to be computed, or,
         without the capability "euclidean", from points to points.
         """
         ...

@@ -13,6 +13,9 @@ With the inner product of a kernel, a CG step costs one product with K.  So woul
 residual, which in the last step would be a wasted product.  Instead, CG stops when step j has
 gained less than ``_LITTLE / j`` of the total gain of the quadratic model (Nash & Sofer 1990).
 
+From a system with many CG steps on, search directions improve the preconditioner of later systems
+(:mod:`ranksvm.solvers.recycling`).
+
 There are two globalization strategies:
 
 ``"line_search"``
@@ -36,6 +39,7 @@ from ranksvm._checks import check_choice
 from ranksvm._points import Point
 from ranksvm._vectors import Array, dot
 from ranksvm.solvers.base import Callback, Eval, Monitor, Objective, SolverResult, Status, Trial
+from ranksvm.solvers.recycling import FEW_STEPS, Recycling
 
 GLOBALIZATIONS = ("line_search", "trust_region")
 PRECONDITIONERS = ("auto", "diagonal", "none")
@@ -143,6 +147,7 @@ class Stepper:
         self._last: float | None = None
         self._unseen = np.inf  # decrease that the model predicted for the last step in the noise
         self._effort = _Effort()
+        self._recycling = Recycling(objective)
 
     def step(self, evaluation: Eval, gap_goal: float) -> tuple[Eval, int] | None:
         """Make one Newton step; return None if only rounding errors are left."""
@@ -165,10 +170,14 @@ class Stepper:
     def _preconditioner(self, evaluation: Eval) -> Any:
         found = None
         wanted = self._settings.preconditioner
-        if wanted != "none" and self._effort.wants_it:
-            found = evaluation.preconditioner(diagonal=wanted == "diagonal")
+        if wanted != "none" and (self._effort.wants_it or self._recycling.is_on):
+            found = evaluation.preconditioner(
+                diagonal=wanted == "diagonal", improved=self._recycling.is_on
+            )
         self._effort.has_it = found is not None
-        return _identity if found is None else found
+        if found is None:
+            return _identity
+        return self._recycling.improve(found) if self._recycling.is_on else found
 
     def _forcing(self, norm2: float) -> float:
         """Return how far to reduce the residual of the Newton system, relative to the gradient."""
@@ -200,7 +209,10 @@ class Stepper:
         """Return an approximate minimizer of the quadratic model inside a ball."""
         objective = self._objective
         kind = _Plain if "euclidean" in objective.capabilities else _InScores
-        system = kind(objective, evaluation, self._preconditioner(evaluation), gap_goal)
+        recycling = self._recycling
+        if not recycling.is_on:
+            recycling.clear()
+        system = kind(objective, evaluation, self._preconditioner(evaluation), gap_goal, recycling)
         residual = -evaluation.grad
         solution = evaluation.point.times(0.0)
         direction: Point | None = None
@@ -229,6 +241,7 @@ class Stepper:
                 if length >= inside:
                     model += inside * rho - 0.5 * inside * inside * curvature
                     return _Step(solution.plus(inside, direction), step, model, True)
+            system.took(direction, product, curvature, length)
             solution = solution.plus(length, direction)
             gain = 0.5 * length * rho
             model += gain
@@ -236,6 +249,9 @@ class Stepper:
             if system.is_solved(residual, step * gain, model):
                 break
         self._effort.note(step)
+        if self._effort.has_it and step > FEW_STEPS and not recycling.is_on:
+            recycling.is_on = True
+            self._last = None  # it was measured by another preconditioner
         return _Step(solution, step, model, False)
 
 
@@ -251,6 +267,7 @@ class _System:
     evaluation: Eval
     preconditioner: Callable[[Any], Any]
     gap_goal: float
+    recycling: Recycling
     accuracy: float = 0.0  # stop when r.Pr is this small
 
 
@@ -265,6 +282,11 @@ class _Plain(_System):
         """Return the preconditioned residual with its scores; None if the system is solved."""
         del residual
         return self.objective.point(self._descent)
+
+    def took(self, direction: Point, product: Array, curvature: float, length: float) -> None:
+        """Recycle the direction of a step, of which the product with the Hessian is known."""
+        del length
+        self.recycling.add(direction, product, curvature)
 
     def is_solved(self, residual: Array, last: float, gained: float) -> bool:
         """Return whether to stop; ``last`` is the number of steps times the gain of the last."""
@@ -281,17 +303,28 @@ class _InScores(_System):
     """The Newton system with an inner product that needs scores, as with a kernel."""
 
     def __post_init__(self) -> None:
-        self._first: Point | None = self.evaluation.slope
+        self._residual: Point | None = None
+        self._step: tuple[Point, float, float] | None = None
 
     def image(self, residual: Array) -> Point | None:
-        if self._first is not None:  # the scores of the first residual are known
-            image, self._first = self._first.times(-1.0), None
+        if self._residual is None:  # the scores of the first residual are known
+            image = self.evaluation.slope.times(-1.0)
         else:
             image = self.objective.point(residual)
+            if self._step is not None:
+                direction, curvature, length = self._step
+                product = self._residual.plus(-1.0, image).times(1.0 / length)
+                self.recycling.add(direction, product, curvature)
             if self.objective.inner(residual, image) <= self.gap_goal:
                 return None
+        self._residual = image
         preconditioned: Point = self.preconditioner(image)
         return preconditioned
+
+    def took(self, direction: Point, product: Array, curvature: float, length: float) -> None:
+        """Recycle the direction once the scores of the next residual are known."""
+        del product
+        self._step = direction, curvature, length
 
     def is_solved(self, residual: Array, last: float, gained: float) -> bool:
         del residual
