@@ -260,7 +260,7 @@ class PlainEval:
         return direction.w + self.objective.map.pullback(self._curvatures * direction.scores)
 
     def preconditioner(self, *, diagonal: bool = False, improved: bool = False) -> None:
-        del diagonal
+        del diagonal, improved
 
     def line(self, direction: Point, target: Point | None = None) -> Callable[[float], Trial]:
         del target

@@ -19,10 +19,13 @@ Preconditioner.  The Hessian with respect to the scores is the Laplacian D - A o
 query.  With this approximation, the Hessian of F is the identity plus C times the weighted scatter
 of the items within their queries.  (For a list of pairs, the connected components take the place of
 queries; pairs of different kinds have separate scatters, which add up.)  For few features this
-matrix is cheap, and so accurate that one or two CG steps suffice.  For many features only its
-diagonal is available, and the features are far from independent.  The square root of the diagonal
-then needs fewer products than the diagonal itself or no preconditioner.  If there are more than
-twice as many features as items, no preconditioner is best.
+matrix is cheap, and so accurate that one or two CG steps suffice.  It is scaled to a diagonal of
+ones before it is factorized: the features may differ in size by ten orders of magnitude and more.
+For many features only its diagonal is available, and the features are far from independent.  The
+square root of the diagonal then needs fewer products than the diagonal itself or no preconditioner.
+The diagonal leaves most eigenvalues near 1 and a few very large; a solver that improves the
+preconditioner by what it learns about these (``improved``) does better with the diagonal.  If there
+are more than twice as many features as items, no preconditioner is best.
 
 Kernels have as many features as there are items, but most of the information is in a few hundred
 directions.  Their maps give the scatter in such a subspace, and ``lift`` extends its inverse to the
@@ -267,13 +270,21 @@ class RankEval:
         # Imported here because the import is slow and not needed to read a model.
         from scipy.linalg import cho_factor, cho_solve
 
-        # Add the identity, and a little more in case rounding made the matrix indefinite.
-        matrix[np.diag_indices_from(matrix)] += 1.0 + 1e-13 * np.trace(matrix)
+        # Scaled to a diagonal of ones, so that features of any size keep their digits; a little more
+        # than that in case rounding made the matrix indefinite.
+        size = matrix.shape[0]
+        matrix[np.diag_indices(size)] += 1.0
+        scale = 1.0 / np.sqrt(matrix.diagonal())
+        matrix *= scale
+        matrix *= scale[:, None]
+        matrix[np.diag_indices(size)] = 1.0 + 1e-13 * size
         try:
             factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:  # very badly scaled features: use no preconditioner
+        except np.linalg.LinAlgError:  # numbers too large for float64: use no preconditioner
             return None
-        return objective.score_map.lift(lambda r: cho_solve(factor, r, check_finite=False))
+        return objective.score_map.lift(
+            lambda r: scale * cho_solve(factor, scale * r, check_finite=False)
+        )
 
     def line(self, direction: Point, target: Point | None = None) -> Callable[[float], Trial]:
         objective, point = self.objective, self.point

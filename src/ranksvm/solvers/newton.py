@@ -39,7 +39,7 @@ from ranksvm._checks import check_choice
 from ranksvm._points import Point
 from ranksvm._vectors import Array, dot
 from ranksvm.solvers.base import Callback, Eval, Monitor, Objective, SolverResult, Status, Trial
-from ranksvm.solvers.recycling import FEW_STEPS, Recycling
+from ranksvm.solvers.recycling import Recycling
 
 GLOBALIZATIONS = ("line_search", "trust_region")
 PRECONDITIONERS = ("auto", "diagonal", "none")
@@ -147,7 +147,8 @@ class Stepper:
         self._last: float | None = None
         self._unseen = np.inf  # decrease that the model predicted for the last step in the noise
         self._effort = _Effort()
-        self._recycling = Recycling(objective)
+        self._is_euclidean = "euclidean" in objective.capabilities
+        self._recycling = Recycling()
 
     def step(self, evaluation: Eval, gap_goal: float) -> tuple[Eval, int] | None:
         """Make one Newton step; return None if only rounding errors are left."""
@@ -155,6 +156,10 @@ class Stepper:
             return self._trusted(evaluation, gap_goal)
         newton = self._conjugate_gradients(evaluation, gap_goal, np.inf)
         trial = line_search(self._objective, evaluation, newton.step)
+        if trial is None and self._recycling.is_on:  # perhaps rounding spoiled it: once more without
+            self._recycling = Recycling()
+            newton = self._conjugate_gradients(evaluation, gap_goal, np.inf)
+            trial = line_search(self._objective, evaluation, newton.step)
         if trial is None:
             return None
         if newton.decrease <= _NOISE * abs(evaluation.value):
@@ -175,9 +180,7 @@ class Stepper:
                 diagonal=wanted == "diagonal", improved=self._recycling.is_on
             )
         self._effort.has_it = found is not None
-        if found is None:
-            return _identity
-        return self._recycling.improve(found) if self._recycling.is_on else found
+        return _identity if found is None else self._recycling.improved(found)
 
     def _forcing(self, norm2: float) -> float:
         """Return how far to reduce the residual of the Newton system, relative to the gradient."""
@@ -208,11 +211,10 @@ class Stepper:
     def _conjugate_gradients(self, evaluation: Eval, gap_goal: float, radius: float) -> _Step:
         """Return an approximate minimizer of the quadratic model inside a ball."""
         objective = self._objective
-        kind = _Plain if "euclidean" in objective.capabilities else _InScores
-        recycling = self._recycling
-        if not recycling.is_on:
-            recycling.clear()
-        system = kind(objective, evaluation, self._preconditioner(evaluation), gap_goal, recycling)
+        kind = _Plain if self._is_euclidean else _InScores
+        system = kind(objective, evaluation, self._preconditioner(evaluation), gap_goal)
+        can_recycle = self._is_euclidean and self._effort.has_it
+        self._recycling.begin()
         residual = -evaluation.grad
         solution = evaluation.point.times(0.0)
         direction: Point | None = None
@@ -241,7 +243,8 @@ class Stepper:
                 if length >= inside:
                     model += inside * rho - 0.5 * inside * inside * curvature
                     return _Step(solution.plus(inside, direction), step, model, True)
-            system.took(direction, product, curvature, length)
+            if can_recycle:
+                self._recycling.add(direction.w, product, curvature)
             solution = solution.plus(length, direction)
             gain = 0.5 * length * rho
             model += gain
@@ -249,8 +252,7 @@ class Stepper:
             if system.is_solved(residual, step * gain, model):
                 break
         self._effort.note(step)
-        if self._effort.has_it and step > FEW_STEPS and not recycling.is_on:
-            recycling.is_on = True
+        if self._recycling.end(step):
             self._last = None  # it was measured by another preconditioner
         return _Step(solution, step, model, False)
 
@@ -267,7 +269,6 @@ class _System:
     evaluation: Eval
     preconditioner: Callable[[Any], Any]
     gap_goal: float
-    recycling: Recycling
     accuracy: float = 0.0  # stop when r.Pr is this small
 
 
@@ -282,11 +283,6 @@ class _Plain(_System):
         """Return the preconditioned residual with its scores; None if the system is solved."""
         del residual
         return self.objective.point(self._descent)
-
-    def took(self, direction: Point, product: Array, curvature: float, length: float) -> None:
-        """Recycle the direction of a step, of which the product with the Hessian is known."""
-        del length
-        self.recycling.add(direction, product, curvature)
 
     def is_solved(self, residual: Array, last: float, gained: float) -> bool:
         """Return whether to stop; ``last`` is the number of steps times the gain of the last."""
@@ -303,28 +299,17 @@ class _InScores(_System):
     """The Newton system with an inner product that needs scores, as with a kernel."""
 
     def __post_init__(self) -> None:
-        self._residual: Point | None = None
-        self._step: tuple[Point, float, float] | None = None
+        self._first: Point | None = self.evaluation.slope
 
     def image(self, residual: Array) -> Point | None:
-        if self._residual is None:  # the scores of the first residual are known
-            image = self.evaluation.slope.times(-1.0)
+        if self._first is not None:  # the scores of the first residual are known
+            image, self._first = self._first.times(-1.0), None
         else:
             image = self.objective.point(residual)
-            if self._step is not None:
-                direction, curvature, length = self._step
-                product = self._residual.plus(-1.0, image).times(1.0 / length)
-                self.recycling.add(direction, product, curvature)
             if self.objective.inner(residual, image) <= self.gap_goal:
                 return None
-        self._residual = image
         preconditioned: Point = self.preconditioner(image)
         return preconditioned
-
-    def took(self, direction: Point, product: Array, curvature: float, length: float) -> None:
-        """Recycle the direction once the scores of the next residual are known."""
-        del product
-        self._step = direction, curvature, length
 
     def is_solved(self, residual: Array, last: float, gained: float) -> bool:
         del residual

@@ -10,93 +10,90 @@ for one direction after the other, as in the L-BFGS method (Morales & Nocedal 20
 exact on the last direction, and costs no product with X.  Hessians change from one system to the
 next, but slowly.
 
-The inner products are those of the objective.  If they need scores, P acts on points, and the
-scores of y are needed; they follow from those of the residuals before and after the step.
+The rule.  Recycling begins after the first system that needed more than ``FEW_STEPS`` steps with a
+preconditioner, and goes on until the end of the solve.  Before that, nothing changes, so a solve
+that is cheap stays as it is.  Without a preconditioner nothing is recycled: the other eigenvalues
+are spread, too, and to know a few of them gains nothing.  Nor is it done if the inner product needs
+scores, as with a kernel, where the eigenvalues beyond the preconditioner decrease slowly: it saved
+a tenth of the products at best, and doubled them at worst.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
+from ranksvm._vectors import Array, dot
 
-from ranksvm._points import Point
-from ranksvm._vectors import Array
-from ranksvm.solvers.base import Objective
-
-# Recycling begins after a system with more steps than this.
 FEW_STEPS = 5
-# Number of directions that are kept, and the most numbers that their vectors may have.
-MOST_DIRECTIONS = 12
-MOST_NUMBERS = 1 << 25
-_NO_SCORES = np.empty(0)
+# Number of directions that are kept, and the most numbers in their vectors and products.  With
+# fewer than the second number, nothing is recycled.
+MOST_DIRECTIONS, FEWEST_DIRECTIONS = 12, 4
+MOST_NUMBERS = 1 << 23
+
+Preconditioner = Callable[[Array], Array]
 
 
 class _Known(NamedTuple):
     """A search direction, its product with the Hessian, and their inner product."""
 
-    direction: Point
-    product: Point
+    direction: Array
+    product: Array
     curvature: float
 
 
 class Recycling:
-    """The last search directions of all systems of one objective.
+    """The last search directions of all systems of one solve, with the Euclidean inner product.
 
-    Parameters
+    Attributes
     ----------
-    objective : Objective
-        Says what the inner product is.
+    is_on : bool
+        Whether they are used.
     """
 
-    def __init__(self, objective: Objective) -> None:
-        self._objective = objective
-        self._is_euclidean = "euclidean" in objective.capabilities
+    def __init__(self) -> None:
         self._known: deque[_Known] = deque(maxlen=MOST_DIRECTIONS)
         self.is_on = False
 
-    def add(self, direction: Point, product: Array | Point, curvature: float) -> None:
-        """Keep a direction; ``product`` is a point unless the inner product is Euclidean."""
-        if not isinstance(product, Point):
-            direction, product = _bare(direction.w), _bare(product)
-        numbers = 2 * (direction.w.size + np.size(direction.scores))
-        while self._known and (len(self._known) + 1) * numbers > MOST_NUMBERS:
+    def begin(self) -> None:
+        """Begin a system; before recycling begins, only the directions of one system are kept."""
+        if not self.is_on:
+            self._known.clear()
+
+    def add(self, direction: Array, product: Array, curvature: float) -> None:
+        """Keep a direction and its product, which must not change afterwards."""
+        most = MOST_NUMBERS // max(1, 2 * direction.size)
+        if most < FEWEST_DIRECTIONS:
+            return
+        while len(self._known) >= most:
             self._known.popleft()
         self._known.append(_Known(direction, product, curvature))
 
-    def clear(self) -> None:
-        """Forget all directions."""
-        self._known.clear()
+    def end(self, steps: int) -> bool:
+        """End a system that took so many steps; return whether recycling begins now."""
+        if self.is_on or steps <= FEW_STEPS or not self._known:
+            return False
+        self.is_on = True
+        return True
 
-    def improve(self, preconditioner: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return a better preconditioner, on what the given one acts on: vectors or points."""
-        known = tuple(self._known)
-        if not known:
+    def improved(self, preconditioner: Preconditioner) -> Preconditioner:
+        """Return a better preconditioner; the same one if nothing is recycled."""
+        if not self.is_on:
             return preconditioner
-        if not self._is_euclidean:
-            return lambda point: self._apply(known, preconditioner, point)
-        return lambda vector: (
-            self._apply(known, lambda rest: _bare(preconditioner(rest.w)), _bare(vector)).w
-        )
+        known = tuple(self._known)
 
-    def _apply(
-        self, known: tuple[_Known, ...], preconditioner: Callable[[Point], Point], point: Point
-    ) -> Point:
-        inner = self._objective.inner
-        weights = []
-        for one in reversed(known):
-            weight = inner(point.w, one.direction) / one.curvature
-            point = point.plus(-weight, one.product)
-            weights.append(weight)
-        found = preconditioner(point)
-        for one, weight in zip(known, reversed(weights), strict=True):
-            excess = inner(one.product.w, found) / one.curvature
-            found = found.plus(weight - excess, one.direction)
-        return found
+        def apply(vector: Array) -> Array:
+            rest = vector
+            weights = []
+            for one in reversed(known):
+                weight = dot(one.direction, rest) / one.curvature
+                rest = rest - weight * one.product
+                weights.append(weight)
+            found = preconditioner(rest)
+            for one, weight in zip(known, reversed(weights), strict=True):
+                excess = dot(one.product, found) / one.curvature
+                found = found + (weight - excess) * one.direction
+            return found
 
-
-def _bare(vector: Array) -> Point:
-    """Return a vector whose inner products need no scores, as a point."""
-    return Point(vector, _NO_SCORES)
+        return apply
