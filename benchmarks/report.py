@@ -99,6 +99,10 @@ GOALS = (
     Goal("out_of_core_memory", "the same: peak memory of the process beyond 4 GB, GB", 0.3, 2),
     Goal("out_of_core_coef", "fit_files / fit: largest difference of coefficients", 1e-10, 2),
     Goal("kernel_peer", "exact rbf, 1,000 items / scikit-survival's kernel SVM", 0.01, 2),
+    Goal("text_products", "reuters-like 512,000, C = 2^-10 over the sum: products with X", 110, 1),
+    Goal("rbf_products", "exact rbf, cadata-like 16,000: products with K", 100, 1),
+    Goal("raw_products", "136 features of scales 1e-3 to 1e7: products / standardised", 2.0, 1),
+    Goal("cheap_products", "cheap fits: products / without recycled directions", 1.05, 1),
 )
 
 
