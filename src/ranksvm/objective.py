@@ -270,8 +270,8 @@ class RankEval:
         # Imported here because the import is slow and not needed to read a model.
         from scipy.linalg import cho_factor, cho_solve
 
-        # Scaled to a diagonal of ones, so that features of any size keep their digits; a little more
-        # than that in case rounding made the matrix indefinite.
+        # Scaled to a diagonal of ones, so that features of any size keep their digits; a little
+        # more than that in case rounding made the matrix indefinite.
         size = matrix.shape[0]
         matrix[np.diag_indices(size)] += 1.0
         scale = 1.0 / np.sqrt(matrix.diagonal())

@@ -304,9 +304,7 @@ def test_scaled_factorization_is_the_inverse() -> None:
         objective = problem.objective(1e-3)
         at = objective.at(objective.point(np.zeros(20)))
         apply = at.preconditioner()
-        return np.column_stack([apply(e) for e in np.eye(20)]), objective.scatter(
-            at.loss.degrees()
-        )
+        return np.column_stack([apply(e) for e in np.eye(20)]), objective.scatter(at.loss.degrees())
 
     found, scatter = inverse(X * scales)
     hessian = np.eye(20) + 1e-3 * scatter

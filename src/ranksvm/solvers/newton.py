@@ -156,7 +156,8 @@ class Stepper:
             return self._trusted(evaluation, gap_goal)
         newton = self._conjugate_gradients(evaluation, gap_goal, np.inf)
         trial = line_search(self._objective, evaluation, newton.step)
-        if trial is None and self._recycling.is_on:  # perhaps rounding spoiled it: once more without
+        if trial is None and self._recycling.is_on:
+            # Perhaps rounding spoiled the recycled directions: once more without them.
             self._recycling = Recycling()
             newton = self._conjugate_gradients(evaluation, gap_goal, np.inf)
             trial = line_search(self._objective, evaluation, newton.step)

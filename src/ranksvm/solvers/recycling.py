@@ -14,8 +14,8 @@ The rule.  Recycling begins after the first system that needed more than ``FEW_S
 preconditioner, and goes on until the end of the solve.  Before that, nothing changes, so a solve
 that is cheap stays as it is.  Without a preconditioner nothing is recycled: the other eigenvalues
 are spread, too, and to know a few of them gains nothing.  Nor is it done if the inner product needs
-scores, as with a kernel, where the eigenvalues beyond the preconditioner decrease slowly: it saved
-a tenth of the products at best, and doubled them at worst.
+scores, as with a kernel, where the eigenvalues beyond the preconditioner decrease slowly: it halved
+the products at best, and doubled them at worst.
 """
 
 from __future__ import annotations
