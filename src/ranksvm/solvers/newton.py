@@ -39,7 +39,7 @@ from ranksvm._checks import check_choice
 from ranksvm._points import Point
 from ranksvm._vectors import Array, dot
 from ranksvm.solvers.base import Callback, Eval, Monitor, Objective, SolverResult, Status, Trial
-from ranksvm.solvers.recycling import Recycling
+from ranksvm.solvers.recycling import FEWEST_FEATURES, Recycling
 
 GLOBALIZATIONS = ("line_search", "trust_region")
 PRECONDITIONERS = ("auto", "diagonal", "none")
@@ -214,7 +214,8 @@ class Stepper:
         objective = self._objective
         kind = _Plain if self._is_euclidean else _InScores
         system = kind(objective, evaluation, self._preconditioner(evaluation), gap_goal)
-        can_recycle = self._is_euclidean and self._effort.has_it
+        has_many = evaluation.point.w.size >= FEWEST_FEATURES
+        can_recycle = has_many and self._is_euclidean and self._effort.has_it
         self._recycling.begin()
         residual = -evaluation.grad
         solution = evaluation.point.times(0.0)

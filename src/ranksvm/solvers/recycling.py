@@ -12,10 +12,12 @@ next, but slowly.
 
 The rule.  Recycling begins after the first system that needed more than ``FEW_STEPS`` steps with a
 preconditioner, and goes on until the end of the solve.  Before that, nothing changes, so a solve
-that is cheap stays as it is.  Without a preconditioner nothing is recycled: the other eigenvalues
-are spread, too, and to know a few of them gains nothing.  Nor is it done if the inner product needs
-scores, as with a kernel, where the eigenvalues beyond the preconditioner decrease slowly: it halved
-the products at best, and doubled them at worst.
+that is cheap stays as it is.  With fewer than ``FEWEST_FEATURES`` dimensions nothing is recycled,
+because CG ends soon anyhow and its last directions are mostly rounding errors.  Without a
+preconditioner nothing is recycled: the other eigenvalues are spread, too, and to know a few of them
+gains nothing.  Nor is it done if the inner product needs scores, as with a kernel, where the
+eigenvalues beyond the preconditioner decrease slowly: it halved the products at best, and doubled
+them at worst.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from typing import NamedTuple
 from ranksvm._vectors import Array, dot
 
 FEW_STEPS = 5
+FEWEST_FEATURES = 256
 # Number of directions that are kept, and the most numbers in their vectors and products.  With
 # fewer than the second number, nothing is recycled.
 MOST_DIRECTIONS, FEWEST_DIRECTIONS = 12, 4
