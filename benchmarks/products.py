@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks import product_counts
 from benchmarks.common import SEED, Array, Call, Config, Timing, interleave, thread_counts
 from benchmarks.report import Report, Row
 from benchmarks.sets import reuters_like
 from ranksvm.maps.matrix import MatrixMap
 
-TITLE = "X w and X' g by ranksvm and by SciPy or NumPy"
+TITLE = "products with X: their time, compared with SciPy and NumPy, and how many fits need"
 
 
 class Matrix(NamedTuple):
@@ -50,6 +51,7 @@ def run(config: Config, report: Report) -> None:
             report.reach("csr_products", both, detail)
     report.table("products; 'peer' is the first line of each matrix", rows)
     report.note("SciPy's sparse products know one thread only; NumPy's use BLAS with those stated")
+    product_counts.run(config, report)
 
 
 def _compare(matrix: Matrix, config: Config) -> list[Row]:

@@ -45,6 +45,9 @@ MQ2008_RBF = {"C": 2.0**-7, "gamma": 0.1}
 
 # With this seed 1,017 queries have 41,829 items, nearest to MQ2007's 41,500 from above.
 MQ2007_SEED = 1
+# MSLR-WEB has 136 features and about 120 items a query.
+MSLR_FEATURES, MSLR_ITEMS = 136, 120
+MSLR_FACTORS = 12  # what the features have in common
 # Held-out queries for each one to learn from.
 HELD_OUT = 0.25
 
@@ -190,6 +193,26 @@ def reuters_like(m: int) -> Task:
 def letor_like(n_queries: int) -> Task:
     X, y, qid, _ = make_letor_like(n_queries, random_state=SEED)
     return Task(f"LETOR-like {n_queries:,} queries", X, y, qid, **_sum_C(LETOR_C))
+
+
+@lru_cache(maxsize=2)
+def mslr_like(n_queries: int, *, raw: bool = False) -> Task:
+    """136 correlated features in queries of 120 items: standardised, or of scales 1e-3 to 1e7."""
+    rng = np.random.default_rng(SEED)
+    qid = np.repeat(np.arange(n_queries), MSLR_ITEMS)
+    factors = rng.standard_normal((len(qid), MSLR_FACTORS))
+    X = factors @ rng.standard_normal((MSLR_FACTORS, MSLR_FEATURES))
+    X += rng.standard_normal(X.shape)
+    X += rng.standard_normal((n_queries, MSLR_FEATURES))[qid]
+    utility = X @ rng.standard_normal(MSLR_FEATURES)
+    utility = utility / utility.std() + rng.standard_normal(len(qid))
+    y = np.digitize(utility, (0.3, 1.0, 1.8, 2.5)).astype(np.float64)
+    if raw:
+        X *= 10.0 ** rng.uniform(-3.0, 7.0, MSLR_FEATURES)
+    else:
+        X = StandardScaler().fit_transform(X)
+    name = f"MSLR-like {n_queries:,} queries, {'raw' if raw else 'standardised'}"
+    return Task(name, X, y, qid, **_sum_C(LETOR_C))
 
 
 # --- Sets of the kernel machines ------------------------------------------------------------------

@@ -259,8 +259,8 @@ class PlainEval:
     def hessp(self, direction: Point) -> Array:
         return direction.w + self.objective.map.pullback(self._curvatures * direction.scores)
 
-    def preconditioner(self, *, diagonal: bool = False) -> None:
-        del diagonal
+    def preconditioner(self, *, diagonal: bool = False, improved: bool = False) -> None:
+        del diagonal, improved
 
     def line(self, direction: Point, target: Point | None = None) -> Callable[[float], Trial]:
         del target

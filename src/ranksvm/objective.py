@@ -19,10 +19,13 @@ Preconditioner.  The Hessian with respect to the scores is the Laplacian D - A o
 query.  With this approximation, the Hessian of F is the identity plus C times the weighted scatter
 of the items within their queries.  (For a list of pairs, the connected components take the place of
 queries; pairs of different kinds have separate scatters, which add up.)  For few features this
-matrix is cheap, and so accurate that one or two CG steps suffice.  For many features only its
-diagonal is available, and the features are far from independent.  The square root of the diagonal
-then needs fewer products than the diagonal itself or no preconditioner.  If there are more than
-twice as many features as items, no preconditioner is best.
+matrix is cheap, and so accurate that one or two CG steps suffice.  It is scaled to a diagonal of
+ones before it is factorized: the features may differ in size by ten orders of magnitude and more.
+For many features only its diagonal is available, and the features are far from independent.  The
+square root of the diagonal then needs fewer products than the diagonal itself or no preconditioner.
+The diagonal leaves most eigenvalues near 1 and a few very large; a solver that improves the
+preconditioner by what it learns about these (``improved``) does better with the diagonal.  If there
+are more than twice as many features as items, no preconditioner is best.
 
 Kernels have as many features as there are items, but most of the information is in a few hundred
 directions.  Their maps give the scatter in such a subspace, and ``lift`` extends its inverse to the
@@ -252,7 +255,7 @@ class RankEval:
         made = objective._certified(self.point, self.norm2, self.loss, slope)
         return replace(made, source=source)
 
-    def preconditioner(self, *, diagonal: bool = False) -> Any:
+    def preconditioner(self, *, diagonal: bool = False, improved: bool = False) -> Any:
         """Return an approximate inverse of the Hessian; see the module docstring."""
         objective = self.objective
         assert self.loss.degrees is not None
@@ -262,18 +265,24 @@ class RankEval:
         matrix *= objective.C
         if diagonal or matrix.ndim == 1:
             inverse = 1.0 / (1.0 + (matrix if matrix.ndim == 1 else matrix.diagonal()))
-            if not diagonal:
+            if not diagonal and not improved:
                 inverse = np.sqrt(inverse)
             return objective.score_map.lift(lambda r: inverse * r)
         # Imported here because the import is slow and not needed to read a model.
         from scipy.linalg.lapack import dpotrf, dpotrs  # cho_factor and cho_solve check far longer
 
-        # Add the identity, and a little more in case rounding made the matrix indefinite.
-        matrix.flat[:: len(matrix) + 1] += 1.0 + 1e-13 * matrix.trace()
+        # Scaled to a diagonal of ones, so that features of any size keep their digits; a little
+        # more than that in case rounding made the matrix indefinite.
+        size = len(matrix)
+        diagonal = matrix.flat[:: size + 1] + 1.0
+        scale = 1.0 / np.sqrt(diagonal)
+        matrix *= scale
+        matrix *= scale[:, None]
+        matrix.flat[:: size + 1] = 1.0 + 1e-13 * size
         factor, failed = dpotrf(matrix, lower=True, overwrite_a=True, clean=False)
-        if failed:  # very badly scaled features: use no preconditioner
+        if failed:  # numbers too large for float64: use no preconditioner
             return None
-        return objective.score_map.lift(lambda r: dpotrs(factor, r, lower=True)[0])
+        return objective.score_map.lift(lambda r: scale * dpotrs(factor, scale * r, lower=True)[0])
 
     def line(self, direction: Point, target: Point | None = None) -> Callable[[float], Trial]:
         objective, point = self.objective, self.point

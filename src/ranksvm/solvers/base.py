@@ -105,11 +105,13 @@ class Eval(Protocol):
         """Return the Hessian of F times ``direction.w``.  One product with X'."""
         ...
 
-    def preconditioner(self, *, diagonal: bool = False) -> Any:
+    def preconditioner(self, *, diagonal: bool = False, improved: bool = False) -> Any:
         """Return an approximate inverse of the Hessian of F, or None if there is none.
 
         It is a function from vectors to vectors, whose scores then have to be computed, or,
-        without the capability "euclidean", from points to points.
+        without the capability "euclidean", from points to points.  ``diagonal`` asks for that of
+        the diagonal.  With ``improved``, the solver improves it (see
+        :mod:`ranksvm.solvers.recycling`), and a few large eigenvalues do no harm.
         """
         ...
 

@@ -13,6 +13,9 @@ With the inner product of a kernel, a CG step costs one product with K.  So woul
 residual, which in the last step would be a wasted product.  Instead, CG stops when step j has
 gained less than ``_LITTLE / j`` of the total gain of the quadratic model (Nash & Sofer 1990).
 
+From a system with many CG steps on, search directions improve the preconditioner of later systems
+(:mod:`ranksvm.solvers.recycling`).
+
 There are two globalization strategies:
 
 ``"line_search"``
@@ -37,6 +40,7 @@ from ranksvm._checks import check_choice
 from ranksvm._points import Point
 from ranksvm._vectors import Array, dot
 from ranksvm.solvers.base import Callback, Eval, Monitor, Objective, SolverResult, Status, Trial
+from ranksvm.solvers.recycling import FEWEST_FEATURES, Recycling
 
 GLOBALIZATIONS = ("line_search", "trust_region")
 PRECONDITIONERS = ("auto", "diagonal", "none")
@@ -144,6 +148,8 @@ class Stepper:
         self._last: float | None = None
         self._unseen = np.inf  # decrease that the model predicted for the last step in the noise
         self._effort = _Effort()
+        self._is_euclidean = "euclidean" in objective.capabilities
+        self._recycling = Recycling()
 
     def step(self, evaluation: Eval, gap_goal: float) -> tuple[Eval, int] | None:
         """Make one Newton step; return None if only rounding errors are left."""
@@ -151,6 +157,11 @@ class Stepper:
             return self._trusted(evaluation, gap_goal)
         newton = self._conjugate_gradients(evaluation, gap_goal, np.inf)
         trial = line_search(self._objective, evaluation, newton.step)
+        if trial is None and self._recycling.is_on:
+            # Perhaps rounding spoiled the recycled directions: once more without them.
+            self._recycling = Recycling()
+            newton = self._conjugate_gradients(evaluation, gap_goal, np.inf)
+            trial = line_search(self._objective, evaluation, newton.step)
         if trial is None:
             return None
         if newton.decrease <= _NOISE * abs(evaluation.value):
@@ -166,10 +177,12 @@ class Stepper:
     def _preconditioner(self, evaluation: Eval) -> Any:
         found = None
         wanted = self._settings.preconditioner
-        if wanted != "none" and self._effort.wants_it:
-            found = evaluation.preconditioner(diagonal=wanted == "diagonal")
+        if wanted != "none" and (self._effort.wants_it or self._recycling.is_on):
+            found = evaluation.preconditioner(
+                diagonal=wanted == "diagonal", improved=self._recycling.is_on
+            )
         self._effort.has_it = found is not None
-        return _identity if found is None else found
+        return _identity if found is None else self._recycling.improved(found)
 
     def _forcing(self, norm2: float) -> float:
         """Return how far to reduce the residual of the Newton system, relative to the gradient."""
@@ -200,8 +213,11 @@ class Stepper:
     def _conjugate_gradients(self, evaluation: Eval, gap_goal: float, radius: float) -> _Step:
         """Return an approximate minimizer of the quadratic model inside a ball."""
         objective = self._objective
-        kind = _Plain if "euclidean" in objective.capabilities else _InScores
+        kind = _Plain if self._is_euclidean else _InScores
         system = kind(objective, evaluation, self._preconditioner(evaluation), gap_goal)
+        has_many = evaluation.point.w.size >= FEWEST_FEATURES
+        can_recycle = has_many and self._is_euclidean and self._effort.has_it
+        self._recycling.begin()
         residual = -evaluation.grad
         solution = evaluation.point.times(0.0)
         direction: Point | None = None
@@ -230,6 +246,8 @@ class Stepper:
                 if length >= inside:
                     model += inside * rho - 0.5 * inside * inside * curvature
                     return _Step(solution.plus(inside, direction), step, model, True)
+            if can_recycle:
+                self._recycling.add(direction.w, product, curvature)
             solution = solution.plus(length, direction)
             gain = 0.5 * length * rho
             model += gain
@@ -237,6 +255,8 @@ class Stepper:
             if system.is_solved(residual, step * gain, model):
                 break
         self._effort.note(step)
+        if self._recycling.end(step):
+            self._last = None  # it was measured by another preconditioner
         return _Step(solution, step, model, False)
 
 
