@@ -33,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kEager{30}, kWatch{200};
 // How long the calling thread watches for helpers that still work, before it naps.
 constexpr std::chrono::milliseconds kPatient{2};
-constexpr std::chrono::microseconds kNap{200};
+constexpr std::chrono::microseconds kNap{200}, kShortNap{20};
 // Helpers save the processor time that they use, and cost the time that the loop waits for them at
 // its end. If they cost more than they save by this, summed over recent loops, then other programs
 // need the cores, and loops run on one thread for a while: longer if that has happened just before.
@@ -58,6 +58,7 @@ Clock::duration processor_time() {
 
 struct OpenLoop {
   const Loop* loop;
+  int most;                           // threads that may work at once, on all loops together
   int places;                         // for helpers that may still come
   int members = 1;                    // who have come, with the calling thread
   std::atomic<int> at_work{0};        // helpers
@@ -68,9 +69,10 @@ struct OpenLoop {
 class Pool {
  public:
   void run(const Loop& loop, int helpers) {
-    OpenLoop open{&loop, helpers};
+    OpenLoop open{&loop, std::max(helpers + 1, cores_), helpers};
     {
       const std::lock_guard<std::mutex> lock(mutex_);
+      ++at_work_;
       while (threads_ < helpers && start_thread()) {
       }
       open.next = first_;
@@ -133,6 +135,7 @@ class Pool {
     OpenLoop** at = &first_;
     while (*at != &open) at = &(*at)->next;
     *at = open.next;
+    --at_work_;
     places_.fetch_sub(open.places, std::memory_order_relaxed);
   }
 
@@ -141,8 +144,9 @@ class Pool {
     if (places_.load(std::memory_order_acquire) <= 0) return nullptr;
     const std::lock_guard<std::mutex> lock(mutex_);
     for (OpenLoop* open = first_; open != nullptr; open = open->next) {
-      if (open->places == 0) continue;
+      if (open->places == 0 || at_work_ >= open->most) continue;
       --open->places;
+      ++at_work_;
       places_.fetch_sub(1, std::memory_order_relaxed);
       member = open->members++;
       open->at_work.fetch_add(1, std::memory_order_relaxed);
@@ -151,10 +155,14 @@ class Pool {
     return nullptr;
   }
 
-  static void help(OpenLoop& open, int member) {
+  void help(OpenLoop& open, int member) {
     const auto used = processor_time();
     open.loop->work(open.loop->data, member);
     open.helped.fetch_add((processor_time() - used).count(), std::memory_order_relaxed);
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      --at_work_;
+    }
     open.at_work.fetch_sub(1, std::memory_order_release);  // the loop may be gone from here on
   }
 
@@ -167,7 +175,9 @@ class Pool {
         continue;
       }
       const auto idle = Clock::now() - idle_since;
-      if (idle < kEager) {
+      if (places_.load(std::memory_order_relaxed) > 0) {  // all cores are at work on other loops
+        std::this_thread::sleep_for(kShortNap);
+      } else if (idle < kEager) {
         pause();
       } else if (idle < kWatch && !is_alone()) {
         std::this_thread::yield();
@@ -204,6 +214,8 @@ class Pool {
   std::mutex mutex_;  // of the open loops and of the number of threads
   OpenLoop* first_ = nullptr;
   int threads_ = 0;
+  int at_work_ = 0;  // threads in loops, calling threads included
+  const int cores_ = static_cast<int>(std::thread::hardware_concurrency());
   std::atomic<int> places_{0};  // of all open loops together
   std::mutex sleep_mutex_;
   std::condition_variable wake_;

@@ -1,4 +1,4 @@
-"""Copies of some rows of a matrix, dense or sparse, made by several threads."""
+"""Copies of some rows of a matrix or elements of a vector, made by several threads."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from numpy.typing import NDArray
 
 from ranksvm import _core
 
+_LONG = 1 << 16
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 def take_rows(X: Any, rows: NDArray[np.int64], n_threads: int = 1) -> Any:
     """Return ``X[rows]`` for an ndarray or a CSR matrix.
+
+    Short vectors are left to NumPy.
 
     Parameters
     ----------
@@ -25,6 +28,8 @@ def take_rows(X: Any, rows: NDArray[np.int64], n_threads: int = 1) -> Any:
     """
     rows = np.ascontiguousarray(rows, dtype=np.int64)
     if isinstance(X, np.ndarray):
+        if X.ndim == 1 and rows.size >= _LONG and n_threads > 1:
+            return take_rows(X[:, None], rows, n_threads).ravel()
         if X.ndim != 2 or X.dtype not in _FLOATS or not _has_contiguous_rows(X):
             return np.take(X, rows, axis=0)
         out = np.empty((rows.size, X.shape[1]), dtype=X.dtype)

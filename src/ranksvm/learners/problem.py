@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ranksvm._memory import check_memory
 from ranksvm._messages import Message, Param
 from ranksvm._points import Point
+from ranksvm._rows import take_rows
 from ranksvm._text import counted
 from ranksvm._vectors import Array, vector_threads
 from ranksvm._version import library_version
@@ -290,7 +291,8 @@ class RankProblem:
         objective = self.objective(self.settings.C)
         if point.scores is None:
             return objective.point(point.w)
-        return objective.known(point.w, point.scores[items], point.error)
+        scores = take_rows(point.scores, items, self.n_threads)
+        return objective.known(point.w, scores, point.error)
 
     def solve(
         self,

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm import _core
+from ranksvm._rounding import TINY
 from ranksvm._vectors import Array, add
 from ranksvm.data.queries import QueryGroups
 
@@ -28,6 +29,8 @@ ITEMS_PER_COLUMN = 64
 MOST_TIMES = 4
 # A steady scatter is reused until this fraction of the weight has moved to other items.
 MOVED = 0.1
+# About how many items of a part are compared for that.
+COMPARED = 16_384
 
 
 def scatter_step(n_items: int, n_columns: int) -> int:
@@ -102,7 +105,7 @@ class SteadyScatter:
 
     def __init__(self, scatter: Scatter) -> None:
         self._scatter = scatter
-        self._shares: list[Array] | None = None  # shares of the total weight
+        self._shares: list[Array] | None = None  # of the weight of each part
         self._matrix: Array | None = None
 
     def __call__(self, parts: Sequence[WeightedItems]) -> Array | None:
@@ -110,7 +113,9 @@ class SteadyScatter:
         total = sum(float(weight.sum()) for weight, _ in parts)
         if not total > 0.0:
             return self._scatter(parts)
-        shares = [weight / total for weight, _ in parts]
+        # Every so many items are enough to see a change.
+        shares = [weight[:: max(1, weight.size // COMPARED)] for weight, _ in parts]
+        shares = [share / max(float(share.sum()), TINY) for share in shares]
         if self._shares is None or _moved(self._shares, shares) > MOVED:
             matrix = self._scatter(parts)
             self._matrix = None if matrix is None else matrix / total
@@ -119,6 +124,6 @@ class SteadyScatter:
 
 
 def _moved(before: Sequence[Array], now: Sequence[Array]) -> float:
-    """Return the fraction of the weight that has moved to other items."""
+    """Return the largest fraction of the weight of a part that has moved to other items."""
     pairs = zip(before, now, strict=True)
-    return sum(0.5 * float(np.abs(new - old).sum()) for old, new in pairs)
+    return max(0.5 * float(np.abs(new - old).sum()) for old, new in pairs)

@@ -27,7 +27,7 @@ import numpy as np
 from ranksvm._messages import UserError
 from ranksvm._points import Point
 from ranksvm._threads import run_in_parallel
-from ranksvm._vectors import Array
+from ranksvm._vectors import Array, vector_threads
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.learners import make_problem
@@ -140,7 +140,7 @@ class Task:
         def part_to_score() -> RankingData:
             return split.held_out_part(self.data, pairwise=pairwise, n_threads=n_threads)
 
-        with _naming(f"{self.where}{split.name}: "):
+        with _naming(f"{self.where}{split.name}: "), vector_threads(n_threads):
             part = split.training_part(self.data, pairwise=pairwise, n_threads=n_threads)
             problem = make_problem(part, self.settings, n_threads=n_threads)
             assert isinstance(problem, PathProblem)
