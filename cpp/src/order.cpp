@@ -90,6 +90,12 @@ Order::Order(const double* utility, const int64_t* rows, const int64_t* offsets,
 
   for_each_query(context,
                  [&](uint32_t q, const Context& inner) { arrange(q, utility, rows, inner); });
+  if (n_queries == 1) {
+    position_ = Buffer<uint32_t>(size_, memory_);
+    for_each_chunk(size_, context, [&](std::size_t, int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) position_[row_[i]] = static_cast<uint32_t>(i);
+    });
+  }
   int64_t n_starts = 0;
   for (Query& query : queries_) {
     query.level_begin = n_starts;

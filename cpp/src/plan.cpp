@@ -92,32 +92,38 @@ void OrderPlan::finish_counts(const Context& context) {
 }
 
 template <class Body>
-void OrderPlan::for_each_position(const Context& context, Body&& body) const {
+void OrderPlan::for_each_row(const Context& context, Body&& body) const {
+  const uint32_t *row = order_->row(), *position = order_->position();
+  if (position != nullptr) {
+    const double weight = order_->query_weight(0);
+    return for_each_chunk(order_->size(), context, [&](std::size_t, int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) body(r, position[r], weight);
+    });
+  }
   if (!order_->query_weighted()) {
     return for_each_chunk(order_->size(), context, [&](std::size_t, int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) body(i, 1.0);
+      for (int64_t i = begin; i < end; ++i) body(row[i], i, 1.0);
     });
   }
   order_->for_each_query(context, [&](uint32_t q, const Context& inner) {
     const Query& query = order_->queries()[q];
     const double weight = order_->query_weight(q);
     for_each_chunk(query.size, inner, [&](std::size_t, int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) body(query.begin + i, weight);
+      for (int64_t i = query.begin + begin; i < query.begin + end; ++i) body(row[i], i, weight);
     });
   });
 }
 
 void OrderPlan::imbalance(double* out, const Context& context) const {
-  const uint32_t* row = order_->row();
-  for_each_position(
-      context, [&](int64_t i, double weight) { out[row[i]] = weight * (above_[i] - below_[i]); });
+  for_each_row(context, [&](int64_t row, int64_t i, double weight) {
+    out[row] = weight * (above_[i] - below_[i]);
+  });
 }
 
 void OrderPlan::counts(double* above, double* below, const Context& context) const {
-  const uint32_t* row = order_->row();
-  for_each_position(context, [&](int64_t i, double weight) {
-    above[row[i]] = weight * above_[i];
-    below[row[i]] = weight * below_[i];
+  for_each_row(context, [&](int64_t row, int64_t i, double weight) {
+    above[row] = weight * above_[i];
+    below[row] = weight * below_[i];
   });
 }
 

@@ -220,7 +220,12 @@ void RadixPlan::weigh(uint32_t q, const Context& context) {
 
 void RadixPlan::product(const double* x, double* out, bool centre, const Context& context) const {
   const Order& order = *order_;
-  const uint32_t* rows = order.row();
+  const uint32_t *rows = order.row(), *position_of = order.position();
+  // One ranking is first computed by position, and then gathered.
+  Buffer<double> by_position(position_of == nullptr ? 0 : order.size(), order.memory());
+  auto place = [&](int64_t position) -> double& {
+    return position_of == nullptr ? out[rows[position]] : by_position[position];
+  };
   for_each_query(context, {out}, [&](uint32_t q, const Context& inner) {
     const double middle = centre ? order.centre(q, x) : 0.0;
     const double weight = order.query_weight(q);
@@ -229,19 +234,22 @@ void RadixPlan::product(const double* x, double* out, bool centre, const Context
           q, [&](uint32_t row) { return order.item_weight(row) * (x[row] - middle); },
           [&](int64_t position, const SumRecord& r) {
             const uint32_t row = rows[position];
-            out[row] = weight * ((above_[position] + below_[position]) * (x[row] - middle) -
-                                 order.item_weight(row) * r.sum);
+            place(position) = weight * ((above_[position] + below_[position]) * (x[row] - middle) -
+                                        order.item_weight(row) * r.sum);
           },
           inner);
     } else {
       pass<SumRecord>(
           q, [&](uint32_t row) { return x[row] - middle; },
           [&](int64_t position, const SumRecord& r) {
-            out[rows[position]] =
-                weight * ((above_[position] + below_[position]) * r.value - r.sum);
+            place(position) = weight * ((above_[position] + below_[position]) * r.value - r.sum);
           },
           inner);
     }
+  });
+  if (position_of == nullptr || order.pairs(0) == 0) return;
+  for_each_chunk(order.size(), context, [&](std::size_t, int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) out[row] = by_position[position_of[row]];
   });
 }
 

@@ -1,21 +1,27 @@
-// Radix sort on a 32-bit linear quantisation of the keys (three passes of 11 bits over 8-byte
-// records), then a repair of the runs that share a quantised key. Subtraction and multiplication
-// round monotonically, so the quantisation never reverses two keys. A long run, as outliers
-// produce, is sorted again on its own scale.
+// Radix sort on a linear quantisation of the keys, in records of quantised key and index. One pass
+// through memory distributes the records to buckets by the leading bits; a bucket fits into the
+// cache, where two passes of a byte each sort it. Then the runs that share a quantised key are
+// repaired. Subtraction and multiplication round monotonically, so the quantisation never reverses
+// two keys. A long run, as outliers produce, is sorted again on its own scale.
 #include "ranksvm/sort.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <utility>
 #include <vector>
 
 namespace ranksvm {
 namespace {
 
-constexpr unsigned kBits = 11, kBuckets = 1U << kBits, kPasses = 3;
-constexpr uint32_t kSmall = 512;     // below this std::sort is faster
-constexpr uint32_t kLongRun = 4096;  // above this a run is quantised again
+constexpr unsigned kLowBits = 16;            // sorted inside the buckets, a byte at a time
+constexpr unsigned kLeast = 4, kMost = 11;   // leading bits
+constexpr uint32_t kBucket = 512;            // items of a bucket, about
+constexpr uint32_t kSmall = 512;             // below this std::sort is faster
+constexpr uint32_t kFew = 64;                // also inside a bucket
+constexpr uint32_t kLongRun = 4096;          // above this a run is quantised again
+constexpr uint32_t kLongBucket = 1U << 16;   // likewise, if it has a large part of all items
+
 // Pieces of a parallel pass: of at least so many items, and not too many, since every piece has a
 // histogram.
 constexpr uint32_t kPiece = 1U << 14, kMostPieces = 64;
@@ -65,7 +71,23 @@ void small_argsort(const double* key, uint32_t n, uint32_t* order) {
   std::sort(order, order + n, Before{key});
 }
 
-// Sorts `index` (ascending on entry) by key, stably, through records of quantised key and index.
+// Sorts records by their quantised key, stably; `spare` is as long.
+void sort_bucket(uint64_t* records, uint32_t n, uint64_t* spare) {
+  if (n <= kFew) {
+    std::sort(records, records + n);  // the index makes it stable
+    return;
+  }
+  for (unsigned shift = 32; shift < 32 + kLowBits; shift += 8) {
+    uint32_t start[257] = {};
+    for (uint32_t i = 0; i < n; ++i) ++start[((records[i] >> shift) & 255) + 1];
+    for (unsigned d = 0; d < 256; ++d) start[d + 1] += start[d];
+    for (uint32_t i = 0; i < n; ++i) spare[start[(records[i] >> shift) & 255]++] = records[i];
+    std::swap(records, spare);
+  }
+}
+static_assert(kLowBits % 16 == 0);  // an even number of passes ends where it began
+
+// Sorts `index` (ascending on entry) by key, stably.
 void radix_argsort(const double* key, const uint32_t* index, uint32_t n, double low, double high,
                    uint32_t* order, const std::shared_ptr<Memory>& memory, const Context& context) {
   if (!(high * 0.5 - low * 0.5 > 0.0)) {  // the last bit of the smallest numbers
@@ -73,91 +95,87 @@ void radix_argsort(const double* key, const uint32_t* index, uint32_t n, double 
     std::sort(order, order + n, Before{key});
     return;
   }
+  const auto bits = std::clamp(static_cast<unsigned>(std::bit_width(n / kBucket)), kLeast, kMost);
+  const std::size_t buckets = std::size_t{1} << bits;
   const Pieces pieces(n);
   const std::size_t count = pieces.count();
   Buffer<uint64_t> first(n, memory), second(n, memory);
-  Buffer<uint32_t> histograms(count * kBuckets * kPasses, memory);
+  Buffer<uint32_t> histograms(count * buckets, memory);
   uint32_t* const histogram = histograms.data();
   // Half the range, so that it cannot overflow; zoomed, so that its inverse cannot either.
   const double half = high * 0.5 - low * 0.5;
   const double zoom = half < 1e-290 ? std::ldexp(1.0, 1000) : 1.0;
-  const double scale = (4294967295.0 / 2) / (half * zoom);
-  uint64_t* from = first.data();
-  uint64_t* to = second.data();
+  const double largest = std::ldexp(1.0, static_cast<int>(bits + kLowBits)) - 1.0;
+  const double scale = (largest / 2) / (half * zoom);
   pieces.each(context, [&](std::size_t piece, uint32_t begin, uint32_t end) {
-    uint32_t* h = histogram + piece * kBuckets * kPasses;
-    std::memset(h, 0, sizeof(uint32_t) * kBuckets * kPasses);
+    uint32_t* h = histogram + piece * buckets;
+    std::fill_n(h, buckets, 0U);
     for (uint32_t i = begin; i < end; ++i) {
       const uint32_t x = index == nullptr ? i : index[i];
       const double scaled = (key[x] * 0.5 - low * 0.5) * zoom * scale * 2.0;
-      const uint32_t q = static_cast<uint32_t>(std::min(scaled, 4294967295.0));
-      from[i] = (static_cast<uint64_t>(q) << 32) | x;
-      ++h[q & (kBuckets - 1)];
-      ++h[kBuckets + ((q >> kBits) & (kBuckets - 1))];
-      ++h[2 * kBuckets + (q >> (2 * kBits))];
+      const auto q = static_cast<uint32_t>(std::min(scaled, largest));
+      first[i] = (static_cast<uint64_t>(q) << 32) | x;
+      ++h[q >> kLowBits];
     }
   });
-  for (unsigned pass = 0; pass < kPasses; ++pass) {
-    const unsigned shift = 32 + pass * kBits;
-    if (pass > 0 && count > 1) {  // the pieces hold other records than when they were counted
-      pieces.each(context, [&](std::size_t piece, uint32_t begin, uint32_t end) {
-        uint32_t* h = histogram + (piece * kPasses + pass) * kBuckets;
-        std::memset(h, 0, sizeof(uint32_t) * kBuckets);
-        for (uint32_t i = begin; i < end; ++i) ++h[(from[i] >> shift) & (kBuckets - 1)];
-      });
+  std::vector<uint32_t> starts(buckets + 1);
+  uint32_t total = 0;
+  for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
+    starts[bucket] = total;
+    for (std::size_t piece = 0; piece < count; ++piece) {
+      uint32_t& h = histogram[piece * buckets + bucket];
+      const uint32_t own = h;
+      h = total;
+      total += own;
     }
-    uint32_t total = 0;
-    for (unsigned bucket = 0; bucket < kBuckets; ++bucket) {
-      for (std::size_t piece = 0; piece < count; ++piece) {
-        uint32_t& h = histogram[(piece * kPasses + pass) * kBuckets + bucket];
-        const uint32_t own = h;
-        h = total;
-        total += own;
-      }
-    }
-    pieces.each(context, [&](std::size_t piece, uint32_t begin, uint32_t end) {
-      uint32_t* h = histogram + (piece * kPasses + pass) * kBuckets;
-      for (uint32_t i = begin; i < end; ++i) {
-        const uint64_t record = from[i];
-        to[h[(record >> shift) & (kBuckets - 1)]++] = record;
-      }
-    });
-    std::swap(from, to);
   }
-  // Runs of one quantised key. They are short unless the keys are unevenly spread. A piece has
-  // those that begin in it; long ones wait for all threads.
-  auto quantised = [&](uint32_t i) { return static_cast<uint32_t>(from[i] >> 32); };
-  std::vector<std::vector<std::pair<uint32_t, uint32_t>>> long_runs(count);
-  pieces.each(context, [&](std::size_t, uint32_t begin, uint32_t end) {
-    for (uint32_t i = begin; i < end; ++i) order[i] = static_cast<uint32_t>(from[i]);
-  });
+  starts[buckets] = n;
   pieces.each(context, [&](std::size_t piece, uint32_t begin, uint32_t end) {
-    while (begin > 0 && begin < end && quantised(begin) == quantised(begin - 1)) ++begin;
-    while (begin < end) {
-      const uint32_t q = quantised(begin);
-      uint32_t after = begin + 1;
-      while (after < n && quantised(after) == q) ++after;
-      if (after - begin > kLongRun) {
-        long_runs[piece].emplace_back(begin, after);
-      } else if (after - begin > 1) {
-        std::sort(order + begin, order + after, Before{key});
+    uint32_t* h = histogram + piece * buckets;
+    for (uint32_t i = begin; i < end; ++i) second[h[first[i] >> (32 + kLowBits)]++] = first[i];
+  });
+
+  // Buckets are sorted side by side. What is too long for that waits for all threads.
+  using Range = std::pair<uint32_t, uint32_t>;
+  std::vector<std::vector<Range>> long_ones(count);
+  auto quantised = [&](uint32_t i) { return second[i] >> 32; };
+  auto finish = [&](uint32_t begin, uint32_t end, std::vector<Range>& too_long) {
+    const bool is_long = end - begin > kLongBucket && end - begin > n / 16;
+    if (!is_long) sort_bucket(second.data() + begin, end - begin, first.data() + begin);
+    for (uint32_t i = begin; i < end; ++i) order[i] = static_cast<uint32_t>(second[i]);
+    if (is_long) return too_long.emplace_back(begin, end), void();
+    for (uint32_t run = begin; run < end;) {
+      uint32_t after = run + 1;
+      while (after < end && quantised(after) == quantised(run)) ++after;
+      if (after - run > kLongRun) {
+        too_long.emplace_back(run, after);
+      } else if (after - run > 1) {
+        std::sort(order + run, order + after, Before{key});
       }
-      begin = after;
+      run = after;
+    }
+  };
+  pieces.each(context, [&](std::size_t piece, uint32_t begin, uint32_t end) {
+    // The buckets that begin in this piece.
+    auto bucket = std::lower_bound(starts.begin(), starts.end() - 1, begin) - starts.begin();
+    for (; bucket < static_cast<std::ptrdiff_t>(buckets) && starts[bucket] < end; ++bucket) {
+      if (starts[bucket] < starts[bucket + 1]) {
+        finish(starts[bucket], starts[bucket + 1], long_ones[piece]);
+      }
     }
   });
-  for (const auto& runs : long_runs) {
-    for (const auto& [begin, end] : runs) {
-      const uint32_t length = end - begin;
+  for (const auto& ranges : long_ones) {
+    for (const auto& [begin, end] : ranges) {
       uint32_t* run = order + begin;
       double run_low = key[run[0]], run_high = run_low;
-      for (uint32_t i = 1; i < length; ++i) {
+      for (uint32_t i = 1; i < end - begin; ++i) {
         run_low = std::min(run_low, key[run[i]]);
         run_high = std::max(run_high, key[run[i]]);
       }
       if (run_low < run_high) {
-        const std::vector<uint32_t> inner(run, run + length);
-        radix_argsort(key, inner.data(), length, run_low, run_high, run, std::make_shared<Memory>(),
-                      context);  // of a size that will not come again
+        const std::vector<uint32_t> inner(run, order + end);
+        radix_argsort(key, inner.data(), end - begin, run_low, run_high, run,
+                      std::make_shared<Memory>(), context);  // of a size that will not come again
       }
     }
   }

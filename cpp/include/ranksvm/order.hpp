@@ -112,6 +112,9 @@ class Order {
   const std::vector<Query>& queries() const { return queries_; }
   const Node* nodes() const { return nodes_.data(); }
   const uint32_t* row() const { return row_.data(); }      // position -> row
+  // Row -> position, if all items are one ranking; else null. Threads that write to random rows take
+  // cache lines away from each other, which threads that read at random positions do not.
+  const uint32_t* position() const { return position_.size() > 0 ? position_.data() : nullptr; }
   const uint32_t* level() const { return level_.data(); }  // position -> level inside the query
   const uint32_t* level_start(const Query& q) const { return level_start_.data() + q.level_begin; }
   const uint8_t* digits(const Query& q, uint32_t depth) const {
@@ -168,7 +171,7 @@ class Order {
   std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
   std::vector<Query> queries_;
   Buffer<Node> nodes_;
-  Buffer<uint32_t> row_, level_, level_start_;
+  Buffer<uint32_t> row_, position_, level_, level_start_;
   Buffer<uint8_t> digits_;
   std::vector<double> item_weight_, query_weight_, pair_weight_, mass_;  // mass: of a query's items
   std::vector<int64_t> pairs_;

@@ -112,9 +112,9 @@ class OrderPlan : public Plan {
   Buffer<double> above_, below_;
 
  private:
-  // body(position, weight of its query).
+  // body(row, position, weight of the query).
   template <class Body>
-  void for_each_position(const Context& context, Body&& body) const;
+  void for_each_row(const Context& context, Body&& body) const;
 };
 
 // Throws the error for scores that are infinite or NaN.
