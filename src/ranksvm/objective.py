@@ -37,11 +37,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ranksvm._cached import cached_property
 from ranksvm._points import Point
 from ranksvm._rounding import TINY, roundings
 from ranksvm._vectors import Array, add_scaled
