@@ -19,7 +19,7 @@ if sys.version_info >= (3, 12):
     cached_property = functools.cached_property
 else:
 
-    class cached_property(functools.cached_property[Value]):  # noqa: N801  # like the original
+    class cached_property(functools.cached_property[Value]):  # named like the original
         """A property that is computed once, without a lock."""
 
         def __init__(self, func: Callable[[Any], Value]) -> None:
