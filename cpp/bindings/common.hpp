@@ -4,10 +4,12 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "ranksvm/buffer.hpp"
 #include "ranksvm/parallel.hpp"
@@ -52,16 +54,47 @@ inline void need_size(std::size_t got, std::size_t wanted, const char* what) {
   }
 }
 
+// The interpreter lock, given back for the lifetime of this object.
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {}
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+  ~Unlocked() { lock(); }
+
+  // Calls a function with the lock, from the thread that gave it back.
+  template <class Function>
+  auto locked(Function&& function) {
+    lock();
+    const auto result = function();
+    state_ = PyEval_SaveThread();
+    return result;
+  }
+
+ private:
+  // While Python shuts down, it ends daemon threads that ask for the lock. Until version 3.13 it
+  // does so by unwinding their stack, which would end the process with an error at the first
+  // destructor or catch clause. So the thread stops here, as in later versions.
+  void lock() noexcept {
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (...) {
+      for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+    }
+  }
+
+  PyThreadState* state_;
+};
+
 // Runs `body(context)` without the interpreter lock. Ctrl-C is looked for from the calling thread;
 // the exception that its handler raised is passed on.
 template <class Body>
 void run(int threads, Body&& body) {
   bool raised = false;
   {
-    nb::gil_scoped_release release;
-    const Context context(threads, [&raised] {
-      nb::gil_scoped_acquire acquire;
-      raised = raised || PyErr_CheckSignals() != 0;
+    Unlocked unlocked;
+    const Context context(threads, [&] {
+      raised = raised || unlocked.locked([] { return PyErr_CheckSignals() != 0; });
       return raised;
     });
     try {

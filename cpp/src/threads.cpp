@@ -8,8 +8,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 
 #include "ranksvm/parallel.hpp"
@@ -202,7 +202,7 @@ class Pool {
     try {
       std::thread([this] { work(); }).detach();
       ++threads_;
-    } catch (const std::system_error&) {  // the system allows no more
+    } catch (const std::exception&) {  // the system allows no more
       started = false;
     }
 #ifdef RANKSVM_POSIX

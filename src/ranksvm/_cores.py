@@ -57,8 +57,8 @@ def cgroup_quota(root: Path, own: Path) -> float | None:
     """
     try:
         lines = own.read_text().splitlines()
-    except OSError:
-        return None  # another system
+    except (OSError, UnicodeDecodeError):  # another system, or a name in another encoding
+        return None
     quotas = []
     for line in lines:
         _, _, rest = line.partition(":")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -77,6 +78,14 @@ class _BlasLimit:
     lock = threading.Lock()
     n_blocks = 0
     limiter: Any = None
+
+
+if hasattr(os, "register_at_fork"):  # a child process must not inherit a lock that is held
+    os.register_at_fork(
+        before=_BlasLimit.lock.acquire,
+        after_in_parent=_BlasLimit.lock.release,
+        after_in_child=_BlasLimit.lock.release,
+    )
 
 
 @contextmanager

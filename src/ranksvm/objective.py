@@ -37,11 +37,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ranksvm._cached import cached_property
 from ranksvm._points import Point
 from ranksvm._rounding import TINY, roundings
 from ranksvm._vectors import Array, add_scaled
@@ -274,8 +274,7 @@ class RankEval:
         # Scaled to a diagonal of ones, so that features of any size keep their digits; a little
         # more than that in case rounding made the matrix indefinite.
         size = len(matrix)
-        diagonal = matrix.flat[:: size + 1] + 1.0
-        scale = 1.0 / np.sqrt(diagonal)
+        scale = 1.0 / np.sqrt(matrix.diagonal() + 1.0)
         matrix *= scale
         matrix *= scale[:, None]
         matrix.flat[:: size + 1] = 1.0 + 1e-13 * size

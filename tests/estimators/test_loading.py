@@ -193,6 +193,7 @@ USES: dict[str, Callable[[Any], Any]] = {
     "check_is_fitted": check_is_fitted,
     "pickle": lambda ranker: pickle.loads(pickle.dumps(ranker)).predict(X).tolist(),
     "copy": lambda ranker: copy.copy(ranker).predict(X).tolist(),
+    "state": lambda ranker: sorted(ranker.__getstate__()),
     "deepcopy": lambda ranker: copy.deepcopy(ranker).predict(X).tolist(),
     "score": lambda ranker: ranker.score(X, Y, QID),
     "rank": lambda ranker: ranker.rank(X, QID).tolist(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -143,3 +144,60 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60
     )
     assert run.stdout.split() == ["True", "0"], run.stderr
+
+
+BUSY = """
+    import os, threading, time
+    import numpy as np
+    from ranksvm import LinearRankSVM
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100_000, 5))
+    y = X[:, 0] + rng.standard_normal(100_000)
+    def fit():
+        return LinearRankSVM(C=1e-7, n_jobs=4).fit(X, y)
+    def repeat():
+        while True:
+            fit()
+    expected = fit().coef_
+    for _ in range(2):
+        threading.Thread(target=repeat, daemon=True).start()
+"""
+
+
+def run_busy(code: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a process whose other threads fit all the time."""
+    code = textwrap.dedent(BUSY) + textwrap.dedent(code)
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300
+    )
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.3])
+def test_a_program_may_end_during_fits_in_daemon_threads(wait: float) -> None:
+    """Python stops these threads when they ask for its lock; that must not end in an abort."""
+    run = run_busy(f"time.sleep({wait}); print('end')")
+    assert (run.returncode, run.stdout, run.stderr) == (0, "end\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_process_may_fork_during_fits_in_other_threads() -> None:
+    """The child has none of these threads; no lock that they held may stop it."""
+    run = run_busy("""
+        for _ in range(20):
+            time.sleep(0.005)
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if np.array_equal(fit().coef_, expected) else 1)
+            deadline = time.monotonic() + 60.0
+            done = (0, 0)
+            while done[0] == 0 and time.monotonic() < deadline:
+                done = os.waitpid(child, os.WNOHANG)
+                time.sleep(0.005)
+            if done[0] == 0:
+                os.kill(child, 9)
+            if done != (child, 0):
+                print("child", done)
+                break
+        os._exit(0)
+    """)
+    assert (run.returncode, run.stdout) == (0, ""), run.stderr

@@ -15,6 +15,9 @@
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#endif
 
 namespace ranksvm {
 
@@ -72,14 +75,22 @@ class Memory {
     const std::lock_guard<std::mutex> lock(mutex_);
     ++keepers_;
   }
-  // The last one to go empties the shelf.
+  // The last one to go empties the shelf. There may be none left in a child process.
   void remove_keeper() {
     bool is_last = false;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      is_last = --keepers_ == 0;
+      is_last = keepers_ > 0 && --keepers_ == 0;
     }
     if (is_last) clear();
+  }
+
+  // Around a fork: no other thread is in the middle of something, and its fit, which does not go on
+  // in the child, keeps no memory there.
+  void before_fork() { mutex_.lock(); }
+  void after_fork(bool is_child) {
+    if (is_child) keepers_ = 0;
+    mutex_.unlock();
   }
 
  private:
@@ -91,7 +102,15 @@ class Memory {
 // For results and temporary arrays of all computations. It keeps blocks for the duration of a fit,
 // which is its keeper, and none otherwise.
 inline const std::shared_ptr<Memory>& shared_memory() {
-  static const auto* memory = new std::shared_ptr<Memory>(std::make_shared<Memory>(0));
+  static const auto* memory = [] {
+    const auto* made = new std::shared_ptr<Memory>(std::make_shared<Memory>(0));
+#if defined(__unix__) || defined(__APPLE__)
+    pthread_atfork([] { shared_memory()->before_fork(); },
+                   [] { shared_memory()->after_fork(false); },
+                   [] { shared_memory()->after_fork(true); });
+#endif
+    return made;
+  }();
   return *memory;  // never destroyed: arrays may be freed after static objects are gone
 }
 

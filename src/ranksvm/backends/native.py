@@ -17,12 +17,12 @@ up to rounding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm import _core
+from ranksvm._cached import cached_property
 from ranksvm._checks import check_choice
 from ranksvm._rounding import roundings
 from ranksvm._vectors import Array, dot

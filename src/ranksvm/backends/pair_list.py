@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm import _core
+from ranksvm._cached import cached_property
 from ranksvm._rounding import roundings
 from ranksvm._vectors import Array, dot
 from ranksvm.backends.native import NativePlan

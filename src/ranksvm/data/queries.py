@@ -20,12 +20,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ranksvm._cached import cached_property
 from ranksvm._messages import ParameterError, Row
 from ranksvm._values import as_objects, is_missing, refuse_masked
 

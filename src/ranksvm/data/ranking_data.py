@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._cached import cached_property
 from ranksvm._rows import take_rows
 from ranksvm._text import counted
 from ranksvm._vectors import Array, Rows

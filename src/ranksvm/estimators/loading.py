@@ -122,6 +122,9 @@ class _Loaded:
     def __repr__(self) -> str:
         return repr(_become_estimator(self))
 
+    def __getstate__(self) -> Any:
+        return _become_estimator(self).__getstate__()
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _become_estimator(self).__reduce_ex__(protocol)
 

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from ranksvm._cached import cached_property
 from ranksvm._lazy import found_at, lazy_names
 from ranksvm.models import files
 from ranksvm.models.model import Model

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._cached import cached_property
 from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 from ranksvm.maps.kernels import (

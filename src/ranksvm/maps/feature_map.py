@@ -17,12 +17,12 @@ columns, and its inverse P acts as r + V (P - I) V' r.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._cached import cached_property
 from ranksvm._rounding import SLACK
 from ranksvm._vectors import Array, length
 from ranksvm.maps.features import whitening

@@ -20,11 +20,11 @@ this works better than drawing them uniformly.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._cached import cached_property
 from ranksvm._points import Point
 from ranksvm._rounding import SLACK, roundings
 from ranksvm._rows import take_rows

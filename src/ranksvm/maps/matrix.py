@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from ranksvm import _core
+from ranksvm._cached import cached_property
 from ranksvm._rounding import SLACK, roundings
 from ranksvm._sparse import check_structure, is_sparse
 from ranksvm._vectors import Array, Rows, add, dot, dot_depth, length

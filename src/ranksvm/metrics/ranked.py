@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ranksvm import _core
+from ranksvm._cached import cached_property
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._values import as_float, as_levels
 from ranksvm._vectors import Array

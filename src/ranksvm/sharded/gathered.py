@@ -7,13 +7,13 @@ pairs, losses and solvers work as on data in memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm import _core
+from ranksvm._cached import cached_property
 from ranksvm._vectors import Array, Rows, add, total
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.shards import ShardedMatrix, ShardTask
