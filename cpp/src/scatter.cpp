@@ -15,12 +15,14 @@ constexpr int64_t kMostRows = 64;    // rows gathered at a time
 constexpr int64_t kMostPieces = 32;  // partial matrices
 constexpr int64_t kPiece = 4096;     // rows hashed at a time
 
-// sum[c] += weight * x[c]
-void add_row(const SimdLoops& loops, const double* x, unsigned n, double weight, double* sum) {
-  loops.add_rows_double(x, 1, n, n, &weight, sum);
+// sum[c] += weight[r] * x[r][c], one row after the other; rows of x are `stride` apart.
+void add_rows(const SimdLoops& loops, const double* x, int64_t rows, int64_t cols, int64_t stride,
+              const double* weight, double* sum) {
+  loops.add_rows_double(x, rows, cols, stride, weight, sum);
 }
-void add_row(const SimdLoops& loops, const float* x, unsigned n, double weight, double* sum) {
-  loops.add_rows_float(x, 1, n, n, &weight, sum);
+void add_rows(const SimdLoops& loops, const float* x, int64_t rows, int64_t cols, int64_t stride,
+              const double* weight, double* sum) {
+  loops.add_rows_float(x, rows, cols, stride, weight, sum);
 }
 void deviations(const SimdLoops& loops, const double* x, const double* mean, double weight,
                 unsigned n, double* off, double* weighted) {
@@ -139,9 +141,12 @@ void scatter(const Strided<T>& a, const double* weight, const RowsInGroups& samp
   const int64_t groups = sample.groups;
   const int64_t *chosen = sample.rows, *ends = sample.offsets;
   const int64_t size = ends[groups];
+  // A few milliseconds of work are done before other threads have woken up.
+  const bool small = static_cast<double>(size) * width * width < 1e7;
   // Pieces of groups or, when there are few groups, of the rows of each.
-  const int64_t group_pieces = std::clamp<int64_t>(groups / 8, 1, kMostPieces);
-  const int64_t row_pieces = kMostPieces / group_pieces;
+  const int64_t most = small ? 1 : kMostPieces;
+  const int64_t group_pieces = std::clamp<int64_t>(groups / 8, 1, most);
+  const int64_t row_pieces = most / group_pieces;
   std::vector<std::vector<double>> part(group_pieces * row_pieces);
 
   const SimdLoops& loops = simd_loops();
@@ -157,10 +162,13 @@ void scatter(const Strided<T>& a, const double* weight, const RowsInGroups& samp
   const auto find_mean = [&](int64_t g, double* mean, std::vector<T>& line) {
     std::fill_n(mean, width, 0.0);
     double total = 0.0;
-    for (int64_t k = ends[g]; k < ends[g + 1]; ++k) {
-      const double w = weight[chosen[k]];
-      total += w;
-      add_row(loops, features(chosen[k], line), cols, w, mean);
+    for (int64_t k = ends[g]; k < ends[g + 1];) {
+      const int64_t row = chosen[k];
+      int64_t count = 0;  // rows that follow each other
+      do {
+        total += weight[row + count++];
+      } while (++k < ends[g + 1] && chosen[k] == row + count && a.col_stride == 1);
+      add_rows(loops, features(row, line), count, cols, a.row_stride, weight + row, mean);
     }
     for (unsigned c = 0; c < cols && total > 0.0; ++c) mean[c] /= total;
     return total;
@@ -175,8 +183,6 @@ void scatter(const Strided<T>& a, const double* weight, const RowsInGroups& samp
   for (int64_t g = 0; g < groups; ++g) height = std::max(height, ends[g + 1] - ends[g]);
   height = std::min(height, kMostRows);
 
-  // A few milliseconds of work are done before other threads have woken up.
-  const bool small = static_cast<double>(size) * width * width < 1e7;
   const Context& team = small ? context.one_thread() : context;
   team.parallel_for(part.size(), [&](std::size_t index, const Context& inner) {
     const int64_t p = static_cast<int64_t>(index) / row_pieces;
