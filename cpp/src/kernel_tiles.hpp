@@ -135,7 +135,8 @@ class TileMaker {
 
  private:
   void set_col_terms(Range rb);
-  // Packs one panel, or all panels unless they are kept, of the columns `rb`; of some features only.
+  // Packs one panel, or all panels unless they are kept, of the columns `rb`; of some features
+  // only.
   void pack_panel(Range rb, Range features, double* panel);
   void pack_panels(Range rb, Range features);
   // The sums over these features, whose panels are packed; added to the tile unless they are the

@@ -68,8 +68,8 @@ inline Vec power_of_sixteenths(Vec t) {
       0x3feea09e667f3bcd, 0x3feea11473eb0187, 0x3feeace5422aa0db, 0x3feec49182a3f090,
       0x3feee89f995ad3ad, 0x3fef199bdd85529c, 0x3fef5818dcfba487, 0x3fefa4afa2a490da};
   const __m512i bits = _mm512_castpd_si512(t.v);
-  const __m512i entry = _mm512_permutex2var_epi64(_mm512_load_si512(kTable), bits,
-                                                  _mm512_load_si512(kTable + 8));
+  const __m512i entry =
+      _mm512_permutex2var_epi64(_mm512_load_si512(kTable), bits, _mm512_load_si512(kTable + 8));
   const __m512i n = _mm512_maskz_slli_epi64(kAll, bits, 48);
   return {_mm512_castsi512_pd(_mm512_add_epi64(entry, n))};
 }
