@@ -192,16 +192,22 @@ void bind_kernel_matrix(nb::module_& m) {
                   });
   rows.def_static(
       "dense",
-      [](Matrix x, std::optional<Vector> shift, int threads) {
+      [](Matrix x, std::optional<Vector> shift, int threads, bool packed) {
         const auto n = static_cast<int64_t>(x.shape(0)), cols = static_cast<int64_t>(x.shape(1));
         if (cols > 1 && n > 0 && x.stride(1) != 1) {
           throw std::invalid_argument("the rows of X are not contiguous");
         }
-        return make_rows(DenseRows<double>{x.data(), n, cols, x.stride(0)}, x.shape(0), shift,
-                         {nb::ndarray<>(x)}, threads);
+        PyRows made = make_rows(DenseRows<double>{x.data(), n, cols, x.stride(0)}, x.shape(0),
+                                shift, {nb::ndarray<>(x)}, threads);
+        if (packed) {
+          run(threads, [&](const Context& context) { made.rows->keep_panels(context); });
+        }
+        return made;
       },
       nb::arg("X").noconvert(), nb::arg("shift").noconvert().none() = nb::none(),
-      nb::arg("threads") = 1, "The rows of a matrix, each contiguous; nothing is copied.");
+      nb::arg("threads") = 1, nb::arg("packed") = false,
+      "The rows of a matrix, each contiguous; nothing is copied, except with `packed`: a second "
+      "form of short rows is kept then, with which they are faster as the second side.");
   bind_sparse_rows<int32_t>(rows);
   bind_sparse_rows<int64_t>(rows);
 

@@ -119,11 +119,14 @@ void bind_vectors(nb::module_& m) {
       "dot",
       [](Vector u, Vector v, int threads) {
         need_size(v.size(), u.size(), "v");
+        // A short one takes less time than to get the interpreter lock back.
+        constexpr std::size_t kShort = std::size_t{1} << 14;
+        if (u.size() < kShort) return dot(u.data(), v.data(), size_of(u), Context());
         double found = 0.0;
         run(threads, [&](const Context& c) { found = dot(u.data(), v.data(), size_of(u), c); });
         return found;
       },
-      nb::arg("u").noconvert(), nb::arg("v").noconvert(), nb::arg("threads"), "The inner product.");
+      nb::arg("u"), nb::arg("v"), nb::arg("threads"), "The inner product.");
   m.def(
       "add_scaled",
       [](Vector u, double t, Vector v, int threads) {

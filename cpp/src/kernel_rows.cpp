@@ -95,6 +95,25 @@ KernelRows::KernelRows(Data data, const double* shift, const SimdLoops& loops,
 
 KernelRows::~KernelRows() = default;
 
+void KernelRows::keep_panels(const Context& context) {
+  const auto* dense = std::get_if<DenseRows<double>>(&data_);
+  if (dense == nullptr || rows_ == 0 || cols_ == 0 || cols_ > kDepth) return;
+  const int64_t width = loops_.tiles.panel;
+  const int64_t n = (rows_ + width - 1) / width;
+  Buffer<double> panels(n * width * cols_, std::make_shared<Memory>(0));
+  context.parallel_for(n, [&](std::size_t panel, const Context&) {
+    const int64_t first = static_cast<int64_t>(panel) * width;
+    pack_dense(loops_.tiles, *dense, {first, std::min(first + width, rows_)}, {0, cols_},
+               panels.data() + first * cols_);
+  });
+  panels_ = std::move(panels);
+}
+
+const double* KernelRows::panels(int64_t first) const {
+  if (panels_.size() == 0 || first % loops_.tiles.panel != 0) return nullptr;
+  return panels_.data() + first * cols_;
+}
+
 template <class T>
 void centre_rows(const T* x, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride,
                  const double* centre, double* out, const Context& context) {

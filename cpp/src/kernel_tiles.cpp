@@ -61,6 +61,15 @@ class SlottedPanel {
 
 }  // namespace
 
+void pack_dense(const TileLoops& tiles, const DenseRows<double>& b, Range rb, Range features,
+                double* panel) {
+  const double* row[kWidestPanel];
+  for (int64_t i = 0; i < tiles.panel; ++i) {  // beyond the end the last one again
+    row[i] = b.data + std::min(rb.first + i, rb.last - 1) * b.stride + features.first;
+  }
+  tiles.pack(row, features.size(), panel);
+}
+
 void TileMaker::set_col_terms(Range rb) {
   double* term = workspace().col_term;
   std::fill_n(term, kTileCols, 0.0);
@@ -78,11 +87,7 @@ void TileMaker::pack_panel(Range rb, Range features, double* panel) {
   std::visit(
       [&](const auto& b) {
         if constexpr (kIsDense<decltype(b)>) {
-          const double* row[kWidestPanel];
-          for (int64_t i = 0; i < width; ++i) {  // beyond the end the last one again
-            row[i] = b.data + std::min(rb.first + i, rb.last - 1) * b.stride + features.first;
-          }
-          tiles_.pack(row, features.size(), panel);
+          pack_dense(tiles_, b, rb, features, panel);
         } else {
           std::fill_n(panel, features.size() * width, 0.0);
           for (int64_t j = rb.first; j < std::min(rb.first + width, rb.last); ++j) {
@@ -98,7 +103,10 @@ void TileMaker::pack_panel(Range rb, Range features, double* panel) {
 }
 
 void TileMaker::pack_panels(Range rb, Range features) {
+  panels_ = b_.panels(rb.first);
+  if (panels_ != nullptr) return;
   double* panel = room(workspace().panels, kTileCols * features.size());
+  panels_ = panel;
   for (; rb.first < rb.last; rb.first += tiles_.panel) {
     pack_panel(rb, features, panel);
     panel += tiles_.panel * features.size();
@@ -114,8 +122,8 @@ void TileMaker::add_features(Range chunk, Range rb, Range features, double* tile
     for (int64_t r = 0; r < kBlockRows; ++r) {  // beyond the end the last one again
       row[r] = a.data + std::min(first + r, chunk.last - 1) * a.stride + features.first;
     }
-    dots(row, features.size(), workspace().panels.data(), n_panels, features.first > 0,
-         tile + (first - chunk.first) * kTileCols);
+    dots(row, std::min(kBlockRows, chunk.last - first), features.size(), panels_, n_panels,
+         features.first > 0, tile + (first - chunk.first) * kTileCols);
   }
 }
 

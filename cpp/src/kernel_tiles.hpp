@@ -19,6 +19,10 @@ namespace ranksvm {
 constexpr int64_t kDepth = 256;      // features whose panels stay in the second-level cache
 constexpr int64_t kChunkRows = 512;  // rows of a tile that is built up in several goes
 
+// Packs one panel of the rows `rb`; of some features only.
+void pack_dense(const TileLoops& tiles, const DenseRows<double>& b, Range rb, Range features,
+                double* panel);
+
 // What one thread needs to compute tiles.
 struct Workspace {
   Buffer<double> panels, tile;
@@ -131,7 +135,8 @@ class TileMaker {
 
  private:
   void set_col_terms(Range rb);
-  // Packs one panel, or all panels, of the columns `rb`; of some features only.
+  // Packs one panel, or all panels unless they are kept, of the columns `rb`; of some features
+  // only.
   void pack_panel(Range rb, Range features, double* panel);
   void pack_panels(Range rb, Range features);
   // The sums over these features, whose panels are packed; added to the tile unless they are the
@@ -154,6 +159,7 @@ class TileMaker {
   const TileLoops& tiles_;
   const Context& context_;
   WorkspacePool::Lease lease_;
+  const double* panels_ = nullptr;  // set by pack_panels
 };
 
 }  // namespace ranksvm

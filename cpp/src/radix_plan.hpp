@@ -59,8 +59,8 @@ class RadixPlan final : public OrderPlan {
   void add_leaf(const uint64_t* mask, unsigned n, SplitRecord* records) const;
 
   // How a query is shared among threads: a node that has most of its items is swept in chunks;
-  // another large one by one thread, beside others of its depth; what is below small ones is visited
-  // by one thread. This goes by sizes alone, since the chunks determine the order of sums.
+  // another large one by one thread, beside others of its depth; what is below small ones is
+  // visited by one thread. This goes by sizes alone, since the chunks determine the order of sums.
   enum class Share { in_chunks, whole, with_children };
   static Share share(const Node& node, const Query& query) {
     const uint32_t n = node.end - node.begin;

@@ -15,21 +15,11 @@ constexpr int64_t kMostRows = 64;    // rows gathered at a time
 constexpr int64_t kMostPieces = 32;  // partial matrices
 constexpr int64_t kPiece = 4096;     // rows hashed at a time
 
-// sum[c] += weight * x[c]
-void add_row(const SimdLoops& loops, const double* x, unsigned n, double weight, double* sum) {
-  loops.add_rows_double(x, 1, n, n, &weight, sum);
-}
-void add_row(const SimdLoops& loops, const float* x, unsigned n, double weight, double* sum) {
-  loops.add_rows_float(x, 1, n, n, &weight, sum);
-}
-void deviations(const SimdLoops& loops, const double* x, const double* mean, double weight,
-                unsigned n, double* off, double* weighted) {
-  loops.deviations_double(x, mean, weight, n, off, weighted);
-}
-void deviations(const SimdLoops& loops, const float* x, const double* mean, double weight,
-                unsigned n, double* off, double* weighted) {
-  loops.deviations_float(x, mean, weight, n, off, weighted);
-}
+// The inner loops for the type of the features.
+auto add_rows(const SimdLoops& loops, const double*) { return loops.add_rows_double; }
+auto add_rows(const SimdLoops& loops, const float*) { return loops.add_rows_float; }
+auto deviations(const SimdLoops& loops, const double*) { return loops.deviations_double; }
+auto deviations(const SimdLoops& loops, const float*) { return loops.deviations_float; }
 
 // Hash of a row from up to sixteen of its features.
 template <class T>
@@ -139,9 +129,12 @@ void scatter(const Strided<T>& a, const double* weight, const RowsInGroups& samp
   const int64_t groups = sample.groups;
   const int64_t *chosen = sample.rows, *ends = sample.offsets;
   const int64_t size = ends[groups];
+  // A few milliseconds of work are done before other threads have woken up.
+  const bool small = static_cast<double>(size) * width * width < 1e7;
   // Pieces of groups or, when there are few groups, of the rows of each.
-  const int64_t group_pieces = std::clamp<int64_t>(groups / 8, 1, kMostPieces);
-  const int64_t row_pieces = kMostPieces / group_pieces;
+  const int64_t most = small ? 1 : kMostPieces;
+  const int64_t group_pieces = std::clamp<int64_t>(groups / 8, 1, most);
+  const int64_t row_pieces = most / group_pieces;
   std::vector<std::vector<double>> part(group_pieces * row_pieces);
 
   const SimdLoops& loops = simd_loops();
@@ -153,14 +146,21 @@ void scatter(const Strided<T>& a, const double* weight, const RowsInGroups& samp
     for (unsigned c = 0; c < cols; ++c) line[c] = x[c * a.col_stride];
     return static_cast<const T*>(line.data());
   };
+  // Number of rows from chosen[k] on that follow each other in memory, before chosen[end].
+  const auto rows_together = [&](int64_t k, int64_t end) {
+    int64_t count = 1;
+    while (a.col_stride == 1 && k + count < end && chosen[k + count] == chosen[k] + count) ++count;
+    return count;
+  };
   // The weighted mean of a group; returns the weight of the group.
   const auto find_mean = [&](int64_t g, double* mean, std::vector<T>& line) {
     std::fill_n(mean, width, 0.0);
     double total = 0.0;
-    for (int64_t k = ends[g]; k < ends[g + 1]; ++k) {
-      const double w = weight[chosen[k]];
-      total += w;
-      add_row(loops, features(chosen[k], line), cols, w, mean);
+    for (int64_t k = ends[g], count = 0; k < ends[g + 1]; k += count) {
+      const double* own = weight + chosen[k];
+      count = rows_together(k, ends[g + 1]);
+      for (int64_t r = 0; r < count; ++r) total += own[r];
+      add_rows(loops, a.data)(features(chosen[k], line), count, cols, a.row_stride, own, mean);
     }
     for (unsigned c = 0; c < cols && total > 0.0; ++c) mean[c] /= total;
     return total;
@@ -175,8 +175,6 @@ void scatter(const Strided<T>& a, const double* weight, const RowsInGroups& samp
   for (int64_t g = 0; g < groups; ++g) height = std::max(height, ends[g + 1] - ends[g]);
   height = std::min(height, kMostRows);
 
-  // A few milliseconds of work are done before other threads have woken up.
-  const bool small = static_cast<double>(size) * width * width < 1e7;
   const Context& team = small ? context.one_thread() : context;
   team.parallel_for(part.size(), [&](std::size_t index, const Context& inner) {
     const int64_t p = static_cast<int64_t>(index) / row_pieces;
@@ -191,15 +189,16 @@ void scatter(const Strided<T>& a, const double* weight, const RowsInGroups& samp
       const double total = row_pieces > 1 ? totals[g] : find_mean(g, own.data(), line);
       if (!(total > 0.0)) continue;
       const int64_t begin = ends[g], length = ends[g + 1] - begin;
-      const int64_t from = length * row_piece / row_pieces;
-      const int64_t to = length * (row_piece + 1) / row_pieces;
-      int64_t filled = 0;
-      for (int64_t k = from; k < to; ++k) {
-        const int64_t row = chosen[begin + k];
-        const T* x = features(row, line);
-        deviations(loops, x, mean, weight[row], cols, right.data() + filled * width,
-                   left.data() + filled * width);
-        if (++filled == kMostRows || k + 1 == to) {
+      const int64_t to = begin + length * (row_piece + 1) / row_pieces;
+      int64_t filled = 0, count = 0;
+      for (int64_t k = begin + length * row_piece / row_pieces; k < to; k += count) {
+        const int64_t row = chosen[k];
+        count = rows_together(k, std::min(to, k + kMostRows - filled));
+        deviations(loops, a.data)(features(row, line), count, cols, a.row_stride, mean,
+                                  weight + row, width, right.data() + filled * width,
+                                  left.data() + filled * width);
+        filled += count;
+        if (filled == kMostRows || k + count == to) {
           loops.add_gram(left.data(), right.data(), static_cast<unsigned>(filled), width,
                          gram.data());
           filled = 0;

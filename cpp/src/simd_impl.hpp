@@ -267,12 +267,16 @@ void add_rows(const T* __restrict a, int64_t rows, int64_t cols, int64_t stride,
 }
 
 template <class T>
-void deviations(const T* __restrict x, const double* __restrict mean, double weight, unsigned n,
+void deviations(const T* __restrict x, int64_t rows, int64_t cols, int64_t stride,
+                const double* __restrict mean, const double* __restrict weight, int64_t width,
                 double* __restrict off, double* __restrict weighted) {
-  for (unsigned c = 0; c < n; ++c) {
-    const double d = static_cast<double>(x[c]) - mean[c];
-    off[c] = d;
-    weighted[c] = weight * d;
+  for (int64_t r = 0; r < rows; ++r, x += stride, off += width, weighted += width) {
+    const double w = weight[r];
+    for (int64_t c = 0; c < cols; ++c) {
+      const double d = static_cast<double>(x[c]) - mean[c];
+      off[c] = d;
+      weighted[c] = w * d;
+    }
   }
 }
 

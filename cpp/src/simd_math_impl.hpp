@@ -38,12 +38,28 @@ inline ExpParts exp_parts(Vec x) {
   return {t, fma(n, splat(0x1.718432a1b0e26p-35), r)};
 }
 
-// e^x for x <= 0; 0 for x < -708, before numbers get subnormal.
-inline Vec exp_negative(Vec x) {
-  const auto [t, r] = exp_parts(x);
-  const Vec one = splat(1.0);
-  const Vec p = fma(fma(polynomial(kExp, r), r, one), r, one);
-  return zero_below(times_power(p, t), x, -708.0);
+// The same for |r| <= log(2) / 32.
+constexpr double kExpOfLittle[] = {0x1.0000000000000p-1, 0x1.55555554dd44dp-3, 0x1.55555555194d2p-5,
+                                   0x1.11120af701debp-7, 0x1.6c17bb51f236dp-10};
+
+// e^x for x <= 0; 0 for x < -708, before numbers get subnormal. Steps of log(2) / 16 leave less to
+// the polynomial.
+template <class V>
+inline V exp_negative(V x) {
+  constexpr double kLowest = -708.0;
+  if constexpr (V::kHasSixteenths) {
+    const V t = fma(x, splat(0x1.71547652b82fep4), splat(kRounder));
+    const V n = t - splat(kRounder);
+    const V r = fma(n, splat(0x1.718432a1b0e26p-39), fma(n, splat(-0x1.62e42ff000000p-5), x));
+    const V power = power_of_sixteenths(t);
+    const V p = fma(polynomial(kExpOfLittle, r) * r, r, r);
+    return zero_below(fma(power, p, power), x, kLowest);
+  } else {
+    const auto [t, r] = exp_parts(x);
+    const V one = splat(1.0);
+    const V p = fma(fma(polynomial(kExp, r), r, one), r, one);
+    return zero_below(times_power(p, t), x, kLowest);
+  }
 }
 
 // With m = e^(2|x|) - 1: tanh |x| = m / (m + 2). For small x that is exact in the relative sense.

@@ -42,9 +42,9 @@ struct Distance {
   static Vec add(Vec sum, Vec x, Vec z) { return sum + simd::abs(simd::minus(z, x)); }
 };
 
-template <class Term>
+template <class Term, int kRows>
 void micro(const double* const* row, int64_t depth, const double* panel, bool add, double* out) {
-  constexpr int kRows = simd::kMicroRows, kVectors = simd::kMicroVectors;
+  constexpr int kVectors = simd::kMicroVectors;
   Vec sum[kRows][kVectors];  // stays in registers
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) {
@@ -68,15 +68,24 @@ void micro(const double* const* row, int64_t depth, const double* panel, bool ad
   }
 }
 
-template <class Term>
-void dense(const double* const* row, int64_t depth, const double* panels, int64_t n_panels,
-           bool add, double* out) {
+template <class Term, int kRows>
+void dense_panels(const double* const* row, int64_t rows, int64_t depth, const double* panels,
+                  int64_t n_panels, bool add, double* out) {
   for (int64_t p = 0; p < n_panels; ++p) {
-    for (int64_t r = 0; r < kBlockRows; r += simd::kMicroRows) {
-      micro<Term>(row + r, depth, panels + p * depth * kPanel, add,
-                  out + r * kTileCols + p * kPanel);
+    for (int64_t r = 0; r < rows; r += kRows) {
+      micro<Term, kRows>(row + r, depth, panels + p * depth * kPanel, add,
+                         out + r * kTileCols + p * kPanel);
     }
   }
+}
+
+template <class Term>
+void dense(const double* const* row, int64_t rows, int64_t depth, const double* panels,
+           int64_t n_panels, bool add, double* out) {
+  constexpr int kRows = simd::kMicroRows, kFew = kRows / 2;
+  if (rows == 1) return dense_panels<Term, 1>(row, rows, depth, panels, n_panels, add, out);
+  if (rows <= kFew) return dense_panels<Term, kFew>(row, rows, depth, panels, n_panels, add, out);
+  dense_panels<Term, kRows>(row, rows, depth, panels, n_panels, add, out);
 }
 
 // Of |x - z|_1 - |z|_1 only the nonzeros of x are left.
@@ -125,14 +134,18 @@ double squares(const double* value, int64_t n) {
 template <class Function>
 inline void for_all(double scale, const double* row_term, const double* col_term, int64_t rows,
                     int64_t cols, double* tile, Function f) {
-  const Vec factor = simd::splat(scale);
-  for (int64_t r = 0; r < rows; ++r) {
-    double* line = tile + r * kTileCols;
-    const Vec own = simd::splat(row_term[r]);
-    for (int64_t j = 0; j < cols; j += kWidth) {
-      simd::store(line + j, factor * f(simd::load(line + j), own, simd::load(col_term + j)));
+  const auto for_each = [&](auto scaled) {
+    for (int64_t r = 0; r < rows; ++r) {
+      double* line = tile + r * kTileCols;
+      const Vec own = simd::splat(row_term[r]);
+      for (int64_t j = 0; j < cols; j += kWidth) {
+        simd::store(line + j, scaled(f(simd::load(line + j), own, simd::load(col_term + j))));
+      }
     }
-  }
+  };
+  if (scale == 1.0) return for_each([](Vec value) { return value; });
+  const Vec factor = simd::splat(scale);
+  for_each([factor](Vec value) { return factor * value; });
 }
 
 inline Vec power(Vec base, int64_t degree) {

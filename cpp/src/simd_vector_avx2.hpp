@@ -14,6 +14,7 @@ constexpr int kMicroRows = 4, kMicroVectors = 3;  // 12 of 16 registers hold sum
 
 struct Vec {
   static constexpr int kWidth = 4;
+  static constexpr bool kHasSixteenths = false;
   __m256d v;
 };
 

@@ -17,6 +17,7 @@ constexpr __mmask8 kAll = 0xff;
 
 struct Vec {
   static constexpr int kWidth = 8;
+  static constexpr bool kHasSixteenths = true;  // whether there is power_of_sixteenths
   __m512d v;
 };
 
@@ -57,6 +58,20 @@ inline bool all_within(Vec x, double limit) {
 inline Vec times_power(Vec a, Vec t) {
   const __m512i n = _mm512_maskz_slli_epi64(kAll, _mm512_castpd_si512(t.v), 52);
   return {_mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(a.v), n))};
+}
+// 2^(n / 16), rounded, with n as above. From the bits of the numbers in the table those are taken
+// away that the shifted n has below its exponent.
+inline Vec power_of_sixteenths(Vec t) {
+  alignas(64) static constexpr int64_t kTable[16] = {
+      0x3ff0000000000000, 0x3fefb5586cf9890f, 0x3fef72b83c7d517b, 0x3fef387a6e756238,
+      0x3fef06fe0a31b715, 0x3feedea64c123422, 0x3feebfdad5362a27, 0x3feeab07dd485429,
+      0x3feea09e667f3bcd, 0x3feea11473eb0187, 0x3feeace5422aa0db, 0x3feec49182a3f090,
+      0x3feee89f995ad3ad, 0x3fef199bdd85529c, 0x3fef5818dcfba487, 0x3fefa4afa2a490da};
+  const __m512i bits = _mm512_castpd_si512(t.v);
+  const __m512i entry =
+      _mm512_permutex2var_epi64(_mm512_load_si512(kTable), bits, _mm512_load_si512(kTable + 8));
+  const __m512i n = _mm512_maskz_slli_epi64(kAll, bits, 48);
+  return {_mm512_castsi512_pd(_mm512_add_epi64(entry, n))};
 }
 inline Vec times_sign(Vec a, Vec t) {
   const __m512i n = _mm512_maskz_slli_epi64(kAll, _mm512_castpd_si512(t.v), 63);

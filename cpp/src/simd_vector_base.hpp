@@ -15,6 +15,7 @@ constexpr int kMicroRows = 4, kMicroVectors = 2;
 
 struct Vec {
   static constexpr int kWidth = 2;
+  static constexpr bool kHasSixteenths = false;
   double v[kWidth];
 };
 

@@ -136,26 +136,32 @@ TEST(leaf_sums_against_all_bits) {
 TEST(deviations_against_plain_loops) {
   std::mt19937_64 random(7);
   std::normal_distribution<double> normal;
-  for (const unsigned n : {0U, 1U, 7U, 20U, 46U}) {
-    std::vector<double> x(n), mean(n), off(n), weighted(n);
-    std::vector<float> single(n);
-    for (unsigned c = 0; c < n; ++c) {
-      x[c] = normal(random);
-      single[c] = static_cast<float>(normal(random));
-      mean[c] = normal(random);
-    }
-    for (const SimdLoops* loops : all_loops()) {
+  const std::vector<double> weight{0.3, 0.0, 2.5};
+  for (const std::size_t n : {0U, 1U, 7U, 20U, 46U}) {
+    const std::size_t rows = weight.size(), stride = n + 1, width = n + 2;
+    std::vector<double> x(rows * stride), mean(n), off(rows * width), weighted(rows * width);
+    std::vector<float> single(rows * stride);
+    for (double& v : x) v = normal(random);
+    for (float& v : single) v = static_cast<float>(normal(random));
+    for (double& v : mean) v = normal(random);
+    const auto is_right = [&](const auto& from) {
       bool same = true;
-      loops->deviations_double(x.data(), mean.data(), 0.3, n, off.data(), weighted.data());
-      for (unsigned c = 0; c < n; ++c) {
-        same &= off[c] == x[c] - mean[c] && weighted[c] == 0.3 * (x[c] - mean[c]);
+      for (std::size_t r = 0; r < rows; ++r) {
+        for (std::size_t c = 0; c < n; ++c) {
+          const double expected = static_cast<double>(from[r * stride + c]) - mean[c];
+          same &= off[r * width + c] == expected;
+          same &= weighted[r * width + c] == weight[r] * expected;
+        }
       }
-      loops->deviations_float(single.data(), mean.data(), 0.3, n, off.data(), weighted.data());
-      for (unsigned c = 0; c < n; ++c) {
-        const double expected = static_cast<double>(single[c]) - mean[c];
-        same &= off[c] == expected && weighted[c] == 0.3 * expected;
-      }
-      CHECK(same);
+      return same;
+    };
+    for (const SimdLoops* loops : all_loops()) {
+      loops->deviations_double(x.data(), rows, n, stride, mean.data(), weight.data(), width,
+                               off.data(), weighted.data());
+      CHECK(is_right(x));
+      loops->deviations_float(single.data(), rows, n, stride, mean.data(), weight.data(), width,
+                              off.data(), weighted.data());
+      CHECK(is_right(single));
     }
   }
 }

@@ -2,8 +2,8 @@
 
 NumPy computes on one thread.  Its BLAS uses all cores for long dot products, whatever ``n_jobs``
 says; its rounding depends on the number of cores, and its waiting threads occupy the cores that
-ours need.  So vectors of at least ``LONG`` elements are left to the native core, and shorter ones
-to NumPy without its BLAS.
+ours need.  So dot products, and all operations on vectors of at least ``LONG`` elements, are left
+to the native core.
 
 The number of threads is that of the innermost :func:`vector_threads` block, or else 1.  It is not a
 parameter of every operation, because points and solvers do not know it, and no result depends on
@@ -52,19 +52,9 @@ def vector_threads(n_threads: int) -> Iterator[None]:
         _THREADS.reset(token)
 
 
-# einsum without its search for array-like arguments, which takes longer than a short product.
-_einsum: Any = getattr(np.einsum, "__wrapped__", np.einsum)
-
-
 def dot(u: Array, v: Array) -> float:
     """Return the inner product of two vectors."""
-    if u.size >= LONG and u.flags.c_contiguous and v.flags.c_contiguous:
-        return _core.dot(u, v, _THREADS.get())
-    whole = u.size // BLOCK * BLOCK
-    if whole <= BLOCK:
-        return float(_einsum("i,i->", u, v))
-    blocks = _einsum("ij,ij->i", u[:whole].reshape(-1, BLOCK), v[:whole].reshape(-1, BLOCK))
-    return float(np.add.reduce(blocks)) + float(_einsum("i,i->", u[whole:], v[whole:]))
+    return _core.dot(u, v, _THREADS.get())
 
 
 def add_scaled(u: Any, t: float, v: Any) -> Any:
@@ -146,9 +136,12 @@ def total_depth(n: int) -> int:
     return n.bit_length()
 
 
-def length(u: Array) -> float:
-    """Return a tight upper bound on the Euclidean norm, even if squares over- or underflow."""
-    found = SLACK * math.sqrt(dot(u, u))
+def length(u: Array, square: float | None = None) -> float:
+    """Return a tight upper bound on the Euclidean norm, even if squares over- or underflow.
+
+    ``square`` is ``dot(u, u)``, if it is known.
+    """
+    found = SLACK * math.sqrt(dot(u, u) if square is None else square)
     if 1e-140 < found < 1e140:
         return found
     largest = float(np.max(np.abs(u), initial=0.0))

@@ -120,8 +120,11 @@ class RankObjective:
 
     def norm_bound(self, v: Point, slope_error: float = 0.0) -> float:
         norm2 = self.score_map.norm2(v.w, v.scores, v.error)
-        norm2 += self.score_map.norm2_error(v.w, v.error)
-        return SLIGHTLY * self.score_map.widened(math.sqrt(norm2), v.w, slope_error)
+        return self._norm_bound(v, norm2, slope_error)
+
+    def _norm_bound(self, v: Point, norm2: float, slope_error: float) -> float:
+        most = norm2 + self.score_map.norm2_error(v.w, v.error, norm2)
+        return SLIGHTLY * self.score_map.widened(math.sqrt(most), v.w, slope_error)
 
     def at(self, point: Point) -> RankEval:
         return self._finish(point, self.loss.at(point.scores))
@@ -142,23 +145,28 @@ class RankObjective:
             u2 = self.score_map.norm2(slope.w, slope.scores, slope.error)
         if not math.isfinite(u2 + norm2 + loss.value):
             raise too_large(point, risk_grad)
-        return self._certified(point, norm2, loss, slope)
+        return self._certified(point, norm2, loss, slope, u2)
 
-    def _certified(self, point: Point, norm2: float, loss: LossEval, risk_slope: Point) -> RankEval:
-        """Assemble an evaluation, with bounds that allow for rounding."""
+    def _certified(
+        self, point: Point, norm2: float, loss: LossEval, risk_slope: Point, slope_norm2: float
+    ) -> RankEval:
+        """Assemble an evaluation, with bounds that allow for rounding.
+
+        ``norm2`` and ``slope_norm2`` are the squared norms of the point and of the slope.
+        """
         risk_grad = risk_slope.w
         C, score_map, off = self.C, self.score_map, loss.errors
         stated = loss.stated + off.stated + loss.blurred(point.error)
-        norm2_most = norm2 + score_map.norm2_error(point.w, point.error)
+        norm2_most = norm2 + score_map.norm2_error(point.w, point.error, norm2)
         rounding = self.weight_rounding + roundings(8)  # of the weights, and of what follows
         some, more = C * rounding, C * (1.0 + rounding)
         reward = C * (loss.dual_linear - off.linear) - some * loss.dual_linear - TINY
         cost = more * (loss.dual_quadratic + off.quadratic)
         size = 2.0 * (loss.dual_linear + off.linear) + off.grad  # bounds the 1-norm of the gradient
-        slope_size = score_map.size(risk_grad)
+        slope_size = score_map.size(risk_grad, slope_norm2)
         slope_error = SLIGHTLY * C * score_map.pullback_error(size, off.grad)
         slope_loss = SLIGHTLY * (rounding + roundings(4)) * slope_size
-        norm = self.norm_bound(risk_slope, slope_error) + slope_loss
+        norm = self._norm_bound(risk_slope, slope_norm2, slope_error) + slope_loss
         bend = 2.0 * cost + norm * norm
         theta = loss.dual_scale if bend <= 0.0 else min(loss.dual_scale, reward / bend)
         dual = theta * (reward - 0.5 * theta * bend) if 0.0 < theta < np.inf else 0.0
@@ -252,7 +260,8 @@ class RankEval:
         source = self if self.source is None else self.source  # so that errors do not accumulate
         factor = objective.C / source.objective.C
         slope = source.risk_slope.times(factor)
-        made = objective._certified(self.point, self.norm2, self.loss, slope)
+        slope_norm2 = objective.score_map.norm2(slope.w, slope.scores, slope.error)
+        made = objective._certified(self.point, self.norm2, self.loss, slope, slope_norm2)
         return replace(made, source=source)
 
     def preconditioner(self, *, diagonal: bool = False, improved: bool = False) -> Any:
@@ -273,15 +282,22 @@ class RankEval:
 
         # Scaled to a diagonal of ones, so that features of any size keep their digits; a little
         # more than that in case rounding made the matrix indefinite.
-        size = len(matrix)
-        scale = 1.0 / np.sqrt(matrix.diagonal() + 1.0)
+        ones = np.einsum("ii->i", matrix)  # a view of the diagonal
+        scale = 1.0 / np.sqrt(ones + 1.0)
         matrix *= scale
         matrix *= scale[:, None]
-        matrix.flat[:: size + 1] = 1.0 + 1e-13 * size
-        factor, failed = dpotrf(matrix, lower=True, overwrite_a=True, clean=False)
+        ones[:] = 1.0 + 1e-13 * len(matrix)
+        # Transposed, because LAPACK takes columns; the matrix is symmetric.
+        factor, failed = dpotrf(matrix.T, lower=True, overwrite_a=True, clean=False)
         if failed:  # numbers too large for float64: use no preconditioner
             return None
-        return objective.score_map.lift(lambda r: scale * dpotrs(factor, scale * r, lower=True)[0])
+
+        def inverse_times(r: Array) -> Array:
+            solved: Array = dpotrs(factor, scale * r, lower=True, overwrite_b=True)[0]
+            solved *= scale
+            return solved
+
+        return objective.score_map.lift(inverse_times)
 
     def line(self, direction: Point, target: Point | None = None) -> Callable[[float], Trial]:
         objective, point = self.objective, self.point

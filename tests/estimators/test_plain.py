@@ -155,7 +155,7 @@ def slowly(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], tup
 
     def run(call: Callable[[], Any]) -> tuple[Any, ...]:
         with monkeypatch.context() as patch:
-            patch.setattr(inputs, "plain_array", lambda X: None)
+            patch.setattr(inputs, "plain_array", lambda *arguments: None)
             patch.setattr(inputs, "plain_items", lambda *arguments: None)
             return told(call)
 

@@ -114,6 +114,27 @@ def test_sums_are_those_over_blocks(name, left, right):
         np.testing.assert_array_equal(_core.kernel_cross(function(name), A, B, coef, threads), got)
 
 
+@pytest.mark.parametrize("name", ["linear", "rbf", "laplacian"])
+@pytest.mark.parametrize("d", [1, 46, 300])  # 300 are too many to be kept
+def test_packed_rows_give_the_same_bits(name, d):
+    B = make_items(1000, d, 2)
+    plain, packed = rows_of(B, "dense"), _core.KernelRows.dense(B, None, 2, True)
+    coef = np.random.default_rng(3).normal(size=len(B))
+    f = function(name)
+    everything = block(f, rows_of(make_items(100, d, 1), "dense"), plain)
+    for n in (1, 2, 4, 5, 8, 100):  # whole blocks of rows, and parts of one
+        A = rows_of(make_items(100, d, 1)[:n], "dense")
+        np.testing.assert_array_equal(block(f, A, packed), everything[:n])
+        expected = _core.kernel_cross(f, A, plain, coef, 2)
+        for threads in (1, 2):
+            got = _core.kernel_cross(f, A, packed, coef, threads)
+            np.testing.assert_array_equal(got, expected)
+        for first, last in ((0, 7), (5, 400), (24, 30), (999, 1000)):
+            out = np.empty((n, last - first))
+            _core.kernel_block(f, A, 0, n, packed, first, last, out, 1)
+            np.testing.assert_array_equal(out, everything[:n, first:last])
+
+
 @every_kernel
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("single", [False, True])

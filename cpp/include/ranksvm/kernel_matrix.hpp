@@ -53,6 +53,10 @@ class KernelRows {
   const std::vector<double>& squares() const { return squares_; }  // |x|^2
   double l1_norm(int64_t row) const;                               // |x|_1
   const SimdLoops& loops() const { return loops_; }
+  // Packs the rows as columns of tiles, once for all tiles; for dense rows that are not too long.
+  void keep_panels(const Context& context);
+  // Panels of the rows from `first` on; null if they are not kept, or none begins there.
+  const double* panels(int64_t first) const;
   // Memory of threads that have tiles of these rows to compute, kept for the next call.
   WorkspacePool& workspaces() const { return *workspaces_; }
 
@@ -62,6 +66,7 @@ class KernelRows {
   const SimdLoops& loops_;
   int64_t rows_, cols_;
   std::vector<double> squares_;
+  Buffer<double> panels_;  // empty if they are not kept
   std::unique_ptr<WorkspacePool> workspaces_;
 };
 

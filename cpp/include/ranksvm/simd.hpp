@@ -33,11 +33,14 @@ struct SimdLoops {
                           const double* g, double* sum);
   void (*add_rows_float)(const float* a, int64_t rows, int64_t cols, int64_t stride,
                          const double* g, double* sum);
-  // off[c] = x[c] - mean[c] and weighted[c] = weight * off[c] for n columns.
-  void (*deviations_double)(const double* x, const double* mean, double weight, unsigned n,
-                            double* off, double* weighted);
-  void (*deviations_float)(const float* x, const double* mean, double weight, unsigned n,
-                           double* off, double* weighted);
+  // off[r][c] = x[r][c] - mean[c] and weighted[r][c] = weight[r] * off[r][c]; the rows of x are
+  // `stride` elements apart, those of the results `width`.
+  void (*deviations_double)(const double* x, int64_t rows, int64_t cols, int64_t stride,
+                            const double* mean, const double* weight, int64_t width, double* off,
+                            double* weighted);
+  void (*deviations_float)(const float* x, int64_t rows, int64_t cols, int64_t stride,
+                           const double* mean, const double* weight, int64_t width, double* off,
+                           double* weighted);
   TileLoops tiles;  // of kernel matrices
 };
 

@@ -50,13 +50,14 @@ struct TileLoops {
   int64_t panel;  // items of a panel
   // panel[k][i] = row[i][k] for `panel` rows.
   void (*pack)(const double* const* row, int64_t depth, double* panel);
-  // out[r][j] = sum over k < depth of row[r][k] * panel[k][j] for kBlockRows rows and the items of
-  // all panels (`depth` lines each); with `add`, added to out, which has rows of kTileCols.
-  void (*dots)(const double* const* row, int64_t depth, const double* panels, int64_t n_panels,
-               bool add, double* out);
+  // out[r][j] = sum over k < depth of row[r][k] * panel[k][j] for `rows` rows and the items of all
+  // panels (`depth` lines each); with `add`, added to out, which has rows of kTileCols. `row` and
+  // out have kBlockRows rows, of which some behind the first `rows` may be used, too.
+  void (*dots)(const double* const* row, int64_t rows, int64_t depth, const double* panels,
+               int64_t n_panels, bool add, double* out);
   // The same for the sum of |row[r][k] - panel[k][j]|.
-  void (*distances)(const double* const* row, int64_t depth, const double* panels, int64_t n_panels,
-                    bool add, double* out);
+  void (*distances)(const double* const* row, int64_t rows, int64_t depth, const double* panels,
+                    int64_t n_panels, bool add, double* out);
   void (*sparse_dots32)(const SparseAgainstPanel<int32_t>&);
   void (*sparse_dots64)(const SparseAgainstPanel<int64_t>&);
   // |x - z|_1 - |z|_1 for row x and item z of the panel.

@@ -31,9 +31,9 @@ from ranksvm.maps.matrix import MatrixMap
 
 # Kernel values held at a time when several models are scored.
 BLOCK_VALUES = 1 << 23
-# Points of at most this many bytes are kept in the form that the native code takes.  With more of
-# them, a few items take so long that preparing the points no longer matters.
-READY_BYTES = 1 << 26
+# Points of at most this many bytes are kept in the two forms that the native code takes.  With more
+# of them, a few items take so long that preparing the points no longer matters.
+READY_BYTES = 1 << 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class Expansion:
         if 8 * self.points.size > READY_BYTES:
             return None
         self.points.flags.writeable = False
-        return ready_items(self.kernel, self.points, self.shift)
+        return ready_items(self.kernel, self.points, self.shift, is_kept=True)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out objects of the native code, which cannot be pickled."""

@@ -102,7 +102,7 @@ class KernelMap:
         if square >= 0.0 or not np.isfinite(square):
             return square
         length = dot(v, v)
-        if -square > self.gram.noise * length + self.norm2_error(v, v_error):
+        if -square > self.gram.noise * length + self.norm2_error(v, v_error, square):
             raise ValueError(
                 "the kernel is not positive semi-definite on these items: there is a vector v "
                 f"with v'Kv = {square / length:.3g} |v|^2, or the kernel values differ too much "
@@ -112,13 +112,17 @@ class KernelMap:
 
     def reach(self, w: Array) -> float:
         # |K_ij|^2 <= K_ii K_jj.
-        return float(np.sqrt(self.gram.scale)) * self.size(w)
+        return float(np.sqrt(self.gram.scale)) * self._size(w)
 
     @property
     def score_rounding(self) -> float:
         return roundings(self.gram.n_items + 64)  # 64 for values that differ in their last bits
 
-    def size(self, v: Array) -> float:
+    def size(self, v: Array, norm2: float) -> float:
+        del norm2
+        return self._size(v)
+
+    def _size(self, v: Array) -> float:
         return SLACK * float(np.einsum("i,i->", self._roots, np.abs(v)))
 
     @cached_property
@@ -128,11 +132,13 @@ class KernelMap:
             return np.sqrt(np.abs(self.gram.diagonal()))
         return np.full(self.gram.n_items, float(np.sqrt(self.gram.scale)))
 
-    def norm2_error(self, v: Array, v_error: float) -> float:
+    def norm2_error(self, v: Array, v_error: float, norm2: float) -> float:
         """Bound the errors of sums in float64, and of values rounded to a lower precision."""
+        del norm2
+        size = self._size(v)
         kept = 2.0 * self.gram.precision * dot(v, v) if self.gram.precision > EPS else 0.0
         rounding = roundings(dot_depth(v.size))
-        arithmetic = float(np.abs(v).sum()) * v_error + rounding * self.size(v) * self.size(v)
+        arithmetic = float(np.abs(v).sum()) * v_error + rounding * size * size
         return SLACK * (self.gram.scale * kept + arithmetic)
 
     def pullback_error(self, size: float, error: float) -> float:

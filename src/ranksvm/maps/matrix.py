@@ -70,11 +70,14 @@ class ScoreMap(Protocol):
         """Bound on the error of a score of w, relative to ``reach(w)``."""
         ...
 
-    def size(self, v: Array) -> float:
-        """Bound the norm of every vector whose entries are no larger than those of v."""
+    def size(self, v: Array, norm2: float) -> float:
+        """Bound the norm of every vector whose entries are no larger than those of v.
+
+        Here and below, ``norm2`` is the squared norm of v, as computed.
+        """
         ...
 
-    def norm2_error(self, v: Array, v_error: float) -> float:
+    def norm2_error(self, v: Array, v_error: float, norm2: float) -> float:
         """Bound the error of ``norm2``, for scores that are off by at most ``v_error``."""
         ...
 
@@ -168,12 +171,12 @@ class EuclideanMap(ABC):
     def score_rounding(self) -> float:
         return roundings(self.score_depth)
 
-    def size(self, v: Array) -> float:
-        return length(v)
+    def size(self, v: Array, norm2: float) -> float:
+        return length(v, norm2)
 
-    def norm2_error(self, v: Array, v_error: float) -> float:
+    def norm2_error(self, v: Array, v_error: float, norm2: float) -> float:
         del v_error
-        norm = length(v)
+        norm = length(v, norm2)
         return roundings(dot_depth(v.size)) * norm * norm
 
     def pullback_error(self, size: float, error: float) -> float:

@@ -304,7 +304,9 @@ class Monitor:
 
     @property
     def converged(self) -> bool:
-        gap = self.gap
+        return self._is_small(self.gap)
+
+    def _is_small(self, gap: float) -> bool:
         return math.isfinite(gap) and gap <= self._tol * abs(self.upper)
 
     def offer(self, evaluation: Eval, lower: float) -> None:
@@ -319,17 +321,18 @@ class Monitor:
     def record(self, iteration: int, inner_iterations: int = 0) -> Status | None:
         """Record an iteration; return a status if the solver has to stop."""
         assert self.best is not None
+        gap = self.gap
         row = TraceRow(
             iteration,
             float(self.upper),
-            float(self.gap),
+            float(gap),
             self.n_products,
             inner_iterations,
             time.perf_counter() - self._start,
         )
         self.trace.append(row)
         stop = self._callback is not None and self._callback(row, self.best.w)
-        if self.converged:
+        if self._is_small(gap):
             return Status.CONVERGED
         return Status.STOPPED if stop else None
 

@@ -290,11 +290,10 @@ class _Plain(_System):
     def is_solved(self, residual: Array, last: float, gained: float) -> bool:
         """Return whether to stop; ``last`` is the number of steps times the gain of the last."""
         del last, gained
+        if dot(residual, residual) <= self.gap_goal:
+            return True
         self._descent = self.preconditioner(residual)
-        return (
-            dot(residual, residual) <= self.gap_goal
-            or dot(residual, self._descent) <= self.accuracy
-        )
+        return dot(residual, self._descent) <= self.accuracy
 
 
 @dataclass
