@@ -44,7 +44,7 @@ def _measured(case: Case, config: Config) -> tuple[Row, list[Row]]:
     counts = thread_counts(config.threads)
     calls = {str(n): Call(partial(_profiled, case, data, n), n) for n in counts}
     timings = interleave(
-        calls, rounds=config.size(7, 1), seconds=config.size(25.0, 1.0), keep_all=True
+        calls, rounds=config.size(7, 1), seconds=config.size(10.0, 1.0), keep_all=True
     )
     whole = {n: timings[str(n)].seconds for n in counts}
     row: dict[str, Any] = {"case": case.name}
