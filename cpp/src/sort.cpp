@@ -14,13 +14,13 @@
 namespace ranksvm {
 namespace {
 
-constexpr unsigned kLowBits = 16;            // sorted inside the buckets, a byte at a time
-constexpr unsigned kLeast = 4, kMost = 11;   // leading bits
-constexpr uint32_t kBucket = 512;            // items of a bucket, about
-constexpr uint32_t kSmall = 512;             // below this std::sort is faster
-constexpr uint32_t kFew = 64;                // also inside a bucket
-constexpr uint32_t kLongRun = 4096;          // above this a run is quantised again
-constexpr uint32_t kLongBucket = 1U << 16;   // likewise, if it has a large part of all items
+constexpr unsigned kLowBits = 16;           // sorted inside the buckets, a byte at a time
+constexpr unsigned kLeast = 4, kMost = 11;  // leading bits
+constexpr uint32_t kBucket = 512;           // items of a bucket, about
+constexpr uint32_t kSmall = 512;            // below this std::sort is faster
+constexpr uint32_t kFew = 64;               // also inside a bucket
+constexpr uint32_t kLongRun = 4096;         // above this a run is quantised again
+constexpr uint32_t kLongBucket = 1U << 16;  // likewise, if it has a large part of all items
 
 // Pieces of a parallel pass: of at least so many items, and not too many, since every piece has a
 // histogram.

@@ -111,9 +111,9 @@ class Order {
   bool query_weighted() const { return !query_weight_.empty(); }
   const std::vector<Query>& queries() const { return queries_; }
   const Node* nodes() const { return nodes_.data(); }
-  const uint32_t* row() const { return row_.data(); }      // position -> row
-  // Row -> position, if all items are one ranking; else null. Threads that write to random rows take
-  // cache lines away from each other, which threads that read at random positions do not.
+  const uint32_t* row() const { return row_.data(); }  // position -> row
+  // Row -> position, if all items are one ranking; else null. Threads that write to random rows
+  // take cache lines away from each other, which threads that read at random positions do not.
   const uint32_t* position() const { return position_.size() > 0 ? position_.data() : nullptr; }
   const uint32_t* level() const { return level_.data(); }  // position -> level inside the query
   const uint32_t* level_start(const Query& q) const { return level_start_.data() + q.level_begin; }
