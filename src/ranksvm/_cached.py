@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-Value = TypeVar("Value")
-
-if sys.version_info >= (3, 12):
+if TYPE_CHECKING or sys.version_info >= (3, 12):
     cached_property = functools.cached_property
 else:
 
-    class cached_property(functools.cached_property[Value]):  # named like the original
+    class cached_property(functools.cached_property):  # named like the original
         """A property that is computed once, without a lock."""
 
-        def __init__(self, func: Callable[[Any], Value]) -> None:
-            super().__init__(func)
-            self.lock: Any = nullcontext()
+        def __get__(self, instance: Any, owner: Any = None) -> Any:
+            if instance is None:
+                return self
+            value = instance.__dict__[self.attrname] = self.func(instance)
+            return value

@@ -107,11 +107,15 @@ class QueryGroups:
     def _from_codes(cls, codes: NDArray[Any]) -> QueryGroups:
         """Group by sortable ids that have been checked."""
         n_items = codes.shape[0]
-        starts = np.flatnonzero(codes[1:] != codes[:-1]) + 1
-        starts = np.concatenate(([0] if n_items else [], starts)).astype(np.int64)
-        lengths = np.diff(starts, append=n_items)
+        changes = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+        bounds = np.concatenate(([0], changes, [n_items]))  # of the runs
+        starts = bounds[:-1][:n_items]  # none without items
+        values = codes[starts]
+        if n_items and (values[1:] > values[:-1]).all():  # the ids of most files ascend
+            return cls(values, bounds, np.arange(n_items, dtype=np.int64), True)
 
-        distinct, query_of_run = by_appearance(codes[starts])
+        lengths = np.diff(starts, append=n_items)
+        distinct, query_of_run = by_appearance(values)
         offsets = np.zeros(distinct.shape[0] + 1, dtype=np.int64)
         if distinct.shape[0] == starts.shape[0]:  # one run per query: rows are already grouped
             np.cumsum(lengths, out=offsets[1:])
@@ -171,8 +175,6 @@ class QueryGroups:
 
 def by_appearance(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the distinct values in order of first appearance, and the number of each value."""
-    if (values[1:] > values[:-1]).all():  # the ids of most files ascend
-        return values, np.arange(values.shape[0], dtype=np.int64)
     distinct, first, numbers = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(first)
     place = np.empty_like(order)
