@@ -112,6 +112,8 @@ struct PyPlan {
 };
 
 // One function a file; module.cpp calls them all.
+void bind_products(nb::module_& m);       // products.cpp
+void bind_vectors(nb::module_& m);        // vectors.cpp
 void bind_text(nb::module_& m);           // text.cpp
 void bind_ranking(nb::module_& m);        // ranking.cpp
 void bind_kernel_matrix(nb::module_& m);  // kernel_matrix.cpp
