@@ -147,7 +147,8 @@ class RadixPlan::Count {
       });
       for (Large& one : large) running_starts(one.start);
       if (!chunks.empty()) {
-        in_rounds(context_, [&](Ranks ranks) {
+        Buffer<UpperCount> upper(context_.threads() == 1 ? 0 : query_.size, order_.memory());
+        in_rounds(context_, [&](Round round) {
           context_.parallel_for(chunks.size(), [&](std::size_t i, const Context&) {
             const Chunk& chunk = chunks[i];
             const Large& one = large[chunk.node];
@@ -155,14 +156,15 @@ class RadixPlan::Count {
             s.first = chunk.begin;
             s.last = chunk.end;
             s.start = one.start.data() + chunk.number * kLanes;
-            plan_.loops_.count_sweep(s, ranks);
+            s.upper = upper.data() + one.node.begin;
+            plan_.loops_.count_sweep(s, round);
           });
         });
       }
       context_.parallel_for(whole.size(), [&](std::size_t i, const Context&) {
         const Large& one = large[whole[i]];
         find_digits(one.node, depth, 0, one.node.end - one.node.begin);
-        plan_.loops_.count_sweep(one.sweep, Ranks::both);
+        plan_.loops_.count_sweep(one.sweep, Round::all);
       });
       here.clear();
       for (const Large& one : large) {
@@ -179,7 +181,7 @@ class RadixPlan::Count {
     uint32_t child_begin[kLanes];
     uint8_t child_inner[kLanes];
     find_digits(node, depth, 0, node.end - node.begin);
-    plan_.loops_.count_sweep(sweep(node, depth, child_begin, child_inner), Ranks::both);
+    plan_.loops_.count_sweep(sweep(node, depth, child_begin, child_inner), Round::all);
     for (unsigned c = 0; c < node.children; ++c) visit(node.first_child + c, depth + 1);
   }
 

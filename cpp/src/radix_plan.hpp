@@ -91,13 +91,12 @@ class RadixPlan final : public OrderPlan {
     }
   }
 
-  // Upper look-ups of an item come after its lower one. One thread goes through the chunks in
-  // order, which is enough; several need a round each.
-  template <class Round>
-  static void in_rounds(const Context& context, Round&& round) {
-    if (context.threads() == 1) return round(Ranks::both);
-    round(Ranks::lower);
-    round(Ranks::upper);
+  // One thread goes through the chunks in order, and does everything at once.
+  template <class Sweep>
+  static void in_rounds(const Context& context, Sweep&& sweep) {
+    if (context.threads() == 1) return sweep(Round::all);
+    sweep(Round::look_up);
+    sweep(Round::move);
   }
 
   const SimdLoops& loops_;

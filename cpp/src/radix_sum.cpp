@@ -52,8 +52,8 @@ class RadixPlan::Sum {
     return s;
   }
 
-  void call(const SumSweep<SumRecord>& s, Ranks ranks) { plan_.loops_.sum_sweep(s, ranks); }
-  void call(const SumSweep<SplitRecord>& s, Ranks ranks) { plan_.loops_.split_sweep(s, ranks); }
+  void call(const SumSweep<SumRecord>& s, Round round) { plan_.loops_.sum_sweep(s, round); }
+  void call(const SumSweep<SplitRecord>& s, Round round) { plan_.loops_.split_sweep(s, round); }
 
   // Sweeps the large nodes, depth by depth, and lists what is below them.
   std::vector<Subtree> split() {
@@ -95,7 +95,8 @@ class RadixPlan::Sum {
       });
       for (Large& node : large) running_starts(node.start);
       if (!chunks.empty()) {
-        in_rounds(context_, [&](Ranks ranks) {
+        Buffer<double> upper(context_.threads() == 1 ? 0 : query_.size, order_.memory());
+        in_rounds(context_, [&](Round round) {
           context_.parallel_for(chunks.size(), [&](std::size_t i, const Context&) {
             const Chunk& chunk = chunks[i];
             Large& node = large[chunk.node];
@@ -104,14 +105,15 @@ class RadixPlan::Sum {
             s.last = chunk.end;
             s.start = node.start.data() + chunk.number * kLanes;
             s.end = node.ends.data() + chunk.number * kLanes;
-            call(s, ranks);
+            s.upper = upper.data() + order_.nodes()[node.of.node].begin;
+            call(s, round);
           });
         });
       }
       context_.parallel_for(whole.size(), [&](std::size_t i, const Context&) {
         Large& node = large[whole[i]];
         node.sweep.end = node.ends.data();
-        call(node.sweep, Ranks::both);
+        call(node.sweep, Round::all);
       });
       here.clear();
       for (const Large& one : large) {
@@ -133,7 +135,7 @@ class RadixPlan::Sum {
       return;
     }
     alignas(64) double end[kLanes];
-    call(sweep(node, depth, end), Ranks::both);
+    call(sweep(node, depth, end), Round::all);
     for (unsigned c = 0; c < node.children; ++c) {
       visit(node.first_child + c, depth + 1, offset + (end[0] - end[c]));
     }

@@ -31,14 +31,27 @@ inline uint32_t first_at_least(const uint32_t* rank, uint32_t n, uint32_t from) 
 
 inline uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
+// An item leaves its node for the one below, or for its final position.
+inline void move_on(const CountSweep& s, uint32_t p, uint32_t child_hi, uint32_t above) {
+  const uint32_t target = s.target[p];
+  const PairCount count{s.count[p].above + above, s.count[p].below};
+  if (s.child_inner[s.digit[p]]) {
+    s.position_to[target] = s.position[p];
+    s.hi_to[target] = child_hi;
+    s.lo_to[target] = s.child_lo[p];
+    s.count_to[target] = count;
+  } else {
+    s.count_final[target] = count;
+  }
+}
+
 // Both sweeps go through the items window by window: fill the rows of the window, then make the two
 // look-ups for the items whose ranks fall into it. Ranks ascend, so each look-up is one pointer
 // that only moves forward. A look-up of rank r reads the row before item r, so the last row of a
-// window belongs to the next one, except at the end of the node.
-template <Ranks kRanks>
+// window belongs to the next one, except at the end of the node. As lo[p] <= p < hi[p], the upper
+// look-up of an item comes last.
+template <bool kMoves>
 void count_sweep(const CountSweep& s) {
-  constexpr bool kLower = (static_cast<int>(kRanks) & 1) != 0;
-  constexpr bool kUpper = (static_cast<int>(kRanks) & 2) != 0;
   alignas(64) uint32_t table[(kWindow + 1) * kLanes];
   uint32_t lower = first_at_least(s.lo, s.n, s.first);
   uint32_t upper = first_at_least(s.hi, s.n, s.first);
@@ -49,44 +62,37 @@ void count_sweep(const CountSweep& s) {
     row.store(table);
     for (uint32_t h = from; h < to; ++h) {
       const uint8_t digit = s.digit[h];
-      if constexpr (kLower) {
-        const uint32_t* counts = table + (h - from) * kLanes + digit;
-        s.target[h] =
-            s.child_inner[digit] ? s.child_begin[digit] + counts[0] - counts[1] : s.position[h];
-      }
+      const uint32_t* counts = table + (h - from) * kLanes + digit;
+      s.target[h] =
+          s.child_inner[digit] ? s.child_begin[digit] + counts[0] - counts[1] : s.position[h];
       row.add(digit);
       row.store(table + (h + 1 - from) * kLanes);
     }
-    if constexpr (kLower) {
-      uint32_t p = lower;
-      for (; p < s.n && s.lo[p] < limit; ++p) {
-        const uint8_t digit = s.digit[p];
-        const uint32_t* counts = table + (s.lo[p] - from) * kLanes + digit;
-        s.child_lo[p] = counts[0] - counts[1];
-        s.count[p].below += s.child_begin[digit] - s.node - s.lo[p] + counts[0];
-      }
-      lower = p;
+    uint32_t p = lower;
+    for (; p < s.n && s.lo[p] < limit; ++p) {
+      const uint8_t digit = s.digit[p];
+      const uint32_t* counts = table + (s.lo[p] - from) * kLanes + digit;
+      s.child_lo[p] = counts[0] - counts[1];
+      s.count[p].below += s.child_begin[digit] - s.node - s.lo[p] + counts[0];
     }
-    if constexpr (kUpper) {
-      uint32_t p = upper;
-      for (; p < s.n && s.hi[p] < limit; ++p) {
-        const uint8_t digit = s.digit[p];
-        const uint32_t* counts = table + (s.hi[p] - from) * kLanes + digit;
-        const uint32_t target = s.target[p];
-        const PairCount count{s.count[p].above + counts[1], s.count[p].below};
-        if (s.child_inner[digit]) {
-          s.position_to[target] = s.position[p];
-          s.hi_to[target] = counts[0] - counts[1];
-          s.lo_to[target] = s.child_lo[p];
-          s.count_to[target] = count;
-        } else {
-          s.count_final[target] = count;
-        }
+    lower = p;
+    for (p = upper; p < s.n && s.hi[p] < limit; ++p) {
+      const uint32_t* counts = table + (s.hi[p] - from) * kLanes + s.digit[p];
+      if constexpr (kMoves) {
+        move_on(s, p, counts[0] - counts[1], counts[1]);
+      } else {
+        s.upper[p] = {counts[0] - counts[1], counts[1]};
       }
-      upper = p;
     }
+    upper = p;
     if (to == s.last) break;
   }
+}
+
+void run_count_sweep(const CountSweep& s, Round round) {
+  if (round == Round::all) return count_sweep<true>(s);
+  if (round == Round::look_up) return count_sweep<false>(s);
+  for (uint32_t p = s.first; p < s.last; ++p) move_on(s, p, s.upper[p].child_hi, s.upper[p].above);
 }
 
 inline void take_lower(SumRecord& r, double below) { r.sum += below; }
@@ -96,10 +102,8 @@ inline SplitRecord moved(const SplitRecord& r, double above) {
   return {r.value, r.above + above, r.below};
 }
 
-template <Ranks kRanks, class Rec>
+template <bool kMoves, class Rec>
 void sum_sweep(const SumSweep<Rec>& s) {
-  constexpr bool kLower = (static_cast<int>(kRanks) & 1) != 0;
-  constexpr bool kUpper = (static_cast<int>(kRanks) & 2) != 0;
   alignas(64) double table[(kWindow + 1) * kLanes];
   uint32_t lower = first_at_least(s.lo, s.n, s.first);
   uint32_t upper = first_at_least(s.hi, s.n, s.first);
@@ -112,38 +116,31 @@ void sum_sweep(const SumSweep<Rec>& s) {
       row.add(s.digit[h], s.in[h].value);
       row.store(table + (h + 1 - from) * kLanes);
     }
-    if constexpr (kLower) {
-      uint32_t p = lower;
-      for (; p < s.n && s.lo[p] < limit; ++p) {
-        const double* sums = table + (s.lo[p] - from) * kLanes;
-        take_lower(s.in[p], sums[s.digit[p]] - sums[0]);
-      }
-      lower = p;
+    uint32_t p = lower;
+    for (; p < s.n && s.lo[p] < limit; ++p) {
+      const double* sums = table + (s.lo[p] - from) * kLanes;
+      take_lower(s.in[p], sums[s.digit[p]] - sums[0]);
     }
-    if constexpr (kUpper) {
-      uint32_t p = upper;
-      for (; p < s.n && s.hi[p] < limit; ++p) {
-        const double* sums = table + (s.hi[p] - from) * kLanes;
-        s.out[s.target[p]] = moved(s.in[p], sums[s.digit[p] + 1]);
+    lower = p;
+    for (p = upper; p < s.n && s.hi[p] < limit; ++p) {
+      const double above = table[(s.hi[p] - from) * kLanes + s.digit[p] + 1];
+      if constexpr (kMoves) {
+        s.out[s.target[p]] = moved(s.in[p], above);
+      } else {
+        s.upper[p] = above;
       }
-      upper = p;
     }
+    upper = p;
     if (to == s.last) break;
   }
   row.store(s.end);
 }
 
-void run_count_sweep(const CountSweep& s, Ranks ranks) {
-  if (ranks == Ranks::lower) return count_sweep<Ranks::lower>(s);
-  if (ranks == Ranks::upper) return count_sweep<Ranks::upper>(s);
-  count_sweep<Ranks::both>(s);
-}
-
 template <class Rec>
-void run_sum_sweep(const SumSweep<Rec>& s, Ranks ranks) {
-  if (ranks == Ranks::lower) return sum_sweep<Ranks::lower>(s);
-  if (ranks == Ranks::upper) return sum_sweep<Ranks::upper>(s);
-  sum_sweep<Ranks::both>(s);
+void run_sum_sweep(const SumSweep<Rec>& s, Round round) {
+  if (round == Round::all) return sum_sweep<true>(s);
+  if (round == Round::look_up) return sum_sweep<false>(s);
+  for (uint32_t p = s.first; p < s.last; ++p) s.out[s.target[p]] = moved(s.in[p], s.upper[p]);
 }
 
 // Bits [from, 64) and [0, to) of a word; from and to may lie outside of it.
@@ -246,15 +243,20 @@ void dot_rows(const T* a, int64_t rows, int64_t cols, int64_t stride, const doub
   }
 }
 
-// Four rows a time: a quarter of the traffic on `sum`.
+// Four rows a time: a quarter of the traffic on `sum`. Processors do not see that four short rows
+// are one stream, so what comes next is fetched ahead of time: long rows are streams of their own,
+// and very short ones share their cache lines.
 template <class T>
 void add_rows(const T* __restrict a, int64_t rows, int64_t cols, int64_t stride,
               const double* __restrict g, double* __restrict sum) {
+  constexpr int64_t kLine = 64 / sizeof(T), kAhead = 4096 / sizeof(T);
+  const int64_t fetched = 2 * kLine < cols && stride <= kAhead ? 4 * stride : 0;
   int64_t r = 0;
   for (; r + 4 <= rows; r += 4) {
     const T* row0 = a + r * stride;
     const T *row1 = row0 + stride, *row2 = row1 + stride, *row3 = row2 + stride;
     const double g0 = g[r], g1 = g[r + 1], g2 = g[r + 2], g3 = g[r + 3];
+    for (int64_t c = 0; c < fetched; c += kLine) __builtin_prefetch(row0 + kAhead + c, 0, 2);
     for (int64_t c = 0; c < cols; ++c) {
       sum[c] += (g0 * static_cast<double>(row0[c]) + g1 * static_cast<double>(row1[c])) +
                 (g2 * static_cast<double>(row2[c]) + g3 * static_cast<double>(row3[c]));

@@ -21,7 +21,7 @@ using ranksvm::kLanes;
 using ranksvm::kMaskItems;
 using ranksvm::mask_words;
 using ranksvm::PairCount;
-using ranksvm::Ranks;
+using ranksvm::Round;
 using ranksvm::SimdLoops;
 using ranksvm::SplitRecord;
 using ranksvm::SumRecord;
@@ -256,7 +256,7 @@ struct NodeCase {
 // The pieces that [0, n) is swept in, and in which rounds.
 struct Way {
   std::vector<uint32_t> cuts;
-  bool rounds;  // lower look-ups of all pieces first, then the upper ones, last piece first
+  bool rounds;  // look-ups of all pieces first, last piece first, then all moves
 };
 
 std::vector<Way> ways(uint32_t n) {
@@ -272,11 +272,16 @@ std::vector<Way> ways(uint32_t n) {
 template <class Sweep>
 void run_way(const Way& way, Sweep sweep) {
   const std::size_t pieces = way.cuts.size() - 1;
-  for (std::size_t p = 0; p < pieces; ++p) {
-    sweep(way.cuts[p], way.cuts[p + 1], way.rounds ? Ranks::lower : Ranks::both);
+  const auto piece = [&](std::size_t p, Round round) {
+    sweep(way.cuts[p], way.cuts[p + 1], round);
+  };
+  if (!way.rounds) {
+    for (std::size_t p = 0; p < pieces; ++p) piece(p, Round::all);
+    return;
   }
-  if (!way.rounds) return;
-  for (std::size_t p = pieces; p-- > 0;) sweep(way.cuts[p], way.cuts[p + 1], Ranks::upper);
+  for (const Round round : {Round::look_up, Round::move}) {
+    for (std::size_t p = pieces; p-- > 0;) piece(p, round);
+  }
 }
 
 struct CountResult {
@@ -331,7 +336,8 @@ void check_count_sweep(const NodeCase& c) {
       CountResult r = empty_result(c);
       std::vector<PairCount> count = before;
       std::vector<uint32_t> child_lo(c.n);
-      run_way(way, [&](uint32_t first, uint32_t last, Ranks ranks) {
+      std::vector<ranksvm::UpperCount> upper(c.n);
+      run_way(way, [&](uint32_t first, uint32_t last, Round round) {
         const std::vector<uint32_t> start = c.start(first, ones);
         CountSweep s{};
         s.n = c.n;
@@ -348,12 +354,13 @@ void check_count_sweep(const NodeCase& c) {
         s.count = count.data();
         s.target = r.target.data();
         s.child_lo = child_lo.data();
+        s.upper = upper.data();
         s.position_to = r.position_to.data();
         s.hi_to = r.hi_to.data();
         s.lo_to = r.lo_to.data();
         s.count_to = r.count_to.data();
         s.count_final = r.count_final.data();
-        loops->count_sweep(s, ranks);
+        loops->count_sweep(s, round);
       });
       CHECK(r.target == expected.target);
       CHECK(r.position_to == expected.position_to);
@@ -369,8 +376,8 @@ double above(const SumRecord& r) { return r.sum; }
 double below(const SumRecord&) { return 0.0; }
 double above(const SplitRecord& r) { return r.above; }
 double below(const SplitRecord& r) { return r.below; }
-void sweep(const SimdLoops& k, const SumSweep<SumRecord>& s, Ranks r) { k.sum_sweep(s, r); }
-void sweep(const SimdLoops& k, const SumSweep<SplitRecord>& s, Ranks r) { k.split_sweep(s, r); }
+void sweep(const SimdLoops& k, const SumSweep<SumRecord>& s, Round r) { k.sum_sweep(s, r); }
+void sweep(const SimdLoops& k, const SumSweep<SplitRecord>& s, Round r) { k.split_sweep(s, r); }
 
 template <class Rec>
 void check_sum_sweep(const NodeCase& c, bool whole_numbers) {
@@ -408,8 +415,8 @@ void check_sum_sweep(const NodeCase& c, bool whole_numbers) {
           in[p] = {value[p], 1.0};
         }
       }
-      std::vector<double> end(kLanes, std::nan(""));
-      run_way(way, [&](uint32_t first, uint32_t last, Ranks ranks) {
+      std::vector<double> end(kLanes, std::nan("")), upper(c.n);
+      run_way(way, [&](uint32_t first, uint32_t last, Round round) {
         const std::vector<double> start = c.start(first, value);
         SumSweep<Rec> s{};
         s.n = c.n;
@@ -422,10 +429,11 @@ void check_sum_sweep(const NodeCase& c, bool whole_numbers) {
         s.target = target.data();
         s.in = in.data();
         s.out = out.data();
+        s.upper = upper.data();
         std::vector<double> piece_end(kLanes);
         s.end = piece_end.data();
-        sweep(*loops, s, ranks);
-        if (last == c.n) end = piece_end;
+        sweep(*loops, s, round);
+        if (last == c.n && round != Round::move) end = piece_end;
       });
       std::vector<double> result;
       bool near = true;

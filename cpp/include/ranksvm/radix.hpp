@@ -24,12 +24,18 @@ constexpr unsigned kMaskItems = 128;  // items of a query that is one leaf by it
 // Words of the masks of a leaf.
 constexpr unsigned mask_words(unsigned items) { return (items + 63) / 64; }
 
-// Which of the two look-ups a sweep makes. A node swept by several threads makes them in two
-// rounds.
-enum class Ranks { lower = 1, upper = 2, both = 3 };
+// What a sweep does. Items move on when both of their look-ups are made. One thread makes them in
+// such an order that an item moves right after its second one; several threads make all look-ups
+// first, and move the items in a second round.
+enum class Round { all, look_up, move };
 
 struct PairCount {
   uint32_t above, below;
+};
+
+// The upper look-up of an item: its rank `hi` inside its child, and its better partners.
+struct UpperCount {
+  uint32_t child_hi, above;
 };
 
 // Counting sweep over items [first, last) of a node of n items. All positions are relative to the
@@ -47,6 +53,7 @@ struct CountSweep {
   PairCount* count;       // pairs counted so far; `below` is added to on the way
   uint32_t* target;       // out, score order
   uint32_t* child_lo;     // work, score order
+  UpperCount* upper;      // work, score order; of rounds alone
   uint32_t* position_to;  // out, by target, of inner children
   uint32_t* hi_to;
   uint32_t* lo_to;
@@ -73,7 +80,8 @@ struct SumSweep {
   const uint32_t* target;
   Rec* in;
   Rec* out;
-  double* end;  // [kLanes] running sums after `last`
+  double* upper;  // work, score order; of rounds alone
+  double* end;    // [kLanes] running sums after `last`
 };
 
 }  // namespace ranksvm

@@ -10,9 +10,9 @@ namespace ranksvm {
 
 struct SimdLoops {
   const char* name;
-  void (*count_sweep)(const CountSweep&, Ranks);
-  void (*sum_sweep)(const SumSweep<SumRecord>&, Ranks);
-  void (*split_sweep)(const SumSweep<SplitRecord>&, Ranks);
+  void (*count_sweep)(const CountSweep&, Round);
+  void (*sum_sweep)(const SumSweep<SumRecord>&, Round);
+  void (*split_sweep)(const SumSweep<SplitRecord>&, Round);
   // Violated pairs among n <= kMaskItems items in relevance order: bit j of the mask of i (word
   // j / 64 of mask_words(n)) is set when the pair of i and j is comparable and violated; count[i]
   // is added to. Items of one level share level[].
