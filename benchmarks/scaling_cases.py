@@ -88,7 +88,7 @@ EXACT: Watched = (
 )
 NYSTROEM: Watched = (
     (features, "choose_landmarks", "landmarks"),
-    (features, "whitening", "eigenvectors"),
+    (features, "whitening", "whitening"),
     (NystroemBasis, "raw", "kernel values"),
     (MatrixMap, "scores", "products"),
     (MatrixMap, "pullback", "products"),

@@ -11,13 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ranksvm._vectors import Array
-from ranksvm.maps.features import (
-    FourierBasis,
-    NystroemBasis,
-    make_fourier,
-    make_nystroem,
-    whitening,
-)
+from ranksvm.maps.features import FourierBasis, NystroemBasis, make_fourier, make_nystroem
 from ranksvm.maps.kernels import Kernel, kernel_matrix
 from ranksvm.maps.landmarks import LANDMARKS
 
@@ -48,62 +42,7 @@ def error(basis: Any, kernel: Kernel, X: Any, dtype: Any = np.float64) -> float:
     return float(np.abs(features @ features.T - kernel_matrix(kernel, X, X)).max())
 
 
-# Whitening
-
-
-@given(m=st.integers(1, 12), rank=st.integers(1, 12), seed=st.integers(0, 1000))
-def test_whitening_whitens_and_inverts(m: int, rank: int, seed: int) -> None:
-    rank = min(m, rank)
-    root = np.random.default_rng(seed).normal(size=(m, rank))
-    W = root @ root.T
-    M = whitening(W)
-    assert M.shape[0] == m
-    assert M.shape[1] == np.linalg.matrix_rank(W, rtol=1e-12)
-    np.testing.assert_allclose(M.T @ W @ M, np.eye(M.shape[1]), atol=1e-4)
-    np.testing.assert_allclose(W @ M @ M.T @ W, W, atol=1e-9 * np.abs(W).max())
-
-
-def test_columns_come_by_descending_eigenvalue_down_to_the_threshold():
-    W = np.diag([2.0, 5.0, 1e-5, 3.0])
-    np.testing.assert_allclose(np.abs(whitening(W)).max(axis=0) ** -2, [5.0, 3.0, 2.0, 1e-5])
-    assert whitening(W, threshold=1e-3).shape == (4, 3)
-
-
-@pytest.mark.parametrize("noise", [1e-16, 1e-12, 1e-8])
-def test_what_the_rounding_of_a_kernel_explains_is_dropped(noise: float) -> None:
-    """A matrix of rank 3 with errors of some size: all its other eigenvalues are errors."""
-    rng = np.random.default_rng(0)
-    root, errors = rng.normal(size=(200, 3)), noise * rng.normal(size=(200, 200))
-    assert whitening(root @ root.T + errors + errors.T).shape == (200, 3)
-
-
-@every_positive
-@pytest.mark.parametrize("offset", [0.0, 100.0])
-def test_duplicates_among_landmarks_do_no_harm(kernel: Kernel, offset: float) -> None:
-    if kernel.name in ("linear", "poly"):
-        offset = 0.01 * offset
-    X = random_items(30) + offset
-    M = whitening(kernel_matrix(kernel, X, X))
-    Z = np.concatenate([X, X[:20], X[:5]])
-    double = whitening(kernel_matrix(kernel, Z, Z))
-    assert double.shape == (55, M.shape[1])
-    once, twice = NystroemBasis(kernel, X, M), NystroemBasis(kernel, Z, double)
-    new = random_items(40, seed=1) + offset
-    K = kernel_matrix(kernel, new, X)
-    scale = np.abs(K).max()
-    for basis in (once, twice):
-        assert np.abs(basis.features(new) @ basis.features(X).T - K).max() < 1e-8 * scale
-
-
-@pytest.mark.parametrize("distance", [1e-3, 1e-5, 1e-7, 1e-9, 1e-12])
-def test_near_duplicates_do_no_harm(distance: float) -> None:
-    rng = np.random.default_rng(0)
-    X = random_items(40)
-    Z = np.concatenate([X, X + distance * rng.normal(size=X.shape)])
-    K = kernel_matrix(RBF, Z, Z)
-    basis = NystroemBasis(RBF, Z, whitening(K))
-    assert error(basis, RBF, Z) < 1e-9
-    assert error(basis, RBF, Z, np.float32) < 1e-6  # rounded after whitening, not before
+# Nystrom
 
 
 @pytest.mark.parametrize("d", [2, 5, 10])
@@ -119,33 +58,6 @@ def test_raw_features_in_float32_need_the_threshold_of_float32(d: int) -> None:
     assert rounded(np.float32) < 3e-4
     if d == 2:  # hardly any eigenvalue is large
         assert rounded(np.float64) > 10 * rounded(np.float32)
-
-
-def test_a_kernel_that_is_not_positive_semidefinite():
-    with pytest.raises(ValueError, match=r"smallest eigenvalue is -0\.5, its largest 12\."):
-        whitening(np.diag([12.0, 1.0, -0.5]))
-    with pytest.raises(ValueError, match="no positive eigenvalue"):
-        whitening(np.zeros((3, 3)))
-    with pytest.raises(ValueError, match=r"not positive semi-definite: .* sigmoid"):
-        make_nystroem(random_items(), Kernel("sigmoid", 1.0, -1.0), 30, seed=0)
-
-
-def test_a_kernel_that_is_not_symmetric():
-    W = np.eye(3)
-    W[2, 0] = 0.5
-    with pytest.raises(ValueError, match=r"landmarks; K\[0, 2\] = 0 and K\[2, 0\] = 0\.5 differ"):
-        whitening(W)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_kernel_that_is_not_finite(value: float) -> None:
-    W = np.eye(3)
-    W[1, 2] = value
-    with pytest.raises(ValueError, match=r"not finite .* landmarks 1 and 2 \(1 of 9 values\)"):
-        whitening(W)
-
-
-# Nystrom
 
 
 @every_positive

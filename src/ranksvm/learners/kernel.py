@@ -58,6 +58,7 @@ from ranksvm.maps.kernels import (
 )
 from ranksvm.maps.landmarks import LANDMARKS
 from ranksvm.maps.matrix import MatrixMap, ScoreMap
+from ranksvm.maps.whitening import Whitening
 from ranksvm.sharded.memory import kernel_bytes
 
 MAX_DEGREE = 100
@@ -398,8 +399,8 @@ def _nystroem(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: int) 
         n_threads=n_threads,
     )
     return _Approximation(
-        partial(basis.raw, dtype=settings.dtype),
-        partial(NystroemMap, whitening=basis.whitening),
+        partial(replace(basis, of_landmarks=None).raw, dtype=settings.dtype),  # may be sent away
+        partial(NystroemMap, whitening=Whitening(basis.whitening, basis.of_landmarks)),
         Expansion(kernel, basis.landmarks, np.empty(0)),
         basis.coef_of,
     )

@@ -8,10 +8,10 @@ Computing A M would cost m products with A and as much memory again, while fitti
 dozen products.
 
 Preconditioner.  Most of the information of a kernel is in a few hundred directions of the feature
-space.  For Nystrom features these are the first columns of M, which are sorted by importance; for
-other features they are the principal directions of a sample of items.  The scatter
-(:mod:`ranksvm.objective`) is that of a few thousand items in this subspace V, which has orthonormal
-columns, and its inverse P acts as r + V (P - I) V' r.
+space.  For Nystrom features these are the leading directions of the landmarks
+(:mod:`ranksvm.maps.whitening`); for other features they are the principal directions of a sample of
+items.  The scatter (:mod:`ranksvm.objective`) is that of a few thousand items in this subspace V,
+which has orthonormal columns, and its inverse P acts as r + V (P - I) V' r.
 """
 
 from __future__ import annotations
@@ -25,10 +25,15 @@ from numpy.typing import NDArray
 from ranksvm._cached import cached_property
 from ranksvm._rounding import SLACK
 from ranksvm._vectors import Array, length
-from ranksvm.maps.features import whitening
 from ranksvm.maps.kernels import LINEAR, kernel_matrix, row_blocks
 from ranksvm.maps.matrix import EuclideanMap, MatrixMap
 from ranksvm.maps.sample import SampledScatter, WeightedItems
+from ranksvm.maps.whitening import (
+    Subspace,
+    Whitening,
+    eigenvector_whitening,
+    leading_subspace,
+)
 
 # Maximum number of directions, of items that they are computed from, and of items in the scatter.
 MOST_DIRECTIONS = 256
@@ -100,9 +105,10 @@ class FeatureMap(EuclideanMap):
         return is_sharper
 
     @cached_property
-    def directions(self) -> Array:
-        """The matrix that turns rows of A into coordinates in the subspace."""
-        return _principal(self._values, self._n_values, self._threads)
+    def subspace(self) -> Subspace:
+        """The subspace of the preconditioner."""
+        basis = _principal(self._values, self._n_values, self._threads)
+        return Subspace(basis, basis)
 
     @property
     def has_subspace(self) -> bool:
@@ -111,7 +117,7 @@ class FeatureMap(EuclideanMap):
 
     def coordinates(self, rows: NDArray[np.int64]) -> Array:
         """Return the coordinates of items in the subspace."""
-        across = np.ascontiguousarray(self.directions.T)
+        across = np.ascontiguousarray(self.subspace.directions.T)
         found = np.empty((len(rows), len(across)))
         for part in row_blocks(len(rows), BLOCK_ROWS):  # limits the size of the copies
             kernel_matrix(
@@ -132,7 +138,7 @@ class FeatureMap(EuclideanMap):
     def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
         if not self.has_subspace:
             return inverse
-        basis = self.directions
+        basis = self.subspace.basis
 
         def lifted(r: Array) -> Array:
             inside = basis.T @ r
@@ -149,28 +155,29 @@ class NystroemMap(FeatureMap):
     ----------
     inner, values, n_values, n_threads
         As in :class:`FeatureMap`.
-    whitening : ndarray of shape (m, r)
-        The matrix M, the most important columns first.
+    whitening : Whitening
+        The matrix M, of shape (m, r), and the features of the landmarks.
     """
 
     def __init__(
         self,
         inner: EuclideanMap,
         values: Callable[[NDArray[np.int64]], NDArray[Any]],
-        whitening: Array,
+        whitening: Whitening,
         *,
         n_values: int | None = None,
         n_threads: int = 1,
     ) -> None:
         super().__init__(inner, values, n_values=n_values, n_threads=n_threads)
-        self.shape = inner.shape[0], whitening.shape[1]
-        self._matrix = whitening
-        self._whitening = MatrixMap(whitening, n_threads=n_threads)
-        self._column_norms = np.sqrt(np.einsum("ij,ij->j", whitening, whitening))
+        matrix = whitening.matrix
+        self.shape = inner.shape[0], matrix.shape[1]
+        self._white = whitening
+        self._whitening = MatrixMap(matrix, n_threads=n_threads)
+        self._column_norms = np.sqrt(np.einsum("ij,ij->j", matrix, matrix))
 
     @cached_property
-    def directions(self) -> Array:
-        return self._matrix[:, :MOST_DIRECTIONS]
+    def subspace(self) -> Subspace:
+        return leading_subspace(self._white, MOST_DIRECTIONS, self._threads)
 
     @property
     def has_subspace(self) -> bool:
@@ -198,16 +205,6 @@ class NystroemMap(FeatureMap):
     def sharpen(self) -> bool:
         return False
 
-    def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        n_directions = self.directions.shape[1]  # the subspace is spanned by the first features
-
-        def lifted(r: Array) -> Array:
-            out = r.copy()
-            out[:n_directions] = inverse(r[:n_directions])
-            return out
-
-        return lifted
-
 
 def _principal(
     values: Callable[[NDArray[np.int64]], NDArray[Any]], n_items: int, n_threads: int
@@ -217,6 +214,6 @@ def _principal(
     rows = np.sort(rng.permutation(n_items)[:MOST_LANDMARKS])
     some = values(rows)
     products = kernel_matrix(LINEAR, some, some, n_threads=n_threads)
-    white = whitening(products, threshold=LEAST_EIGENVALUE)[:, :MOST_DIRECTIONS]
+    white = eigenvector_whitening(products, threshold=LEAST_EIGENVALUE)[:, :MOST_DIRECTIONS]
     directions: Array = kernel_matrix(LINEAR, some.T, white.T, n_threads=n_threads)
     return directions

@@ -3,25 +3,12 @@
 Both kinds consist of a matrix of kernel-like values, the *raw* features, and possibly a small
 matrix that multiplies them:
 
-    Nystrom    phi(x) = M' k(Z, x)                   landmarks Z, k(Z, Z) = U S U', M = U S^-1/2
+    Nystrom    phi(x) = M' k(Z, x)                   landmarks Z, M whitens k(Z, Z)
     Fourier    phi(x) = sqrt(2/m) cos(Omega x + b)   no matrix
 
 A linear model v on the features is a linear model M v on the raw features.  Training therefore
 needs the n x m raw features and the m x r matrix, but never their product; prediction needs only
-M v.
-
-Nystrom.  W = k(Z, Z) may be singular (if a landmark occurs twice) or nearly singular, and M divides
-by the square roots of its eigenvalues s.  Only those with s > t s_1 are kept, where s_1 is the
-largest.  For kernel values of about 1 with errors of about u, the effects of the threshold t are:
-
-    dropped     an eigenvalue t s_1 <= t m changes a kernel value by at most t m
-    kept        errors of k(Z, x) are amplified to u sqrt(m / s) <= u / sqrt(t) if s_1 is about m
-
-so t must be far above u^2 and far below 1 / m.  For float32 (u = 6e-8), t = 1e-7, which makes both
-effects 2e-4 for m = 2,000.  For float64 (u = 1e-16, and some rounding before), t = 1e-12, but never
-less than m times the precision of float64, below which the eigenvalues of W are noise.  Errors in W
-itself show up as negative eigenvalues: eigenvalues up to twice the size of the most negative one
-are dropped, too, which also handles kernels of low precision.
+M v.  :mod:`ranksvm.maps.whitening` has the matrix M.
 
 Fourier.  For kernels that depend on x - z (Rahimi & Recht 2007), with frequencies drawn from the
 spectrum of the kernel:
@@ -39,7 +26,6 @@ distribution is not rotation invariant, so its frequencies are always independen
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,18 +34,11 @@ from numpy.typing import NDArray
 
 from ranksvm._checks import check_integer
 from ranksvm._messages import Param, ParameterError
-from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
-from ranksvm.maps.gram_checks import check_symmetric
 from ranksvm.maps.kernels import LINEAR, Kernel, kernel_matrix, row_blocks
 from ranksvm.maps.landmarks import Seed, as_generator, choose_landmarks
+from ranksvm.maps.whitening import THRESHOLD, whitening
 
-# Eigenvalues below this fraction of the largest are dropped, by type of the raw features.
-THRESHOLD = {"float64": 1e-12, "float32": 1e-7}
-# Negative eigenvalues and asymmetry up to this fraction of the largest value count as rounding.
-ROUNDING = 1e-6
-# Matrices up to this size do not benefit from more threads.
-SMALL = 1_000
 # Rows of raw features that are converted to features at a time.
 BLOCK_ROWS = 4_096
 
@@ -76,11 +55,15 @@ class NystroemBasis:
         The landmarks.
     whitening : ndarray of shape (m, n_features)
         The whitening matrix M.
+    of_landmarks : ndarray of shape (m, n_features) or None
+        Features of the landmarks, which only training needs; see
+        :class:`ranksvm.maps.whitening.Whitening`.
     """
 
     kernel: Kernel
     landmarks: Any
     whitening: Array
+    of_landmarks: Array | None = None
 
     @property
     def n_features(self) -> int:
@@ -169,47 +152,9 @@ def make_nystroem(
     """
     chosen = choose_landmarks(X, kernel, n_components, landmarks, seed=seed, n_threads=n_threads)
     W = kernel_matrix(kernel, chosen, chosen, n_threads=n_threads)
-    return NystroemBasis(kernel, chosen, whitening(W, threshold=THRESHOLD[np.dtype(dtype).name]))
-
-
-def whitening(W: Array, *, threshold: float = THRESHOLD["float64"]) -> Array:
-    """Return M with M' W M = I, from the eigenvectors of W with large enough eigenvalues.
-
-    Parameters
-    ----------
-    W : ndarray of shape (m, m)
-        Kernel matrix, symmetric and positive semi-definite up to rounding.
-    threshold : float, default=1e-12
-        Eigenvalues up to this fraction of the largest are dropped, and so are those that can be
-        explained by rounding errors of W; see the module docstring.
-
-    Returns
-    -------
-    ndarray of shape (m, r)
-        The columns are sorted by descending eigenvalue.
-    """
-    _check_kernel_values(W)
-    with one_blas_thread() if len(W) <= SMALL else nullcontext():
-        eigenvalues, vectors = np.linalg.eigh(W)
-    smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
-    if not largest > 0.0:
-        raise ValueError(
-            "the kernel has no positive eigenvalue at the landmarks (largest "
-            f"{largest:.2g}, of {len(W)}), so it does not distinguish items. Check the items and "
-            "the kernel parameters."
-        )
-    if smallest < -ROUNDING * largest:
-        raise ValueError(
-            "the kernel is not positive semi-definite: at the landmarks its smallest eigenvalue is "
-            f"{smallest:.2g}, its largest {largest:.2g}. Use another kernel or other parameters "
-            "(the sigmoid kernel is indefinite for most)."
-        )
-    unresolved = len(W) * np.finfo(np.float64).eps
-    floor = max(max(threshold, unresolved) * largest, -2.0 * smallest)
-    first = int(np.searchsorted(eigenvalues, floor, side="right"))
-    matrix = np.empty((len(W), len(W) - first))
-    np.divide(vectors[:, first:][:, ::-1], np.sqrt(eigenvalues[first:])[::-1], out=matrix)
-    return matrix
+    threshold = THRESHOLD[np.dtype(dtype).name]
+    white = whitening(W, threshold=threshold, n_threads=n_threads)
+    return NystroemBasis(kernel, chosen, white.matrix, white.features)
 
 
 # Frequencies of random Fourier features, for each kernel that has them.
@@ -285,15 +230,3 @@ def _orthogonal_normal(n_rows: int, n_columns: int, rng: np.random.Generator) ->
         length = np.sqrt(rng.chisquare(n_columns, len(group)))
         np.multiply(basis.T, length[:, None], out=group)
     return rows
-
-
-def _check_kernel_values(W: Array) -> None:
-    wrong = ~np.isfinite(W)
-    if wrong.any():
-        i, j = (int(k) for k in np.argwhere(wrong)[0])
-        raise ValueError(
-            f"the kernel is not finite at the landmarks: {W[i, j]} for landmarks {i} and {j} "
-            f"({int(wrong.sum())} of {W.size} values). Scale the features, or use smaller kernel "
-            "parameters."
-        )
-    check_symmetric(W, ROUNDING, "the kernel must be symmetric at the landmarks")
