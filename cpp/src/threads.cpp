@@ -60,7 +60,6 @@ struct OpenLoop {
   const Loop* loop;
   int most;                           // threads that may work at once, on all loops together
   int places;                         // for helpers that may still come
-  int members = 1;                    // who have come, with the calling thread
   std::atomic<int> at_work{0};        // helpers
   std::atomic<Clock::rep> helped{0};  // processor time of helpers
   OpenLoop* next = nullptr;
@@ -140,7 +139,7 @@ class Pool {
   }
 
   // Joins a loop that has a place left; null if there is none.
-  OpenLoop* join(int& member) {
+  OpenLoop* join() {
     if (places_.load(std::memory_order_acquire) <= 0) return nullptr;
     const std::lock_guard<std::mutex> lock(mutex_);
     for (OpenLoop* open = first_; open != nullptr; open = open->next) {
@@ -148,16 +147,15 @@ class Pool {
       --open->places;
       ++at_work_;
       places_.fetch_sub(1, std::memory_order_relaxed);
-      member = open->members++;
       open->at_work.fetch_add(1, std::memory_order_relaxed);
       return open;
     }
     return nullptr;
   }
 
-  void help(OpenLoop& open, int member) {
+  void help(OpenLoop& open, int seat) {
     const auto used = processor_time();
-    open.loop->work(open.loop->data, member);
+    open.loop->work(open.loop->data, seat);
     open.helped.fetch_add((processor_time() - used).count(), std::memory_order_relaxed);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -166,11 +164,10 @@ class Pool {
     open.at_work.fetch_sub(1, std::memory_order_release);  // the loop may be gone from here on
   }
 
-  void work() {
+  void work(int seat) {
     for (auto idle_since = Clock::now();;) {
-      int member = 0;
-      if (OpenLoop* open = join(member)) {
-        help(*open, member);
+      if (OpenLoop* open = join()) {
+        help(*open, seat);
         idle_since = Clock::now();
         continue;
       }
@@ -200,7 +197,7 @@ class Pool {
 #endif
     bool started = true;
     try {
-      std::thread([this] { work(); }).detach();
+      std::thread([this, seat = threads_ + 1] { work(seat); }).detach();
       ++threads_;
     } catch (const std::exception&) {  // the system allows no more
       started = false;

@@ -25,11 +25,12 @@ struct Interrupted : std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
 
-// Calls work(data, 0) on the calling thread, and work(data, member) with members 1, 2, ... on up to
-// `helpers` threads of the pool, if they come before the call on this thread returns. Returns when
-// all of them have returned; meanwhile calls idle(data) now and then. `work` must not throw.
+// Calls work(data, 0) on the calling thread, and work(data, seat) on up to `helpers` threads of the
+// pool, if they come before the call on this thread returns. Every thread of the pool has a seat of
+// its own, from 1 on. Returns when all of them have returned; meanwhile calls idle(data) now and
+// then. `work` must not throw.
 struct Loop {
-  void (*work)(void* data, int member);
+  void (*work)(void* data, int seat);
   void (*idle)(void* data);
   void* data;
 };
@@ -75,22 +76,29 @@ class Context {
     struct Shared {
       const Context& context;
       Body& body;
-      std::size_t n;
-      std::atomic<std::size_t> next{0};
+      std::size_t slices;
       std::atomic<bool> failed{false};
       std::exception_ptr error{};
-    } shared{*this, body, n};
-    const auto work = [](void* data, int member) {
+      Slice slice[kMostSlices];
+    } shared{*this, body, std::min<std::size_t>(team, kMostSlices)};
+    for (std::size_t s = 0; s < shared.slices; ++s) {
+      shared.slice[s].next.store(n * s / shared.slices, std::memory_order_relaxed);
+      shared.slice[s].end = n * (s + 1) / shared.slices;
+    }
+    const auto work = [](void* data, int seat) {
       auto& s = *static_cast<Shared*>(data);
-      // Members of a team never ask, except for the calling thread, which may.
-      const Context serial(s.context, member == 0 ? s.context.thread_ : member);
-      for (std::size_t i; !s.failed.load(std::memory_order_relaxed) &&
-                          (i = s.next.fetch_add(1, std::memory_order_relaxed)) < s.n;) {
-        try {
-          serial.check_interrupt();
-          s.body(i, serial);
-        } catch (...) {
-          if (!s.failed.exchange(true)) s.error = std::current_exception();
+      // Threads of the pool never ask; the calling thread may.
+      const Context serial(s.context, seat == 0 ? s.context.thread_ : seat);
+      for (std::size_t k = 0; k < s.slices; ++k) {
+        Slice& slice = s.slice[(seat + k) % s.slices];
+        for (std::size_t i; (i = slice.take()) < slice.end;) {
+          if (s.failed.load(std::memory_order_relaxed)) return;
+          try {
+            serial.check_interrupt();
+            s.body(i, serial);
+          } catch (...) {
+            if (!s.failed.exchange(true)) s.error = std::current_exception();
+          }
         }
       }
     };
@@ -103,6 +111,18 @@ class Context {
   }
 
  private:
+  // A range of the pieces of a loop. A thread begins with its own slice, the same one in every loop
+  // over so many pieces, whose data its cache may still have; then it helps with the others.
+  static constexpr std::size_t kMostSlices = 32;
+  struct alignas(64) Slice {
+    std::atomic<std::size_t> next{0};
+    std::size_t end = 0;
+    std::size_t take() {
+      if (next.load(std::memory_order_relaxed) >= end) return end;
+      return next.fetch_add(1, std::memory_order_relaxed);
+    }
+  };
+
   struct Watch {
     explicit Watch(std::function<bool()> f) : interrupted(std::move(f)) {}
     void ask() {
