@@ -457,7 +457,7 @@ def feature_case(rng: np.random.Generator) -> None:
     values = score_map._values(np.arange(score_map.shape[0]))
     A = [rational(row) for row in values.astype(np.float64)]
     if isinstance(score_map, NystroemMap):
-        M = [rational(row) for row in score_map._white.matrix]
+        M = [rational(row) for row in score_map._whitening._stored[0]]
         A = [[sum((a * m[j] for a, m in zip(row, M, strict=True)), Fraction(0))
               for j in range(len(M[0]))] for row in A]  # fmt: skip
     rows = [[Fraction(0)] * len(A[0]) for _ in case.qid]

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 # mypy: allow-subclassing-any
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -178,7 +177,7 @@ class Nystroem(_KernelFeatures):
         with fitting(self):
             X = self._check_items(X, reset=True)
             gamma = resolve_gamma(self.gamma, X)
-            basis = make_nystroem(
+            self.basis_ = basis = make_nystroem(
                 X,
                 Kernel(self.kernel, gamma, self.coef0, self.degree),
                 self.n_components,
@@ -186,7 +185,6 @@ class Nystroem(_KernelFeatures):
                 seed=self.random_state,
                 n_threads=resolve_n_jobs(self.n_jobs),
             )
-        self.basis_ = replace(basis, of_landmarks=None)
         self.gamma_ = gamma
         self.components_ = basis.landmarks
         self.normalization_ = basis.whitening

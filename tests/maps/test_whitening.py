@@ -16,13 +16,7 @@ from ranksvm.datasets import make_ranking
 from ranksvm.maps import whitening as module
 from ranksvm.maps.features import NystroemBasis, make_nystroem
 from ranksvm.maps.kernels import Kernel, kernel_matrix
-from ranksvm.maps.whitening import (
-    BLOCK,
-    Whitening,
-    eigenvector_whitening,
-    leading_subspace,
-    whitening,
-)
+from ranksvm.maps.whitening import BLOCK, eigenvector_whitening, whitening
 
 RBF = Kernel("rbf", gamma=0.3)
 POSITIVE = [RBF, Kernel("laplacian", 0.2), Kernel("linear"), Kernel("poly", 0.5, 1.0, 3)]
@@ -62,9 +56,7 @@ def test_columns_come_by_descending_eigenvalue_down_to_the_threshold():
     W = np.diag([2.0, 5.0, 1e-5, 3.0])
     whole = eigenvector_whitening(W, threshold=1e-12)
     np.testing.assert_allclose(np.abs(whole).max(axis=0) ** -2, [5.0, 3.0, 2.0, 1e-5])
-    some = whitening(W, threshold=1e-3)
-    assert some.matrix.shape == (4, 3)
-    assert some.features is None
+    assert whitening(W, threshold=1e-3).matrix.shape == (4, 3)
 
 
 @pytest.mark.parametrize("noise", [1e-16, 1e-12, 1e-8])
@@ -114,10 +106,11 @@ def test_a_kernel_that_is_not_positive_semidefinite():
 
 
 def test_a_kernel_that_is_not_symmetric():
-    W = np.eye(3)
-    W[2, 0] = 0.5
-    with pytest.raises(ValueError, match=r"landmarks; K\[0, 2\] = 0 and K\[2, 0\] = 0\.5 differ"):
-        whitening(W)
+    def skew(X: Array, Z: Array) -> Array:
+        return np.exp(-np.square(X[:, :1] - Z[:, 0])) + 0.1 * (X[:, :1] > Z[:, 0])
+
+    with pytest.raises(ValueError, match=r"symmetric at the landmarks; K\[\d+, \d+\] = .* differ"):
+        make_nystroem(random_items(), Kernel(skew), 30, seed=0)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -131,16 +124,19 @@ def test_a_kernel_that_is_not_finite(value: float) -> None:
 # Cholesky factors
 
 
+def is_by_cholesky(M: Array) -> bool:
+    """Whether a whitening matrix is triangular."""
+    return M.shape[0] == M.shape[1] and not np.tril(M, -1).any()
+
+
 @pytest.mark.parametrize("m", [1, 2, 63, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 3 * BLOCK + 17])
 @pytest.mark.parametrize("condition", [1.0, 1e3, 1e8])
 def test_cholesky_factors_of_any_number_of_blocks(m: int, condition: float) -> None:
     W = positive(m, condition)
-    white = whitening(W)
-    assert white.features is not None
-    np.testing.assert_allclose(white.features, np.linalg.cholesky(W), atol=1e-13 * condition**0.5)
-    assert not np.tril(white.matrix, -1).any()
-    np.testing.assert_allclose(white.matrix.T @ white.features, np.eye(m), atol=1e-14 * condition)
-    np.testing.assert_allclose(white.matrix.T @ W @ white.matrix, np.eye(m), atol=1e-14 * condition)
+    M = whitening(W).matrix
+    assert is_by_cholesky(M)
+    np.testing.assert_allclose(M.T @ np.linalg.cholesky(W), np.eye(m), atol=1e-14 * condition)
+    np.testing.assert_allclose(M.T @ W @ M, np.eye(m), atol=1e-14 * condition)
 
 
 @given(
@@ -149,18 +145,18 @@ def test_cholesky_factors_of_any_number_of_blocks(m: int, condition: float) -> N
     threshold=st.sampled_from([1e-12, 1e-7]),
     seed=st.integers(0, 1000),
 )
-def test_eigenvalues_that_are_dropped_are_dropped_by_both(
+def test_what_eigenvectors_drop_is_dropped(
     m: int, exponent: float, threshold: float, seed: int
 ) -> None:
     """Where nothing has to be dropped both are whitenings, and otherwise eigenvectors are used."""
     W = positive(m, 10.0**exponent, seed)
-    white = whitening(W, threshold=threshold)
+    M = whitening(W, threshold=threshold).matrix
     by_eigenvectors = eigenvector_whitening(W, threshold=threshold)
-    assert white.matrix.shape == by_eigenvectors.shape
-    if white.features is None:
-        np.testing.assert_array_equal(white.matrix, by_eigenvectors)
+    assert M.shape == by_eigenvectors.shape
+    if not is_by_cholesky(M):
+        np.testing.assert_array_equal(M, by_eigenvectors)
     elif threshold > 1e-8:  # then W is well enough conditioned to compare
-        both = white.matrix @ white.matrix.T, by_eigenvectors @ by_eigenvectors.T
+        both = M @ M.T, by_eigenvectors @ by_eigenvectors.T
         np.testing.assert_allclose(*both, rtol=1e-6, atol=1e-6 * np.abs(both[0]).max())
 
 
@@ -171,19 +167,20 @@ def test_a_smallest_eigenvalue_that_no_pivot_shows():
     W = L @ L.T
     assert np.linalg.eigvalsh(W)[0] < 1e-12 * np.linalg.eigvalsh(W)[-1]
     np.testing.assert_allclose(np.diag(np.linalg.cholesky(W)), 1.0)
-    white = whitening(W)
-    assert white.features is None
-    assert white.matrix.shape[1] < n
+    M = whitening(W).matrix
+    assert not is_by_cholesky(M)
+    assert M.shape[1] < n
 
 
 @pytest.mark.parametrize("m", [100, 3 * BLOCK + 5])
-def test_threads_do_not_change_a_whitening_or_its_leading_directions(m: int) -> None:
+def test_threads_change_neither_a_whitening_nor_its_leading_directions(m: int) -> None:
     W = kernel_matrix(RBF, random_items(m), random_items(m)) + 1e-3 * np.eye(m)
 
     def arrays(n_threads: int) -> list[Array]:
-        white = whitening(W, n_threads=n_threads)
-        assert white.features is not None
-        return [*white, *leading_subspace(white, 40, n_threads)]
+        M, leading = whitening(W, n_directions=40, n_threads=n_threads)
+        assert leading is not None
+        assert is_by_cholesky(M)
+        return [M, *leading]
 
     one = arrays(1)
     for n_threads in (2, 7):
@@ -198,30 +195,32 @@ def test_threads_do_not_change_a_whitening_or_its_leading_directions(m: int) -> 
 @pytest.mark.parametrize("threshold", [1e-12, 0.05])
 def test_leading_directions_are_orthonormal(most: int, threshold: float) -> None:
     W = kernel_matrix(RBF, random_items(), random_items())
-    white = whitening(W, threshold=threshold)
-    assert (white.features is None) == (threshold > 1e-3)
-    basis, directions = leading_subspace(white, most)
-    k = min(most, white.matrix.shape[1])
-    assert basis.shape == (white.matrix.shape[1], k)
-    np.testing.assert_allclose(basis.T @ basis, np.eye(k), atol=1e-14)
-    np.testing.assert_allclose(directions, white.matrix @ basis, atol=1e-9)
+    M, leading = whitening(W, threshold=threshold, n_directions=most)
+    assert is_by_cholesky(M) == (threshold < 1e-3)
+    assert leading is not None
+    k = min(most, M.shape[1])
+    assert leading.basis.shape == (M.shape[1], k)
+    np.testing.assert_allclose(leading.basis.T @ leading.basis, np.eye(k), atol=1e-14)
+    np.testing.assert_allclose(leading.directions, M @ leading.basis, atol=1e-9)
+    assert whitening(W, threshold=threshold).leading is None
 
 
 def test_leading_directions_hold_nearly_as_much_as_those_of_eigenvectors():
     W = kernel_matrix(RBF, random_items(300), random_items(300))
-    white = whitening(W)
-    assert white.features is not None
+    L = np.linalg.cholesky(W)
     for k in (5, 20, 60):
-        held = np.linalg.norm(white.features @ leading_subspace(white, k).basis) ** 2
+        leading = whitening(W, n_directions=k).leading
+        assert leading is not None
+        held = np.linalg.norm(L @ leading.basis) ** 2
         most = np.linalg.eigvalsh(W)[-k:].sum()
         assert most * 0.95 <= held <= most * (1.0 + 1e-12)
 
 
-def test_leading_directions_of_landmarks_that_are_nearly_alike():
-    """The products of the directions are not positive definite: another orthogonalization."""
-    L = np.linalg.cholesky(positive(40, 1e15) + 1e-13 * np.eye(40))
-    basis, _ = leading_subspace(Whitening(np.linalg.inv(L).T, L), 30)
-    np.testing.assert_allclose(basis.T @ basis, np.eye(30), atol=1e-13)
+@pytest.mark.parametrize("condition", [1e6, 1e9, 1e11])
+def test_leading_directions_that_are_nearly_dependent(condition: float) -> None:
+    leading = whitening(positive(40, condition), n_directions=30).leading
+    assert leading is not None
+    np.testing.assert_allclose(leading.basis.T @ leading.basis, np.eye(30), atol=1e-13)
 
 
 # Fits
@@ -239,7 +238,7 @@ def test_both_whitenings_give_the_same_model(loss: str) -> None:
         return model.fit(X, y, qid)
 
     by_cholesky = fit()
-    with mock.patch.object(module, "_by_cholesky", return_value=None):
+    with mock.patch.object(module, "_safe_factors", return_value=None):
         by_eigenvectors = fit()
     slack = by_cholesky.gap_ + by_eigenvectors.gap_
     assert abs(by_cholesky.objective_ - by_eigenvectors.objective_) <= slack

@@ -42,7 +42,7 @@ from ranksvm.learners.sharded_features import (
     variance_of,
 )
 from ranksvm.maps.expansion import Expansion, GivenExpansion
-from ranksvm.maps.feature_map import FeatureMap, NystroemMap
+from ranksvm.maps.feature_map import MOST_DIRECTIONS, FeatureMap, NystroemMap
 from ranksvm.maps.features import FOURIER_KERNELS, make_fourier, make_nystroem
 from ranksvm.maps.gram import GivenGram, TiledGram, least_memory
 from ranksvm.maps.gram_checks import check_kernel
@@ -58,7 +58,6 @@ from ranksvm.maps.kernels import (
 )
 from ranksvm.maps.landmarks import LANDMARKS
 from ranksvm.maps.matrix import MatrixMap, ScoreMap
-from ranksvm.maps.whitening import Whitening
 from ranksvm.sharded.memory import kernel_bytes
 
 MAX_DEGREE = 100
@@ -396,11 +395,12 @@ def _nystroem(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: int) 
         settings.landmarks,
         seed=settings.random_state,
         dtype=settings.dtype,
+        n_directions=MOST_DIRECTIONS,
         n_threads=n_threads,
     )
     return _Approximation(
-        partial(replace(basis, of_landmarks=None).raw, dtype=settings.dtype),  # may be sent away
-        partial(NystroemMap, whitening=Whitening(basis.whitening, basis.of_landmarks)),
+        partial(basis.raw, dtype=settings.dtype),
+        partial(NystroemMap, basis=basis),
         Expansion(kernel, basis.landmarks, np.empty(0)),
         basis.coef_of,
     )

@@ -25,15 +25,11 @@ from numpy.typing import NDArray
 from ranksvm._cached import cached_property
 from ranksvm._rounding import SLACK
 from ranksvm._vectors import Array, length
+from ranksvm.maps.features import NystroemBasis
 from ranksvm.maps.kernels import LINEAR, kernel_matrix, row_blocks
 from ranksvm.maps.matrix import EuclideanMap, MatrixMap
 from ranksvm.maps.sample import SampledScatter, WeightedItems
-from ranksvm.maps.whitening import (
-    Subspace,
-    Whitening,
-    eigenvector_whitening,
-    leading_subspace,
-)
+from ranksvm.maps.whitening import Subspace, eigenvector_whitening
 
 # Maximum number of directions, of items that they are computed from, and of items in the scatter.
 MOST_DIRECTIONS = 256
@@ -155,29 +151,27 @@ class NystroemMap(FeatureMap):
     ----------
     inner, values, n_values, n_threads
         As in :class:`FeatureMap`.
-    whitening : Whitening
-        The matrix M, of shape (m, r), and the features of the landmarks.
+    basis : NystroemBasis
+        The matrix M, of shape (m, r), and its leading directions.
     """
 
     def __init__(
         self,
         inner: EuclideanMap,
         values: Callable[[NDArray[np.int64]], NDArray[Any]],
-        whitening: Whitening,
+        basis: NystroemBasis,
         *,
         n_values: int | None = None,
         n_threads: int = 1,
     ) -> None:
         super().__init__(inner, values, n_values=n_values, n_threads=n_threads)
-        matrix = whitening.matrix
+        if basis.leading is None:
+            raise ValueError("the basis needs leading directions")
+        matrix = basis.whitening
         self.shape = inner.shape[0], matrix.shape[1]
-        self._white = whitening
+        self.subspace = basis.leading
         self._whitening = MatrixMap(matrix, n_threads=n_threads)
         self._column_norms = np.sqrt(np.einsum("ij,ij->j", matrix, matrix))
-
-    @cached_property
-    def subspace(self) -> Subspace:
-        return leading_subspace(self._white, MOST_DIRECTIONS, self._threads)
 
     @property
     def has_subspace(self) -> bool:

@@ -35,10 +35,13 @@ from numpy.typing import NDArray
 from ranksvm._checks import check_integer
 from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Array
+from ranksvm.maps.gram_checks import check_symmetric
 from ranksvm.maps.kernels import LINEAR, Kernel, kernel_matrix, row_blocks
 from ranksvm.maps.landmarks import Seed, as_generator, choose_landmarks
-from ranksvm.maps.whitening import THRESHOLD, whitening
+from ranksvm.maps.whitening import THRESHOLD, Subspace, whitening
 
+# Asymmetry up to this fraction of the largest value counts as rounding.
+ASYMMETRY = 1e-6
 # Rows of raw features that are converted to features at a time.
 BLOCK_ROWS = 4_096
 
@@ -55,15 +58,14 @@ class NystroemBasis:
         The landmarks.
     whitening : ndarray of shape (m, n_features)
         The whitening matrix M.
-    of_landmarks : ndarray of shape (m, n_features) or None
-        Features of the landmarks, which only training needs; see
-        :class:`ranksvm.maps.whitening.Whitening`.
+    leading : Subspace or None
+        Leading directions of the features, if they were asked for.
     """
 
     kernel: Kernel
     landmarks: Any
     whitening: Array
-    of_landmarks: Array | None = None
+    leading: Subspace | None = None
 
     @property
     def n_features(self) -> int:
@@ -125,6 +127,7 @@ def make_nystroem(
     *,
     seed: Seed = None,
     dtype: Any = np.float64,
+    n_directions: int = 0,
     n_threads: int = 1,
 ) -> NystroemBasis:
     """Choose landmarks among the items and compute the whitening matrix.
@@ -143,6 +146,8 @@ def make_nystroem(
         Seed or random number generator.
     dtype : float64 or float32
         Type in which the raw features will be stored; float32 needs a larger threshold.
+    n_directions : int, default=0
+        Maximum number of leading directions to find.
     n_threads : int, default=1
         Number of threads.
 
@@ -152,9 +157,15 @@ def make_nystroem(
     """
     chosen = choose_landmarks(X, kernel, n_components, landmarks, seed=seed, n_threads=n_threads)
     W = kernel_matrix(kernel, chosen, chosen, n_threads=n_threads)
-    threshold = THRESHOLD[np.dtype(dtype).name]
-    white = whitening(W, threshold=threshold, n_threads=n_threads)
-    return NystroemBasis(kernel, chosen, white.matrix, white.features)
+    if kernel.called is not None:  # ours are symmetric to the last bit
+        check_symmetric(W, ASYMMETRY, "the kernel must be symmetric at the landmarks")
+    white = whitening(
+        W,
+        threshold=THRESHOLD[np.dtype(dtype).name],
+        n_directions=n_directions,
+        n_threads=n_threads,
+    )
+    return NystroemBasis(kernel, chosen, *white)
 
 
 # Frequencies of random Fourier features, for each kernel that has them.

@@ -20,51 +20,37 @@ dropped; then W = U S U' gives M = U S^-1/2.  Both give the same model: the feat
 rotation.
 
 The leading directions of the features, on which a preconditioner works, are those of the features
-of the landmarks, F = W M.  Eigenvectors are sorted.  For Cholesky, where F = L, two steps of
-subspace iteration with L'L find the directions well enough, from those of the first landmarks.
+of the landmarks.  Eigenvectors are sorted.  For Cholesky factors, where the features are the rows of
+L, two steps of subspace iteration with W find the directions V = L'D well enough, from those of the
+first landmarks.  Kernel values at the landmarks times M V = D are coordinates in the subspace.
 """
 
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from ranksvm import _core
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array, dot
-from ranksvm.maps.gram_checks import check_symmetric
 from ranksvm.maps.kernels import LINEAR, kernel_matrix
 from ranksvm.maps.matrix import MatrixMap
 
 # Eigenvalues below this fraction of the largest are dropped, by type of the raw features.
 THRESHOLD = {"float64": 1e-12, "float32": 1e-7}
-# Negative eigenvalues and asymmetry up to this fraction of the largest value count as rounding.
+# Negative eigenvalues up to this fraction of the largest value count as rounding.
 ROUNDING = 1e-6
 # Matrices up to this size do not benefit from more threads of LAPACK.
 SMALL = 1_000
 # Columns of L that are computed at a time.
 BLOCK = 128
+# Added to the diagonal of inner products of unit vectors that are nearly dependent, for each of them.
+SHIFT = 1e-12
 # Steps of the power method for the smallest eigenvalue, and how far it may be below the estimate.
 POWER_STEPS, POWER_SLACK = 8, 4.0
-# Steps of subspace iteration.
-SUBSPACE_STEPS = 2
-
-
-class Whitening(NamedTuple):
-    """A whitening matrix.
-
-    Attributes
-    ----------
-    matrix : ndarray of shape (m, r)
-        The matrix M.
-    features : ndarray of shape (m, r) or None
-        Features W M of the landmarks themselves; None if the columns of M are sorted by descending
-        eigenvalue.
-    """
-
-    matrix: Array
-    features: Array | None
 
 
 class Subspace(NamedTuple):
@@ -82,18 +68,39 @@ class Subspace(NamedTuple):
     directions: Array
 
 
+class Whitening(NamedTuple):
+    """A whitening matrix.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (m, r)
+        The matrix M.
+    leading : Subspace or None
+        The leading directions of the features, if they were asked for.
+    """
+
+    matrix: Array
+    leading: Subspace | None = None
+
+
 def whitening(
-    W: Array, *, threshold: float = THRESHOLD["float64"], n_threads: int = 1
+    W: Array,
+    *,
+    threshold: float = THRESHOLD["float64"],
+    n_directions: int = 0,
+    n_threads: int = 1,
 ) -> Whitening:
     """Whiten a kernel matrix.
 
     Parameters
     ----------
     W : ndarray of shape (m, m)
-        Kernel matrix, symmetric and positive semi-definite up to rounding.
+        Kernel matrix, symmetric, and positive semi-definite up to rounding.
     threshold : float, default=1e-12
         Eigenvalues up to this fraction of the largest are dropped, and so are those that can be
         explained by rounding errors of W; see the module docstring.
+    n_directions : int, default=0
+        Maximum number of leading directions to find.
     n_threads : int, default=1
         Number of threads.
 
@@ -102,11 +109,17 @@ def whitening(
     Whitening
         The same for any number of threads.
     """
-    _check_kernel_values(W)
-    found = _by_cholesky(W, threshold, n_threads)
-    if found is None:
-        found = Whitening(eigenvector_whitening(W, threshold=threshold), None)
-    return found
+    if not _core.all_finite(np.ravel(W), n_threads):
+        raise _not_finite(W)
+    factors = _safe_factors(W, threshold, n_threads)
+    matrix = eigenvector_whitening(W, threshold=threshold) if factors is None else factors[1]
+    r = matrix.shape[1]
+    k = min(n_directions, r)
+    if k == 0:
+        return Whitening(matrix)
+    if factors is None or k == r:
+        return Whitening(matrix, Subspace(np.eye(r, k), matrix[:, :k]))
+    return Whitening(matrix, _leading(W, factors[0], k, n_threads))
 
 
 def eigenvector_whitening(W: Array, *, threshold: float) -> Array:
@@ -133,31 +146,13 @@ def eigenvector_whitening(W: Array, *, threshold: float) -> Array:
     return matrix
 
 
-def leading_subspace(white: Whitening, most: int, n_threads: int = 1) -> Subspace:
-    """Return the leading directions of the features of the landmarks, at most ``most``."""
-    matrix, features = white
-    k = min(most, matrix.shape[1])
-    basis = np.eye(matrix.shape[1], k)
-    if features is None or k == matrix.shape[1]:
-        return Subspace(basis, matrix[:, :k])
-    across = np.ascontiguousarray(features.T)
-    image = features[:, :k]  # of the first directions
-    for step in range(SUBSPACE_STEPS):
-        if step > 0:
-            image = kernel_matrix(LINEAR, features, basis.T, n_threads=n_threads)
-        basis = kernel_matrix(LINEAR, across, image.T, n_threads=n_threads)
-        basis = _orthonormal(basis, n_threads)
-    return Subspace(basis, kernel_matrix(LINEAR, matrix, basis.T, n_threads=n_threads))
-
-
 def _threshold(W: Array, threshold: float) -> float:
     return max(threshold, len(W) * float(np.finfo(np.float64).eps))
 
 
-def _by_cholesky(W: Array, threshold: float, n_threads: int) -> Whitening | None:
-    """Return M from the Cholesky factor of W; None if eigenvalues may have to be dropped."""
-    largest = min(float(np.trace(W)), float(np.max(np.sum(np.abs(W), axis=1))))  # or less
-    floor = _threshold(W, threshold) * largest
+def _safe_factors(W: Array, threshold: float, n_threads: int) -> tuple[Array, Array] | None:
+    """Return L' and M from the Cholesky factor of W; None if eigenvalues may have to be dropped."""
+    floor = _threshold(W, threshold) * float(np.trace(W))  # the largest eigenvalue is no larger
     factors = _cholesky(W, floor, n_threads)
     if factors is None:
         return None
@@ -167,12 +162,11 @@ def _by_cholesky(W: Array, threshold: float, n_threads: int) -> Whitening | None
     for _ in range(POWER_STEPS):  # with M M', the inverse of W
         guess = inverse.scores(inverse.pullback(guess / np.sqrt(dot(guess, guess))))
         grown = np.sqrt(dot(guess, guess))
-    is_safe = POWER_SLACK * grown * floor < 1.0
-    return Whitening(factors[1], factors[0]) if is_safe else None
+    return factors if POWER_SLACK * grown * floor < 1.0 else None
 
 
 def _cholesky(W: Array, floor: float, n_threads: int) -> tuple[Array, Array] | None:
-    """Return L and the transpose of its inverse; None if a squared pivot is at most ``floor``.
+    """Return L' and its inverse; None if a squared pivot is at most ``floor``.
 
     Only the lower triangle of W is used.  Long products are left to the native core, which gives
     the same bits for any number of threads.
@@ -181,12 +175,8 @@ def _cholesky(W: Array, floor: float, n_threads: int) -> tuple[Array, Array] | N
     from scipy.linalg.lapack import dtrtri
 
     n = len(W)
-    lower, inverse = np.zeros((n, n)), np.zeros((n, n))
-
-    def times(left: Array, right: Array) -> Array:
-        """Return the product of a matrix with the transpose of another one."""
-        return kernel_matrix(LINEAR, left, right, n_threads=n_threads)
-
+    lower, upper, inverse = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
+    times = partial(_times, n_threads)
     with one_blas_thread():
         for begin in range(0, n, BLOCK):
             end = min(n, begin + BLOCK)
@@ -202,44 +192,60 @@ def _cholesky(W: Array, floor: float, n_threads: int) -> tuple[Array, Array] | N
                 return None
             own = dtrtri(root, lower=1)[0]
             lower[here, here] = root
+            upper[here, here] = root.T
             inverse[here, here] = own.T
             if end < n:
                 lower[end:, here] = times(rest[end - begin :], own)
+                upper[here, end:] = times(own, rest[end - begin :])
             if begin > 0:
                 inverse[before, here] = times(
                     -times(inverse[before, before], lower[here, before]), own
                 )
-    return lower, inverse
+    return upper, inverse
 
 
-def _orthonormal(matrix: Array, n_threads: int) -> Array:
-    """Return an orthonormal basis of the columns, by Cholesky factors of their inner products.
+def _leading(W: Array, across: Array, k: int, n_threads: int) -> Subspace:
+    """Return k leading directions of the features, the columns of ``across``."""
+    times = partial(_times, n_threads)
+    start = W[:, :k]  # the first step, from the first landmarks
+    points = times(W, times(_orthonormalizer(start, n_threads), start))
+    basis = times(across, points.T)
+    for _ in range(3):  # later rounds remove the rounding errors of earlier ones
+        change = _orthonormalizer(basis, n_threads)
+        basis, points = times(basis, change), times(points, change)
+    return Subspace(basis, points)
 
-    A second round removes the rounding errors of the first (Yamamoto et al. 2015).
+
+def _orthonormalizer(matrix: Array, n_threads: int) -> Array:
+    """Return T such that ``matrix @ T.T`` has orthonormal columns, up to rounding.
+
+    It is the inverse of a Cholesky factor of their inner products.
     """
     from scipy.linalg.lapack import dtrtri
 
-    found = matrix / np.sqrt(np.einsum("ij,ij->j", matrix, matrix))
+    scale = 1.0 / np.sqrt(np.einsum("ij,ij->j", matrix, matrix))
+    across = np.multiply(matrix.T, scale[:, None], order="C")
+    products = _times(n_threads, across, across)
     with one_blas_thread():
-        for _ in range(2):
-            across = np.ascontiguousarray(found.T)
-            products = kernel_matrix(LINEAR, across, across, n_threads=n_threads)
-            try:
-                root = np.linalg.cholesky(products)
-            except np.linalg.LinAlgError:  # nearly dependent columns
-                return np.linalg.qr(matrix)[0]
-            inverse = dtrtri(root, lower=1)[0]
-            found = kernel_matrix(LINEAR, found, inverse, n_threads=n_threads)
-    return found
+        try:
+            root = np.linalg.cholesky(products)
+        except np.linalg.LinAlgError:  # nearly dependent columns: only less so, then
+            root = np.linalg.cholesky(products + SHIFT * len(products) * np.eye(len(products)))
+        inverse: Array = dtrtri(root, lower=1)[0]
+    inverse *= scale
+    return inverse
 
 
-def _check_kernel_values(W: Array) -> None:
+def _times(n_threads: int, left: Array, right: Array) -> Array:
+    """Return the product of a matrix with the transpose of another one."""
+    return kernel_matrix(LINEAR, left, right, n_threads=n_threads)
+
+
+def _not_finite(W: Array) -> ValueError:
     wrong = ~np.isfinite(W)
-    if wrong.any():
-        i, j = (int(k) for k in np.argwhere(wrong)[0])
-        raise ValueError(
-            f"the kernel is not finite at the landmarks: {W[i, j]} for landmarks {i} and {j} "
-            f"({int(wrong.sum())} of {W.size} values). Scale the features, or use smaller kernel "
-            "parameters."
-        )
-    check_symmetric(W, ROUNDING, "the kernel must be symmetric at the landmarks")
+    i, j = (int(k) for k in np.argwhere(wrong)[0])
+    return ValueError(
+        f"the kernel is not finite at the landmarks: {W[i, j]} for landmarks {i} and {j} "
+        f"({int(wrong.sum())} of {W.size} values). Scale the features, or use smaller kernel "
+        "parameters."
+    )

@@ -65,14 +65,14 @@ def kernel_bytes(
         m = min(m, n_items)
         points = m * n_features * max(8, itemsize)
         making = (
-            TAKEN_TIMES * m * n_features * itemsize + 5 * 8 * m * m
+            TAKEN_TIMES * m * n_features * itemsize + 6 * 8 * m * m
         )  # kernel matrix and factors
         if landmarks != "uniform":
             n_rows = min(n_items, max(MOST_ROWS, ROWS_PER_LANDMARK * m))
             pilots = min(m, MOST_PILOTS)
             making += n_rows * (TAKEN_TIMES * n_features * itemsize + 2 * n_features * 8 + NUMBERS)
             making += 2 * 8 * BLOCK_VALUES + 4 * 8 * pilots * pilots
-    kept = 2 * points + (3 * 8 * m * m if approximation == "nystroem" else 0)
+    kept = 2 * points + (2 * 8 * m * m if approximation == "nystroem" else 0)
     return kept + max(making, _subspace_bytes(n_items, n_features, itemsize, m, approximation))
 
 
@@ -87,9 +87,7 @@ def _subspace_bytes(
     found = n_rows * (8 * k + NUMBERS) + _scatter_bytes(k)
     of_block = TAKEN_TIMES * n_features * itemsize + 3 * n_components * 8
     found += min(n_items, MOST_ITEMS) * of_block
-    if approximation == "nystroem":  # the leading directions
-        found += 8 * n_components * (n_components + 4 * k)
-    else:  # the principal directions
+    if approximation == "fourier":  # the principal directions
         some = min(n_items, MOST_LANDMARKS)
         found += 4 * 8 * some * some + 8 * n_components * (some + 2 * k)
     return found
