@@ -14,10 +14,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from benchmarks.common import SEED, Call, Config, Timing, interleave
 from benchmarks.report import GOAL_KEYS, Report, Row
 from benchmarks.scaling_cases import Case, cases, fit_linear
 from benchmarks.sets import LETOR_C
+from ranksvm import _core
 from ranksvm._cores import available_cores
 from ranksvm.datasets import make_letor_like
 
@@ -35,7 +38,25 @@ def run(config: Config, report: Report) -> None:
             report.reach(goal, 1.0 / row["speed-up"], f"{row['speed-up']:.2f} times as fast")
     report.table("seconds by the number of threads", speed_ups)
     report.note("phases of several threads at once may add up to more than the whole")
+    _floor(config, report)
     _beside_others(config, report)
+
+
+def _floor(config: Config, report: Report) -> None:
+    """Measure how fast threads read memory, which bounds the speed-up of products with X."""
+    rows: list[Row] = []
+    counts = thread_counts(config.threads)
+    for n_items in (config.size(100_000, 2_000), config.size(2_000_000, 5_000)):
+        values = np.random.default_rng(SEED).standard_normal(46 * n_items)
+        calls = {str(n): Call(partial(_core.dot, values, values, n), n) for n in counts}
+        read = interleave(calls, rounds=config.size(25, 2), seconds=5.0)
+        row: dict[str, Any] = {"array": f"{n_items:,} x 46"}
+        for n in counts:
+            name = f"{n} threads, GB/s" if n > 1 else "1 thread, GB/s"
+            row[name] = values.nbytes / read[str(n)].seconds / 1e9
+        row["speed-up"] = read["1"].seconds / read[str(counts[-1])].seconds
+        rows.append(row)
+    report.table("reading an array once", rows)
 
 
 def _measured(case: Case, config: Config) -> tuple[Row, list[Row]]:

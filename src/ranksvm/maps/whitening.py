@@ -20,9 +20,10 @@ dropped; then W = U S U' gives M = U S^-1/2.  Both give the same model: the feat
 rotation.
 
 The leading directions of the features, on which a preconditioner works, are those of the features
-of the landmarks.  Eigenvectors are sorted.  For Cholesky factors, where the features are the rows of
-L, two steps of subspace iteration with W find the directions V = L'D well enough, from those of the
-first landmarks.  Kernel values at the landmarks times M V = D are coordinates in the subspace.
+of the landmarks.  Eigenvectors are sorted.  For Cholesky factors, the features of the landmarks are
+the rows of L, and two steps of subspace iteration with W find the directions V = L'D well enough,
+from those of the first landmarks.  Kernel values at the landmarks times M V = D are coordinates in
+the subspace.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ ROUNDING = 1e-6
 SMALL = 1_000
 # Columns of L that are computed at a time.
 BLOCK = 128
-# Added to the diagonal of inner products of unit vectors that are nearly dependent, for each of them.
+# Added to the diagonal of the inner products of nearly dependent unit vectors, for each of them.
 SHIFT = 1e-12
 # Steps of the power method for the smallest eigenvalue, and how far it may be below the estimate.
 POWER_STEPS, POWER_SLACK = 8, 4.0
