@@ -13,6 +13,7 @@ from benchmarks import (
     approximations,
     commands,
     dask_rounds,
+    earlier,
     factor_descents,
     factors,
     fits,
@@ -35,7 +36,7 @@ from benchmarks import (
     small_fits,
     variants,
 )
-from benchmarks.common import Config, pinned
+from benchmarks.common import AGAINST, Config, pinned
 from benchmarks.plots import draw
 from benchmarks.report import Report, describe_machine
 
@@ -62,6 +63,7 @@ PARTS: dict[str, ModuleType] = {
     "libraries": libraries,
     "commands": commands,
     "small_fits": small_fits,
+    "earlier": earlier,
     "out_of_core": out_of_core,
     "dask": dask_rounds,
     "real": real,
@@ -80,13 +82,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="threads of the threaded measurements (default 2, of which the goals speak)",
     )  # fmt: skip
     parser.add_argument(
+        "--against", default=AGAINST, metavar="REV",
+        help=f"the revision that the part `earlier` compares with (default {AGAINST})",
+    )  # fmt: skip
+    parser.add_argument(
         "--out", type=Path, default=Path(__file__).resolve().parent / "results", metavar="DIR",
         help="folder for results.json and the figures",
     )  # fmt: skip
     arguments = parser.parse_args(argv)
     arguments.out.mkdir(parents=True, exist_ok=True)
 
-    config = Config(quick=arguments.quick, threads=arguments.threads)
+    config = Config(arguments.quick, arguments.threads, arguments.against)
     report = Report(config)
     _print_machine(config)
     start = time.perf_counter()

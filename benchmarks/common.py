@@ -34,6 +34,8 @@ SEED = 0
 # The relative optimality gap at which everything is compared.
 TOL = 1e-3
 LOSSES = ("squared_hinge", "hinge")
+# The last revision whose threads were OpenMP's.
+AGAINST = "fd89fc9^"
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,13 @@ class Config:
         Small sizes, to see that everything works.
     threads : int
         Threads of the threaded measurements; the others use one.
+    against : str
+        The revision of this repository to compare with.
     """
 
     quick: bool = False
     threads: int = 2
+    against: str = AGAINST
 
     def size(self, full: Choice, quick: Choice) -> Choice:
         """The first of the two, or with ``--quick`` the second."""

@@ -3,11 +3,19 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+#include <utility>
+#include <vector>
 
 #include "common.hpp"
 
 namespace ranksvm::bindings {
 namespace {
+
+// What is shorter takes less time than to get the interpreter lock back.
+constexpr std::size_t kShort = std::size_t{1} << 14;
 
 template <class T>
 void bind_finite(nb::module_& m) {
@@ -30,8 +38,6 @@ void bind_vectors(nb::module_& m) {
       "dot",
       [](Vector u, Vector v, int threads) {
         need_size(v.size(), u.size(), "v");
-        // A short one takes less time than to get the interpreter lock back.
-        constexpr std::size_t kShort = std::size_t{1} << 14;
         if (u.size() < kShort) return dot(u.data(), v.data(), size_of(u), Context());
         double found = 0.0;
         run(threads, [&](const Context& c) { found = dot(u.data(), v.data(), size_of(u), c); });
@@ -59,6 +65,38 @@ void bind_vectors(nb::module_& m) {
       },
       nb::arg("u").noconvert(), nb::arg("t"), nb::arg("v").noconvert(), nb::arg("threads"),
       "Add t v to u.");
+  m.def(
+      "combined",
+      [](const std::vector<double>& t, const std::vector<Vector>& v, int threads) {
+        need_size(v.size(), t.size(), "v");
+        if (v.empty()) throw std::invalid_argument("there is no vector to combine");
+        std::vector<const double*> data;
+        for (const Vector& one : v) {
+          need_size(one.size(), v[0].size(), "a vector");
+          data.push_back(one.data());
+        }
+        Out out = make_out(v[0].size());
+        run(threads, [&](const Context& c) {
+          combine(t.data(), data.data(), t.size(), size_of(v[0]), out.data(), c);
+        });
+        return out;
+      },
+      nb::arg("t"), nb::arg("v"), nb::arg("threads"), "t[0] v[0] + t[1] v[1] + ...");
+  m.def(
+      "power_sums",
+      [](Vector u, Vector c, double t, Own v, int threads) {
+        need_size(c.size(), u.size(), "c");
+        need_size(v.size(), u.size(), "v");
+        std::pair<double, double> found;
+        if (u.size() < kShort)
+          return power_sums(u.data(), c.data(), t, v.data(), size_of(u), Context());
+        run(threads, [&](const Context& context) {
+          found = power_sums(u.data(), c.data(), t, v.data(), size_of(u), context);
+        });
+        return found;
+      },
+      nb::arg("u"), nb::arg("c"), nb::arg("t"), nb::arg("v").noconvert(), nb::arg("threads"),
+      "Inner products of u and c, and of c and v; replaces v by 2 (v + t u).");
   m.def(
       "scaled",
       [](double t, Vector v, int threads) {

@@ -1,8 +1,11 @@
 #include "ranksvm/vectors.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 namespace ranksvm {
@@ -32,38 +35,65 @@ double pairwise(std::vector<double>& terms) {
   return terms.empty() ? 0.0 : terms[0];
 }
 
-// Sum of term(0) .. term(n - 1). A term takes 65 additions in a block of 512 with eight running
-// sums, 3 of these sums, 5 of the blocks of a piece, and one for every time that the number of
-// pieces can be halved.
-template <class Term>
-double add_up(int64_t n, const Context& context, Term term) {
+// Sums of term(0)[k] .. term(n - 1)[k], for several k at once. A term takes 65 additions in a block
+// of 512 with eight running sums, 3 of these sums, 5 of the blocks of a piece, and one for every
+// time that the number of pieces can be halved.
+template <std::size_t sums, class Term>
+std::array<double, sums> add_up(int64_t n, const Context& context, Term term) {
   constexpr int64_t kBlock = 512;
-  std::vector<double> pieces(static_cast<std::size_t>((n + kPiece - 1) / kPiece));
+  const auto n_pieces = static_cast<std::size_t>((n + kPiece - 1) / kPiece);
+  std::array<std::vector<double>, sums> pieces;
+  for (auto& one : pieces) one.resize(n_pieces);
   for_each_piece(n, context, [&](std::size_t piece, int64_t begin, int64_t end) {
-    std::vector<double> blocks;
-    blocks.reserve(kPiece / kBlock);
+    std::array<std::vector<double>, sums> blocks;
+    for (auto& one : blocks) one.reserve(kPiece / kBlock);
     for (int64_t i = begin; i < end;) {
-      double s[8] = {};
+      double s[sums][8] = {};
       const int64_t stop = std::min(i + kBlock, end);
+      const auto add = [&](int64_t at, int k) {
+        const std::array<double, sums> terms = term(at);
+        for (std::size_t j = 0; j < sums; ++j) s[j][k] += terms[j];
+      };
       for (; i + 8 <= stop; i += 8) {
-        for (int k = 0; k < 8; ++k) s[k] += term(i + k);
+        for (int k = 0; k < 8; ++k) add(i + k, k);
       }
-      for (int k = 0; i < stop; ++i, ++k) s[k] += term(i);
-      blocks.push_back(((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7])));
+      for (int k = 0; i < stop; ++i, ++k) add(i, k);
+      for (std::size_t j = 0; j < sums; ++j) {
+        const double* const one = s[j];
+        blocks[j].push_back(((one[0] + one[1]) + (one[2] + one[3])) +
+                            ((one[4] + one[5]) + (one[6] + one[7])));
+      }
     }
-    pieces[piece] = pairwise(blocks);
+    for (std::size_t j = 0; j < sums; ++j) pieces[j][piece] = pairwise(blocks[j]);
   });
-  return pairwise(pieces);
+  std::array<double, sums> found{};
+  for (std::size_t j = 0; j < sums; ++j) found[j] = pairwise(pieces[j]);
+  return found;
+}
+
+// A piece of a combination of a known number of vectors: one pass, sums in registers.
+template <std::size_t count>
+void combine_piece(const double* t, const double* const* v, int64_t begin, int64_t end,
+                   double* out) {
+  const double* from[count];
+  double factor[count];
+  std::copy_n(v, count, from);
+  std::copy_n(t, count, factor);
+  for (int64_t i = begin; i < end; ++i) {
+    double sum = factor[0] * from[0][i];
+    for (std::size_t k = 1; k < count; ++k) sum += factor[k] * from[k][i];
+    out[i] = sum;
+  }
 }
 
 }  // namespace
 
 double dot(const double* u, const double* v, int64_t n, const Context& context) {
-  return add_up(n, context, [=](int64_t i) { return u[i] * v[i]; });
+  return add_up<1>(n, context, [=](int64_t i) { return std::array{u[i] * v[i]}; })[0];
 }
 
 double sum(const double* v, int64_t n, const Context& context) {
-  return add_up(n, context, [=](int64_t i) { return v[i]; });
+  return add_up<1>(n, context, [=](int64_t i) { return std::array{v[i]}; })[0];
 }
 
 void add_scaled(const double* u, double t, const double* v, int64_t n, double* out,
@@ -77,6 +107,32 @@ void scale(double t, const double* v, int64_t n, double* out, const Context& con
   for_each_piece(n, context, [&](std::size_t, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) out[i] = t * v[i];
   });
+}
+
+void combine(const double* t, const double* const* v, std::size_t n_vectors, int64_t n, double* out,
+             const Context& context) {
+  constexpr decltype(&combine_piece<1>) kPieces[] = {
+      combine_piece<1>, combine_piece<2>, combine_piece<3>, combine_piece<4>,
+      combine_piece<5>, combine_piece<6>, combine_piece<7>, combine_piece<8>};
+  constexpr std::size_t kMost = std::size(kPieces);
+  for_each_piece(n, context, [&](std::size_t, int64_t begin, int64_t end) {
+    const std::size_t first = std::min(n_vectors, kMost);
+    if (first == 0) return std::fill(out + begin, out + end, 0.0);
+    kPieces[first - 1](t, v, begin, end, out);
+    for (std::size_t k = first; k < n_vectors; ++k) {
+      for (int64_t i = begin; i < end; ++i) out[i] += t[k] * v[k][i];
+    }
+  });
+}
+
+std::pair<double, double> power_sums(const double* u, const double* c, double t, double* v,
+                                     int64_t n, const Context& context) {
+  const auto [tilt, square] = add_up<2>(n, context, [=](int64_t i) {
+    const std::array<double, 2> terms = {u[i] * c[i], c[i] * v[i]};
+    v[i] = 2.0 * (v[i] + t * u[i]);
+    return terms;
+  });
+  return {tilt, square};
 }
 
 template <class T>

@@ -125,36 +125,196 @@ TEST(running_sums_start_anew) {
   CHECK(out == Values({1.0, 3.0, 1e300, 0.0, 5.0, 0.25}));
 }
 
-TEST(count_inversions_equals_all_pairs) {
-  const Index sizes = {0, 1, 2, 15, 16, 17, 64, 500, 511, 512, 1300};
-  const Index offsets = offsets_of(sizes);
-  for (const unsigned levels : {1U, 2U, 7U, 100000U}) {
-    const Values x = draw_values(offsets.back(), levels, [levels](auto& random) {
-      return static_cast<double>(random() % levels);
-    });
-    Index expected(sizes.size(), 0);
-    for (std::size_t q = 0; q < sizes.size(); ++q) {
-      for (int64_t a = offsets[q]; a < offsets[q + 1]; ++a) {
-        for (int64_t b = a + 1; b < offsets[q + 1]; ++b) expected[q] += x[a] < x[b];
-      }
+// Pairs of one query by looking at each of them: comparable, wrong, tied, equal.
+Index all_pairs(const Values& level, const Values& score, const Index& rows, int64_t begin,
+                int64_t end) {
+  Index found(4, 0);
+  for (int64_t a = begin; a < end; ++a) {
+    for (int64_t b = a + 1; b < end; ++b) {
+      const double y = level[rows[a]] - level[rows[b]], s = score[rows[a]] - score[rows[b]];
+      found[0] += y != 0.0;
+      found[1] += y * s < 0.0;
+      found[2] += y != 0.0 && s == 0.0;
+      found[3] += s == 0.0;
     }
-    for (const int threads : {1, 3}) {
-      Index count(sizes.size(), -1);
-      ranksvm::count_inversions(x.data(), offsets.data(), static_cast<int64_t>(sizes.size()),
-                                count.data(), Context(threads));
-      CHECK(count == expected);
+  }
+  return found;
+}
+
+TEST(ranked_pairs_equal_all_pairs) {
+  const Index sizes = {0, 1, 2, 15, 16, 17, 64, 500, 511, 512, 513, 1300};
+  const Index offsets = offsets_of(sizes);
+  const auto queries = static_cast<int64_t>(sizes.size());
+  const int64_t n = offsets.back();
+  for (const unsigned levels : {1U, 2U, 7U, 9U, 32U, 33U, 100000U}) {
+    for (const unsigned scores : {1U, 3U, 50U, 1000000U}) {
+      for (const double shift : {0.0, -1.0, 0.5}) {
+        const auto draw = [](unsigned most, double by) {
+          return [=](auto& random) { return static_cast<double>(random() % most) + by; };
+        };
+        const Values level = draw_values(n, levels, draw(levels, shift));
+        const Values score = draw_values(n, scores + 7, draw(scores, 0.25));
+        Index rows(n), order(n);
+        std::iota(rows.begin(), rows.end(), 0);
+        std::shuffle(rows.begin(), rows.end(), std::mt19937_64(levels));
+        ranksvm::rank_items(score.data(), rows.data(), offsets.data(), queries, order.data(),
+                            Context(1));
+        for (const int threads : {1, 3}) {
+          Index got[4];
+          for (Index& one : got) one.assign(sizes.size(), -1);
+          ranksvm::count_ranked_pairs(
+              level.data(), score.data(), order.data(), offsets.data(), queries,
+              {got[0].data(), got[1].data(), got[2].data(), got[3].data()}, Context(threads));
+          for (int64_t q = 0; q < queries; ++q) {
+            const Index expected = all_pairs(level, score, rows, offsets[q], offsets[q + 1]);
+            for (int kind = 0; kind < 4; ++kind) CHECK_EQ(got[kind][q], expected[kind]);
+          }
+        }
+      }
     }
   }
 }
 
-TEST(count_inversions_past_32_bits) {
+TEST(ranked_pairs_past_32_bits) {
   const int64_t n = 200000;
-  Values x(n);
-  std::iota(x.begin(), x.end(), 0.0);
+  Values up(n), down(n), same(n, 1.0);
+  std::iota(up.begin(), up.end(), 0.0);
+  std::transform(up.begin(), up.end(), down.begin(), [](double x) { return -x; });
+  Index order(n);
+  std::iota(order.begin(), order.end(), 0);
   const Index offsets = {0, n};
-  int64_t count = 0;
-  ranksvm::count_inversions(x.data(), offsets.data(), 1, &count, Context(2));
-  CHECK_EQ(count, n * (n - 1) / 2);
+  int64_t comparable = 0, wrong = 0, tied = 0, equal = 0;
+  const ranksvm::RankedPairs out{&comparable, &wrong, &tied, &equal};
+  ranksvm::count_ranked_pairs(up.data(), down.data(), order.data(), offsets.data(), 1, out,
+                              Context(2));
+  CHECK_EQ(comparable, n * (n - 1) / 2);
+  CHECK_EQ(wrong, n * (n - 1) / 2);
+  CHECK_EQ(equal, 0);
+  ranksvm::count_ranked_pairs(up.data(), same.data(), order.data(), offsets.data(), 1, out,
+                              Context(2));
+  CHECK_EQ(wrong, 0);
+  CHECK_EQ(tied, n * (n - 1) / 2);
+  CHECK_EQ(equal, n * (n - 1) / 2);
+}
+
+TEST(large_rankings_with_ties_by_any_number_of_threads) {
+  std::mt19937_64 random(17);
+  constexpr int64_t kItems = 150'001, kScores = 2'000;
+  for (const unsigned levels : {5U, 20U, 300U}) {
+    Values level(kItems), score(kItems);
+    std::vector<Index> table(levels, Index(kScores, 0));  // items by level and score
+    for (int64_t i = 0; i < kItems; ++i) {
+      // A tie of 40,000 items covers whole parts.
+      const auto l = random() % levels, s = i < 40'000 ? 700 : random() % kScores;
+      level[i] = static_cast<double>(l);
+      score[i] = static_cast<double>(s);
+      ++table[l][s];
+    }
+    const auto pairs = [](int64_t n) { return n * (n - 1) / 2; };
+    Index by_score(kScores, 0), expected = {pairs(kItems), 0, 0, 0};
+    for (const Index& row : table) {  // levels from the lowest
+      int64_t above = 0;              // items of lower levels with a higher score
+      for (int64_t s = kScores - 1; s >= 0; --s) {
+        expected[1] += row[s] * above;
+        expected[2] += row[s] * by_score[s];
+        above += by_score[s];
+      }
+      expected[0] -= pairs(std::accumulate(row.begin(), row.end(), int64_t{0}));
+      for (int64_t s = 0; s < kScores; ++s) by_score[s] += row[s];
+    }
+    for (const int64_t n : by_score) expected[3] += pairs(n);
+    Index rows(kItems), order(kItems);
+    std::iota(rows.begin(), rows.end(), 0);
+    const Index offsets = {0, kItems};
+    ranksvm::rank_items(score.data(), rows.data(), offsets.data(), 1, order.data(), Context(1));
+    for (const int threads : {1, 2, 3, 16}) {
+      Index got(4, -1);
+      ranksvm::count_ranked_pairs(level.data(), score.data(), order.data(), offsets.data(), 1,
+                                  {&got[0], &got[1], &got[2], &got[3]}, Context(threads));
+      CHECK(got == expected);
+    }
+  }
+}
+
+TEST(first_ranks_are_those_of_the_whole_ranking) {
+  const Index offsets = offsets_of(kSizes);
+  const auto queries = static_cast<int64_t>(kSizes.size());
+  const int64_t n = offsets.back();
+  Index rows(n), order(n);
+  std::iota(rows.begin(), rows.end(), 0);
+  std::shuffle(rows.begin(), rows.end(), std::mt19937_64(5));
+  for (const unsigned levels : {1U, 4U, 1000000000U}) {
+    const Values score = draw_values(n, levels, [levels](auto& random) {
+      const double skewed = std::ldexp(1.0, static_cast<int>(random() % 60));
+      return static_cast<double>(random() % levels) * (levels > 4U ? skewed : 1.0);
+    });
+    ranksvm::rank_items(score.data(), rows.data(), offsets.data(), queries, order.data(),
+                        Context(1));
+    for (const int64_t k : {1, 2, 10, 100, 128, 129, 10000}) {
+      Index tops, expected;
+      for (int64_t q = 0; q < queries; ++q) {
+        tops.push_back(std::min(k, kSizes[q]));
+        expected.insert(expected.end(), order.begin() + offsets[q],
+                        order.begin() + offsets[q] + tops.back());
+      }
+      const Index top_offsets = offsets_of(tops);
+      for (const int threads : {1, 3}) {
+        Index got(expected.size(), -1);
+        ranksvm::rank_first(score.data(), rows.data(), offsets.data(), queries, top_offsets.data(),
+                            got.data(), Context(threads));
+        CHECK(got == expected);
+      }
+    }
+  }
+}
+
+TEST(sums_over_ranks_equal_plain_sums) {
+  const Index offsets = offsets_of(kSizes);
+  const auto queries = static_cast<int64_t>(kSizes.size());
+  const int64_t n = offsets.back();
+  Index rows(n), order(n);
+  std::iota(rows.begin(), rows.end(), 0);
+  std::shuffle(rows.begin(), rows.end(), std::mt19937_64(6));
+  const Values label = draw_values(n, 8, [](auto& random) { return double(random() % 3); });
+  const Values score = draw_values(n, 9, [](auto& random) { return double(random() % 20000); });
+  const Values weight = draw_values(n, 10, normal);
+  ranksvm::rank_items(score.data(), rows.data(), offsets.data(), queries, order.data(), Context(1));
+  for (const int64_t k : {int64_t{0}, int64_t{1}, int64_t{10}, int64_t{700}, n}) {
+    Index limits;
+    for (const int64_t size : kSizes) limits.push_back(std::min(k, size));
+    Values first_sums;
+    for (const int threads : {1, 2, 5}) {
+      for (const double above : {0.0, 1.0, 2.0}) {
+        Values sums(queries), shares(queries);
+        Index relevant(queries), rank(queries);
+        const Context context(threads);
+        ranksvm::weighted_sums(label.data(), order.data(), offsets.data(), queries, limits.data(),
+                               weight.data(), sums.data(), context);
+        ranksvm::precision_sums(label.data(), above, order.data(), offsets.data(), queries,
+                                limits.data(), shares.data(), relevant.data(), context);
+        ranksvm::first_relevant(label.data(), above, score.data(), rows.data(), offsets.data(),
+                                queries, limits.data(), rank.data(), context);
+        if (first_sums.empty()) first_sums = sums;
+        CHECK(sums == first_sums);
+        for (int64_t q = 0; q < queries; ++q) {
+          long double sum = 0.0L, share = 0.0L;
+          int64_t hits = 0, first = -1;
+          for (int64_t r = 0; r < kSizes[q]; ++r) {
+            const int64_t row = order[offsets[q] + r];
+            const bool is_hit = label[row] > above, counts = r < limits[q];
+            hits += is_hit;
+            if (is_hit && first < 0) first = counts ? r + 1 : 0;
+            if (counts) sum += static_cast<long double>(label[row]) * weight[r];
+            if (counts && is_hit) share += static_cast<long double>(hits) / (r + 1);
+          }
+          CHECK_NEAR(sums[q], static_cast<double>(sum), 1e-11);
+          CHECK_NEAR(shares[q], static_cast<double>(share), 1e-10);
+          CHECK_EQ(relevant[q], hits);
+          CHECK_EQ(rank[q], first);
+        }
+      }
+    }
+  }
 }
 
 TEST(cascade_equals_the_mean_over_all_orders) {
@@ -206,6 +366,8 @@ TEST(large_queries_are_ranked_and_counted_by_any_number_of_threads) {
     for (double& value : x) value = static_cast<double>(random() % levels);
     std::vector<int64_t> rows(kItems);
     std::iota(rows.begin(), rows.end(), 0);
+    std::vector<double> down(kItems);  // scores that keep the order of the rows
+    for (int64_t i = 0; i < kItems; ++i) down[i] = static_cast<double>(-i);
     const std::vector<int64_t> offsets{0, 10, 10, kItems};
     // By a stable sort: every item is counted against those before it, with a tree of sums.
     std::vector<double> distinct(x);
@@ -221,8 +383,10 @@ TEST(large_queries_are_ranked_and_counted_by_any_number_of_threads) {
     std::vector<int64_t> order(rows.begin() + 10, rows.end());
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return x[a] > x[b]; });
     for (const int threads : {1, 2, 3, 5, 16}) {
-      std::vector<int64_t> count(3, -1), got(kItems);
-      ranksvm::count_inversions(x.data(), offsets.data(), 3, count.data(), Context(threads));
+      std::vector<int64_t> count(3, -1), other(3, -1), got(kItems);
+      ranksvm::count_ranked_pairs(x.data(), down.data(), rows.data(), offsets.data(), 3,
+                                  {other.data(), count.data(), other.data(), other.data()},
+                                  Context(threads));
       CHECK_EQ(count[1], 0);
       CHECK_EQ(count[2], expected);
       ranksvm::rank_items(x.data(), rows.data(), offsets.data(), 3, got.data(), Context(threads));

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,18 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def quick_run(folder: Path, *parts: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+def quick_run(
+    folder: Path, *parts: str, options: Sequence[str] = ()
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """What a quick run of some parts writes, and its goals by their keys."""
     pytest.importorskip("matplotlib", reason="the benchmarks' requirements are not installed")
     command = [sys.executable, "-m", "benchmarks", "--quick", "--only", *parts]
     done = subprocess.run(
-        [*command, "--out", str(folder)], cwd=ROOT, capture_output=True, text=True, timeout=240
+        [*command, *options, "--out", str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -98,3 +105,33 @@ def test_quick_run_of_large_data(tmp_path: Path) -> None:
     assert measured == {"out_of_core_speed", "out_of_core_memory", "out_of_core_coef"}
     assert goals["out_of_core_coef"]["measured"] <= 1e-10
     assert len(found["parts"]["dask"]["tables"]) == 3
+
+
+def test_a_revision_that_is_not_there_is_skipped(tmp_path: Path) -> None:
+    found, goals = quick_run(tmp_path, "earlier", options=["--against", "no-such-revision"])
+    (note,) = found["parts"]["earlier"]["notes"]
+    assert note.startswith("skipped: ")
+    assert "no-such-revision" in note or "git" in note
+    assert goals["earlier"]["measured"] is None
+    assert found["config"]["against"] == "no-such-revision"
+
+
+def test_without_git_there_is_nothing_to_compare_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    earlier = pytest.importorskip("benchmarks.earlier")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(earlier.NotThere, match="git"), earlier.earlier_library("HEAD"):
+        pass
+
+
+@pytest.mark.slow
+def test_all_calls_of_an_earlier_library(capsys: pytest.CaptureFixture[str]) -> None:
+    """This library stands for the earlier one: as a folder on the path of another interpreter."""
+    earlier = pytest.importorskip("benchmarks.earlier")
+    config = earlier.Config(quick=True)
+    report = earlier.Report(config)
+    with report.part("earlier", earlier.TITLE):
+        earlier.compare(earlier.Library(), earlier.Library(), config, report)
+    (rows,) = report.parts["earlier"]["tables"].values()
+    assert len(rows) == sum(len(one.calls) for one in earlier.sets(config)) >= 17
+    assert all(row["now / earlier"] > 0.0 for row in rows)
+    assert "now / earlier" in capsys.readouterr().out

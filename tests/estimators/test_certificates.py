@@ -17,13 +17,15 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from ranksvm import KernelRankSVM, LinearRankSVM
-from ranksvm._points import Point
+from ranksvm._points import Combination, Point
+from ranksvm._vectors import LONG
 from ranksvm.backends.native import COUNTINGS, NativeBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import LinearProblem, LinearSettings
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.model_selection.path import fit_path
+from ranksvm.objective import RankObjective
 from ranksvm.pairs.oracle import LOSSES, Hinge
 from ranksvm.pairs.order import PairOrder
 
@@ -270,6 +272,32 @@ def test_points_know_what_updates_lose() -> None:
             exact = sum(a * b for a, b in zip(row, rational(here.w), strict=True))
             assert abs(Fraction(float(score)) - exact) <= Fraction(here.error)
     assert here.error < 1.0
+
+
+@pytest.mark.parametrize("n_items", [20, LONG])
+def test_combinations_know_what_they_lose(n_items: int) -> None:
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(n_items, 3))
+    objective = RankObjective(MatrixMap(X), None, 1.0)
+    for count in (1, 2, 3, 6):
+        # They nearly cancel, as those of a forecast do.
+        w = rng.normal(size=3)
+        points = [objective.point((w + 1e-9 * rng.normal(size=3)) * 10.0**k) for k in range(count)]
+        parts = [(0.1**k * (-1.0) ** k, point) for k, point in enumerate(points)]
+        made = Combination(parts)
+        other = objective.point(rng.normal(size=3))
+        chain = parts[0][1].times(parts[0][0])
+        for factor, point in parts[1:]:
+            chain = chain.plus(factor, point)
+        difference = made.point.plus(-1.0, other)
+        assert made.point.scores.tobytes() == chain.scores.tobytes()
+        assert made.minus(other).scores.tobytes() == difference.scores.tobytes()
+        assert made.minus(other)[2:] == difference[2:]
+        for one in (made.point, made.minus(other)):
+            assert one.reach >= float(np.abs(one.scores).max())
+            for row, score in list(zip(X, one.scores, strict=True))[:20]:
+                exact = sum(a * b for a, b in zip(rational(row), rational(one.w), strict=True))
+                assert abs(Fraction(float(score)) - exact) <= Fraction(one.error)
 
 
 def test_random_problems() -> None:

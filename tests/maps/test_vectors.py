@@ -13,9 +13,12 @@ from ranksvm._vectors import (
     LONG,
     add_scaled,
     add_scaled_to,
+    all_finite,
     any_nonzero,
+    combined,
     dot,
     dot_depth,
+    power_sums,
     scale,
     scaled,
     vector_threads,
@@ -72,6 +75,52 @@ def test_thread_counts_do_not_change_a_bit(n: int) -> None:
     assert len(set(found)) == 1
 
 
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("count", [1, 2, 5, 8, 9, 12])
+def test_combinations_are_added_from_the_left(n: int, count: int) -> None:
+    parts = [vectors(n, seed)[0] for seed in range(count)]
+    factors = [1.0, -1.0, 0.3, -2.7, 1e-9, 0.0, 7.0, 1e5, 0.1, -0.2, 3.0, 4.0][:count]
+    expected = factors[0] * parts[0]
+    for factor, part in zip(factors[1:], parts[1:], strict=True):
+        expected = expected + factor * part
+    for n_threads in THREADS:
+        with vector_threads(n_threads):
+            assert combined(factors, parts).tobytes() == expected.tobytes()
+
+
+def test_combinations_of_anything_that_can_be_added() -> None:
+    class Number:
+        def __init__(self, value: float) -> None:
+            self.value = value
+
+        def __rmul__(self, factor: float) -> Number:
+            return Number(factor * self.value)
+
+        def __add__(self, other: Number) -> Number:
+            return Number(self.value + other.value)
+
+    assert combined([2.0, -3.0], [Number(5.0), Number(1.0)]).value == 7.0
+
+
+def test_combinations_of_vectors_that_differ_in_length() -> None:
+    with pytest.raises(ValueError, match="elements"):
+        combined([1.0, 1.0], [np.zeros(LONG), np.zeros(LONG + 1)])
+    with pytest.raises(ValueError, match="no vector"):
+        _core.combined([], [], 1)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_power_sums_have_the_bits_of_the_single_steps(n: int) -> None:
+    (net, centred), product = vectors(n, 2), vectors(n, 3)[0]
+    expected = dot(net, centred), dot(centred, product)
+    gradient = 2.0 * (product + 0.7 * net)
+    for n_threads in THREADS:
+        changed = product.copy()
+        with vector_threads(n_threads):
+            assert power_sums(net, centred, 0.7, changed) == expected
+        assert changed.tobytes() == gradient.tobytes()
+
+
 def test_strided_vectors() -> None:
     u, v = vectors(4 * LONG)
     np.testing.assert_allclose(dot(u[::2], v[::2]), dot(u[::2].copy(), v[::2].copy()), rtol=1e-9)
@@ -94,6 +143,7 @@ def test_all_finite(dtype: type, n: int) -> None:
     v = np.full(n, np.finfo(dtype).max, dtype=dtype)
     for n_threads in (1, 2, 16):
         assert _core.all_finite(v, n_threads)
+        assert all_finite(v)
         for at in {0, n // 2, n - 1} if n else ():
             for bad in (np.nan, np.inf, -np.inf):
                 v[at] = bad

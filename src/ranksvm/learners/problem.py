@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from ranksvm._memory import check_memory
 from ranksvm._messages import Message, Param
-from ranksvm._points import Point
+from ranksvm._points import Combination, Point
 from ranksvm._rows import take_rows
 from ranksvm._text import counted
-from ranksvm._vectors import Array, vector_threads
+from ranksvm._vectors import Array, add_scaled, dot, vector_threads
 from ranksvm._version import library_version
 from ranksvm.backends.native import NativeBackend
 from ranksvm.backends.pair_list import PairListBackend
@@ -166,7 +166,7 @@ class PathProblem(Problem, Protocol):
         self,
         C: float | None = None,
         *,
-        start: Array | Point | None = None,
+        start: Array | Point | Combination | None = None,
         after: Fit | None = None,
         callback: Callback | None = None,
     ) -> Fit:
@@ -298,7 +298,7 @@ class RankProblem:
         self,
         C: float | None = None,
         *,
-        start: Array | Point | None = None,
+        start: Array | Point | Combination | None = None,
         after: Fit | None = None,
         callback: Callback | None = None,
     ) -> Fit:
@@ -308,9 +308,9 @@ class RankProblem:
         ----------
         C : float or None
             Weight of the loss; None for that of the settings.
-        start : ndarray of shape (n_coefficients,), Point or None
-            Starting point: coefficients, or a point whose scores are known.  None: the solution of
-            ``after``, or zero.
+        start : ndarray of shape (n_coefficients,), Point, Combination or None
+            Starting point: coefficients, or a point or combination of points whose scores are
+            known.  None: the solution of ``after``, or zero.
         after : Fit or None
             A fit of this problem for another C, whose evaluation is reused.  The certificate does
             not depend on it.
@@ -328,7 +328,7 @@ class RankProblem:
     def _solve(
         self,
         C: float | None,
-        start: Array | Point | None,
+        start: Array | Point | Combination | None,
         after: Fit | None,
         callback: Callback | None,
     ) -> Fit:
@@ -342,16 +342,18 @@ class RankProblem:
             start = after.point
         if start is None:
             start = np.zeros(self._map.shape[1])
-        point = start if isinstance(start, Point) else objective.point(start)
+        if not isinstance(start, Point | Combination):
+            start = objective.point(start)
         if known is not None and isinstance(self.solver, Resuming):
             evaluation = known.rescaled(objective)
             if self._is_stale(evaluation, evaluation.point):
                 evaluation = objective.at(objective.point(evaluation.point.w))
-            if self._is_stale(evaluation, point):  # a forecast multiplies errors of known scores
-                point = objective.point(point.w)
-            evaluation = _line_search_towards(evaluation, point)
+            if self._is_stale(evaluation, start):  # a forecast multiplies errors of known scores
+                start = objective.point(start.w)
+            evaluation = _line_search_towards(evaluation, start)
             result = self.solver.resume(objective, evaluation, callback=callback)
         else:
+            point = start.point if isinstance(start, Combination) else start
             result = self.solver.solve(objective, point, callback=callback)
         result = self._refreshed(objective, result, callback)
         status, gap = result.status, math.nextafter(result.gap, math.inf)
@@ -375,7 +377,7 @@ class RankProblem:
             lower=result.lower,
         )
 
-    def _is_stale(self, evaluation: RankEval, point: Point) -> bool:
+    def _is_stale(self, evaluation: RankEval, point: Point | Combination) -> bool:
         """Whether rounding errors in the scores of a point would make F too inaccurate."""
         return evaluation.blurred(point.error) > STALE * self.settings.tol * evaluation.value
 
@@ -415,16 +417,26 @@ class RankProblem:
         )
 
 
-def _line_search_towards(evaluation: RankEval, point: Point) -> RankEval:
-    """Return the evaluation at a lower point found by a line search towards ``point``.
+def _line_search_towards(evaluation: RankEval, target: Point | Combination) -> RankEval:
+    """Return the evaluation at a lower point found by a line search towards ``target``.
 
-    Returns ``evaluation`` if there is none, or if ``point`` is so near that the scores of the
+    Returns ``evaluation`` if there is none, or if ``target`` is so near that the scores of the
     difference are mostly rounding errors, which a long step would magnify.
     """
-    direction = point.plus(-1.0, evaluation.point)
-    if evaluation.objective.inner(direction.w, direction) <= NEAR**2 * evaluation.norm2:
+    objective, origin = evaluation.objective, evaluation.point
+    near = NEAR**2 * evaluation.norm2
+    if "euclidean" in objective.capabilities:  # a look at the coefficients, before scores are made
+        step = add_scaled(target.w, -1.0, origin.w)
+        if dot(step, step) <= near or not dot(evaluation.grad, step) < 0.0:
+            return evaluation
+    if isinstance(target, Combination):
+        direction = target.minus(origin)
+        target = Point(target.w, None, target.error, target.reach)
+    else:
+        direction = target.plus(-1.0, origin)
+    if objective.inner(direction.w, direction) <= near:
         return evaluation
-    trial = line_search(evaluation.objective, evaluation, direction, target=point)
+    trial = line_search(objective, evaluation, direction, target=target)
     lower: Any = evaluation if trial is None else trial.accept()
     found: RankEval = lower
     return found

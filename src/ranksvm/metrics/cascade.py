@@ -128,14 +128,28 @@ def expected_reciprocal_rank(
 
 
 def _reciprocal_rank_values(ranked: Ranked, rules: Rules) -> Array:
-    relevant = (ranked.labels > rules.relevant_above).astype(np.float64)
-    return _expected_reciprocal(ranked, rules, relevant, ranked.truth.all.sums(relevant) > 0.0)
+    truth, above = ranked.truth, rules.relevant_above
+    if rules.ties == "average":
+        relevant = (ranked.labels > above).astype(np.float64)
+        return _expected_reciprocal(ranked, rules, relevant, truth.largest > above)
+    groups = truth.groups
+    rank = _core.first_relevant(
+        truth.labels,
+        above,
+        ranked.scores,
+        groups.rows,
+        groups.offsets,
+        ranked.limits(rules.k),
+        truth.n_threads,
+    )
+    values = np.divide(1.0, rank, out=np.zeros(rank.shape), where=rank > 0)
+    return np.where(rank < 0, np.nan, values)
 
 
 def _expected_reciprocal_rank_values(ranked: Ranked, rules: Rules) -> Array:
     truth = ranked.truth
     need_gains(truth, "expected_reciprocal_rank")
-    largest = float(truth.labels.max())
+    largest = float(truth.largest.max())
     highest = largest if rules.max_grade is None else rules.max_grade
     if largest > highest:
         row = int(np.argmax(truth.labels))
@@ -147,7 +161,7 @@ def _expected_reciprocal_rank_values(ranked: Ranked, rules: Rules) -> Array:
             largest=largest,
             row=Row(row),
         )
-    stop = exp2_gain(ranked.labels, highest)
+    stop = truth.by_label(lambda y: exp2_gain(y, highest))[ranked.order]
     return _expected_reciprocal(ranked, rules, stop, truth.largest > 0.0)
 
 

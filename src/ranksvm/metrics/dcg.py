@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ranksvm._messages import ParameterError, Row
 from ranksvm._vectors import Array
 from ranksvm.metrics.definition import Definition, MeanOrArray, divide
-from ranksvm.metrics.ranked import Ranked, Top, Truth
+from ranksvm.metrics.ranked import Ranked, Truth
 from ranksvm.metrics.rules import Conventions, Discount, Empty, Gain, Rules, Short, Ties, rules_of
 
 # 2^y is finite up to y = 1023; this leaves room for the sum over the items of a query.
@@ -138,44 +138,50 @@ def mean_ndcg(
 def _ndcg_values(ranked: Ranked, rules: Rules) -> Array:
     truth = ranked.truth
     need_gains(truth, "ndcg")
-    top = truth.first(rules.k)
-    gain = _GAINS[rules.gain]
+    gains, k = _gains(truth, rules.gain), rules.k
     # What does not depend on the scores.
-    largest, discounts, ideal = truth.remembered(
-        ("ndcg", rules.k, rules.gain, rules.discount),
-        lambda: _ideal(truth, top, gain, rules.discount),
+    discounts, ideal = truth.remembered(
+        ("ndcg", k, rules.gain, rules.discount), lambda: _ideal(truth, gains, k, rules.discount)
     )
     if rules.ties == "average":
-        everywhere = np.repeat(truth.largest, truth.groups.sizes)
-        found = ranked.tie_mean(gain(ranked.labels, everywhere))[top.positions]
+        top = truth.first(k)
+        found = ranked.tie_mean(gains[ranked.order])[top.positions]
+        gained = top.sums(ranked.found(found, top.positions) * discounts[top.ranks - 1])
     else:
-        found = gain(truth.labels[ranked.order[top.positions]], largest)
-    found = ranked.found(found, top.positions)
-    values = divide(top.sums(found * discounts), ideal)
-    if rules.short == "zero" and rules.k is not None:
-        values[(truth.groups.sizes < rules.k) & ~np.isnan(values)] = 0.0
+        gained = ranked.top_sums(gains, k, discounts)
+    values = divide(gained, ideal)
+    if rules.short == "zero" and k is not None:
+        values[(truth.groups.sizes < k) & ~np.isnan(values)] = 0.0
     return values
 
 
-def _ideal(
-    truth: Truth, top: Top, gain: Callable[[Array, Array], Array], discount: str
-) -> tuple[Array, Array, Array]:
-    """Return the largest label and the discount of every top rank, and the DCG of the labels."""
-    largest = np.repeat(truth.largest, top.taken)
-    discounts = _discounts(discount, top.ranks)
-    return largest, discounts, top.sums(gain(truth.ideal[top.positions], largest) * discounts)
+def _ideal(truth: Truth, gains: Array, k: int | None, discount: str) -> tuple[Array, Array]:
+    """Return the discount of every rank, and the DCG of the labels."""
+    discounts = _discounts(discount, truth.first(k).most)
+    return discounts, Ranked(truth, truth.level).top_sums(gains, k, discounts)
+
+
+def _gains(truth: Truth, name: str) -> Array:
+    """Return the gain of every item, by row."""
+
+    def compute() -> Array:
+        gain = _GAINS[name]
+        if name == "exp2" and truth.grades is not None:  # the same in all queries
+            return truth.by_label(lambda y: gain(y, np.zeros_like(y)))
+        return gain(truth.labels, truth.largest[truth.groups.index])
+
+    return truth.remembered(("gains", name), compute)
 
 
 def _mean_ndcg_values(ranked: Ranked, rules: Rules) -> Array:
     truth = ranked.truth
     need_gains(truth, "mean_ndcg")
-    top = truth.all
-    gain, discounts = _GAINS[rules.gain], _discounts(rules.discount, top.ranks)
-    largest = np.repeat(truth.largest, top.taken)
-    found = gain(ranked.labels, largest)
+    top, gains = truth.all, _gains(truth, rules.gain)
+    discounts = _discounts(rules.discount, top.most)[top.ranks - 1]
+    found = gains[ranked.order]
     if rules.ties == "average":
         found = ranked.tie_mean(found)
-    ideal = truth.running_sums(gain(truth.ideal, largest) * discounts)
+    ideal = truth.running_sums(gains[truth.order] * discounts)
     gained = truth.running_sums(ranked.found(found) * discounts)
     values = divide(gained, ideal)  # NDCG@rank, by position
     return top.sums(values) / top.taken
@@ -183,9 +189,8 @@ def _mean_ndcg_values(ranked: Ranked, rules: Rules) -> Array:
 
 def need_gains(truth: Truth, name: str) -> None:
     """Raise if a label is negative."""
-    negative = truth.labels < 0.0
-    if negative.any():
-        row = int(np.argmax(negative))
+    if truth.labels[truth.smallest_row] < 0.0:
+        row = int(np.argmax(truth.labels < 0.0))
         raise ParameterError(
             "{name} needs labels >= 0; got {value} in {row}. Shift the labels, or use "
             "pairwise_accuracy, which takes any real numbers.",
@@ -223,14 +228,15 @@ _GAINS: Mapping[str, Callable[[Array, Array], Array]] = {
 }
 
 
-def _discounts(name: str, ranks: NDArray[np.int64]) -> Array:
-    table = np.arange(1.0, float(ranks.max()) + 1.0)
+def _discounts(name: str, n_ranks: int) -> Array:
+    """Return the discounts of the ranks 1, 2, ..., n_ranks."""
+    table = np.arange(1.0, n_ranks + 1.0)
     if name == "log2":
         table = 1.0 / np.log2(1.0 + table)
     else:
         table[:2] = 1.0
         table[2:] = 1.0 / np.log2(table[2:])
-    return table[ranks - 1]
+    return table
 
 
 _NEEDS = "an item with a positive label"

@@ -236,7 +236,8 @@ def _auc_values(ranked: Ranked, rules: Rules) -> Array:
 def _kendall_tau_values(ranked: Ranked, rules: Rules) -> Array:
     truth = ranked.truth
     counts = ranked.pair_counts(truth.level)
-    scored = truth.pairs_within(truth.groups.offsets) - truth.pairs_within(ranked.ties)
+    sizes = truth.groups.sizes
+    scored = sizes * (sizes - 1) // 2 - counts.equal
     scale = np.sqrt(counts.comparable.astype(np.float64) * scored.astype(np.float64))
     excess = (counts.right - counts.wrong).astype(np.float64)
     tau = np.divide(excess, scale, out=np.zeros_like(scale), where=scale > 0.0)
@@ -245,11 +246,14 @@ def _kendall_tau_values(ranked: Ranked, rules: Rules) -> Array:
 
 def _true_rank_values(ranked: Ranked, rules: Rules) -> Array:
     truth = ranked.truth
-    reciprocal: Array = 1.0 / truth.true_rank[ranked.order]
-    if rules.ties == "average":
-        reciprocal = ranked.tie_mean(reciprocal)
+    reciprocal = truth.remembered("reciprocal true rank", lambda: 1.0 / truth.true_rank)
     top = truth.first(rules.k)
-    return top.sums(ranked.found(reciprocal[top.positions], top.positions)) / top.taken
+    if rules.ties == "average":
+        found = ranked.tie_mean(reciprocal[ranked.order])[top.positions]
+        sums = top.sums(ranked.found(found, top.positions))
+    else:
+        sums = ranked.top_sums(reciprocal, rules.k)
+    return sums / top.taken
 
 
 _COMPARABLE = "a comparable pair (two items with different labels and positive weights)"

@@ -20,13 +20,16 @@ from numpy.typing import ArrayLike, NDArray
 from ranksvm import _core
 from ranksvm._cached import cached_property
 from ranksvm._threads import resolve_n_jobs
-from ranksvm._values import as_float, as_levels
+from ranksvm._values import as_float, as_levels, is_exact
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.metrics.checks import check_scores, check_vector
 
 Index = NDArray[np.int64]
 Result = TypeVar("Result")
+
+# Labels 0, 1, ... below this are grades: what depends on a label is computed once for each of them.
+_MOST_GRADES = 512
 
 
 class Top(NamedTuple):
@@ -38,32 +41,42 @@ class Top(NamedTuple):
         Their positions.
     ranks : ndarray of int64
         1, 2, ... in every query.
-    starts : ndarray of int64, shape (n_queries,)
-        Where each query begins in ``ranks``.
+    offsets : ndarray of int64, shape (n_queries + 1,)
+        Where each query begins in ``ranks``; ends with their number.
     taken : ndarray of int64, shape (n_queries,)
         Number of ranks of each query.
     """
 
     positions: slice | Index
     ranks: Index
-    starts: Index
+    offsets: Index
     taken: Index
+
+    @property
+    def most(self) -> int:
+        """Largest number of ranks of a query."""
+        return int(self.taken.max())
 
     def sums(self, values: Array) -> Array:
         """Sum by query."""
-        return np.asarray(np.add.reduceat(values, self.starts), dtype=np.float64)
+        return np.asarray(np.add.reduceat(values, self.offsets[:-1]), dtype=np.float64)
 
 
 class PairCounts(NamedTuple):
-    """Comparable pairs of each query: ordered correctly, wrongly, or with equal scores."""
+    """Pairs of each query.
 
-    right: Index
+    Those with different levels are comparable: ordered correctly, wrongly, or with equal scores.
+    ``equal`` counts all pairs with equal scores.
+    """
+
+    comparable: Index
     wrong: Index
     tied: Index
+    equal: Index
 
     @property
-    def comparable(self) -> Index:
-        return self.right + self.wrong + self.tied
+    def right(self) -> Index:
+        return self.comparable - self.wrong - self.tied
 
 
 class Truth:
@@ -119,7 +132,7 @@ class Truth:
     @cached_property
     def level(self) -> Array:
         """Numbers in the exact order of the labels, by row."""
-        return as_levels(self.y)
+        return self.labels if is_exact(self.y) else as_levels(self.y)
 
     @cached_property
     def order(self) -> Index:
@@ -131,10 +144,31 @@ class Truth:
         """Labels by position in the ideal ranking."""
         return self.labels[self.order]
 
-    @property
+    @cached_property
     def largest(self) -> Array:
         """Largest label of each query."""
-        return self.ideal[self.groups.offsets[:-1]]
+        groups = self.groups
+        labels = self.labels if groups.contiguous else self.labels[groups.rows]
+        return np.asarray(np.maximum.reduceat(labels, groups.offsets[:-1]), dtype=np.float64)
+
+    @cached_property
+    def smallest_row(self) -> int:
+        """Row of the smallest label, the first one."""
+        return int(np.argmin(self.labels))
+
+    @cached_property
+    def grades(self) -> Index | None:
+        """Labels as integers, by row, if they are 0, 1, ... and not too many; None otherwise."""
+        if not 0.0 <= self.labels[self.smallest_row] <= float(self.largest.max()) < _MOST_GRADES:
+            return None
+        grades = self.labels.astype(np.int64)
+        return grades if np.array_equal(grades, self.labels) else None
+
+    def by_label(self, function: Callable[[Array], Array]) -> Array:
+        """Return ``function(labels)``, by row, for a function of every single label."""
+        if self.grades is None:
+            return function(self.labels)
+        return np.asarray(function(np.arange(self.largest.max() + 1.0))[self.grades])
 
     @cached_property
     def true_rank(self) -> Index:
@@ -150,7 +184,7 @@ class Truth:
         """All ranks."""
         offsets, sizes = self.groups.offsets, self.groups.sizes
         ranks = np.arange(1, self.groups.n_items + 1) - np.repeat(offsets[:-1], sizes)
-        return Top(slice(None), ranks, offsets[:-1], sizes)
+        return Top(slice(None), ranks, offsets, sizes)
 
     def first(self, k: int | None) -> Top:
         """Return the top k ranks of every query; all of them if k is None."""
@@ -160,23 +194,19 @@ class Truth:
 
     def _first(self, k: int) -> Top:
         taken = np.minimum(self.groups.sizes, min(k, self.groups.n_items))
-        starts = np.cumsum(taken) - taken
-        ranks = np.arange(1, int(taken.sum()) + 1) - np.repeat(starts, taken)
+        offsets = np.concatenate(([0], np.cumsum(taken)))
+        ranks = np.arange(1, offsets[-1] + 1) - np.repeat(offsets[:-1], taken)
         positions = ranks - 1 + np.repeat(self.groups.offsets[:-1], taken)
-        return Top(positions, ranks, starts, taken)
+        return Top(positions, ranks, offsets, taken)
 
-    def rank(self, values: Array, rows: Index | None = None) -> Index:
-        """Return rows by position: largest value of each query first.
+    def rank(self, values: Array) -> Index:
+        """Return rows by position: largest value of each query first; ties in row order."""
+        return _core.rank_items(values, self.groups.rows, self.groups.offsets, self.n_threads)
 
-        Parameters
-        ----------
-        values : ndarray of shape (n_items,)
-            By row.
-        rows : ndarray of int64, shape (n_items,), or None
-            Rows by position in the order that ties keep; None for row order.
-        """
-        rows = self.groups.rows if rows is None else rows
-        return _core.rank_items(values, rows, self.groups.offsets, self.n_threads)
+    def rank_first(self, values: Array, top: Top) -> Index:
+        """Return the rows at the top ranks: ``rank(values)[top.positions]``, without the rest."""
+        rows, offsets = self.groups.rows, self.groups.offsets
+        return _core.rank_first(values, rows, offsets, top.offsets, self.n_threads)
 
     def ties_of(self, by_position: Array) -> Index:
         """Find where runs of equal values begin inside queries; ends with the number of items.
@@ -189,24 +219,14 @@ class Truth:
         -------
         ndarray of int64, shape (n_ties + 1,)
         """
-        return self.runs(by_position[1:] != by_position[:-1])
-
-    def runs(self, new: NDArray[np.bool_]) -> Index:
-        """Find where runs begin, as :meth:`ties_of`, from whether they end between neighbors."""
-        begins = np.empty(new.shape[0] + 2, dtype=bool)
-        begins[1:-1] = new
+        begins = np.empty(by_position.shape[0] + 1, dtype=bool)
+        begins[1:-1] = by_position[1:] != by_position[:-1]
         begins[self.groups.offsets] = True
         return np.flatnonzero(begins)
 
     def running_sums(self, by_position: Array) -> Array:
         """Return cumulative sums within each query."""
         return _core.running_sums(by_position, self.groups.offsets, self.n_threads)
-
-    def pairs_within(self, starts: Index) -> Index:
-        """Count the pairs of items of the same run, by query; runs begin at ``starts``."""
-        sizes = np.diff(starts)
-        first = np.searchsorted(starts, self.groups.offsets[:-1])
-        return np.asarray(np.add.reduceat(sizes * (sizes - 1) // 2, first), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,22 +281,52 @@ class Ranked:
         sums = np.add.reduceat(by_position, self.ties[:-1])
         return np.repeat(sums / sizes, sizes)
 
+    def limits(self, k: int | None) -> Index:
+        """Return how many of the top k ranks of each query have an item that was retrieved."""
+        top = self.truth.first(k)
+        return top.taken if self.retrieved is None else np.minimum(top.taken, self.retrieved)
+
+    @cached_property
+    def retrieved(self) -> Index | None:
+        """Number of retrieved items of each query; None if all are."""
+        if self.unretrieved is None:
+            return None
+        groups = self.truth.groups
+        found = ~self.unretrieved[groups.rows]
+        return np.add.reduceat(found, groups.offsets[:-1], dtype=np.int64)
+
+    def top_sums(self, values: Array, k: int | None, weights: Array | None = None) -> Array:
+        """Return the sum over the top k ranks of each query of a value times its rank's weight.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_items,)
+            By row; those of items that were not retrieved do not count.
+        k : int or None
+        weights : ndarray or None
+            One weight for every rank, the first one first; None for 1.
+        """
+        truth, top = self.truth, self.truth.first(k)
+        if k is None or "order" in self.__dict__:
+            rows = self.order[top.positions]
+        else:
+            rows = truth.rank_first(self.scores, top)
+        if weights is None:
+            weights = np.ones(top.most)
+        limits = self.limits(k)
+        return _core.weighted_sums(values, rows, top.offsets, limits, weights, truth.n_threads)
+
     def pair_counts(self, level: Array) -> PairCounts:
-        """Count the pairs of items with different levels.
+        """Count pairs of items.
 
         Parameters
         ----------
         level : ndarray of shape (n_items,)
-            Level of each item, by row; larger is better.  Never falls when the label rises.
+            Level of each item, by row; larger is better.
         """
         truth = self.truth
-        all_pairs = truth.pairs_within(truth.groups.offsets)
-        comparable = all_pairs - truth.pairs_within(truth.ties_of(level[truth.order]))
-        order, tied = self.order, np.zeros_like(comparable)
-        if len(self.ties) <= len(order):  # with equal scores: those items by label, best first
-            order = truth.rank(self.scores, truth.order)
-            same = (np.diff(level[order]) == 0.0) & (np.diff(self.scores[order]) == 0.0)
-            tied = truth.pairs_within(self.ties) - truth.pairs_within(truth.runs(~same))
-        offsets = truth.groups.offsets
-        wrong = _core.count_inversions(level[order], offsets, truth.n_threads)
-        return PairCounts(comparable - wrong - tied, wrong, tied)
+        return PairCounts(
+            *_core.count_ranked_pairs(
+                level, self.scores, self.order, truth.groups.offsets, truth.n_threads
+            )
+        )

@@ -23,6 +23,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ranksvm import _core
 from ranksvm._values import as_float
 from ranksvm._vectors import Array
 from ranksvm.metrics.checks import check_vector
@@ -170,15 +171,27 @@ def precision_at(
 
 
 def _average_precision_values(ranked: Ranked, rules: Rules) -> Array:
+    if rules.ties == "average":
+        return _expected_precision_values(ranked, rules)
+    truth = ranked.truth
+    sums, relevant = _core.precision_sums(
+        truth.labels,
+        rules.relevant_above,
+        ranked.order,
+        truth.groups.offsets,
+        ranked.limits(rules.k),
+        truth.n_threads,
+    )
+    return divide(sums, relevant.astype(np.float64))
+
+
+def _expected_precision_values(ranked: Ranked, rules: Rules) -> Array:
+    """Return the mean over all orders of tied items."""
     truth = ranked.truth
     relevant = (ranked.labels > rules.relevant_above).astype(np.float64)
     running = truth.running_sums(relevant)
     ranks = truth.all.ranks
-    if rules.ties == "average":
-        hits = _expected_hits(ranked, relevant, running)
-    else:
-        hits = relevant * running
-    shares = ranked.found(hits / ranks)
+    shares = ranked.found(_expected_hits(ranked, relevant, running) / ranks)
     if rules.k is not None:
         shares[ranks > rules.k] = 0.0
     total = running[truth.groups.offsets[1:] - 1]
@@ -209,13 +222,18 @@ def _below_median(labels: Array) -> float:
 
 
 def _precision_values(ranked: Ranked, rules: Rules) -> Array:
-    truth = ranked.truth
-    relevant = (ranked.labels > rules.relevant_above).astype(np.float64)
-    found = ranked.tie_mean(relevant) if rules.ties == "average" else relevant
+    truth, above = ranked.truth, rules.relevant_above
+    relevant = truth.remembered(
+        ("relevant", above), lambda: (truth.labels > above).astype(np.float64)
+    )
     top = truth.first(rules.k)
-    hits = top.sums(ranked.found(found[top.positions], top.positions))
+    if rules.ties == "average":
+        found = ranked.tie_mean(relevant[ranked.order])[top.positions]
+        hits = top.sums(ranked.found(found, top.positions))
+    else:
+        hits = ranked.top_sums(relevant, rules.k)
     share = hits / (top.taken if rules.k is None else rules.k)
-    return np.where(truth.all.sums(relevant) > 0.0, share, np.nan)
+    return np.where(truth.largest > above, share, np.nan)
 
 
 _NEEDS = "a relevant item"

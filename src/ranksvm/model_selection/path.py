@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._points import Point
+from ranksvm._points import Combination, Point
 from ranksvm.learners.problem import Fit, PathProblem
 from ranksvm.model_selection.grids import check_grid
 
@@ -96,7 +96,7 @@ def fit_path(
         start = None
         if forecasts:  # without any errors yet, the first one
             best = min(forecasts, key=lambda kind: errors.get(kind, math.inf))
-            start = _combined(forecasts[best])
+            start = Combination(forecasts[best])
         last = problem.solve(C, start=start, after=last, callback=callback)
         errors = {kind: _distance(parts, last.point) for kind, parts in forecasts.items()}
         known = [*known[-max(DEGREES) :], _Known(C, last.point, guided)]
@@ -113,31 +113,34 @@ class _Known(NamedTuple):
     point: Point
     guide: Point | None
 
-    def difference(self, weight: float) -> _Combination:
+    def times(self, weight: float) -> _Parts:
+        """Return the solution, times a weight."""
+        return [(weight, self.point)] if self.C > 0.0 else []
+
+    def difference(self, weight: float) -> _Parts:
         """Return the difference from the guide, times a weight."""
+        if self.C == 0.0:
+            return []
         assert self.guide is not None
         return [(weight, self.point), (-weight, self.guide)]
 
 
-# A forecast is a linear combination of points.
-_Combination = list[tuple[float, Point]]
+# A forecast is a linear combination of points: factors and points.
+_Parts = list[tuple[float, Point]]
 
 
-def _forecasts(
-    C: float, solutions: Sequence[_Known], guide: Point | None
-) -> dict[str, _Combination]:
+def _forecasts(C: float, solutions: Sequence[_Known], guide: Point | None) -> dict[str, _Parts]:
     """Return all kinds of forecasts that have enough solutions, the safest first."""
     if not solutions:
         return {} if guide is None else {"guide": [(1.0, guide)]}
     last = solutions[-1]
-    found: dict[str, _Combination] = {}
+    found: dict[str, _Parts] = {}
     if guide is not None:
         found["guide, same"] = [(1.0, guide), *last.difference(1.0)]
-    zero = last.point.times(0.0)
     for variable, x in VARIABLES.items():
         known = solutions
         if variable == "C" and len(known) <= max(DEGREES):  # at the start of the path
-            known = [_Known(0.0, zero, None if guide is None else zero), *known]
+            known = [_Known(0.0, last.point, guide), *known]  # C = 0 stands for w = 0
         for degree in DEGREES:
             if len(known) <= degree:
                 continue
@@ -150,7 +153,7 @@ def _forecasts(
                 continue
             weighted = list(zip(weights, used, strict=True))
             found[f"{variable}, degree {degree}"] = [
-                (weight, one.point) for weight, one in weighted
+                part for weight, one in weighted for part in one.times(weight)
             ]
             if guide is not None and degree == 1:
                 differences = [part for weight, one in weighted for part in one.difference(weight)]
@@ -167,15 +170,7 @@ def _lagrange(nodes: Sequence[float], x: float) -> list[float]:
     ]
 
 
-def _combined(parts: _Combination) -> Point:
-    (weight, first), *others = parts
-    total = first if weight == 1.0 else first.times(weight)
-    for weight, point in others:
-        total = total.plus(weight, point)
-    return total
-
-
-def _distance(parts: _Combination, point: Point) -> float:
+def _distance(parts: _Parts, point: Point) -> float:
     """Return the squared distance of the coefficients, or of a sample of about a thousand."""
     some = slice(None, None, max(1, point.w.size // COMPARED))
     rest = -point.w[some]

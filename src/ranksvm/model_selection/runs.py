@@ -27,7 +27,7 @@ import numpy as np
 from ranksvm._messages import UserError
 from ranksvm._points import Point
 from ranksvm._threads import run_in_parallel
-from ranksvm._vectors import Array, vector_threads
+from ranksvm._vectors import Array, Rows, all_finite, vector_threads
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.learners import make_problem
@@ -54,12 +54,28 @@ class Guide:
     """The solutions of a path, for the paths of other splits, which may run at the same time.
 
     A point has the scores of all items of the data set, if they are in memory; None stands for a
-    solution that cannot be followed, because a score is not finite.
+    solution that cannot be followed, because a score is not finite.  The items are in the order in
+    which the leading path has their scores: its own, held-out ones, the rest.
+
+    Parameters
+    ----------
+    split : Split
+        The split of the leading path.
+    n_items : int
+        Number of items of the data set.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, split: Split, n_items: int) -> None:
+        self.left_out = split.left_out(n_items)
+        held_out = [] if split.test is None else [split.test]
+        self._place = np.empty(n_items, dtype=np.int64)
+        self._place[np.concatenate((split.train, *held_out, self.left_out))] = np.arange(n_items)
         self._points: dict[int, Point | None] = {}
         self._changed = threading.Condition()
+
+    def places_of(self, rows: Rows) -> Rows:
+        """Return where the scores of some items are in those of a point."""
+        return self._place[rows]
 
     def publish(self, k: int, point: Point | None) -> None:
         """Add the solution for ``Cs[k]``."""
@@ -127,7 +143,7 @@ class Task:
             self.tell(f"{self.where}{split.name}, C = {self.Cs[k]:.4g}: {fit.n_iter} iterations")
             if lead is not None:
                 assert isinstance(problem, PathProblem)
-                found[k], point = self._for_others(problem, split, held_out, fit)
+                found[k], point = self._for_others(problem, split, held_out, lead.left_out, fit)
                 lead.publish(k, point)
                 clock = time.perf_counter()
 
@@ -135,11 +151,12 @@ class Task:
             assert follow is not None
             assert isinstance(problem, GuidedProblem)
             point = follow.wait_for(k, look)
-            return None if point is None else problem.known_point(point, split.train)
+            return None if point is None else problem.known_point(point, items)
 
         def part_to_score() -> RankingData:
             return split.held_out_part(self.data, pairwise=pairwise, n_threads=n_threads)
 
+        items = split.train if follow is None else follow.places_of(split.train)
         with _naming(f"{self.where}{split.name}: "), vector_threads(n_threads):
             part = split.training_part(self.data, pairwise=pairwise, n_threads=n_threads)
             problem = make_problem(part, self.settings, n_threads=n_threads)
@@ -176,12 +193,12 @@ class Task:
             return (np.nan,) * len(found)
         truth = Truth(held_out.truth, None, groups=held_out.groups, n_jobs=n_threads)
         return tuple(
-            self.metric.of(truth, scores, self.conventions) if np.isfinite(scores).all() else np.nan
+            self.metric.of(truth, scores, self.conventions) if all_finite(scores) else np.nan
             for scores in found
         )
 
     def _for_others(
-        self, problem: PathProblem, split: Split, held_out: RankingData, fit: Fit
+        self, problem: PathProblem, split: Split, held_out: RankingData, left_out: Rows, fit: Fit
     ) -> tuple[Array, Point | None]:
         """Return the scores of held-out items, and the solution with the scores of all items.
 
@@ -190,21 +207,21 @@ class Task:
         (found,) = problem.score(held_out.X, [fit])
         if isinstance(self.data.X, ShardedMatrix):
             return found, fit.point._replace(scores=None)
-        every = np.empty(self.data.n_items)
-        every[split.train] = fit.point.scores
+        scores = [fit.point.scores]
         if split.test is not None:
-            every[split.test] = found
-        left_out = split.left_out(self.data.n_items)
+            scores.append(found)
         if left_out.size:
-            (every[left_out],) = problem.score(self.data.take(left_out).X, [fit])
-        return found, fit.point._replace(scores=every) if np.isfinite(every).all() else None
+            scores += problem.score(self.data.take(left_out).X, [fit])
+        if not all(map(all_finite, scores)):
+            return found, None
+        return found, fit.point._replace(scores=np.concatenate(scores))
 
     def run_guided(self, splits: Sequence[Split], n_threads: int) -> list[SplitResult]:
         """Run all splits; the path of the first one guides the others."""
         first, *others = splits
         if not others:
             return [self.run(first, n_threads)]
-        guide = Guide()
+        guide = Guide(first, self.data.n_items)
         lead = partial(Task.run, split=first, n_threads=n_threads, lead=guide)
         follow = [partial(Task.run, split=one, n_threads=n_threads, follow=guide) for one in others]
         if isinstance(self.data.X, ShardedMatrix):  # shards are read by one fit at a time

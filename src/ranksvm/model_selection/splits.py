@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._vectors import Rows
+from ranksvm._vectors import Array, Rows
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.metrics.ranked import Truth
@@ -87,14 +87,15 @@ def make_splits(
     if (folds is None) == (validation is None):
         raise ValueError("give either folds or a validation set")
     score = _Score(parse_metric(metric), conventions, n_threads)
-    score(data.truth, data.groups)  # raises if it does not suit the labels
+    # Raises if the metric does not suit the labels.
+    is_defined = ~np.isnan(score.by_query(data.truth, data.groups))
     if validation is not None:
         splits = [Split("validation set", np.arange(data.n_items), held_out=validation)]
     else:
         splits = [_fold(data, k, *pair) for k, pair in enumerate(folds or (), start=1)]
     if not splits:
         raise ValueError("there is no fold: give at least one pair of (train, test)")
-    splits = [replace(one, undefined=_why_not(data, one, score)) for one in splits]
+    splits = [replace(one, undefined=_why_not(data, one, score, is_defined)) for one in splits]
     reasons = [split.undefined for split in splits if split.undefined is not None]
     if len(reasons) == len(splits):
         raise ValueError(f"there is no split to compute {metric} on. {reasons[0]}")
@@ -108,21 +109,33 @@ class _Score(NamedTuple):
     conventions: str
     n_threads: int
 
-    def __call__(self, labels: NDArray[Any], groups: QueryGroups) -> float:
+    def by_query(self, labels: NDArray[Any], groups: QueryGroups) -> Array:
+        """Return the value of each query, NaN where it is undefined; raise if it is everywhere."""
         truth = Truth(labels, None, groups=groups, n_jobs=self.n_threads)
-        return self.metric.of(truth, labels, self.conventions)
+        values = self.metric.by_query(truth.ranked(labels), self.conventions)
+        self.metric.mean(values)
+        return values
 
 
-def _why_not(data: RankingData, split: Split, score: _Score) -> str | None:
-    """Return why the metric is undefined on the held-out part; None if it is defined."""
+def _why_not(
+    data: RankingData, split: Split, score: _Score, is_defined: NDArray[np.bool_]
+) -> str | None:
+    """Return why the metric is undefined on the held-out part; None if it is defined.
+
+    ``is_defined`` says for which queries of the data it is.
+    """
     if split.held_out is not None:
         labels, groups = split.held_out.truth, split.held_out.groups
     else:
         assert split.test is not None
+        queries = data.groups.index[split.test]
+        n_held_out = np.bincount(queries, minlength=data.groups.n_queries)
+        if bool((is_defined & (n_held_out == data.groups.sizes)).any()):  # for a whole query
+            return None
         labels = data.truth[split.test]
-        groups = QueryGroups.from_qid(data.groups.index[split.test], split.test.size)
+        groups = QueryGroups.from_qid(queries, split.test.size)
     try:
-        score(labels, groups)
+        score.by_query(labels, groups)
     except ValueError as error:
         return f"{split.name}, held-out part: {error}"
     return None
@@ -155,10 +168,9 @@ def _fold(data: RankingData, number: int, train: Any, test: Any) -> Split:
 
 def _in_both(one: Rows, other: Rows, n: int) -> Rows:
     """Return the numbers below n that are in both arrays, in ascending order."""
-    is_in = np.zeros((2, n), dtype=bool)
-    is_in[0, one] = True
-    is_in[1, other] = True
-    return np.flatnonzero(is_in.all(axis=0))
+    is_other = np.zeros(n, dtype=bool)
+    is_other[other] = True
+    return np.unique(one[is_other[one]])
 
 
 def _row_numbers(part: Any, n_items: int, name: str) -> Rows:

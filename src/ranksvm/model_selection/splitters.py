@@ -122,10 +122,12 @@ class QueryKFold:
             fold[order] = np.arange(groups.n_queries) % self.n_splits
         else:
             filled = [(0, k) for k in range(self.n_splits)]
-            for query in order.tolist():
+            chosen = []
+            for size in sizes[order].tolist():
                 items, k = filled[0]
-                fold[query] = k
-                heapq.heapreplace(filled, (items + int(sizes[query]), k))
+                chosen.append(k)
+                heapq.heapreplace(filled, (items + size, k))
+            fold[order] = chosen
         return fold[groups.index]
 
 

@@ -55,7 +55,16 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ranksvm._rounding import UNIT, roundings
-from ranksvm._vectors import Array, add, add_scaled_to, any_nonzero, dot, dot_depth, scale
+from ranksvm._vectors import (
+    Array,
+    add,
+    add_scaled_to,
+    any_nonzero,
+    dot,
+    dot_depth,
+    power_sums,
+    scale,
+)
 from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.order import PairBackend, PairErrors, PairPlan
 
@@ -341,11 +350,9 @@ def _power_sums(plan: PairPlan, scores: Array, margin: float) -> tuple[float, fl
     net = plan.imbalance
     product = plan.score_laplacian() if any_nonzero(scores) else np.zeros_like(scores)
     with np.errstate(over="ignore", invalid="ignore"):  # the objective checks for overflow
-        tilt = dot(net, scores)
+        tilt, bend = power_sums(net, scores, margin, product)
         linear = margin * plan.total + tilt
-        square = margin * margin * plan.total + 2.0 * margin * tilt + dot(scores, product)
-        add_scaled_to(product, margin, net)
-        scale(2.0, product)
+        square = margin * margin * plan.total + 2.0 * margin * tilt + bend
     return max(0.0, linear), max(0.0, square), product
 
 
