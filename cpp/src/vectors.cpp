@@ -79,6 +79,10 @@ void scale(double t, const double* v, int64_t n, double* out, const Context& con
   });
 }
 
+bool any_nonzero(const double* v, int64_t n) {
+  return std::any_of(v, v + n, [](double one) { return one != 0.0; });
+}
+
 template <class T>
 bool all_finite(const T* v, int64_t n, const Context& context) {
   std::atomic<bool> finite{true};

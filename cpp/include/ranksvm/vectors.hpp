@@ -17,6 +17,8 @@ void add_scaled(const double* u, double t, const double* v, int64_t n, double* o
                 const Context& context);
 // out = t v; out may be v.
 void scale(double t, const double* v, int64_t n, double* out, const Context& context);
+// Whether v is not zero; fast if one of the first elements is not.
+bool any_nonzero(const double* v, int64_t n);
 // Whether no element is NaN or infinite.
 template <class T>
 bool all_finite(const T* v, int64_t n, const Context& context);

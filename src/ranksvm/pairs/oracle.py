@@ -340,12 +340,11 @@ def _power_sums(plan: PairPlan, scores: Array, margin: float) -> tuple[float, fl
     """Return the sum of xi, the sum of xi^2, and the gradient of the latter."""
     net = plan.imbalance
     product = plan.score_laplacian() if any_nonzero(scores) else np.zeros_like(scores)
-    with np.errstate(over="ignore", invalid="ignore"):  # the objective checks for overflow
-        tilt = dot(net, scores)
-        linear = margin * plan.total + tilt
-        square = margin * margin * plan.total + 2.0 * margin * tilt + dot(scores, product)
-        add_scaled_to(product, margin, net)
-        scale(2.0, product)
+    total, tilt = plan.total, dot(net, scores)
+    linear = margin * total + tilt
+    square = margin * margin * total + 2.0 * margin * tilt + dot(scores, product)
+    add_scaled_to(product, margin, net)
+    scale(2.0, product)
     return max(0.0, linear), max(0.0, square), product
 
 
