@@ -87,8 +87,7 @@ void bind_vectors(nb::module_& m) {
       },
       nb::arg("t"), nb::arg("v").noconvert(), nb::arg("threads"), "Multiply v by t.");
   m.def(
-      "any_nonzero",
-      [](Vector v) { return any_nonzero(v.data(), size_of(v)); }, nb::arg("v"),
+      "any_nonzero", [](Vector v) { return any_nonzero(v.data(), size_of(v)); }, nb::arg("v"),
       "Whether v is not zero.");
   bind_finite<double>(m);
   bind_finite<float>(m);

@@ -96,9 +96,7 @@ class ModelRanker(Ranker):
     def _settings(self, settings: type[Settings]) -> Any:
         """Check the parameters, and return them as an instance of ``settings``."""
         values = {
-            one.name: getattr(self, one.name)
-            for one in fields(settings)
-            if hasattr(self, one.name)
+            one.name: getattr(self, one.name) for one in fields(settings) if hasattr(self, one.name)
         }
         if "random_state" in values:
             values["random_state"] = seed_of(values["random_state"])

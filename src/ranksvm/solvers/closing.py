@@ -13,8 +13,8 @@ over the directions of the present system and of the one before.  If that is sma
 certificate, the system is solved; otherwise CG goes on as if nothing had happened.
 
 The rule.  Directions are kept and used only while the model promises to decrease F by less than
-``CONVERGED`` of the gap that is required: F itself has then converged, and the violated pairs hardly
-change.  Features of similar sizes never get there, because then the gap is small, too.  The
+``CONVERGED`` of the gap that is required: F itself has then converged, and the violated pairs
+hardly change.  Features of similar sizes seldom get there, because then the gap is small, too.  The
 certificate does not depend on any of this, since the gradient at the new point is computed as
 always; if it is larger than it should be, nothing is completed any more.
 """
