@@ -6,6 +6,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -14,8 +15,17 @@
 namespace ranksvm::bindings {
 namespace {
 
-// What is shorter takes less time than to get the interpreter lock back.
-constexpr std::size_t kShort = std::size_t{1} << 14;
+// Runs `body(context)`. What is done to short vectors takes less time than to let go of the
+// interpreter lock and to get it back.
+template <class Body>
+void run_on(std::size_t n, int threads, Body&& body) {
+  constexpr std::size_t kShort = std::size_t{1} << 14;
+  if (n < kShort) {
+    body(Context());
+  } else {
+    run(threads, body);
+  }
+}
 
 template <class T>
 void bind_finite(nb::module_& m) {
@@ -38,9 +48,9 @@ void bind_vectors(nb::module_& m) {
       "dot",
       [](Vector u, Vector v, int threads) {
         need_size(v.size(), u.size(), "v");
-        if (u.size() < kShort) return dot(u.data(), v.data(), size_of(u), Context());
         double found = 0.0;
-        run(threads, [&](const Context& c) { found = dot(u.data(), v.data(), size_of(u), c); });
+        run_on(u.size(), threads,
+               [&](const Context& c) { found = dot(u.data(), v.data(), size_of(u), c); });
         return found;
       },
       nb::arg("u"), nb::arg("v"), nb::arg("threads"), "The inner product.");
@@ -49,22 +59,21 @@ void bind_vectors(nb::module_& m) {
       [](Vector u, double t, Vector v, int threads) {
         need_size(v.size(), u.size(), "v");
         Out out = make_out(u.size());
-        run(threads, [&](const Context& c) {
+        run_on(u.size(), threads, [&](const Context& c) {
           add_scaled(u.data(), t, v.data(), size_of(u), out.data(), c);
         });
         return out;
       },
-      nb::arg("u").noconvert(), nb::arg("t"), nb::arg("v").noconvert(), nb::arg("threads"),
-      "u + t v.");
+      nb::arg("u"), nb::arg("t"), nb::arg("v"), nb::arg("threads"), "u + t v.");
   m.def(
       "add_scaled_to",
       [](Own u, double t, Vector v, int threads) {
         need_size(v.size(), u.size(), "v");
-        run(threads,
-            [&](const Context& c) { add_scaled(u.data(), t, v.data(), size_of(u), u.data(), c); });
+        run_on(u.size(), threads, [&](const Context& c) {
+          add_scaled(u.data(), t, v.data(), size_of(u), u.data(), c);
+        });
       },
-      nb::arg("u").noconvert(), nb::arg("t"), nb::arg("v").noconvert(), nb::arg("threads"),
-      "Add t v to u.");
+      nb::arg("u").noconvert(), nb::arg("t"), nb::arg("v"), nb::arg("threads"), "Add t v to u.");
   m.def(
       "combined",
       [](const std::vector<double>& t, const std::vector<Vector>& v, int threads) {
@@ -76,7 +85,7 @@ void bind_vectors(nb::module_& m) {
           data.push_back(one.data());
         }
         Out out = make_out(v[0].size());
-        run(threads, [&](const Context& c) {
+        run_on(v[0].size(), threads, [&](const Context& c) {
           combine(t.data(), data.data(), t.size(), size_of(v[0]), out.data(), c);
         });
         return out;
@@ -88,9 +97,7 @@ void bind_vectors(nb::module_& m) {
         need_size(c.size(), u.size(), "c");
         need_size(v.size(), u.size(), "v");
         std::pair<double, double> found;
-        if (u.size() < kShort)
-          return power_sums(u.data(), c.data(), t, v.data(), size_of(u), Context());
-        run(threads, [&](const Context& context) {
+        run_on(u.size(), threads, [&](const Context& context) {
           found = power_sums(u.data(), c.data(), t, v.data(), size_of(u), context);
         });
         return found;
@@ -101,16 +108,21 @@ void bind_vectors(nb::module_& m) {
       "scaled",
       [](double t, Vector v, int threads) {
         Out out = make_out(v.size());
-        run(threads, [&](const Context& c) { scale(t, v.data(), size_of(v), out.data(), c); });
+        run_on(v.size(), threads,
+               [&](const Context& c) { scale(t, v.data(), size_of(v), out.data(), c); });
         return out;
       },
-      nb::arg("t"), nb::arg("v").noconvert(), nb::arg("threads"), "t v.");
+      nb::arg("t"), nb::arg("v"), nb::arg("threads"), "t v.");
   m.def(
       "scale",
       [](double t, Own v, int threads) {
-        run(threads, [&](const Context& c) { scale(t, v.data(), size_of(v), v.data(), c); });
+        run_on(v.size(), threads,
+               [&](const Context& c) { scale(t, v.data(), size_of(v), v.data(), c); });
       },
       nb::arg("t"), nb::arg("v").noconvert(), nb::arg("threads"), "Multiply v by t.");
+  m.def(
+      "any_nonzero", [](Vector v) { return any_nonzero(v.data(), size_of(v)); }, nb::arg("v"),
+      "Whether v is not zero.");
   bind_finite<double>(m);
   bind_finite<float>(m);
 }

@@ -7,6 +7,7 @@
 
 #include "ranksvm/simd_tiles.hpp"
 #include "simd_math_impl.hpp"
+#include "simd_unrolled.hpp"
 
 namespace ranksvm {
 namespace {
@@ -46,26 +47,25 @@ template <class Term, int kRows>
 void micro(const double* const* row, int64_t depth, const double* panel, bool add, double* out) {
   constexpr int kVectors = simd::kMicroVectors;
   Vec sum[kRows][kVectors];  // stays in registers
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) {
+  simd::unrolled<kRows>([&](int r) {
+    simd::unrolled<kVectors>([&](int v) {
       sum[r][v] = add ? simd::load(out + r * kTileCols + v * kWidth) : simd::splat(0.0);
-    }
-  }
+    });
+  });
   const double* from[kRows];
-  for (int r = 0; r < kRows; ++r) from[r] = row[r];
+  simd::unrolled<kRows>([&](int r) { from[r] = row[r]; });
   for (int64_t k = 0; k < depth; ++k, panel += kPanel) {
     Vec z[kVectors];
-    for (int v = 0; v < kVectors; ++v) z[v] = simd::load(panel + v * kWidth);
-    for (int r = 0; r < kRows; ++r) {
+    simd::unrolled<kVectors>([&](int v) { z[v] = simd::load(panel + v * kWidth); });
+    simd::unrolled<kRows>([&](int r) {
       const Vec x = simd::splat(from[r][k]);
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = Term::add(sum[r][v], x, z[v]);
-    }
+      simd::unrolled<kVectors>([&](int v) { sum[r][v] = Term::add(sum[r][v], x, z[v]); });
+    });
   }
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) {
-      simd::store(out + r * kTileCols + v * kWidth, sum[r][v]);
-    }
-  }
+  simd::unrolled<kRows>([&](int r) {
+    simd::unrolled<kVectors>(
+        [&](int v) { simd::store(out + r * kTileCols + v * kWidth, sum[r][v]); });
+  });
 }
 
 template <class Term, int kRows>

@@ -135,6 +135,10 @@ std::pair<double, double> power_sums(const double* u, const double* c, double t,
   return {tilt, square};
 }
 
+bool any_nonzero(const double* v, int64_t n) {
+  return std::any_of(v, v + n, [](double one) { return one != 0.0; });
+}
+
 template <class T>
 bool all_finite(const T* v, int64_t n, const Context& context) {
   std::atomic<bool> finite{true};

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any
@@ -55,12 +55,12 @@ def check_integer(
 
 def is_integer(value: Any) -> bool:
     """Return whether a value is an integer of any type; True and False are not."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    return isinstance(value, (int, Integral)) and not isinstance(value, bool)  # int is found sooner
 
 
 def finite_number(value: Any) -> float | None:
     """Return a real number as a finite float; None if it is not a number or too large."""
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if isinstance(value, bool) or not isinstance(value, (float, Real)):  # float is found sooner
         return None
     try:
         number = float(value)
@@ -79,13 +79,13 @@ def check_seed(name: str, value: Any) -> None:
         )
 
 
-def check_choice(name: str, value: Any, valid: Iterable[str | None], also: str = "") -> None:
+def check_choice(name: str, value: Any, valid: Collection[str | None], also: str = "") -> None:
     """Raise unless ``value`` is one of ``valid``; the error lists the valid values.
 
     ``also`` is added to the message, to name other values that are allowed.
     """
-    valid = list(valid)
-    if not isinstance(value, str | None) or value not in valid:
+    is_name = value is None or isinstance(value, str)
+    if not is_name or value not in valid:
         raise ParameterError(
             "{name} must be one of {valid}{also}; got {value}",
             name=Param(name),

@@ -2,8 +2,8 @@
 
 NumPy computes on one thread.  Its BLAS uses all cores for long dot products, whatever ``n_jobs``
 says; its rounding depends on the number of cores, and its waiting threads occupy the cores that
-ours need.  So dot products, and all operations on vectors of at least ``LONG`` elements, are left
-to the native core.
+ours need.  So all operations are left to the native core.  For short vectors, too: ``u + t * v`` is
+one call instead of two, and nothing warns about overflow, for which the objective looks itself.
 
 The number of threads is that of the innermost :func:`vector_threads` block, or else 1.  It is not a
 parameter of every operation, because points and solvers do not know it, and no result depends on
@@ -30,7 +30,7 @@ Rows = NDArray[np.int64]  # row numbers, and other integers
 
 # Longer products are sums of products of this length, so that rounding errors stop growing with n.
 BLOCK = 512
-# Vectors of this length are left to the native core.
+# Vectors of this length are worth several threads.
 LONG = 1 << 14
 
 _THREADS: ContextVar[int] = ContextVar("threads of vector operations", default=1)
@@ -59,12 +59,12 @@ def dot(u: Array, v: Array) -> float:
 
 def add_scaled(u: Any, t: float, v: Any) -> Any:
     """Return ``u + t * v`` for vectors, or for anything else that has these operations."""
-    return _core.add_scaled(u, t, v, _THREADS.get()) if _is_long(u) else u + t * v
+    return _core.add_scaled(u, t, v, _THREADS.get()) if isinstance(u, np.ndarray) else u + t * v
 
 
 def scaled(t: float, v: Any) -> Any:
     """Return ``t * v`` for a vector, or for anything else that has this operation."""
-    return _core.scaled(t, v, _THREADS.get()) if _is_long(v) else t * v
+    return _core.scaled(t, v, _THREADS.get()) if isinstance(v, np.ndarray) else t * v
 
 
 def combined(factors: Sequence[float], vectors: Sequence[Any]) -> Any:
@@ -72,7 +72,7 @@ def combined(factors: Sequence[float], vectors: Sequence[Any]) -> Any:
 
     As :func:`add_scaled`, for vectors or anything else.
     """
-    if all(map(_is_long, vectors)):
+    if all(isinstance(one, np.ndarray) for one in vectors):
         return _core.combined(factors, vectors, _THREADS.get())
     total = factors[0] * vectors[0]
     for factor, vector in zip(factors[1:], vectors[1:], strict=True):
@@ -90,32 +90,22 @@ def power_sums(net: Array, centred: Array, margin: float, product: Array) -> tup
 
 def add_scaled_to(u: Array, t: float, v: Array) -> None:
     """Add ``t * v`` to u."""
-    if _is_long(u):
-        _core.add_scaled_to(u, t, v, _THREADS.get())
-    else:
-        u += t * v
+    _core.add_scaled_to(u, t, v, _THREADS.get())
 
 
 def scale(t: float, v: Array) -> None:
     """Multiply v by t."""
-    if _is_long(v):
-        _core.scale(t, v, _THREADS.get())
-    else:
-        v *= t
+    _core.scale(t, v, _THREADS.get())
 
 
 def all_finite(v: Array) -> bool:
     """Return whether no element of a vector is NaN or infinite."""
-    return _core.all_finite(v, _THREADS.get()) if _is_long(v) else bool(np.isfinite(v).all())
+    return _core.all_finite(np.ascontiguousarray(v), _THREADS.get())
 
 
 def any_nonzero(v: Array) -> bool:
     """Return whether a vector is not zero; fast if one of the first elements is not."""
-    return bool(v[:BLOCK].any()) or bool(v.any())
-
-
-def _is_long(v: Any) -> bool:
-    return isinstance(v, np.ndarray) and v.size >= LONG and v.flags.c_contiguous
+    return _core.any_nonzero(v)
 
 
 def add(arrays: Iterable[Array]) -> Array:

@@ -44,7 +44,7 @@ import numpy as np
 from ranksvm._cached import cached_property
 from ranksvm._points import Point
 from ranksvm._rounding import TINY, roundings
-from ranksvm._vectors import Array, add_scaled
+from ranksvm._vectors import Array, add_scaled, add_scaled_to, any_nonzero, scale
 from ranksvm.maps.matrix import ScoreMap
 from ranksvm.maps.sample import Scatter
 from ranksvm.pairs.oracle import LossEval, PairLoss
@@ -100,7 +100,7 @@ class RankObjective:
         return self.score_map.n_products
 
     def point(self, w: Array) -> Point:
-        if not w.any():
+        if not any_nonzero(w):
             return Point(w, self.score_map.zero_scores())
         return self.known(w, self.score_map.scores(w))
 
@@ -138,11 +138,10 @@ class RankObjective:
 
     def _finish(self, point: Point, loss: LossEval) -> RankEval:
         risk_grad = self.score_map.pullback(loss.grad)
-        with np.errstate(over="ignore", invalid="ignore"):
-            risk_grad *= self.C
-            norm2 = self.score_map.norm2(point.w, point.scores, point.error)
-            slope = Point(risk_grad, risk_grad) if self._is_euclidean else self.point(risk_grad)
-            u2 = self.score_map.norm2(slope.w, slope.scores, slope.error)
+        scale(self.C, risk_grad)
+        norm2 = self.score_map.norm2(point.w, point.scores, point.error)
+        slope = Point(risk_grad, risk_grad) if self._is_euclidean else self.point(risk_grad)
+        u2 = self.score_map.norm2(slope.w, slope.scores, slope.error)
         if not math.isfinite(u2 + norm2 + loss.value):
             raise too_large(point, risk_grad)
         return self._certified(point, norm2, loss, slope, u2)
@@ -200,6 +199,33 @@ def too_large(point: Point, gradient: Array | None = None) -> OverflowError:
     )
 
 
+def _inverse(matrix: Array) -> Callable[[Array], Array] | None:
+    """Return the product with the inverse of I + ``matrix``, which is overwritten.
+
+    Returns None if its numbers are too large for float64.
+    """
+    # Imported here because the import is slow and not needed to read a model.
+    from scipy.linalg.lapack import dpotrf, dpotrs  # cho_factor and cho_solve check far longer
+
+    # Scaled to a diagonal of ones, so that features of any size keep their digits; a little more
+    # than that in case rounding made the matrix indefinite.
+    size = 1.0 / np.sqrt(matrix.diagonal() + 1.0)
+    matrix *= size
+    matrix *= size[:, None]
+    matrix.flat[:: len(matrix) + 1] = 1.0 + 1e-13 * len(matrix)
+    # Transposed, because LAPACK takes columns; the matrix is symmetric.
+    factor, failed = dpotrf(matrix.T, lower=True, overwrite_a=True, clean=False)
+    if failed:
+        return None
+
+    def times(vector: Array) -> Array:
+        solved: Array = dpotrs(factor, size * vector, lower=True, overwrite_b=True)[0]
+        solved *= size
+        return solved
+
+    return times
+
+
 def _or_else(bound: float, safe: float) -> float:
     """Return a bound, or a trivial one if overflow made it NaN."""
     return safe if math.isnan(bound) else float(bound)
@@ -229,7 +255,7 @@ class RankEval:
     def slope(self) -> Point:
         if not self.objective._is_euclidean:
             return self.point.plus(1.0, self.risk_slope)
-        grad = self.point.w + self.risk_slope.w
+        grad = add_scaled(self.point.w, 1.0, self.risk_slope.w)
         return Point(grad, grad)
 
     @property
@@ -239,8 +265,8 @@ class RankEval:
     def hessp(self, direction: Point) -> Array:
         assert self.loss.hessp is not None
         product = self.objective.score_map.pullback(self.loss.hessp(direction.scores))
-        product *= self.objective.C
-        product += direction.w
+        scale(self.objective.C, product)
+        add_scaled_to(product, 1.0, direction.w)
         return product
 
     def blurred(self, error: float) -> float:
@@ -277,27 +303,8 @@ class RankEval:
             if not diagonal and not improved:
                 inverse = np.sqrt(inverse)
             return objective.score_map.lift(lambda r: inverse * r)
-        # Imported here because the import is slow and not needed to read a model.
-        from scipy.linalg.lapack import dpotrf, dpotrs  # cho_factor and cho_solve check far longer
-
-        # Scaled to a diagonal of ones, so that features of any size keep their digits; a little
-        # more than that in case rounding made the matrix indefinite.
-        ones = np.einsum("ii->i", matrix)  # a view of the diagonal
-        scale = 1.0 / np.sqrt(ones + 1.0)
-        matrix *= scale
-        matrix *= scale[:, None]
-        ones[:] = 1.0 + 1e-13 * len(matrix)
-        # Transposed, because LAPACK takes columns; the matrix is symmetric.
-        factor, failed = dpotrf(matrix.T, lower=True, overwrite_a=True, clean=False)
-        if failed:  # numbers too large for float64: use no preconditioner
-            return None
-
-        def inverse_times(r: Array) -> Array:
-            solved: Array = dpotrs(factor, scale * r, lower=True, overwrite_b=True)[0]
-            solved *= scale
-            return solved
-
-        return objective.score_map.lift(inverse_times)
+        inverse_times = _inverse(matrix)
+        return None if inverse_times is None else objective.score_map.lift(inverse_times)
 
     def line(self, direction: Point, target: Point | None = None) -> Callable[[float], Trial]:
         objective, point = self.objective, self.point

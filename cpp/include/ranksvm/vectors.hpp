@@ -26,6 +26,8 @@ void scale(double t, const double* v, int64_t n, double* out, const Context& con
 // <c, v>, with the bits of dot, and replaces v by 2 (v + t u).
 std::pair<double, double> power_sums(const double* u, const double* c, double t, double* v,
                                      int64_t n, const Context& context);
+// Whether v is not zero; fast if one of the first elements is not.
+bool any_nonzero(const double* v, int64_t n);
 // Whether no element is NaN or infinite.
 template <class T>
 bool all_finite(const T* v, int64_t n, const Context& context);

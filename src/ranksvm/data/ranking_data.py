@@ -192,8 +192,8 @@ class RankingData:
 
     def with_groups(self, groups: QueryGroups) -> Self:
         """Return the same data, with the items grouped already; ``groups`` must be those of qid."""
-        data = replace(self)
-        data.__dict__["groups"] = groups  # where the cached property keeps them
+        data = object.__new__(type(self))
+        data.__dict__.update(self.__dict__, groups=groups)  # where the cached property keeps them
         return data
 
     @property

@@ -66,7 +66,13 @@ class Ranker(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self._is_pairwise
         return tags
+
+    @property
+    def _is_pairwise(self) -> bool:
+        """Whether X is a kernel matrix, as the tags say; they take longer to make than to train."""
+        return False
 
     @classmethod
     @cache  # it takes longer than the scores of a hundred items

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 from ranksvm._checks import check_item_weight
@@ -63,7 +62,7 @@ def training_data(
     groups = QueryGroups.from_qid(values[name], n_items, name=name)
     item_weight = check_item_weight(values["sample_weight"], n_items)
     names = getattr(ranker, "feature_names_in_", None)  # set by scikit-learn's check of X
-    if get_tags(ranker).input_tags.pairwise:
+    if ranker._is_pairwise:
         X = check_gram(X, n_threads=resolve_n_jobs(ranker.n_jobs))
     data = RankingData(
         X,

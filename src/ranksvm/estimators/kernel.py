@@ -194,10 +194,9 @@ default="rbf"
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
+    @property
+    def _is_pairwise(self) -> bool:
+        return self.kernel == "precomputed"
 
     def fit(
         self,

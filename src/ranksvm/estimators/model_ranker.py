@@ -95,8 +95,9 @@ class ModelRanker(Ranker):
 
     def _settings(self, settings: type[Settings]) -> Any:
         """Check the parameters, and return them as an instance of ``settings``."""
-        names = [one.name for one in fields(settings) if hasattr(self, one.name)]
-        values = {name: getattr(self, name) for name in names}
+        values = {
+            one.name: getattr(self, one.name) for one in fields(settings) if hasattr(self, one.name)
+        }
         if "random_state" in values:
             values["random_state"] = seed_of(values["random_state"])
         return settings(**values)

@@ -171,7 +171,7 @@ class Settings:
         check_choice("reduction", self.reduction, REDUCTIONS)
         check_choice("counting", self.counting, COUNTINGS)
         check_choice("solver", self.solver, ("auto", *SOLVERS))
-        lacking = self.make_solver().requires - LOSSES[self.loss].capabilities
+        lacking = self._solver_type.requires - LOSSES[self.loss].capabilities
         if lacking:
             raise self._unsuitable(min(lacking))
 
@@ -230,9 +230,12 @@ class Settings:
 
     def make_solver(self) -> Solver:
         """Return the solver; "auto" is the fastest one that supports the loss."""
-        name = solvers_for(self.loss)[0] if self.solver == "auto" else self.solver
-        solver: Solver = SOLVERS[name](tol=self.tol, max_iter=self.max_iter)
+        solver: Solver = self._solver_type(tol=self.tol, max_iter=self.max_iter)
         return solver
+
+    @property
+    def _solver_type(self) -> Any:
+        return SOLVERS[solvers_for(self.loss)[0] if self.solver == "auto" else self.solver]
 
 
 def excluded_by(settings: Settings, name: str) -> Param | None:

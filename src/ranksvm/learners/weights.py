@@ -73,8 +73,9 @@ def reduce_weights(
     if reduction == "sum":
         return 1.0, 0.0
     factor = 1.0 / total if reduction == "mean" else 1.0
-    pairs = [count for backend in backends for count in backend.pairs]
-    plain = scaled is None and total < 2.0**53 and np.array_equal(mass, pairs)
+    plain = scaled is None and total < 2.0**53
+    if plain:
+        plain = np.array_equal(mass, np.concatenate([backend.pairs for backend in backends]))
     return factor, roundings(4 if plain else 2 * data.n_items + len(mass) + 16)
 
 

@@ -272,11 +272,11 @@ class MatrixMap(EuclideanMap):
         squares = compute(*self._stored, scale, not self._by_rows, self._threads)
         return float(np.sqrt(np.max(squares, initial=0.0)))
 
-    @property
+    @cached_property
     def score_depth(self) -> int:
         return self._depth(transposed=not self._by_rows)
 
-    @property
+    @cached_property
     def pullback_depth(self) -> int:
         return self._depth(transposed=self._by_rows)
 

@@ -152,10 +152,9 @@ counting, tol, max_iter, memory_budget, dtype
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
+    @property
+    def _is_pairwise(self) -> bool:
+        return self.kernel == "precomputed"
 
     def _refit_code(self) -> str:
         kernel = "" if self.kernel == "rbf" else ", kernel=model.kernel"

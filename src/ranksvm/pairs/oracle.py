@@ -349,10 +349,10 @@ def _power_sums(plan: PairPlan, scores: Array, margin: float) -> tuple[float, fl
     """Return the sum of xi, the sum of xi^2, and the gradient of the latter."""
     net = plan.imbalance
     product = plan.score_laplacian() if any_nonzero(scores) else np.zeros_like(scores)
-    with np.errstate(over="ignore", invalid="ignore"):  # the objective checks for overflow
-        tilt, bend = power_sums(net, scores, margin, product)
-        linear = margin * plan.total + tilt
-        square = margin * margin * plan.total + 2.0 * margin * tilt + bend
+    tilt, bend = power_sums(net, scores, margin, product)
+    total = plan.total
+    linear = margin * total + tilt
+    square = margin * margin * total + 2.0 * margin * tilt + bend
     return max(0.0, linear), max(0.0, square), product
 
 
