@@ -89,8 +89,8 @@ struct StripTiles {
 // Strips whose tiles are computed side by side; together they have at least this many, if there are
 // so many: every thread then gets a good number of them.
 constexpr std::size_t kBandTiles = 1024;
-// Fewer tiles than this do not keep many threads busy.
-constexpr int64_t kFewTiles = 32;
+// Tiles of a block that every thread should have, and the fewest rows of one.
+constexpr int64_t kTilesPerThread = 3, kLeastRows = 32;
 // Rows whose sums are added up by one thread.
 constexpr int64_t kPartRows = 128;
 
@@ -168,10 +168,13 @@ void kernel_block(const KernelFunction& f, const KernelRows& a, Range ra, const 
   need_same_features(a, b);
   need_range(ra, a.rows(), "rows");
   need_range(rb, b.rows(), "columns");
-  // With few tiles they are lower, so that more threads have some; columns are packed more often.
+  // With few tiles they are lower, so that all threads have some; columns are packed more often. A
+  // value does not depend on the tile that it is in.
   const std::vector<Range> columns = cut(rb, kTileCols);
-  const int64_t tiles = (ra.size() / kStripRows + 1) * static_cast<int64_t>(columns.size());
-  const std::vector<Range> rows = cut(ra, tiles < kFewTiles ? kStripRows / 2 : kStripRows);
+  const int64_t tiles = kTilesPerThread * context.threads();
+  const int64_t high = ra.size() * static_cast<int64_t>(columns.size()) / tiles / 16 * 16;
+  const int64_t height = context.threads() == 1 ? kStripRows : high;
+  const std::vector<Range> rows = cut(ra, std::clamp(height, kLeastRows, kStripRows));
   // Threads at work at the same time have different rows: two that are the first to write to a page
   // of memory would both have to prepare it.
   context.parallel_for(rows.size() * columns.size(), [&](std::size_t task, const Context& c) {

@@ -47,9 +47,12 @@ ROUNDING = 1e-6
 # Matrices up to this size do not benefit from more threads of LAPACK.
 SMALL = 1_000
 # Columns of L that are computed at a time.
-BLOCK = 128
+BLOCK = 256
 # Added to the diagonal of the inner products of nearly dependent unit vectors, for each of them.
 SHIFT = 1e-12
+# Rounds of orthonormalization at most; and inner products that are so near to those of an
+# orthonormal basis need no further round.
+MOST_ROUNDS, NEAR = 4, 1e-4
 # Steps of the power method for the smallest eigenvalue, and how far it may be below the estimate.
 POWER_STEPS, POWER_SLACK = 8, 4.0
 
@@ -176,7 +179,7 @@ def _cholesky(W: Array, floor: float, n_threads: int) -> tuple[Array, Array] | N
     from scipy.linalg.lapack import dtrtri
 
     n = len(W)
-    lower, upper, inverse = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
+    lower, upper, inverse = np.empty((n, n)), np.zeros((n, n)), np.zeros((n, n))
     times = partial(_times, n_threads)
     with one_blas_thread():
         for begin in range(0, n, BLOCK):
@@ -191,17 +194,16 @@ def _cholesky(W: Array, floor: float, n_threads: int) -> tuple[Array, Array] | N
                 return None
             if not np.square(root.diagonal()).min() > floor:
                 return None
-            own = dtrtri(root, lower=1)[0]
+            own = np.ascontiguousarray(dtrtri(root, lower=1)[0])
             lower[here, here] = root
             upper[here, here] = root.T
             inverse[here, here] = own.T
             if end < n:
-                lower[end:, here] = times(rest[end - begin :], own)
-                upper[here, end:] = times(own, rest[end - begin :])
+                times(rest[end - begin :], own, out=lower[end:, here])
+                times(own, rest[end - begin :], out=upper[here, end:])
             if begin > 0:
-                inverse[before, here] = times(
-                    -times(inverse[before, before], lower[here, before]), own
-                )
+                across = times(inverse[before, before], lower[here, before])
+                times(across, -own, out=inverse[before, here])
     return upper, inverse
 
 
@@ -209,37 +211,42 @@ def _leading(W: Array, across: Array, k: int, n_threads: int) -> Subspace:
     """Return k leading directions of the features, the columns of ``across``."""
     times = partial(_times, n_threads)
     start = W[:, :k]  # the first step, from the first landmarks
-    points = times(W, times(_orthonormalizer(start, n_threads), start))
+    points = times(W, times(_orthonormalizer(start, n_threads)[0], start))
     basis = times(across, points.T)
-    for _ in range(3):  # later rounds remove the rounding errors of earlier ones
-        change = _orthonormalizer(basis, n_threads)
+    for _ in range(MOST_ROUNDS):  # later rounds remove the rounding errors of earlier ones
+        change, is_near = _orthonormalizer(basis, n_threads)
         basis, points = times(basis, change), times(points, change)
+        if is_near:
+            break
     return Subspace(basis, points)
 
 
-def _orthonormalizer(matrix: Array, n_threads: int) -> Array:
+def _orthonormalizer(matrix: Array, n_threads: int) -> tuple[Array, bool]:
     """Return T such that ``matrix @ T.T`` has orthonormal columns, up to rounding.
 
-    It is the inverse of a Cholesky factor of their inner products.
+    It is the inverse of a Cholesky factor of their inner products.  Also returns whether the
+    columns were nearly orthonormal before, in which case there are hardly any rounding errors.
     """
     from scipy.linalg.lapack import dtrtri
 
-    scale = 1.0 / np.sqrt(np.einsum("ij,ij->j", matrix, matrix))
-    across = np.multiply(matrix.T, scale[:, None], order="C")
+    size = np.sqrt(np.einsum("ij,ij->j", matrix, matrix))
+    across = np.multiply(matrix.T, (1.0 / size)[:, None], order="C")
     products = _times(n_threads, across, across)
+    identity = np.eye(len(products))
+    off = max(float(np.abs(products - identity).max()), float(np.abs(size - 1.0).max()))
     with one_blas_thread():
         try:
             root = np.linalg.cholesky(products)
         except np.linalg.LinAlgError:  # nearly dependent columns: only less so, then
-            root = np.linalg.cholesky(products + SHIFT * len(products) * np.eye(len(products)))
+            root = np.linalg.cholesky(products + SHIFT * len(products) * identity)
         inverse: Array = dtrtri(root, lower=1)[0]
-    inverse *= scale
-    return inverse
+    inverse /= size
+    return inverse, off < NEAR
 
 
-def _times(n_threads: int, left: Array, right: Array) -> Array:
+def _times(n_threads: int, left: Array, right: Array, out: Array | None = None) -> Array:
     """Return the product of a matrix with the transpose of another one."""
-    return kernel_matrix(LINEAR, left, right, n_threads=n_threads)
+    return kernel_matrix(LINEAR, left, right, n_threads=n_threads, out=out)
 
 
 def _not_finite(W: Array) -> ValueError:
