@@ -191,7 +191,7 @@ def sets(config: Config) -> list[Set]:
         ),
         Set(
             "LETOR-like 100,000",
-            partial(_letor, config.size(2_440, 20)),
+            partial(_letor, config.size(2_440, 20), with_text=True),
             {
                 **_both_losses(letor),
                 "predict": _predict(config.size(100_000, 500), letor),
@@ -217,12 +217,12 @@ def sets(config: Config) -> list[Set]:
         Set("text-like 512,000", partial(_reuters, config.size(512_000, 400)), _squared(reuters)),
         Set(
             "rbf, 4,000 items",
-            partial(_letor, config.size(98, 8), with_text=False),
+            partial(_letor, config.size(98, 8)),
             {"exact": _fit("KernelRankSVM", **rbf)},
         ),
         Set(
             "rbf, 10,000 items",
-            partial(_letor, config.size(244, 10), with_text=False),
+            partial(_letor, config.size(244, 10)),
             {
                 f"Nystrom {features}": _fit(
                     "KernelRankSVM", approximation="nystroem", n_components=features, **rbf
@@ -282,7 +282,7 @@ def _ranking(n_queries: int, folder: Path) -> None:
     _write(folder, *make_ranking(n_queries, 20, 20, random_state=SEED)[:3])
 
 
-def _letor(n_queries: int, folder: Path, *, with_text: bool = True) -> None:
+def _letor(n_queries: int, folder: Path, *, with_text: bool = False) -> None:
     X, y, qid = make_letor_like(n_queries, random_state=SEED)[:3]
     _write(folder, X, y, qid)
     if with_text:

@@ -36,7 +36,7 @@ def quick_run(
     found = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     goals = {goal["key"]: goal for goal in found["goals"]}
     assert len(goals) == len(found["goals"]) > 60  # no key twice
-    assert {goal["verdict"] for goal in goals.values()} == {"not judged", "not run"}
+    assert {goal["verdict"] for goal in goals.values()} <= {"not judged", "not run"}
     assert set(found["parts"]) == set(parts)
     return found, goals
 
