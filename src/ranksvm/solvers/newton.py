@@ -14,8 +14,7 @@ residual, which in the last step would be a wasted product.  Instead, CG stops w
 gained less than ``_LITTLE / j`` of the total gain of the quadratic model (Nash & Sofer 1990).
 
 From a system with many CG steps on, search directions improve the preconditioner of later systems
-(:mod:`ranksvm.solvers.recycling`).  When F has converged and only the certificate is missing, they
-complete the last steps (:mod:`ranksvm.solvers.closing`).
+(:mod:`ranksvm.solvers.recycling`).
 
 There are two globalization strategies:
 
@@ -39,9 +38,8 @@ import numpy as np
 
 from ranksvm._checks import check_choice
 from ranksvm._points import Point
-from ranksvm._vectors import Array, add_scaled, dot
+from ranksvm._vectors import Array, dot
 from ranksvm.solvers.base import Callback, Eval, Monitor, Objective, SolverResult, Status, Trial
-from ranksvm.solvers.closing import CONVERGED, Closing
 from ranksvm.solvers.recycling import FEWEST_FEATURES, Recycling
 
 GLOBALIZATIONS = ("line_search", "trust_region")
@@ -152,7 +150,6 @@ class Stepper:
         self._effort = _Effort()
         self._is_euclidean = "euclidean" in objective.capabilities
         self._recycling = Recycling()
-        self._closing = Closing()
 
     def step(self, evaluation: Eval, gap_goal: float) -> tuple[Eval, int] | None:
         """Make one Newton step; return None if only rounding errors are left."""
@@ -160,9 +157,9 @@ class Stepper:
             return self._trusted(evaluation, gap_goal)
         newton = self._conjugate_gradients(evaluation, gap_goal, np.inf)
         trial = line_search(self._objective, evaluation, newton.step)
-        if trial is None and (self._recycling.is_on or self._closing.has_closed):
+        if trial is None and self._recycling.is_on:
             # Perhaps rounding spoiled the recycled directions: once more without them.
-            self._recycling, self._closing = Recycling(), Closing(is_on=False)
+            self._recycling = Recycling()
             newton = self._conjugate_gradients(evaluation, gap_goal, np.inf)
             trial = line_search(self._objective, evaluation, newton.step)
         if trial is None:
@@ -221,8 +218,6 @@ class Stepper:
         has_many = evaluation.point.w.size >= FEWEST_FEATURES
         can_recycle = has_many and self._is_euclidean and self._effort.has_it
         self._recycling.begin()
-        self._closing.begin(evaluation.grad, gap_goal)
-        can_close = self._closing.is_on and self._is_euclidean and not math.isfinite(radius)
         residual = -evaluation.grad
         solution = evaluation.point.times(0.0)
         direction: Point | None = None
@@ -256,17 +251,9 @@ class Stepper:
             solution = solution.plus(length, direction)
             gain = 0.5 * length * rho
             model += gain
-            residual = add_scaled(residual, -length, product)
-            may_close = can_close and model <= CONVERGED * gap_goal
-            if may_close:
-                self._closing.add(direction, product)
+            residual = residual - length * product
             if system.is_solved(residual, step * gain, model):
                 break
-            if may_close:
-                completed = self._closing.completed(solution, residual, gap_goal)
-                if completed is not None:
-                    solution = completed
-                    break
         self._effort.note(step)
         if self._recycling.end(step):
             self._last = None  # it was measured by another preconditioner
