@@ -125,7 +125,7 @@ def test_without_git_there_is_nothing_to_compare_with(monkeypatch: pytest.Monkey
 
 @pytest.mark.slow
 def test_all_calls_of_an_earlier_library(capsys: pytest.CaptureFixture[str]) -> None:
-    """This library stands for the earlier one: as a folder on the path of another interpreter."""
+    """This library stands for the earlier one, too, so that nothing has to be built."""
     earlier = pytest.importorskip("benchmarks.earlier")
     config = earlier.Config(quick=True)
     report = earlier.Report(config)
