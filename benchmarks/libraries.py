@@ -7,14 +7,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse.linalg
 import scipy.stats
 import sklearn.metrics
 
-from benchmarks.common import SEED, Call, Config, interleave
+from benchmarks.common import SEED, Call, Config, interleave, thread_counts
 from benchmarks.report import Report, Row
 from ranksvm.maps.gram_checks import LANCZOS_STEPS, smallest_eigenvalue
 from ranksvm.maps.kernels import Kernel, kernel_matrix
+from ranksvm.maps.whitening import whitening
 from ranksvm.metrics import auc, average_precision, kendall_tau, ndcg
 from ranksvm.metrics.significance import randomization_test
 
@@ -23,6 +25,7 @@ TITLE = "our own code against libraries that have the same"
 
 def run(config: Config, report: Report) -> None:
     _eigenvalues(config, report)
+    _whitening(config, report)
     _permutations(config, report)
     _metrics(config, report)
 
@@ -59,6 +62,25 @@ def _eigenvalues(config: Config, report: Report) -> None:
             },
         ],
     )
+
+
+def _whitening(config: Config, report: Report) -> None:
+    """Time L and its inverse for a kernel matrix, for each number of threads."""
+    n = config.size(2_000, 600)
+    X = np.random.default_rng(SEED).standard_normal((n, 46))
+    W = kernel_matrix(Kernel("rbf", gamma=2.0**-5), X, X)
+
+    def theirs() -> Any:
+        lower = scipy.linalg.cholesky(W, lower=True, check_finite=False)
+        return scipy.linalg.solve_triangular(lower, np.eye(n), lower=True, check_finite=False).T
+
+    for threads in thread_counts(config):
+        calls = {
+            "numpy.linalg.eigh": Call(partial(np.linalg.eigh, W), threads),
+            "scipy.linalg's Cholesky and inverse": Call(theirs, threads),
+            "ours": Call(partial(whitening, W, n_threads=threads), threads),
+        }
+        _table(f"whitening of {n:,} landmarks, {threads} thread(s)", calls, config, report)
 
 
 def _permutations(config: Config, report: Report) -> None:
