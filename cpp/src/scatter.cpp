@@ -213,13 +213,19 @@ void scatter(const Strided<T>& a, const double* weight, const RowsInGroups& samp
     for (int64_t k = 0; k < size; ++k) held += weight[chosen[k]];
     scale = held > 0.0 ? sum(weight, a.rows, context) / held : 0.0;
   }
-  for (unsigned i = 0; i < cols; ++i) {
-    for (unsigned j = i; j < cols; ++j) {
-      double added = 0.0;
-      for (const std::vector<double>& gram : part) added += gram[i * width + j];
-      out[i * cols + j] = out[j * cols + i] = scale * added;
+  // The upper triangle, then its mirror image: a row of each part at a time.
+  team.parallel_for(cols, [&](std::size_t i, const Context&) {
+    double* line = out + i * cols;
+    std::fill(line + i, line + cols, 0.0);
+    for (const std::vector<double>& gram : part) {
+      const double* from = gram.data() + i * width;
+      for (std::size_t j = i; j < cols; ++j) line[j] += from[j];
     }
-  }
+    for (std::size_t j = i; j < cols; ++j) line[j] *= scale;
+  });
+  team.parallel_for(cols, [&](std::size_t i, const Context&) {
+    for (std::size_t j = 0; j < i; ++j) out[i * cols + j] = out[j * cols + i];
+  });
 }
 
 #define RANKSVM_SCATTER(T)                                                                   \

@@ -134,14 +134,17 @@ class FeatureMap(EuclideanMap):
     def lift(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
         if not self.has_subspace:
             return inverse
-        basis = self.subspace.basis
+        basis = self._basis
 
         def lifted(r: Array) -> Array:
-            inside = basis.T @ r
-            out: Array = r + basis @ (inverse(inside) - inside)
-            return out
+            inside = basis.pullback(r)
+            return r + basis.scores(inverse(inside) - inside)
 
         return lifted
+
+    @cached_property
+    def _basis(self) -> MatrixMap:
+        return MatrixMap(self.subspace.basis, n_threads=self._threads)
 
 
 class NystroemMap(FeatureMap):

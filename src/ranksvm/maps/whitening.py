@@ -47,7 +47,7 @@ ROUNDING = 1e-6
 # Matrices up to this size do not benefit from more threads of LAPACK.
 SMALL = 1_000
 # Columns of L that are computed at a time.
-BLOCK = 256
+BLOCK = 192
 # Added to the diagonal of the inner products of nearly dependent unit vectors, for each of them.
 SHIFT = 1e-12
 # Rounds of orthonormalization at most; and inner products that are so near to those of an
