@@ -40,6 +40,20 @@ void bind_finite(nb::module_& m) {
       nb::arg("v").noconvert(), nb::arg("threads"), "Whether no element is NaN or infinite.");
 }
 
+template <class I>
+void bind_indices(nb::module_& m) {
+  using Indices = nb::ndarray<const I, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  m.def(
+      "all_indices",
+      [](Indices v, int64_t size, int threads) {
+        bool found = false;
+        run(threads, [&](const Context& c) { found = all_indices(v.data(), size_of(v), size, c); });
+        return found;
+      },
+      nb::arg("v").noconvert(), nb::arg("size"), nb::arg("threads"),
+      "Whether all elements are from 0 to size - 1.");
+}
+
 }  // namespace
 
 void bind_vectors(nb::module_& m) {
@@ -125,6 +139,8 @@ void bind_vectors(nb::module_& m) {
       "Whether v is not zero.");
   bind_finite<double>(m);
   bind_finite<float>(m);
+  bind_indices<int32_t>(m);
+  bind_indices<int64_t>(m);
 }
 
 }  // namespace ranksvm::bindings

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <iterator>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -159,5 +160,24 @@ bool all_finite(const T* v, int64_t n, const Context& context) {
 
 template bool all_finite(const float*, int64_t, const Context&);
 template bool all_finite(const double*, int64_t, const Context&);
+
+template <class I>
+bool all_indices(const I* v, int64_t n, int64_t size, const Context& context) {
+  std::atomic<bool> inside{true};
+  for_each_piece(n, context, [&](std::size_t, int64_t begin, int64_t end) {
+    if (!inside.load(std::memory_order_relaxed)) return;
+    std::make_unsigned_t<I> highest = 0;  // a negative one looks huge
+    for (int64_t i = begin; i < end; ++i) {
+      highest = std::max(highest, static_cast<std::make_unsigned_t<I>>(v[i]));
+    }
+    if (begin < end && highest >= static_cast<uint64_t>(size)) {
+      inside.store(false, std::memory_order_relaxed);
+    }
+  });
+  return inside.load();
+}
+
+template bool all_indices(const int32_t*, int64_t, int64_t, const Context&);
+template bool all_indices(const int64_t*, int64_t, int64_t, const Context&);
 
 }  // namespace ranksvm

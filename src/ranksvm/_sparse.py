@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm import _core
+
 
 def is_sparse(X: Any) -> bool:
     """Return whether X is a SciPy sparse matrix or array."""
@@ -31,13 +33,15 @@ def canonical_csr(X: Any) -> Any:
     return X
 
 
-def check_structure(X: Any) -> Any:
+def check_structure(X: Any, n_threads: int = 1) -> Any:
     """Raise unless the arrays of a sparse matrix are consistent with its shape.
 
     Parameters
     ----------
     X : SciPy sparse matrix or array of any format, or anything else
         Anything that is not sparse and two-dimensional is returned unchecked.
+    n_threads : int, default=1
+        Number of threads.
 
     Returns
     -------
@@ -53,7 +57,7 @@ def check_structure(X: Any) -> Any:
         return X
     form = X.format
     if form in ("csr", "csc", "bsr"):
-        trouble = _compressed_trouble(X)
+        trouble = _compressed_trouble(X, n_threads)
     elif form == "coo":
         trouble = _coordinate_trouble(X)
     elif form == "lil":
@@ -72,7 +76,7 @@ def check_structure(X: Any) -> Any:
     return _usual_arrays(X) if form in ("csr", "csc", "bsr") else X
 
 
-def _compressed_trouble(X: Any) -> str | None:
+def _compressed_trouble(X: Any, n_threads: int) -> str | None:
     """Return what is wrong with data, indices and indptr, or None."""
     data, indices, indptr = X.data, X.indices, X.indptr
     n_rows, n_cols = X.shape if X.format != "csc" else X.shape[::-1]
@@ -100,7 +104,7 @@ def _compressed_trouble(X: Any) -> str | None:
             f"indptr ends with {n_entries}, but there are {len(indices)} indices and {len(data)} "
             "values"
         )
-    return _outside("indices", indices[:n_entries], n_cols)
+    return _outside("indices", indices[:n_entries], n_cols, n_threads)
 
 
 def _coordinate_trouble(X: Any) -> str | None:
@@ -141,16 +145,14 @@ def _diagonal_trouble(X: Any) -> str | None:
     return None
 
 
-def _outside(name: str, index: NDArray[Any], size: int) -> str | None:
-    """Return a message if indices are outside 0..size - 1, else None.
-
-    One pass suffices: negative indices look huge when read as unsigned.
-    """
+def _outside(name: str, index: NDArray[Any], size: int, n_threads: int = 1) -> str | None:
+    """Return a message if indices are outside 0..size - 1, else None."""
     if not len(index):
         return None
-    unsigned = np.dtype(f"u{index.dtype.itemsize}")
-    native = index.dtype.newbyteorder("=")
-    if int(index.astype(native, copy=False).view(unsigned).max()) < size:
+    usual = index
+    if index.dtype not in (np.int32, np.int64) or not index.flags.c_contiguous:
+        usual = np.ascontiguousarray(index, dtype=np.int64)  # of uint64, huge ones become negative
+    if _core.all_indices(usual, size, n_threads):
         return None
     low, high = int(index.min()), int(index.max())
     return f"{name} must lie in 0 to {size - 1}; found {low} to {high}"

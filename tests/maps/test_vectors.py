@@ -151,6 +151,19 @@ def test_all_finite(dtype: type, n: int) -> None:
                 v[at] = 1.0
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("n", [0, 1, 9, 100_003])
+def test_all_indices(dtype: type, n: int) -> None:
+    v = np.full(n, 6, dtype=dtype)
+    for n_threads in (1, 2, 16):
+        assert _core.all_indices(v, 7, n_threads)
+        for at in {0, n // 2, n - 1} if n else ():
+            for bad in (7, -1, np.iinfo(dtype).min, np.iinfo(dtype).max):
+                v[at] = bad
+                assert not _core.all_indices(v, 7, n_threads)
+                v[at] = 0
+
+
 def test_blocks_can_be_nested_and_left_by_an_error() -> None:
     u, v = vectors(2 * LONG)
     with vector_threads(2):

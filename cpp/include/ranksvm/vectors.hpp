@@ -32,4 +32,8 @@ bool any_nonzero(const double* v, int64_t n);
 template <class T>
 bool all_finite(const T* v, int64_t n, const Context& context);
 
+// Whether all of them are from 0 to size - 1.
+template <class I>
+bool all_indices(const I* v, int64_t n, int64_t size, const Context& context);
+
 }  // namespace ranksvm

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
 from ranksvm._sparse import check_structure, is_sparse
+from ranksvm._threads import resolve_n_jobs
 from ranksvm._values import as_levels, exact_vector, finite_values, is_exact, refuse_masked
 from ranksvm._vectors import Array
 from ranksvm.estimators.plain import is_finite
@@ -29,16 +30,17 @@ def check_overflow(scores: Array) -> Array:
     return scores
 
 
-def check_items(X: Any) -> Any:
+def check_items(X: Any, n_jobs: int | None = 1) -> Any:
     """Reject input that scikit-learn's checks would accept or crash on.
 
     These are masked entries, which NumPy would use as values; sparse matrices with inconsistent
     arrays; and complex sparse matrices.
     """
     refuse_masked("X", X)
-    X = check_structure(X)
-    if is_sparse(X) and X.dtype.kind == "c":
-        raise ValueError(f"X must hold real numbers; got a sparse matrix of dtype {X.dtype}")
+    if is_sparse(X):
+        X = check_structure(X, resolve_n_jobs(n_jobs))
+        if X.dtype.kind == "c":
+            raise ValueError(f"X must hold real numbers; got a sparse matrix of dtype {X.dtype}")
     return X
 
 

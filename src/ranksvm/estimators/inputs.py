@@ -213,7 +213,7 @@ def check_X(estimator: Any, X: Any, *, reset: bool) -> Any:
         array = plain_items(X, known.get("n_features_in_"), known.get("feature_names_in_"), n_jobs)
         if array is not None:
             return array
-    X = check_items(X)
+    X = check_items(X, n_jobs)
     if is_frame(X):
         names = None if reset else getattr(estimator, "feature_names_in_", None)
         if not reset:

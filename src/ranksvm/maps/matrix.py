@@ -209,7 +209,7 @@ class MatrixMap(EuclideanMap):
         self._diagonals: dict[int, Array] = {}  # for each part
         self._samples: dict[int, tuple[Rows, Rows]] = {}  # for each part
         if is_sparse(X):
-            X = check_structure(X)  # the native code trusts the indices
+            X = check_structure(X, n_threads)  # the native code trusts the indices
             by_rows = X.format == "csr"
             if not by_rows and X.format != "csc":
                 X = X.tocsr()
