@@ -192,7 +192,7 @@ class DifferenceRanker(ModelRanker):
 
     Parameters
     ----------
-    C, loss, reduction, solver, counting, tol, max_iter, verbose, n_jobs,
+    C, loss, reduction, scaling, solver, counting, tol, max_iter, verbose, n_jobs,
         As for all rankers.
     average : {"mean", "median"}
         The average.
@@ -208,6 +208,7 @@ class DifferenceRanker(ModelRanker):
         power: float = 1.0,
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,
@@ -220,6 +221,7 @@ class DifferenceRanker(ModelRanker):
         self.power = power
         self.loss = loss
         self.reduction = reduction
+        self.scaling = scaling
         self.solver = solver
         self.counting = counting
         self.tol = tol
@@ -257,6 +259,7 @@ class DifferenceRankerCV(SearchCV):
         average: str = "mean",
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,
@@ -274,6 +277,7 @@ class DifferenceRankerCV(SearchCV):
         self.average = average
         self.loss = loss
         self.reduction = reduction
+        self.scaling = scaling
         self.solver = solver
         self.counting = counting
         self.tol = tol

@@ -14,6 +14,7 @@
 #include "ranksvm/buffer.hpp"
 #include "ranksvm/parallel.hpp"
 #include "ranksvm/plan.hpp"
+#include "ranksvm/products.hpp"
 
 namespace ranksvm::bindings {
 
@@ -111,6 +112,12 @@ struct PyPlan {
   std::size_t size;
 };
 
+template <class T, class Matrix>
+Strided<T> strided(const Matrix& a) {
+  return {a.data(), static_cast<int64_t>(a.shape(0)), static_cast<int64_t>(a.shape(1)), a.stride(0),
+          a.stride(1)};
+}
+
 // One function a file; module.cpp calls them all.
 void bind_products(nb::module_& m);       // products.cpp
 void bind_vectors(nb::module_& m);        // vectors.cpp
@@ -118,6 +125,7 @@ void bind_text(nb::module_& m);           // text.cpp
 void bind_ranking(nb::module_& m);        // ranking.cpp
 void bind_kernel_matrix(nb::module_& m);  // kernel_matrix.cpp
 void bind_pair_list(nb::module_& m);      // pair_list.cpp
+void bind_columns(nb::module_& m);        // columns.cpp
 void bind_gather(nb::module_& m);         // gather.cpp
 
 }  // namespace ranksvm::bindings

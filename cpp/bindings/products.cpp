@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common.hpp"
+#include "ranksvm/cholesky.hpp"
 
 namespace ranksvm::bindings {
 namespace {
@@ -70,12 +71,6 @@ RowsInGroups rows_in_groups(const Index& rows, const Index& offsets) {
   return {rows.data(), offsets.data(), static_cast<int64_t>(groups)};
 }
 
-template <class T, class Matrix>
-Strided<T> strided(const Matrix& a) {
-  return {a.data(), static_cast<int64_t>(a.shape(0)), static_cast<int64_t>(a.shape(1)), a.stride(0),
-          a.stride(1)};
-}
-
 OutOf<int64_t> copied(const std::vector<int64_t>& values) {
   OutOf<int64_t> out = make_out<int64_t>(values.size());
   std::copy(values.begin(), values.end(), out.data());
@@ -125,6 +120,34 @@ void bind_scatter(nb::module_& m) {
       },
       nb::arg("matrix").noconvert(), nb::arg("threads"),
       "Hash of each row, which chooses the sample of scatter.");
+}
+
+void bind_cholesky(nb::module_& m) {
+  using Square = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+  m.def(
+      "cholesky",
+      [](Square a) {
+        need_size(a.shape(1), a.shape(0), "the second axis");
+        bool done = false;
+        run(1,
+            [&](const Context&) { done = cholesky(a.data(), static_cast<int64_t>(a.shape(0))); });
+        return done;
+      },
+      nb::arg("matrix").noconvert(),
+      "Replace the lower triangle of a symmetric matrix by its Cholesky factor; False if it is not "
+      "positive definite.");
+  m.def(
+      "solve_cholesky",
+      [](Table factor, Vector b) {
+        need_size(factor.shape(1), factor.shape(0), "the second axis");
+        need_size(b.size(), factor.shape(0), "b");
+        Out out = make_out(b.size());
+        std::copy_n(b.data(), b.size(), out.data());
+        solve_cholesky(factor.data(), size_of(b), out.data());
+        return out;
+      },
+      nb::arg("factor").noconvert(), nb::arg("b").noconvert(),
+      "The solution x of A x = b, from the Cholesky factor of A.");
 }
 
 void bind_hash(nb::module_& m) {
@@ -201,6 +224,7 @@ void bind_products(nb::module_& m) {
         "How often a term of an element of A x, or of A' x when transposed, is rounded at most.");
   bind_dense<double>(m);
   bind_dense<float>(m);
+  bind_cholesky(m);
   bind_scatter<double>(m);
   bind_scatter<float>(m);
   bind_hash(m);

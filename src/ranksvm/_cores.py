@@ -65,16 +65,25 @@ def cgroup_quota(root: Path, own: Path) -> float | None:
         controllers, _, path = rest.partition(":")
         if controllers and "cpu" not in controllers.split(","):
             continue
-        mount = root / controllers if controllers else root
-        # The limits of all groups above apply as well.  In a container, the path may be that on the
-        # host, and the group itself is mounted as the root.
-        group = mount / path.lstrip("/")
-        for folder in (group, *group.parents):
-            quotas.append(_group_quota(folder))
-            if folder == mount:
-                break
+        # Version 1 mounts a folder for each set of controllers, often with links beside it.
+        for mount in {root / controllers, root / "cpu"} if controllers else {root}:
+            quotas += _quotas_up_to(mount, path)
     found = [quota for quota in quotas if quota is not None]
     return min(found, default=None)
+
+
+def _quotas_up_to(mount: Path, path: str) -> list[float | None]:
+    """Return the quotas of a group and of all groups above, whose limits apply as well.
+
+    In a container, the path may be that on the host, and the group itself is mounted as the root.
+    """
+    quotas = []
+    group = mount / path.lstrip("/")
+    for folder in (group, *group.parents):
+        quotas.append(_group_quota(folder))
+        if folder == mount:
+            break
+    return quotas
 
 
 def _group_quota(folder: Path) -> float | None:

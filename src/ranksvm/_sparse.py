@@ -56,6 +56,7 @@ def check_structure(X: Any, n_threads: int = 1) -> Any:
     if not is_sparse(X) or len(getattr(X, "shape", ())) != 2:
         return X
     form = X.format
+    trouble: str | None = None
     if form in ("csr", "csc", "bsr"):
         trouble = _compressed_trouble(X, n_threads)
     elif form == "coo":
@@ -64,8 +65,10 @@ def check_structure(X: Any, n_threads: int = 1) -> Any:
         trouble = _list_trouble(X)
     elif form == "dia":
         trouble = _diagonal_trouble(X)
-    else:
-        trouble = None  # DOK: SciPy checks the keys in the conversion
+    elif form == "dok":
+        trouble = _key_trouble(X)
+    if trouble is None and form not in ("lil", "dok"):
+        trouble = _value_trouble(X.data)
     if trouble is not None:
         raise ValueError(
             f"X is a broken sparse matrix ({form} of shape {X.shape}): {trouble}. Rebuild it "
@@ -90,7 +93,7 @@ def _compressed_trouble(X: Any, n_threads: int) -> str | None:
     elif data.ndim != 1:
         return f"data must have one dimension, not {data.ndim}"
     for name, array in (("indices", indices), ("indptr", indptr)):
-        if array.ndim != 1 or array.dtype.kind not in "iu":
+        if not _is_index(array):
             return f"{name} must be a one-dimensional array of integers"
     if len(indptr) != n_rows + 1:
         return f"indptr has {len(indptr)} values, not {n_rows + 1}"
@@ -109,8 +112,10 @@ def _compressed_trouble(X: Any, n_threads: int) -> str | None:
 
 def _coordinate_trouble(X: Any) -> str | None:
     """Return what is wrong with the row and column indices of COO entries, or None."""
+    if len(X.coords) != 2 or X.data.ndim != 1:
+        return "it needs rows, columns and values, each of one dimension"
     for name, index, size in (("row", X.row, X.shape[0]), ("col", X.col, X.shape[1])):
-        if index.ndim != 1 or index.dtype.kind not in "iu":
+        if not _is_index(index):
             return f"{name} must be a one-dimensional array of integers"
         if index.shape != X.data.shape:
             return f"{name} has {len(index)} values for {X.data.size} entries"
@@ -125,9 +130,13 @@ def _list_trouble(X: Any) -> str | None:
     if X.rows.shape != (X.shape[0],) or X.data.shape != (X.shape[0],):
         return f"there are {X.rows.size} lists of columns and {X.data.size} of values"
     for row, (columns, values) in enumerate(zip(X.rows, X.data, strict=True)):
+        if not hasattr(columns, "__len__") or not hasattr(values, "__len__"):
+            return f"row {row} is not a list"
         if len(columns) != len(values):
             return f"row {row} has {len(columns)} columns and {len(values)} values"
-        if columns and not (min(columns) >= 0 and max(columns) < X.shape[1]):
+        if not all(isinstance(column, int | np.integer) for column in columns):
+            return f"row {row} has columns that are not integers"
+        if len(columns) and not (min(columns) >= 0 and max(columns) < X.shape[1]):
             found = f"{min(columns)} to {max(columns)}"
             return f"row {row} has column indices from {found} (X has {X.shape[1]} columns)"
     return None
@@ -142,7 +151,33 @@ def _diagonal_trouble(X: Any) -> str | None:
         return f"there are {len(offsets)} offsets for {len(X.data)} diagonals"
     if len(np.unique(offsets)) < len(offsets):
         return "offsets contains a diagonal more than once"
+    if len(offsets) and not -(2**31) <= int(offsets.min()) <= int(offsets.max()) < 2**31:
+        return f"offsets must fit into 32 bits; found {int(offsets.min())} to {int(offsets.max())}"
     return None
+
+
+def _key_trouble(X: Any) -> str | None:
+    """Return what is wrong with the keys of a dictionary of entries (DOK), or None."""
+    for key in X.keys():  # noqa: SIM118  # iterating over X itself is not allowed
+        is_pair = isinstance(key, tuple) and len(key) == 2
+        if not is_pair or not all(isinstance(place, int | np.integer) for place in key):
+            return f"{key!r} is not a pair of integers"
+        if not all(0 <= place < size for place, size in zip(key, X.shape, strict=True)):
+            return f"the entry {key} is outside"
+    return None
+
+
+def _value_trouble(data: Any) -> str | None:
+    """Return what is wrong with the stored values, or None."""
+    if isinstance(data, np.ma.MaskedArray):
+        return "data is a masked array, whose masked values would be used"
+    if data.dtype.kind not in "biufc":
+        return f"data must be numbers, not of type {data.dtype}"
+    return None
+
+
+def _is_index(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "iu"
 
 
 def _outside(name: str, index: NDArray[Any], size: int, n_threads: int = 1) -> str | None:

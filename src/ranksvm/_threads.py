@@ -80,11 +80,17 @@ class _BlasLimit:
     limiter: Any = None
 
 
+def _after_fork() -> None:
+    """Forget the blocks of the parent's threads; the next block lifts the limit at its end."""
+    _BlasLimit.n_blocks = 0
+    _BlasLimit.lock.release()
+
+
 if hasattr(os, "register_at_fork"):  # a child process must not inherit a lock that is held
     os.register_at_fork(
         before=_BlasLimit.lock.acquire,
         after_in_parent=_BlasLimit.lock.release,
-        after_in_child=_BlasLimit.lock.release,
+        after_in_child=_after_fork,
     )
 
 
@@ -96,16 +102,17 @@ def one_blas_thread() -> Iterator[None]:
     spinning for some time after each call, on the cores that our threads need.
     """
     with _BlasLimit.lock:
-        if _BlasLimit.n_blocks == 0:
+        if _BlasLimit.limiter is None:
             _BlasLimit.limiter = _controller().limit(limits=1, user_api="blas").__enter__()
         _BlasLimit.n_blocks += 1
     try:
         yield
     finally:
         with _BlasLimit.lock:
-            _BlasLimit.n_blocks -= 1
-            if _BlasLimit.n_blocks == 0:
+            _BlasLimit.n_blocks = max(0, _BlasLimit.n_blocks - 1)  # a fork may have set it to 0
+            if _BlasLimit.n_blocks == 0 and _BlasLimit.limiter is not None:
                 _BlasLimit.limiter.__exit__(None, None, None)
+                _BlasLimit.limiter = None
 
 
 @lru_cache(maxsize=1)

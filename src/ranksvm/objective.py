@@ -41,6 +41,7 @@ from typing import Any
 
 import numpy as np
 
+from ranksvm import _core
 from ranksvm._cached import cached_property
 from ranksvm._points import Point
 from ranksvm._rounding import TINY, roundings
@@ -204,22 +205,18 @@ def _inverse(matrix: Array) -> Callable[[Array], Array] | None:
 
     Returns None if its numbers are too large for float64.
     """
-    # Imported here because the import is slow and not needed to read a model.
-    from scipy.linalg.lapack import dpotrf, dpotrs  # cho_factor and cho_solve check far longer
-
     # Scaled to a diagonal of ones, so that features of any size keep their digits; a little more
     # than that in case rounding made the matrix indefinite.
     size = 1.0 / np.sqrt(matrix.diagonal() + 1.0)
     matrix *= size
     matrix *= size[:, None]
     matrix.flat[:: len(matrix) + 1] = 1.0 + 1e-13 * len(matrix)
-    # Transposed, because LAPACK takes columns; the matrix is symmetric.
-    factor, failed = dpotrf(matrix.T, lower=True, overwrite_a=True, clean=False)
-    if failed:
+    matrix = np.ascontiguousarray(matrix)
+    if not _core.cholesky(matrix):
         return None
 
     def times(vector: Array) -> Array:
-        solved: Array = dpotrs(factor, size * vector, lower=True, overwrite_b=True)[0]
+        solved: Array = _core.solve_cholesky(matrix, size * vector)
         solved *= size
         return solved
 

@@ -134,6 +134,47 @@ def test_a_broken_sparse_matrix(make) -> None:
         model.predict(broken)
 
 
+def _set(matrix, **parts):
+    for name, value in parts.items():
+        setattr(matrix, name, value)
+    return matrix
+
+
+def _lil(columns):
+    matrix = sp.lil_matrix(X)
+    matrix.rows[0] = columns
+    return matrix
+
+
+def _dok(key):
+    matrix = sp.dok_matrix(X.shape)
+    matrix._dict[key] = 1.0
+    return matrix
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: _set(sp.dia_matrix(X), offsets=np.arange(23) + 2**32), "offsets must fit into 32"),
+        (lambda: _lil([0, 1, 2, 1.5]), "row 0 has columns that are not integers"),
+        (lambda: _lil(None), "row 0 is not a list"),
+        (lambda: _dok((2**40, 0)), "is outside"),
+        (lambda: _dok((1.5, 0)), "not a pair of integers"),
+        (lambda: _set(sp.csr_matrix(X), indices=[0] * X.size), "indices must be a one-dimensional"),
+        (lambda: _set(sp.csr_matrix(X), data=np.ma.masked_array(X.ravel(), X.ravel() > 0)),
+         "data is a masked array"),
+        (lambda: _set(sp.csr_matrix(X), data=X.ravel().astype(str)), "data must be numbers"),
+        (lambda: _set(sp.coo_matrix(X), data=np.ones((X.size, 1))), "each of one dimension"),
+    ],
+)  # fmt: skip
+def test_other_broken_sparse_matrices(make, message: str) -> None:
+    model = LinearRankSVM().fit(X, Y, QID)
+    with refused("broken sparse matrix", message):
+        model.predict(make())
+    with refused("broken sparse matrix", message):
+        LinearRankSVM().fit(make(), Y, QID)
+
+
 def test_constant_and_zero_features_are_fine() -> None:
     constant = X.copy()
     constant[:, 1], constant[:, 2] = 7.0, 0.0

@@ -707,8 +707,9 @@ def test_not_fitted_says_so(data) -> None:
 
 def test_parameters_are_stored_as_given() -> None:
     params = {
-        "C": 3, "loss": "hinge", "reduction": "sum", "solver": "bundle", "counting": "tree",
-        "tol": 1e-3, "max_iter": 7, "warm_start": True, "n_jobs": 2, "verbose": 1,
+        "C": 3, "loss": "hinge", "reduction": "sum", "scaling": "robust",
+        "solver": "bundle", "counting": "tree", "tol": 1e-3, "max_iter": 7,
+        "warm_start": True, "n_jobs": 2, "verbose": 1,
     }  # fmt: skip
     model = LinearRankSVM(**params)
     assert model.get_params() == params
@@ -720,9 +721,9 @@ def test_parameters_are_stored_as_given() -> None:
 
 def test_defaults_are_the_documented_ones() -> None:
     assert LinearRankSVM().get_params() == {
-        "C": 50.0, "loss": "squared_hinge", "reduction": "mean", "solver": "auto",
-        "counting": "auto", "tol": 1e-4, "max_iter": 1000, "warm_start": False, "n_jobs": None,
-        "verbose": 0,
+        "C": 50.0, "loss": "squared_hinge", "reduction": "mean", "scaling": None,
+        "solver": "auto", "counting": "auto", "tol": 1e-4, "max_iter": 1000,
+        "warm_start": False, "n_jobs": None, "verbose": 0,
     }  # fmt: skip
 
 

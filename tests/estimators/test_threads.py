@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
-from ranksvm import LinearRankSVM
+from ranksvm import KernelRankSVM, LinearRankSVM, LinearRankSVMCV
 from ranksvm.datasets import make_ranking
 
 THREADS = (1, 2, 3, 7, 16)
@@ -149,7 +150,7 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
 BUSY = """
     import os, threading, time
     import numpy as np
-    from ranksvm import LinearRankSVM
+    from ranksvm import KernelRankSVM, LinearRankSVM, LinearRankSVMCV
     rng = np.random.default_rng(0)
     X = rng.standard_normal((100_000, 5))
     y = X[:, 0] + rng.standard_normal(100_000)
@@ -201,3 +202,90 @@ def test_a_process_may_fork_during_fits_in_other_threads() -> None:
         os._exit(0)
     """)
     assert (run.returncode, run.stdout) == (0, ""), run.stderr
+
+
+# --- Threads of the BLAS -------------------------------------------------------------------------
+
+
+def _blas_models():
+    """Models whose fits use factorizations large enough for several BLAS threads."""
+    yield "linear", LinearRankSVM(n_jobs=1)
+    yield "search", LinearRankSVMCV([1.0, 10.0, 100.0], cv=2, metric="pairwise_accuracy")
+    fourier = {"approximation": "fourier", "n_components": 450, "random_state": 0}
+    yield "Fourier", KernelRankSVM(tol=0.01, **fourier)
+    # Every item twice: the kernel matrix of the landmarks is singular.
+    nystroem = {"approximation": "nystroem", "n_components": 1_100, "random_state": 0}
+    yield "Nystroem", KernelRankSVM(tol=0.05, gamma=1e-3, **nystroem)
+
+
+@pytest.mark.filterwarnings("ignore:.*of the grid:UserWarning")
+@pytest.mark.parametrize("which", [name for name, _ in _blas_models()])
+def test_threads_of_the_blas_do_not_change_bits(which: str) -> None:
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((600, 200)), 2, axis=0)
+    y, qid = np.round(X[:, 0] + X[:, 1]) + np.arange(len(X)) % 2, np.repeat(np.arange(60), 20)
+    model = dict(_blas_models())[which]
+    found = []
+    for n_threads in (1, 2, 4):
+        with threadpool_limits(n_threads, user_api="blas"):
+            found.append(model.fit(X, y, qid).coef_.tobytes())
+    assert len(set(found)) == 1
+
+
+def test_kernel_fits_beside_it_do_not_change_a_linear_fit() -> None:
+    """Kernel fits limit the BLAS of the whole process, for as long as they run."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4_000, 200))
+    y, qid = np.round(X[:, 0]), np.repeat(np.arange(200), 20)
+    alone = LinearRankSVM(n_jobs=1, tol=1e-6).fit(X, y, qid).coef_.tobytes()
+    stop = threading.Event()
+
+    def others() -> None:
+        while not stop.is_set():
+            KernelRankSVM(n_jobs=1, tol=0.1).fit(X[:200], y[:200], qid[:200])
+
+    other = threading.Thread(target=others)
+    other.start()
+    try:
+        for _ in range(5):
+            assert LinearRankSVM(n_jobs=1, tol=1e-6).fit(X, y, qid).coef_.tobytes() == alone
+    finally:
+        stop.set()
+        other.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_fork_in_a_block_does_not_keep_the_limit_of_the_blas() -> None:
+    program = """
+        import os
+        import numpy as np
+        from threadpoolctl import threadpool_info
+        from ranksvm._threads import _BlasLimit, one_blas_thread
+
+        def threads():
+            return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+
+        with one_blas_thread():
+            pass
+        before = threads()
+        with one_blas_thread():
+            child = os.fork()
+        if child == 0:
+            with one_blas_thread():
+                inside = threads()
+            is_right = threads() == before and set(inside) == {1} and _BlasLimit.n_blocks == 0
+            os._exit(0 if is_right else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert threads() == before
+    """
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], env=environment, check=True)
+
+
+def test_a_small_budget_is_for_fewer_threads() -> None:
+    X, y, qid, _ = make_ranking(75, 20, 8, random_state=0)
+    found = [
+        KernelRankSVM(memory_budget="4MB", tol=0.01, n_jobs=n_jobs).fit(X, y, qid)
+        for n_jobs in (1, 2, 16)
+    ]
+    assert len({model.dual_coef_.tobytes() for model in found}) == 1

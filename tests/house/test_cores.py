@@ -89,6 +89,11 @@ def make_groups(root, files: dict[str, str]) -> None:
             {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"},
             None,
         ),
+        (  # the controllers in another order than in the name of the folder
+            "3:cpuacct,cpu:/d\n",
+            {"cpu/d/cpu.cfs_quota_us": "300000\n", "cpu/d/cpu.cfs_period_us": "100000\n"},
+            3.0,
+        ),
         ("0::/\n", {"cpu.max": "nonsense\n"}, None),
         ("nonsense", {}, None),
         ("", {}, None),

@@ -159,6 +159,7 @@ def changed(data: Any, kind: str, arrays: dict[str, Any], facts: dict[str, Any])
         params=model.params,
         arrays=lambda: merged(model.arrays(), arrays),
         feature_names=None,
+        scaling=None,
         facts=merged(model.facts, facts),
     )
     with pytest.MonkeyPatch.context() as patch:

@@ -20,8 +20,8 @@ class DaskKernelRankSVM(DaskModelRanker, KernelRankSVM):
 
     Parameters
     ----------
-    C, kernel, gamma, degree, coef0, n_components, landmarks, loss, reduction, solver, counting, \
-tol, max_iter, memory_budget, dtype, random_state, verbose
+    C, kernel, gamma, degree, coef0, n_components, landmarks, loss, reduction, scaling, solver, \
+counting, tol, max_iter, memory_budget, dtype, random_state, verbose
         As for :class:`ranksvm.KernelRankSVM`.
     approximation : {"nystroem", "fourier"}, default="nystroem"
         Approximate kernel features.  An exact kernel needs all items in one place.
@@ -53,6 +53,7 @@ status_, history_, n_features_in_, feature_names_in_
         landmarks: str = "uniform",
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,
@@ -77,6 +78,7 @@ status_, history_, n_features_in_, feature_names_in_
             landmarks=landmarks,
             loss=loss,
             reduction=reduction,
+            scaling=scaling,
             solver=solver,
             counting=counting,
             tol=tol,

@@ -19,7 +19,7 @@ class DaskLinearRankSVM(DaskModelRanker, LinearRankSVM):
 
     Parameters
     ----------
-    C, loss, reduction, solver, counting, tol, max_iter, warm_start, verbose
+    C, loss, reduction, scaling, solver, counting, tol, max_iter, warm_start, verbose
         As for :class:`ranksvm.LinearRankSVM`.
     n_jobs : int or None, default=None
         Number of threads at the client; None or -1 uses all cores.
@@ -63,6 +63,7 @@ feature_names_in_
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,
@@ -78,6 +79,7 @@ feature_names_in_
             C,
             loss=loss,
             reduction=reduction,
+            scaling=scaling,
             solver=solver,
             counting=counting,
             tol=tol,

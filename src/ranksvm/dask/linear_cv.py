@@ -24,7 +24,7 @@ class DaskLinearRankSVMCV(DaskRanker, LinearRankSVMCV):
 
     Parameters
     ----------
-    Cs, loss, reduction, solver, counting, tol, max_iter, cv, metric, conventions, refit, \
+    Cs, loss, reduction, scaling, solver, counting, tol, max_iter, cv, metric, conventions, refit, \
 checkpoint, verbose
         As for :class:`ranksvm.LinearRankSVMCV`.
     n_jobs : int or None, default=None
@@ -47,6 +47,7 @@ gap_, n_iter_, n_features_in_, feature_names_in_
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,
@@ -65,6 +66,7 @@ gap_, n_iter_, n_features_in_, feature_names_in_
             Cs,
             loss=loss,
             reduction=reduction,
+            scaling=scaling,
             solver=solver,
             counting=counting,
             tol=tol,

@@ -58,6 +58,8 @@ class FactorizedRankSVM(ModelRanker):
         Start from random factors, or from factors of the multipliers of the linear model.
     init_scale : float, default=0.1
         Standard deviation of the scores at a random start, within queries; the margin is 1.
+    scaling : {"standard", "minmax", "robust"} or None, default=None
+        As for :class:`ranksvm.LinearRankSVM`.
     optimizer : {"auto", "lbfgs"}, default="auto"
         Deprecated: there is one optimizer, SciPy's L-BFGS.
     patience : int, default=20
@@ -127,6 +129,7 @@ class FactorizedRankSVM(ModelRanker):
         *,
         loss: str = "hinge",
         reduction: str = "mean",
+        scaling: str | None = None,
         max_iter: int = 500,
         tol: float = 1e-3,
         n_restarts: int = 1,
@@ -142,6 +145,7 @@ class FactorizedRankSVM(ModelRanker):
         self.C = C
         self.loss = loss
         self.reduction = reduction
+        self.scaling = scaling
         self.max_iter = max_iter
         self.tol = tol
         self.n_restarts = n_restarts

@@ -68,6 +68,11 @@ default="rbf"
         Loss of a pair.
     reduction : {"sum", "mean", "query_mean"}, default="mean"
         How the losses of all pairs are combined; as for :class:`ranksvm.LinearRankSVM`.
+    scaling : {"standard", "minmax", "robust", "quantile"} or None, default=None
+        How the features are put on one scale, found from the training items: mean 0 and standard
+        deviation 1, from 0 to 1, by median and quartiles, or mapped to the quantiles of a normal
+        distribution.  Sparse features are only divided, and become dense with "quantile".
+        ``predict`` scales new items in the same way.
     solver : {"auto", "newton", "smoothed_newton", "bundle"}, default="auto"
         Optimization algorithm; as for :class:`ranksvm.LinearRankSVM`.
     counting : {"auto", "tree", "direct", "joachims", "pairs"}, default="auto"
@@ -108,6 +113,8 @@ default="rbf"
         Only for "fourier".
     gamma_ : float
         As used; not with a precomputed kernel.
+    scaling_ : Scaling or None
+        How ``predict`` scales features; None without ``scaling``.
     objective_ : float
         Upper bound of the objective (of the approximate problem, if there is one) that includes
         rounding errors.
@@ -164,6 +171,7 @@ default="rbf"
         landmarks: str = "uniform",
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,
@@ -184,6 +192,7 @@ default="rbf"
         self.landmarks = landmarks
         self.loss = loss
         self.reduction = reduction
+        self.scaling = scaling
         self.solver = solver
         self.counting = counting
         self.tol = tol

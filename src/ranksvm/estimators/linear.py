@@ -46,6 +46,11 @@ class LinearRankSVM(ModelRanker):
     reduction : {"sum", "mean", "query_mean"}, default="mean"
         How the losses of all pairs are combined: their sum, their mean, or the mean over queries of
         the mean over the pairs of each query.  The notes say how to convert C.
+    scaling : {"standard", "minmax", "robust", "quantile"} or None, default=None
+        How the features are put on one scale, found from the training items: divided by their
+        standard deviation, by their range, or by the distance of their quartiles; or mapped to the
+        quantiles of a normal distribution.  The first three cost no copy of X and change only how
+        strongly each weight is regularized: ``coef_`` is for features as they are.
     solver : {"auto", "newton", "smoothed_newton", "bundle"}, default="auto"
         Optimization algorithm.  "newton" is for the squared hinge, "smoothed_newton" for the hinge,
         "bundle" (BMRM with line search) for both; "auto" chooses "newton" or "bundle".
@@ -67,6 +72,8 @@ class LinearRankSVM(ModelRanker):
     ----------
     coef_ : ndarray of shape (n_features,)
         Weights of the features.
+    scaling_ : Scaling or None
+        Knots and levels of ``scaling="quantile"``; None otherwise.
     objective_ : float
         Upper bound of the objective at ``coef_`` that includes rounding errors.
     gap_ : float
@@ -115,6 +122,7 @@ class LinearRankSVM(ModelRanker):
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,
@@ -126,6 +134,7 @@ class LinearRankSVM(ModelRanker):
         self.C = C
         self.loss = loss
         self.reduction = reduction
+        self.scaling = scaling
         self.solver = solver
         self.counting = counting
         self.tol = tol

@@ -20,6 +20,7 @@ from ranksvm._messages import Param, ParameterError, Value
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.scaling import Scaling
 from ranksvm.estimators.base import Ranker
 from ranksvm.estimators.inputs import set_features
 from ranksvm.learners import make_problem
@@ -45,6 +46,7 @@ class ModelRanker(Ranker):
     n_pairs_: int
     status_: str
     history_: list[TraceRow]
+    scaling_: Scaling | None
     _facts: dict[str, Any]
 
     @abstractmethod
@@ -69,6 +71,7 @@ class ModelRanker(Ranker):
     def _keep(self, model: Model, history: Any) -> None:
         """Set all fitted attributes."""
         self._set_model(model)
+        self.scaling_ = model.scaling
         facts = self._facts = dict(model.facts)
         self.objective_ = float(facts.get("objective", np.nan))
         self.gap_ = float(facts.get("gap", np.nan))
@@ -91,6 +94,7 @@ class ModelRanker(Ranker):
             "params": params,
             "facts": self._facts,
             "feature_names": None if names is None else tuple(map(str, names)),
+            "scaling": self.__dict__.get("scaling_"),
         }
 
     def _settings(self, settings: type[Settings]) -> Any:

@@ -40,9 +40,8 @@ from ranksvm.learners.factor_descent import (
 )
 from ranksvm.learners.factorized_model import FactorizedModel
 from ranksvm.learners.factors import METHOD, FactorizedSettings
-from ranksvm.learners.linear import LinearProblem, LinearSettings
+from ranksvm.learners.linear import LinearProblem, LinearSettings, with_weights
 from ranksvm.learners.multipliers import EXTRA_DIRECTIONS
-from ranksvm.learners.problem import about_fit
 from ranksvm.solvers.base import Callback
 
 # Maximum number of arrays of the size of the factors that a run needs.
@@ -121,7 +120,14 @@ class FactorizedProblem:
         team = self._team
         with one_blas_thread():
             linear = self._linear.solve()
-            shared = Shared(linear.lower, callback, validate, Event(), Lock())
+            weights = self._linear.weights
+            shared = Shared(
+                linear.lower,
+                None if callback is None else with_weights(callback, weights),
+                None if validate is None else lambda coef: validate(weights(coef)),
+                Event(),
+                Lock(),
+            )
 
             def run(seed: int) -> tuple[float, FactorFit]:
                 problem = self._linear
@@ -145,6 +151,7 @@ class FactorizedProblem:
 
     def model(self, fit: FactorFit) -> FactorizedModel:
         """Return the model of a fit."""
-        about = about_fit(fit, self.data, self.settings)
+        about = self._linear.about(fit, self.settings)
         about["facts"]["best_iteration"] = fit.best_iteration
-        return FactorizedModel(coef=fit.coef, factors=fit.factors, **about)
+        coef = self._linear.weights(fit.coef)
+        return FactorizedModel(coef=coef, factors=fit.factors, **about)

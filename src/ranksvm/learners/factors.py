@@ -92,6 +92,14 @@ class FactorizedSettings(Settings):
         check_choice("init", self.init, STARTS)
         check_seed("random_state", self.random_state)
         check_choice("optimizer", self.optimizer, ("auto", METHOD, *REMOVED))
+        if self.scaling == "quantile":
+            raise ParameterError(
+                "factorized models are linear in the features, so {scaling} is not available. "
+                "{remedy}",
+                remedy="Use {others}.",
+                scaling=Param("scaling", self.scaling),
+                others=Param("scaling", "standard", "minmax", "robust"),
+            )
         if self.init == "linear" and self.n_restarts > 1:
             raise ParameterError(
                 "{n_restarts} with {linear} would repeat the same run, because there is only one "

@@ -35,6 +35,7 @@ from ranksvm.learners.problem import (
     check_room,
     training_pairs,
 )
+from ranksvm.learners.scaled import scaled_data
 from ranksvm.learners.settings import Grid, Settings, check_grid_size, number_or_text, parameter
 from ranksvm.learners.sharded_features import (
     ShardedFeatures,
@@ -171,6 +172,12 @@ class KernelSettings(Settings):
         check_choice("landmarks", self.landmarks, LANDMARKS)
         check_choice("dtype", self.dtype, DTYPES)
         parse_memory("memory_budget", self.memory_budget)
+        if self.scaling is not None and self.kernel == "precomputed":
+            raise ParameterError(
+                "a precomputed kernel has no features to scale: {remedy}",
+                remedy="use {none}",
+                none=Param("scaling", None),
+            )
         if self.approximation is not None and self.kernel == "precomputed":
             raise ParameterError(
                 "a precomputed kernel cannot be approximated: {remedy}",
@@ -255,6 +262,7 @@ class KernelProblem(RankProblem):
             data = replace(data, X=data.X.tocsr())
         if not settings.is_pairwise:
             check_room(data.n_features)
+        data, self._scaling = scaled_data(data, settings.scaling, n_threads=n_threads)
         self._given = data
         self.items = participants(data)
         self._space, pairs = _make_space(data, self.items, settings, n_threads)
@@ -275,11 +283,13 @@ class KernelProblem(RankProblem):
             support = self.items[np.flatnonzero(fit.coef)]
         about = about_fit(fit, self._given, self.settings)
         about["facts"]["gamma"] = None if kernel is None else kernel.gamma
-        return KernelModel(expansion=expansion, support=support, **about)
+        return KernelModel(expansion=expansion, support=support, scaling=self._scaling, **about)
 
     def score(self, X: Any, fits: Sequence[Fit]) -> list[Array]:
         """Return the scores of items for each of several fits of this problem."""
         coefs = [self._point_coef(fit) for fit in fits]
+        if self._scaling is not None:
+            X = self._scaling.apply(X, self.n_threads)
         if isinstance(X, ShardedMatrix):
             return expansion_scores(self._space.expansion, X, coefs)
         return self._space.expansion.scores_for(X, coefs, n_threads=self.n_threads)
@@ -379,7 +389,8 @@ def _exact_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: in
     memory = settings.memory
     rank = 0
     if check_kernel(kernel, X, n_threads=n_threads):
-        free = memory - least_memory(X, kernel, n_threads)
+        # For one thread, because the preconditioner must not depend on their number.
+        free = memory - least_memory(X, kernel)
         rank = preconditioner_rank(X.shape[0], itemsize, free)
         memory -= rank * X.shape[0] * itemsize
     gram = TiledGram(X, kernel, dtype=settings.dtype, memory=memory, n_threads=n_threads)

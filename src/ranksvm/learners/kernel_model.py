@@ -136,7 +136,7 @@ class KernelModel(Model):
     def is_sparse(self) -> bool:
         return isinstance(self.expansion, Expansion) and is_sparse(self.expansion.points)
 
-    def scores(self, X: Any, *, n_threads: int = 1) -> Array:
+    def scaled_scores(self, X: Any, *, n_threads: int = 1) -> Array:
         X = X.tocsr() if is_sparse(X) else X
         return self.expansion.scores(X, n_threads=n_threads)
 
@@ -156,6 +156,7 @@ class KernelModel(Model):
         kernel = self.params.get("kernel")
         what = "components" if self.support is None else "support_items"
         return {
+            "scaling": self.params.get("scaling"),
             "kernel": kernel,
             "gamma": None if kernel == "linear" else self.facts.get("gamma"),
             "approximation": self.params.get("approximation"),

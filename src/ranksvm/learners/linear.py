@@ -5,20 +5,29 @@ F(w) = 1/2 |w|^2 + C * sum over comparable pairs of  weight * loss(1 - w.x_bette
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm._points import Combination, Point
+from ranksvm._rounding import roundings
 from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.scaling import Affine, Scaling
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.learners.linear_model import LinearModel
 from ranksvm.learners.participants import participants
 from ranksvm.learners.problem import Fit, RankProblem, about_fit, check_room, training_pairs
+from ranksvm.learners.scaled import scaled_data, training_scaling
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.sharded import scores_of, sharded_problem
-from ranksvm.maps.matrix import MatrixMap, ScoreMap
+from ranksvm.maps.matrix import EuclideanMap, MatrixMap
+from ranksvm.maps.scaled import ScaledMap
+from ranksvm.solvers.base import Callback
 
 # If at most this fraction of the rows of X occurs in pairs, the problem uses a copy of these rows.
 COPY_BELOW = 0.5
@@ -47,6 +56,9 @@ class LinearProblem(RankProblem):
     If most items occur in no pair, only the others are used: products with X are then products with
     these rows, and points have scores for these items only.
 
+    With a scaling, points have the weights v of the scaled features.  Everything that goes in and
+    out has weights of the features as they are (:meth:`weights`).
+
     Parameters
     ----------
     data : RankingData
@@ -60,14 +72,26 @@ class LinearProblem(RankProblem):
     def __init__(self, data: RankingData, settings: Settings, *, n_threads: int = 1) -> None:
         check_room(data.n_features)
         self._given = data
+        self._quantiles: Scaling | None = None
+        units: Array | None = None  # what the scaled features are multiples of
+        if settings.scaling == "quantile":
+            data, self._quantiles = scaled_data(data, settings.scaling, n_threads=n_threads)
+        else:
+            scaling = training_scaling(data, settings.scaling, n_threads=n_threads)
+            if scaling is not None:
+                assert isinstance(scaling, Affine)
+                units = scaling.factor
+        score_map: EuclideanMap
         if isinstance(data.X, ShardedMatrix):
-            score_map: ScoreMap
             score_map, pairs = sharded_problem(data, settings, n_threads=n_threads)
         else:
             data = self._compared(data)
             score_map = MatrixMap(data.X, n_threads=n_threads)
             pairs = training_pairs(data, settings, n_threads=n_threads)
         self.data = data
+        self._units = units
+        if units is not None:
+            score_map = ScaledMap(score_map, units)
         super().__init__(score_map, pairs, settings, n_threads=n_threads)
 
     def _compared(self, data: RankingData) -> RankingData:
@@ -81,10 +105,62 @@ class LinearProblem(RankProblem):
             data = replace(data, X=data.X.tocsr())
         return data.take(items)
 
+    def weights(self, coef: Array) -> Array:
+        """Return the weights of the features as they are, for the coefficients of a point."""
+        return coef if self._units is None else self._units * coef
+
+    def solve(
+        self,
+        C: float | None = None,
+        *,
+        start: Array | Point | Combination | None = None,
+        after: Fit | None = None,
+        callback: Callback | None = None,
+    ) -> Fit:
+        """Minimize F; as for :class:`ranksvm.learners.problem.RankProblem`.
+
+        Arrays, those that the callback gets as well, are weights of the features as they are.
+        """
+        if isinstance(start, np.ndarray):
+            start = self._coefficients(start)
+        told = callback
+        if callback is not None and self._units is not None:
+            told = with_weights(callback, self.weights)
+        return super().solve(C, start=start, after=after, callback=told)
+
+    def _coefficients(self, weights: Array) -> Array:
+        """Return the coefficients of a point with these weights of the features as they are."""
+        if self._units is None:
+            return weights
+        return np.divide(weights, self._units, out=np.zeros_like(weights), where=self._units > 0.0)
+
+    def shared_point(self, point: Point) -> Point:
+        return point._replace(w=self.weights(point.w))
+
+    def known_point(self, point: Point, items: NDArray[np.int64]) -> Point:
+        known = super().known_point(point._replace(w=self._coefficients(point.w)), items)
+        if self._units is None:
+            return known
+        return known._replace(error=known.error + roundings(4) * known.reach)
+
     def score(self, X: Any, fits: Sequence[Fit]) -> list[Array]:
         """Return the scores of items for each of several fits of this problem."""
-        return scores_of(X, [fit.coef for fit in fits], n_threads=self.n_threads)
+        if self._quantiles is not None:
+            X = self._quantiles.apply(X, self.n_threads)
+        return scores_of(X, [self.weights(fit.coef) for fit in fits], n_threads=self.n_threads)
 
     def model(self, fit: Fit) -> LinearModel:
         """Return the model of a fit."""
-        return LinearModel(coef=fit.coef, **about_fit(fit, self._given, self.settings))
+        return LinearModel(coef=self.weights(fit.coef), **self.about(fit))
+
+    def about(self, fit: Any, settings: Settings | None = None) -> dict[str, Any]:
+        """Return what a model of a fit records beside its weights."""
+        about = about_fit(fit, self._given, settings or self.settings)
+        if self._units is not None:
+            about["facts"]["constant_features"] = int(np.count_nonzero(self._units == 0.0))
+        return {**about, "scaling": self._quantiles}
+
+
+def with_weights(callback: Callback, weights: Callable[[Array], Array]) -> Callback:
+    """Return a callback that gets the weights of the features instead of coefficients."""
+    return lambda row, coef: callback(row, weights(coef))

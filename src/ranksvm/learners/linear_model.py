@@ -24,7 +24,7 @@ class LinearModel(Model):
     Attributes
     ----------
     coef : ndarray of shape (n_features,)
-        Weights of the features.
+        Weights of the features.  A scaling by factors is part of them; quantiles are not.
     """
 
     coef: Array
@@ -36,10 +36,10 @@ class LinearModel(Model):
         return len(self.coef)
 
     @property
-    def weights(self) -> Array:
-        return self.coef
+    def weights(self) -> Array | None:
+        return self.coef if self.scaling is None else None
 
-    def scores(self, X: Any, *, n_threads: int = 1) -> Array:
+    def scaled_scores(self, X: Any, *, n_threads: int = 1) -> Array:
         return MatrixMap(X, n_threads=n_threads).scores(self.coef)
 
     def contributions(self, rows: Any) -> tuple[str, NDArray[np.int64], Array]:
@@ -51,4 +51,5 @@ class LinearModel(Model):
         return "feature", columns, self.coef[columns] * change.data
 
     def describe(self) -> dict[str, Any]:
-        return {"features_used": int(np.count_nonzero(self.coef))}
+        used = int(np.count_nonzero(self.coef))
+        return {"scaling": self.params.get("scaling"), "features_used": used}

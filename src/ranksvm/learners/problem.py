@@ -185,8 +185,19 @@ class PathProblem(Problem, Protocol):
 class GuidedProblem(PathProblem, Protocol):
     """A problem whose path can follow that of another fold, if ``settings.shares_coefficients``."""
 
+    def weights(self, coef: Array) -> Array:
+        """Return coefficients in the form that all folds share."""
+        ...
+
+    def shared_point(self, point: Point) -> Point:
+        """Return a point with coefficients in the form that all folds share."""
+        ...
+
     def known_point(self, point: Point, items: NDArray[np.int64]) -> Point:
-        """Restrict a point of a larger data set to this one, whose items are its rows ``items``."""
+        """Restrict such a point of a larger data set to this one.
+
+        The items of this data set are its rows ``items``.
+        """
         ...
 
 
@@ -282,6 +293,14 @@ class RankProblem:
             self._weight_rounding,
             scatter=self._steady_scatter if steady else None,
         )
+
+    def weights(self, coef: Array) -> Array:
+        """Return coefficients in the form that all folds share."""
+        return coef
+
+    def shared_point(self, point: Point) -> Point:
+        """Return a point with coefficients in the form that all folds share."""
+        return point
 
     def known_point(self, point: Point, items: NDArray[np.int64]) -> Point:
         """Restrict a point of a larger data set to this one, whose items are its rows ``items``.

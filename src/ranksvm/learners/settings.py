@@ -17,6 +17,7 @@ from ranksvm._messages import Message, Param, ParameterError, Value
 from ranksvm._vectors import Array
 from ranksvm.backends.native import COUNTINGS
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.scaling import SCALINGS
 from ranksvm.pairs.oracle import LOSSES
 from ranksvm.sharded.memory import sample_bytes
 from ranksvm.solvers.base import Solver
@@ -158,6 +159,9 @@ class Settings:
     reduction: str = parameter(
         "mean", "How the losses of all pairs are combined.", choices=lambda: REDUCTIONS
     )
+    scaling: str | None = parameter(
+        None, "How the features are put on one scale.", choices=lambda: SCALINGS
+    )
     solver: str = parameter("auto", "Optimization algorithm.", choices=lambda: ("auto", *SOLVERS))
     counting: str = "auto"
     tol: float = parameter(1e-4, "Stop once the certified relative gap is this small.")
@@ -169,6 +173,7 @@ class Settings:
         check_integer("max_iter", self.max_iter)
         check_choice("loss", self.loss, LOSSES)
         check_choice("reduction", self.reduction, REDUCTIONS)
+        check_choice("scaling", self.scaling, (None, *SCALINGS))
         check_choice("counting", self.counting, COUNTINGS)
         check_choice("solver", self.solver, ("auto", *SOLVERS))
         lacking = self._solver_type.requires - LOSSES[self.loss].capabilities

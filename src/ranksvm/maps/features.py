@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from ranksvm._checks import check_integer
 from ranksvm._messages import Param, ParameterError
+from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
 from ranksvm.maps.gram_checks import check_symmetric
 from ranksvm.maps.kernels import LINEAR, Kernel, kernel_matrix, row_blocks
@@ -119,6 +120,7 @@ class FourierBasis:
         )
 
 
+@one_blas_thread()  # more threads would change the last bits
 def make_nystroem(
     X: Any,
     kernel: Kernel,
@@ -179,6 +181,7 @@ FREQUENCIES: dict[str, Callable[[float, tuple[int, int], bool, np.random.Generat
 FOURIER_KERNELS = tuple(FREQUENCIES)
 
 
+@one_blas_thread()
 def make_fourier(
     kernel: Kernel,
     n_features: int,

@@ -101,19 +101,21 @@ class TiledGram:
     def __init__(
         self, X: Any, kernel: Kernel, *, dtype: Any, memory: int, n_threads: int = 1
     ) -> None:
-        least = least_memory(X, kernel, n_threads)
+        least = least_memory(X, kernel)
         if memory < least:
             raise ParameterError(
                 "{budget} leaves {memory} for the kernel matrix, but {least} are needed even if "
-                "none of it is stored (one tile of values for each of {n_threads} threads, or "
-                "{rows} rows from a callable kernel, and the items in float64). {remedy}",
+                "none of it is stored (one tile of values, or {rows} rows from a callable kernel, "
+                "and the items in float64). {remedy}",
                 remedy="Use a larger {budget}, fewer items, or an approximation",
                 budget=Param("memory_budget"),
                 memory=format_size(memory),
                 least=format_size(least),
-                n_threads=n_threads,
                 rows=STRIP_ROWS,
             )
+        # Every thread has its own tile: no more threads than there is memory for.
+        beside = least_memory(X, kernel, 2) - least
+        n_threads = min(n_threads, 1 + (memory - least) // max(1, beside))
         if kernel.function in MOVABLE and not is_sparse(X):
             X = centred(X, centre_of(X), n_threads)
         self._X = X
@@ -219,7 +221,7 @@ def _called_values(kernel: Kernel, X: Any, first: int, last: int) -> NDArray[Any
     return values
 
 
-def least_memory(X: Any, kernel: Kernel, n_threads: int) -> int:
+def least_memory(X: Any, kernel: Kernel, n_threads: int = 1) -> int:
     """Return the bytes that products with K need even if none of it is stored."""
     n_items, n_columns = X.shape
     if kernel.called is not None:

@@ -28,7 +28,6 @@ the subspace.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import partial
 from typing import NamedTuple
 
@@ -44,8 +43,6 @@ from ranksvm.maps.matrix import MatrixMap
 THRESHOLD = {"float64": 1e-12, "float32": 1e-7}
 # Negative eigenvalues up to this fraction of the largest value count as rounding.
 ROUNDING = 1e-6
-# Matrices up to this size do not benefit from more threads of LAPACK.
-SMALL = 1_000
 # Columns of L that are computed at a time.
 BLOCK = 192
 # Added to the diagonal of the inner products of nearly dependent unit vectors, for each of them.
@@ -128,7 +125,7 @@ def whitening(
 
 def eigenvector_whitening(W: Array, *, threshold: float) -> Array:
     """Return M from the eigenvectors of W with large enough eigenvalues, the largest first."""
-    with one_blas_thread() if len(W) <= SMALL else nullcontext():
+    with one_blas_thread():  # more threads would change the last bits
         eigenvalues, vectors = np.linalg.eigh(W)
     smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
     if not largest > 0.0:

@@ -23,6 +23,7 @@ from ranksvm._messages import Param, ParameterError, Value
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import learner_of
+from ranksvm.learners.scaled import scaled_data
 from ranksvm.learners.settings import (
     REDUCTIONS,
     Settings,
@@ -78,6 +79,8 @@ def make_grid(
     if learner_of(settings).search is None:
         raise ValueError("there is no search for this kind of model")
     defaults = searched(type(settings))
+    if defaults:  # their values depend on the features as the model gets them
+        data, _ = scaled_data(data, settings.scaling)
     given = {**dict.fromkeys(defaults), **(others or {})}
     grid = {}
     for name, values in given.items():

@@ -22,7 +22,7 @@ class LinearRankSVMCV(SearchCV):
     Cs : int or sequence of float, default=19
         Values of C to try, or their number: log-spaced from 0.78 to 204,800, and divided by the
         total weight of the pairs for ``reduction="sum"``.
-    loss, reduction, solver, counting, tol, max_iter
+    loss, reduction, scaling, solver, counting, tol, max_iter
         As in :class:`ranksvm.LinearRankSVM`.  Every fit is certified to ``tol``.
     cv : int, splitter or iterable of (train, test), default=5
         Number of folds; no query is split (without queries, items are distributed by their labels).
@@ -95,6 +95,7 @@ class LinearRankSVMCV(SearchCV):
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,
@@ -110,6 +111,7 @@ class LinearRankSVMCV(SearchCV):
         self.Cs = Cs
         self.loss = loss
         self.reduction = reduction
+        self.scaling = scaling
         self.solver = solver
         self.counting = counting
         self.tol = tol

@@ -183,7 +183,10 @@ class Task:
             statuses=tuple(fit.status.name for fit in fits),
             solver=fits[0].solver,
         )
-        return SplitResult(cell, np.array([fit.coef for fit in fits]))
+        coefs = [fit.coef for fit in fits]
+        if isinstance(problem, GuidedProblem):
+            coefs = [problem.weights(coef) for coef in coefs]
+        return SplitResult(cell, np.array(coefs))
 
     def _scored(
         self, split: Split, held_out: RankingData, found: Sequence[Array], n_threads: int
@@ -205,16 +208,18 @@ class Task:
         Scores of data in shards are not kept.
         """
         (found,) = problem.score(held_out.X, [fit])
+        assert isinstance(problem, GuidedProblem)
+        point = problem.shared_point(fit.point)
         if isinstance(self.data.X, ShardedMatrix):
-            return found, fit.point._replace(scores=None)
-        scores = [fit.point.scores]
+            return found, point._replace(scores=None)
+        scores = [point.scores]
         if split.test is not None:
             scores.append(found)
         if left_out.size:
             scores += problem.score(self.data.take(left_out).X, [fit])
         if not all(map(all_finite, scores)):
             return found, None
-        return found, fit.point._replace(scores=np.concatenate(scores))
+        return found, point._replace(scores=np.concatenate(scores))
 
     def run_guided(self, splits: Sequence[Split], n_threads: int) -> list[SplitResult]:
         """Run all splits; the path of the first one guides the others."""

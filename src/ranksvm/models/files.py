@@ -6,6 +6,7 @@ import os
 import reprlib
 import stat
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
@@ -25,6 +26,7 @@ from ranksvm._files import atomic_write, naming
 from ranksvm._text import printable
 from ranksvm._version import library_version
 from ranksvm._waiting import blocking, file_name
+from ranksvm.data.scaling import scaling_arrays, scaling_from
 from ranksvm.models.description import (
     check_extent,
     checksum,
@@ -33,7 +35,13 @@ from ranksvm.models.description import (
     restored,
     to_json,
 )
-from ranksvm.models.model import Model, ModelFileError, check_model, sorted_names
+from ranksvm.models.model import (
+    Model,
+    ModelFileError,
+    check_model,
+    own_arrays,
+    sorted_names,
+)
 
 SCHEMA = 1
 TEXT = "ranksvm"  # key of the description in the metadata
@@ -138,7 +146,8 @@ def _quoted(error: Exception) -> str:
 
 
 def _to_bytes(model: Model) -> bytes:
-    arrays = {name: _little_endian(np.asarray(array)) for name, array in model.arrays().items()}
+    every = {**model.arrays(), **scaling_arrays(model.scaling)}
+    arrays = {name: _little_endian(np.asarray(array)) for name, array in every.items()}
     names = model.feature_names
     if names is not None and not isinstance(names, list | tuple):
         raise TypeError(f"feature_names must be a tuple of strings; got {type(names).__name__}")
@@ -212,12 +221,17 @@ class _Reader:
             check_model(kind, model_class.FORMATS, arrays, names, values["facts"])
         except ValueError as error:
             self._refuse(f"not a valid model ({_quoted(error)})", GIVE_ANOTHER)
-        return model_class.from_arrays(
-            {k: np.array(v, dtype=v.dtype.newbyteorder("=")) for k, v in arrays.items()},
+        native = {k: np.array(v, dtype=v.dtype.newbyteorder("=")) for k, v in arrays.items()}
+        own, of_scaling = own_arrays(native)
+        model = model_class.from_arrays(
+            own,
             params=values["params"],
             facts=values["facts"],
             feature_names=None if names is None else tuple(names),
         )
+        if not of_scaling:
+            return model
+        return replace(model, scaling=scaling_from(of_scaling, model.n_features))
 
     def _take(self, count: int) -> bytes:
         """Read up to ``count`` bytes, without allocating memory in advance."""

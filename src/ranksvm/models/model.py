@@ -23,10 +23,13 @@ from numpy.typing import NDArray
 from ranksvm._sparse import is_sparse
 from ranksvm._text import listed
 from ranksvm._vectors import Array
+from ranksvm.data.scaling import PREFIX, Scaling, scaling_from
 from ranksvm.models.explain import Explanation
 from ranksvm.models.facts import check_facts
 
 Arrays = Mapping[str, NDArray[Any]]
+# Scaled features that are held at a time.
+SCALED_VALUES = 1 << 22
 
 
 class ModelFileError(ValueError):
@@ -45,6 +48,8 @@ class Model(ABC):
         Facts about the training: objective, gap, number of pairs, ...
     feature_names : tuple of str or None
         One name per feature.
+    scaling : Scaling or None
+        How features are scaled before anything else; None if they are used as they are.
 
     Notes
     -----
@@ -55,6 +60,7 @@ class Model(ABC):
     params: Mapping[str, Any]
     facts: Mapping[str, Any]
     feature_names: tuple[str, ...] | None = None
+    scaling: Scaling | None = None
 
     # The formats in which its arrays can be saved, by name.
     FORMATS: ClassVar[Mapping[str, Format]]
@@ -80,7 +86,6 @@ class Model(ABC):
         """Whether it scores sparse X faster than dense X."""
         return False
 
-    @abstractmethod
     def scores(self, X: Any, *, n_threads: int = 1) -> Array:
         """Score items.
 
@@ -93,6 +98,19 @@ class Model(ABC):
         -------
         ndarray of shape (n_items,)
         """
+        if self.scaling is None:
+            return self.scaled_scores(X, n_threads=n_threads)
+        rows = X.tocsr() if is_sparse(X) else X
+        scores = np.empty(X.shape[0])
+        step = max(1, SCALED_VALUES // max(1, self.n_features))
+        for begin in range(0, X.shape[0], step):  # a copy of some rows at a time
+            some = self.scaling.apply(rows[begin : begin + step], n_threads)
+            scores[begin : begin + step] = self.scaled_scores(some, n_threads=n_threads)
+        return scores
+
+    @abstractmethod
+    def scaled_scores(self, X: Any, *, n_threads: int = 1) -> Array:
+        """Score items from their scaled features; those as they are, without a scaling."""
 
     @abstractmethod
     def contributions(self, rows: Any) -> tuple[str, NDArray[np.int64], Array]:
@@ -101,7 +119,7 @@ class Model(ABC):
         Parameters
         ----------
         rows : ndarray or CSR matrix of shape (2, n_features), float64
-            Features of the two items.
+            Scaled features of the two items.
 
         Returns
         -------
@@ -132,7 +150,8 @@ class Model(ABC):
         rows = X[[i, j]]
         rows = (rows.tocsr() if is_sparse(rows) else rows).astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            part, index, contributions = self.contributions(rows)
+            scaled = rows if self.scaling is None else self.scaling.apply(rows)
+            part, index, contributions = self.contributions(scaled)
         one, other = self.scores(rows).tolist()
         if not (np.isfinite(one - other) and np.isfinite(contributions).all()):
             raise OverflowError(
@@ -222,6 +241,12 @@ class Format:
         return stated
 
 
+def own_arrays(arrays: Arrays) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    """Split the arrays of a file into those of the model and those of its scaling."""
+    of_scaling = {name: one for name, one in arrays.items() if name.startswith(PREFIX)}
+    return {name: one for name, one in arrays.items() if name not in of_scaling}, of_scaling
+
+
 def check_model(
     kind: str,
     formats: Mapping[str, Format],
@@ -253,6 +278,7 @@ def check_model(
         raise ValueError(f"kind must be one of {sorted_names(formats)}; got {kind!r}")
     form = formats[kind]
     specs = form.arrays
+    arrays, of_scaling = own_arrays(arrays)
     if arrays.keys() != specs.keys():
         raise ValueError(
             f"a {kind} model has the arrays {sorted_names(specs)}; got "
@@ -274,6 +300,7 @@ def check_model(
         raise ValueError(f"the model has {n_features} features; the limit is {MOST_FEATURES}")
     if form.check is not None:
         form.check(arrays, n_features)
+    scaling_from(of_scaling, n_features)
     check_facts(facts, form.functions)
     if feature_names is None:
         return

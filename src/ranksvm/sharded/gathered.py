@@ -7,7 +7,6 @@ pairs, losses and solvers work as on data in memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +15,17 @@ from ranksvm import _core
 from ranksvm._cached import cached_property
 from ranksvm._vectors import Array, Rows, add, total
 from ranksvm.data.queries import QueryGroups
-from ranksvm.data.shards import ShardedMatrix, ShardTask
+from ranksvm.data.shards import ShardedMatrix
 from ranksvm.maps.matrix import MOST_COLUMNS
 from ranksvm.maps.sample import WeightedItems
 from ranksvm.sharded.map import ShardedMap
 from ranksvm.sharded.sample import choose_rows, sampling_of
 from ranksvm.sharded.tasks import (
-    HashRows,
     Pullback,
     Scores,
     SumMomentsByGroup,
     find_bounds,
+    row_hashes,
 )
 
 # Sums over groups that are kept in memory, of all features.
@@ -53,17 +52,12 @@ class GatheredMap(ShardedMap):
 
     def scores(self, w: Array) -> Array:
         self.n_products += 1
-        scores = self._put_together(Scores(w), np.float64)
-        rows = self._matrix.rows
-        return scores if rows is None else scores[rows]
-
-    def _put_together(self, task: ShardTask, dtype: Any) -> NDArray[Any]:
-        """Return what a task returns for each row, for all rows."""
-        every, begin = np.empty(self._shards.shape[0], dtype=dtype), 0
-        for part in self._shards.map(task):
+        every, begin = np.empty(self._shards.shape[0]), 0
+        for part in self._shards.map(Scores(w)):
             every[begin : begin + part.size] = part
             begin += part.size
-        return every
+        rows = self._matrix.rows
+        return every if rows is None else every[rows]
 
     def pullback(self, g: Array) -> Array:
         find_bounds(self._shards)  # raises if a value is not finite
@@ -104,9 +98,7 @@ class GatheredMap(ShardedMap):
         return rows
 
     def _hashes(self) -> NDArray[np.uint64]:
-        found: NDArray[np.uint64] = self._shards.facts.once(
-            "hashes", lambda: self._put_together(HashRows(), np.uint64)
-        )
+        found = row_hashes(self._shards)
         return found if self._matrix.rows is None else found[self._matrix.rows]
 
     def _scaled_diagonal(self, part: int, weight: Array, groups: QueryGroups) -> Array:

@@ -16,6 +16,7 @@ from ranksvm import _core
 from ranksvm._sparse import canonical_csr, is_sparse
 from ranksvm._vectors import Array, Rows, dot
 from ranksvm.data.row_sources import first_not_finite
+from ranksvm.data.scaling import Columns, find_columns
 from ranksvm.data.shards import RowBlock, Shard, ShardedMatrix, Shards
 from ranksvm.maps.expansion import Expansion
 from ranksvm.maps.matrix import MatrixMap
@@ -110,6 +111,24 @@ class HashRows(ItemTask):
 
     def __call__(self, shard: Shard) -> NDArray[np.uint64]:
         return _core.hash_rows(shard.X, shard.n_threads)
+
+
+def row_hashes(shards: Shards) -> NDArray[np.uint64]:
+    """Return the hash of each row of all shards; one pass over them, the first time."""
+    found: NDArray[np.uint64] = shards.facts.once(
+        "hashes", lambda: np.concatenate(list(shards.map(HashRows())))
+    )
+    return found
+
+
+@dataclass(frozen=True)
+class FindColumns(ItemTask):
+    """Return facts about the columns, over rows with these weights; None for equal ones."""
+
+    weight: Array | None = None
+
+    def __call__(self, shard: Shard) -> Columns:
+        return find_columns(shard.X, self.weight, shard.n_threads)
 
 
 @dataclass(frozen=True)

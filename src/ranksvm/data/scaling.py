@@ -1,0 +1,385 @@
+"""Features on one scale: every column of X is shifted and multiplied, or mapped to quantiles.
+
+    "standard"   (x - mean) / standard deviation
+    "minmax"     (x - minimum) / (maximum - minimum)
+    "robust"     (x - median) / (third quartile - first quartile), or / standard deviation if both
+                 quartiles are (nearly) equal
+    "quantile"   the quantile of x in the column, as that of a normal distribution
+
+All of them are found from the training items, weighted by their item weights.  A column with one
+value only carries no information: it becomes zero.
+
+A pair sees differences of scores, so offsets change nothing in a linear model, and the factors d
+are only another inner product: with w = d v the scores X w are those of the scaled features with
+weights v, and |v|^2 takes the place of |w|^2 (:class:`ranksvm.maps.scaled.ScaledMap`).  X is never
+copied, sparse X stays sparse, and the weights w are for features as they are.  Kernels and
+quantiles need the scaled features themselves.  Offsets would make sparse features dense, and are
+left out for them.
+
+Quantiles.  Let F(x) be the weight of the smaller values of a column plus half the weight of the
+equal ones, divided by the total weight.  Ties share a quantile, and repeating an item is the same
+as doubling its weight.  x becomes the value at which a standard normal distribution has F(x), and
+new values are interpolated between those of up to ``MOST_KNOTS`` training values.
+
+Quartiles and quantiles of many items are those of about ``SAMPLE`` of them, which a hash of their
+features chooses, whatever their order.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm import _core
+from ranksvm._rounding import TINY
+from ranksvm._sparse import is_sparse
+from ranksvm._vectors import Array
+
+SAMPLE = 100_000
+MOST_KNOTS = 1_000
+# A smaller distance of the quartiles, relative to the standard deviation, counts as zero.
+LEAST_SPREAD = 1e-6
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Facts about the columns of X, over the items of positive weight.
+
+    Attributes
+    ----------
+    weight : float
+        Total weight of the items.
+    mean, deviation, low, high : ndarray of shape (n_features,)
+        Weighted mean and standard deviation, lowest and highest value.
+    """
+
+    weight: float
+    mean: Array
+    deviation: Array
+    low: Array
+    high: Array
+
+    @property
+    def is_constant(self) -> NDArray[np.bool_]:
+        """Whether a column has one value only."""
+        return ~(self.low < self.high)
+
+    def joined(self, other: Columns) -> Columns:
+        """Return the facts about the items of both."""
+        if not (self.weight > 0.0 and other.weight > 0.0):
+            return self if self.weight > 0.0 else other
+        weight = self.weight + other.weight
+        share = other.weight / weight
+        apart = other.mean - self.mean
+        between = np.sqrt(share * (1.0 - share)) * np.abs(apart)
+        within = np.hypot(np.sqrt(1.0 - share) * self.deviation, np.sqrt(share) * other.deviation)
+        return Columns(
+            weight,
+            self.mean + share * apart,
+            np.hypot(within, between),
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+        )
+
+
+class Scaling(ABC):
+    """A change of the features, the same one for all items."""
+
+    # Names of its arrays in a model file, with their number of dimensions; the first axis is that
+    # of the features.
+    ARRAYS: ClassVar[Mapping[str, int]]
+
+    @abstractmethod
+    def apply(self, X: Any, n_threads: int = 1) -> Any:
+        """Return the scaled features of items: float64, dense or CSR."""
+
+    def arrays(self) -> Arrays:
+        """Return the arrays for a model file."""
+        return {name: getattr(self, name) for name in self.ARRAYS}
+
+
+@dataclass(frozen=True, eq=False)
+class Affine(Scaling):
+    """(x - offset) * factor; without the offset for sparse X.
+
+    Attributes
+    ----------
+    offset, factor : ndarray of shape (n_features,)
+        The factor of a constant column is 0.
+    """
+
+    offset: Array
+    factor: Array
+
+    ARRAYS: ClassVar[Mapping[str, int]] = {"offset": 1, "factor": 1}
+
+    def apply(self, X: Any, n_threads: int = 1) -> Any:
+        if is_sparse(X):
+            X = X.tocsr().astype(np.float64)
+            X.data *= self.factor[X.indices]
+            return X
+        scaled = np.empty(X.shape)
+        _core.scale_columns(X, self.offset, self.factor, scaled, n_threads)
+        return scaled
+
+
+@dataclass(frozen=True, eq=False)
+class Quantiles(Scaling):
+    """Levels at knots, linear in between.
+
+    Attributes
+    ----------
+    knots, levels : ndarray of shape (n_features, n_knots)
+        Knots ascend.  A column with fewer of them repeats its last one.
+    """
+
+    knots: Array
+    levels: Array
+
+    ARRAYS: ClassVar[Mapping[str, int]] = {"knots": 2, "levels": 2}
+
+    def apply(self, X: Any, n_threads: int = 1) -> Any:
+        if is_sparse(X):
+            X = X.toarray()
+        scaled = np.empty(X.shape)
+        _core.map_columns(X, self.knots, self.levels, scaled, n_threads)
+        return scaled
+
+
+def find_scaling(
+    name: str,
+    columns: Callable[[], Columns],
+    sample: Callable[[], tuple[Any, Array]],
+) -> Scaling:
+    """Find the scaling of a data set.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``SCALINGS``.
+    columns : callable
+        ``columns()`` returns facts about the columns (:func:`find_columns`).
+    sample : callable
+        ``sample()`` returns a sample of the items, chosen by :func:`sampled_rows`: their features,
+        dense or sparse, and their weights.
+
+    Returns
+    -------
+    Scaling
+    """
+    return SCALINGS[name](columns, sample)
+
+
+def scaling_of(name: str, X: Any, weight: Array | None = None, n_threads: int = 1) -> Scaling:
+    """Find the scaling of items in memory.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``SCALINGS``.
+    X : ndarray or sparse matrix of shape (n_items, n_features), float32 or float64, finite
+    weight : ndarray of shape (n_items,) or None
+        Weights of the items, not all zero; None for equal ones.
+    n_threads : int
+
+    Returns
+    -------
+    Scaling
+    """
+
+    def sample() -> tuple[Any, Array]:
+        weights = np.ones(X.shape[0]) if weight is None else weight
+        hashes = None if is_sparse(X) else lambda: _core.hash_rows(X, n_threads)
+        rows = sampled_rows(weights, hashes)
+        return (X, weights) if rows is None else (_rows_of(X, rows), weights[rows])
+
+    return find_scaling(name, lambda: find_columns(X, weight, n_threads), sample)
+
+
+def _rows_of(X: Any, rows: NDArray[np.int64]) -> Any:
+    return (X.tocsr() if is_sparse(X) else X)[rows]
+
+
+def sampled_rows(
+    weight: Array, hashes: Callable[[], NDArray[np.uint64]] | None
+) -> NDArray[np.int64] | None:
+    """Return the rows of a sample, ascending; None for all rows.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (n_items,)
+        Weights of the items; those of weight zero are not in the sample.
+    hashes : callable or None
+        ``hashes()`` returns a hash of each row; None if there are none.
+    """
+    used = np.flatnonzero(weight)
+    step = used.size // SAMPLE
+    if step <= 1:
+        return None if used.size == weight.size else used
+    rows = used[::step]
+    if hashes is not None:
+        chosen = used[hashes()[used] % np.uint64(step) == 0]
+        # Otherwise the rows are mostly alike, and the hash cannot tell them apart.
+        if SAMPLE // 4 <= chosen.size <= 4 * SAMPLE:
+            rows = chosen
+    return rows
+
+
+def find_columns(X: Any, weight: Array | None = None, n_threads: int = 1) -> Columns:
+    """Return facts about the columns of X, dense or sparse; without a weight, all count alike."""
+    if is_sparse(X):
+        return _sparse_columns(X, weight)
+    weights = np.empty(0) if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
+    factor = np.ones(X.shape[1])
+    total, flat = _core.column_moments(X, weights, factor, n_threads)
+    mean, squares, low, high = flat.reshape(4, -1)
+    size = np.maximum(np.abs(low), np.abs(high))
+    # Squares of such values may over- or underflow: once more in other units.
+    is_odd = (low < high) & ~((size > 1e-130) & (size < 1e130))
+    if is_odd.any():
+        factor[is_odd] = np.exp2(-np.frexp(size[is_odd])[1].clip(-1020, 1020).astype(np.float64))
+        total, flat = _core.column_moments(X, weights, factor, n_threads)
+        mean, squares = flat.reshape(4, -1)[:2]
+    deviation = np.sqrt(squares / max(total, TINY)) / factor
+    return Columns(total, mean / factor, deviation, low, high)
+
+
+def _sparse_columns(X: Any, weight: Array | None) -> Columns:
+    n_items, n_features = X.shape
+    X = X.tocsc()
+    weights = np.ones(n_items) if weight is None else weight
+    total = float(weights.sum())
+    column = np.repeat(np.arange(n_features), np.diff(X.indptr))
+    values, of_value = X.data.astype(np.float64), weights[X.indices]
+    is_used = of_value > 0.0
+    if not is_used.all():
+        column, values, of_value = column[is_used], values[is_used], of_value[is_used]
+    mean = np.bincount(column, of_value * values, n_features) / max(total, TINY)
+    off = values - mean[column]
+    squares = np.bincount(column, of_value * off * off, n_features)
+    there = np.bincount(column, of_value, n_features)
+    squares += np.maximum(0.0, total - there) * mean * mean
+    # Zero is a value of the column unless all items that count have an entry there.
+    has_zero = np.bincount(column, minlength=n_features) < np.count_nonzero(weights)
+    low = np.where(has_zero, 0.0, np.inf)
+    high = -low
+    np.minimum.at(low, column, values)
+    np.maximum.at(high, column, values)
+    return Columns(total, mean, np.sqrt(squares / max(total, TINY)), low, high)
+
+
+def _affine(columns: Columns, offset: Array, spread: Array) -> Affine:
+    """Return the scaling that divides by ``spread``; a constant column becomes zero."""
+    usable = ~columns.is_constant & (spread > 0.0)
+    with np.errstate(over="ignore"):
+        factor = np.divide(1.0, spread, out=np.zeros_like(spread), where=usable)
+    return Affine(offset, np.minimum(factor, np.finfo(np.float64).max))
+
+
+def _standard(columns: Callable[[], Columns], sample: Any) -> Scaling:
+    del sample
+    found = columns()
+    return _affine(found, found.mean, found.deviation)
+
+
+def _minmax(columns: Callable[[], Columns], sample: Any) -> Scaling:
+    del sample
+    found = columns()
+    half = 0.5 * found.high - 0.5 * found.low  # the difference itself may overflow
+    scaled = _affine(found, found.low, half)
+    return Affine(scaled.offset, 0.5 * scaled.factor)
+
+
+def _robust(columns: Callable[[], Columns], sample: Callable[[], tuple[Any, Array]]) -> Scaling:
+    found = columns()
+    median, spread = found.mean.copy(), found.deviation.copy()
+    doubled = np.ones_like(spread)
+    for k, (values, share) in enumerate(_distributions(*sample())):
+        places = np.searchsorted(np.cumsum(share), (0.25, 0.5, 0.75)).clip(max=values.size - 1)
+        first, median[k], third = values[places]
+        half = 0.5 * third - 0.5 * first  # the difference itself may overflow
+        if half > LEAST_SPREAD * spread[k]:
+            spread[k] = half
+            doubled[k] = 2.0
+    scaled = _affine(found, median, spread)
+    return Affine(median, scaled.factor / doubled)
+
+
+def _quantile(columns: Any, sample: Callable[[], tuple[Any, Array]]) -> Scaling:
+    # Imported here because the import is slow and not needed to read a model.
+    from scipy.special import ndtri
+
+    del columns
+    found = list[tuple[Array, Array]]()
+    for values, share in _distributions(*sample()):
+        shares = np.cumsum(share) - 0.5 * share
+        if values.size > MOST_KNOTS:  # about evenly spaced in their quantiles, with both ends
+            wanted = np.linspace(shares[0], shares[-1], MOST_KNOTS)
+            kept = np.unique(np.searchsorted(shares, wanted).clip(max=values.size - 1))
+            values, shares = values[kept], shares[kept]
+        found.append((values, ndtri(shares) if values.size > 1 else np.zeros(1)))
+    most = max((values.size for values, _ in found), default=1)
+    knots, levels = np.empty((len(found), most)), np.empty((len(found), most))
+    for k, (values, of_values) in enumerate(found):
+        knots[k, : values.size], knots[k, values.size :] = values, values[-1]
+        levels[k, : values.size], levels[k, values.size :] = of_values, of_values[-1]
+    return Quantiles(knots, levels)
+
+
+def _distributions(X: Any, weight: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield the distinct values of every column, ascending, and their shares of the weight."""
+    by_column = X.tocsc() if is_sparse(X) else X
+    for k in range(X.shape[1]):
+        column = by_column[:, [k]].toarray()[:, 0] if is_sparse(X) else by_column[:, k]
+        values, place = np.unique(column.astype(np.float64), return_inverse=True)
+        share = np.bincount(place, weight, values.size)
+        yield values, share / share.sum()
+
+
+SCALINGS: dict[str, Callable[..., Scaling]] = {
+    "standard": _standard,
+    "minmax": _minmax,
+    "robust": _robust,
+    "quantile": _quantile,
+}
+# Arrays of a scaling in a model file begin with this.
+PREFIX = "scaling."
+
+
+def scaling_arrays(scaling: Scaling | None) -> Arrays:
+    """Return the arrays of a scaling, by their names in a model file."""
+    found = {} if scaling is None else scaling.arrays()
+    return {PREFIX + name: array for name, array in found.items()}
+
+
+def scaling_from(arrays: Mapping[str, NDArray[Any]], n_features: int) -> Scaling | None:
+    """Return the scaling in a model file; raise a ValueError if it is not a valid one."""
+    found = {name.removeprefix(PREFIX): one for name, one in arrays.items()}
+    if not found:
+        return None
+    for kind in (Affine, Quantiles):
+        if found.keys() == kind.ARRAYS.keys():
+            break
+    else:
+        raise ValueError(f"unknown arrays of a scaling: {', '.join(sorted(arrays))}")
+    shapes = {array.shape for array in found.values()}
+    for name, array in found.items():
+        is_right = array.dtype == np.float64 and array.ndim == kind.ARRAYS[name]
+        if not is_right or array.shape[0] != n_features or 0 in array.shape or len(shapes) > 1:
+            raise ValueError(
+                f"array {PREFIX + name!r} must be float64, with {kind.ARRAYS[name]} dimension(s) "
+                f"and {n_features} features; got {array.dtype} of shape {array.shape}"
+            )
+        if not np.isfinite(array).all():
+            raise ValueError(f"array {PREFIX + name!r} must be finite")
+    if kind is Affine and (found["factor"] < 0.0).any():
+        raise ValueError(f"array '{PREFIX}factor' must not be negative")
+    if kind is Quantiles and (np.diff(found["knots"], axis=1) < 0.0).any():
+        raise ValueError(f"array '{PREFIX}knots' must ascend in every row")
+    return kind(**found)

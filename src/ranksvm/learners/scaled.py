@@ -1,0 +1,83 @@
+"""The scaling of a training set, in memory or in shards; see :mod:`ranksvm.data.scaling`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksvm._messages import Param, ParameterError
+from ranksvm._vectors import Array
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.scaling import Columns, Scaling, find_scaling, sampled_rows, scaling_of
+from ranksvm.data.shards import ShardedMatrix
+from ranksvm.sharded.tasks import FindColumns, find_bounds, row_hashes
+
+
+def training_scaling(data: RankingData, name: str | None, *, n_threads: int = 1) -> Scaling | None:
+    """Return the scaling of the features of a training set; None if they stay as they are.
+
+    Parameters
+    ----------
+    data : RankingData
+        All items count, by their item weights.
+    name : str or None
+        A key of ``SCALINGS``, or None.
+    n_threads : int
+    """
+    if name is None:
+        return None
+    weight = data.item_weight
+    if weight is not None and not weight.any():
+        weight = None
+    if isinstance(data.X, ShardedMatrix):
+        return _in_shards(name, data.X, weight)
+    return scaling_of(name, data.X, weight, n_threads)
+
+
+def scaled_data(
+    data: RankingData, name: str | None, *, n_threads: int = 1
+) -> tuple[RankingData, Scaling | None]:
+    """Return a training set with scaled features, in float64, and the scaling."""
+    scaling = training_scaling(data, name, n_threads=n_threads)
+    if scaling is None:
+        return data, None
+    if isinstance(data.X, ShardedMatrix):
+        raise ParameterError(
+            "{scaling} needs all items in memory for this kind of model, and the data is in "
+            "shards: {remedy}",
+            remedy="use {none} and files of scaled features",
+            scaling=Param("scaling", name),
+            none=Param("scaling", None),
+        )
+    return replace(data, X=scaling.apply(data.X, n_threads)), scaling
+
+
+def _in_shards(name: str, X: ShardedMatrix, weight: Array | None) -> Scaling:
+    find_bounds(X.shards)  # raises if a value is not finite
+
+    def columns() -> Columns:
+        every: Any = None  # weights of all rows of the shards
+        if X.rows is not None or weight is not None:
+            every = np.zeros(X.shards.shape[0])
+            every[slice(None) if X.rows is None else X.rows] = 1.0 if weight is None else weight
+        parts = [None] * len(X.shards.sizes) if every is None else X.shards.split(every)
+        found: Columns = reduce(Columns.joined, X.shards.map([FindColumns(part) for part in parts]))
+        return found
+
+    def sample() -> tuple[Any, Array]:
+        weights = np.ones(X.shape[0]) if weight is None else weight
+
+        def hashes() -> NDArray[np.uint64]:
+            found = row_hashes(X.shards)
+            return found if X.rows is None else found[X.rows]
+
+        rows = sampled_rows(weights, None if X.shards.is_sparse else hashes)
+        if rows is None:
+            rows = np.arange(X.shape[0])
+        return X[rows], weights[rows]
+
+    return find_scaling(name, columns, sample)

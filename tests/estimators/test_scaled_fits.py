@@ -1,0 +1,253 @@
+"""``scaling=``: the same models as on features that were scaled before."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+import ranksvm
+from ranksvm import (
+    FactorizedRankSVM,
+    KernelRankSVM,
+    KernelRankSVMCV,
+    LinearRankSVM,
+    LinearRankSVMCV,
+)
+from ranksvm.data.scaling import SCALINGS, scaling_of
+from ranksvm.datasets import make_ranking
+from ranksvm.export import write_svmrank
+
+AFFINE = ("standard", "minmax", "robust")
+SPREAD = {"standard": lambda X: StandardScaler().fit(X).scale_,
+          "minmax": lambda X: 1.0 / MinMaxScaler().fit(X).scale_}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y, qid, _ = make_ranking(40, (2, 20), 6, random_state=0)
+    return X * 10.0 ** np.arange(-3, 3) + [0, 5, 0, -3, 0, 1], y, qid
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
+@pytest.mark.parametrize("name", sorted(SPREAD))
+def test_linear_is_a_fit_on_scaled_features(data, name: str, loss: str) -> None:
+    X, y, qid = data
+    spread = SPREAD[name](X)
+    ours = LinearRankSVM(scaling=name, loss=loss, tol=1e-6).fit(X, y, qid)
+    theirs = LinearRankSVM(loss=loss, tol=1e-6).fit(X / spread, y, qid)
+    assert ours.objective_ - ours.gap_ <= theirs.objective_
+    assert theirs.objective_ - theirs.gap_ <= ours.objective_
+    assert ours.gap_ <= 1e-6 * ours.objective_
+    np.testing.assert_allclose(ours.coef_ * spread, theirs.coef_, rtol=0.02, atol=2e-3)
+    # The objective in the units of the scaled features, pair by pair.
+    v, scores = ours.coef_ * spread, X @ ours.coef_
+    total = pairs = 0.0
+    for q in np.unique(qid):
+        s, labels = scores[qid == q], y[qid == q]
+        better, worse = np.nonzero(labels[:, None] > labels)
+        slack = np.maximum(0.0, 1.0 - s[better] + s[worse])
+        total += float((slack if loss == "hinge" else slack**2).sum())
+        pairs += better.size
+    assert 0.5 * v @ v + 50.0 * total / pairs == pytest.approx(ours.objective_, rel=2e-6)
+
+
+@pytest.mark.parametrize("name", sorted(SCALINGS))
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"kernel": "rbf"},
+        {"kernel": "laplacian"},
+        {"kernel": "poly", "degree": 2, "gamma": 0.1},
+        {"approximation": "nystroem", "n_components": 40, "random_state": 0},
+        {"approximation": "fourier", "n_components": 40, "random_state": 0},
+    ],
+)
+def test_kernels_are_those_of_scaled_features(data, name: str, settings) -> None:
+    X, y, qid = data
+    scaled = scaling_of(name, X).apply(X)
+    ours = KernelRankSVM(scaling=name, **settings).fit(X, y, qid)
+    theirs = KernelRankSVM(**settings).fit(scaled, y, qid)
+    assert ours.objective_ == theirs.objective_
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(scaled))
+
+
+@pytest.mark.parametrize("form", [sp.csr_matrix, sp.csc_matrix])
+@pytest.mark.parametrize("name", AFFINE)
+def test_sparse_and_dense_agree(data, name: str, form) -> None:
+    X, y, qid = data
+    X = np.where(np.abs(X) > np.median(np.abs(X), axis=0), X, 0.0)
+    dense = LinearRankSVM(scaling=name, tol=1e-7).fit(X, y, qid)
+    sparse = LinearRankSVM(scaling=name, tol=1e-7).fit(form(X), y, qid)
+    assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-6)
+    # "scale" sees the offsets, which an rbf kernel does not.
+    kernel = KernelRankSVM(scaling=name, gamma=0.2).fit(form(X), y, qid)
+    rbf = KernelRankSVM(scaling=name, gamma=0.2).fit(X, y, qid)
+    np.testing.assert_allclose(kernel.predict(form(X)), rbf.predict(X), rtol=1e-6, atol=1e-8)
+
+
+def test_scales_of_the_features_do_not_matter(data) -> None:
+    X, y, qid = data
+    moved = X * 2.0 ** np.array([9, -20, 0, 3, -3, 1])
+    for name in AFFINE:
+        one, other = (LinearRankSVM(scaling=name, tol=1e-8).fit(Z, y, qid) for Z in (X, moved))
+        assert one.objective_ == pytest.approx(other.objective_, rel=1e-7)
+
+
+def test_constant_features_are_left_out(data) -> None:
+    X, y, qid = data
+    wide = np.c_[X, np.full(len(X), 1e9)]
+    for name in AFFINE:
+        plain = LinearRankSVM(scaling=name).fit(X, y, qid)
+        model = LinearRankSVM(scaling=name).fit(wide, y, qid)
+        assert model.coef_[-1] == 0.0
+        assert model._facts["constant_features"] == 1
+        assert model.objective_ == pytest.approx(plain.objective_, rel=1e-3)
+
+
+MODELS = [
+    LinearRankSVM(),
+    LinearRankSVMCV(3, cv=3),
+    KernelRankSVM(),
+    KernelRankSVM(approximation="nystroem", n_components=30, random_state=0),
+    KernelRankSVMCV(2, 2, cv=3),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*of the grid:UserWarning")
+@pytest.mark.parametrize("name", sorted(SCALINGS))
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_files_pickles_and_explanations(data, name: str, model, tmp_path) -> None:
+    X, y, qid = data
+    model = clone(model).set_params(scaling=name).fit(X, y, qid)
+    expected = model.predict(X)
+    model.save(tmp_path / "m.safetensors")
+    loaded = ranksvm.load(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(loaded.predict(X), expected)
+    assert loaded.get_params()["scaling"] == name
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(loaded)).predict(X), expected)
+    found = loaded.explain(X, 0, 3)
+    assert found.difference == expected[0] - expected[3]
+    assert found.contributions.sum() == pytest.approx(found.difference, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:.*of the grid:UserWarning")
+def test_folds_are_scaled_by_their_training_parts(data) -> None:
+    """Each fold alone, by hand, has the objectives that the search found."""
+    X, y, qid = data
+    half = qid < np.median(qid)
+    folds = [(np.flatnonzero(half), np.flatnonzero(~half)),
+             (np.flatnonzero(~half), np.flatnonzero(half))]  # fmt: skip
+    Cs = [1.0, 10.0, 100.0]
+    for n_jobs in (1, 2):
+        search = LinearRankSVMCV(Cs, cv=folds, scaling="standard", tol=1e-5, n_jobs=n_jobs)
+        search.fit(X, y, qid)
+        for k, (train, _) in enumerate(folds):
+            for c, C in enumerate(Cs):
+                alone = LinearRankSVM(C, tol=1e-5)
+                alone.fit(StandardScaler().fit_transform(X[train]), y[train], qid[train])
+                # Every fit is certified to the tolerance.
+                expected = pytest.approx(alone.objective_, rel=3e-5)
+                assert search.cv_results_[f"split{k}_objective"][c] == expected
+
+
+def test_factorized(data) -> None:
+    X, y, qid = data
+    for name in AFFINE:
+        model = FactorizedRankSVM(scaling=name, random_state=0).fit(X, y, qid, eval_set=(X, y, qid))
+        assert model.score(X, y, qid) > 0.9
+    with pytest.raises(ValueError, match=r"linear in the features.*scaling='standard'"):
+        FactorizedRankSVM(scaling="quantile").fit(X, y, qid)
+
+
+def test_item_weights_count(data) -> None:
+    X, y, qid = data
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(np.float64)
+    rows = np.flatnonzero(weight)
+    for name in sorted(SCALINGS):
+        one = LinearRankSVM(scaling=name).fit(X, y, qid, sample_weight=weight)
+        other = LinearRankSVM(scaling=name).fit(
+            X[rows], y[rows], qid[rows], sample_weight=weight[rows]
+        )
+        np.testing.assert_allclose(one.coef_, other.coef_, rtol=1e-3, atol=1e-8)
+
+
+def test_warm_start_and_callback_use_weights_of_the_features(data) -> None:
+    X, y, qid = data
+    seen = []
+    model = LinearRankSVM(scaling="standard", warm_start=True)
+    model.fit(X, y, qid, callback=lambda row, coef: seen.append(coef))
+    np.testing.assert_array_equal(seen[-1], model.coef_)
+    before = model.coef_.copy()
+    model.fit(X, y, qid)
+    assert model.n_iter_ <= 1
+    np.testing.assert_allclose(model.coef_, before, rtol=1e-2, atol=1e-9)
+
+
+def test_what_cannot_be_scaled_is_refused(data, tmp_path) -> None:
+    X, y, qid = data
+    with pytest.raises(ValueError, match="scaling must be"):
+        LinearRankSVM(scaling="log").fit(X, y, qid)
+    with pytest.raises(ValueError, match="no features to scale"):
+        KernelRankSVM(kernel="precomputed", scaling="standard").fit(X @ X.T, y, qid)
+    model = LinearRankSVM(scaling="quantile").fit(X, y, qid)
+    with pytest.raises(ValueError, match="one weight per feature"):
+        write_svmrank(tmp_path / "model.dat", model._get_model())
+
+
+@pytest.mark.filterwarnings("ignore:.*of the grid:UserWarning")
+@pytest.mark.parametrize("name", AFFINE)
+def test_files_give_the_same_model(data, name: str, tmp_path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    X, y, qid = data
+    for number, rows in enumerate(np.array_split(np.arange(len(y)), 3)):
+        columns = {"label": y[rows], "qid": qid[rows]}
+        columns |= {f"x{j}": X[rows, j] for j in range(X.shape[1])}
+        parquet.write_table(pa.table(columns), tmp_path / f"{number}.parquet")
+    for estimator in (LinearRankSVM(tol=1e-8), LinearRankSVMCV([1.0, 10.0], cv=3, tol=1e-6)):
+        one = clone(estimator).set_params(scaling=name).fit(X, y, qid)
+        files = clone(estimator).set_params(scaling=name).fit_files(tmp_path, memory_budget="30MB")
+        np.testing.assert_allclose(files.coef_, one.coef_, rtol=1e-3, atol=1e-9)
+    kernel = KernelRankSVM(approximation="nystroem", scaling=name, random_state=0)
+    for other in (LinearRankSVM(scaling="quantile"), kernel):
+        with pytest.raises(ValueError, match="all items in memory"):
+            other.fit_files(tmp_path, memory_budget="30MB")
+
+
+def test_commands(run, folder, tmp_path) -> None:
+    model = tmp_path / "m.safetensors"
+    code, out, err = run(
+        "train", folder / "train.txt", "-o", model, "--scaling", "standard", "--json"
+    )
+    assert code == 0, err
+    assert json.loads(out)["settings"]["scaling"] == "standard"
+    X, y, qid, *_ = ranksvm.data.load_letor(folder / "train.txt")
+    expected = LinearRankSVM(scaling="standard").fit(X, y, qid)
+    code, out, _ = run("predict", model, folder / "test.txt")
+    Z = ranksvm.data.load_letor(folder / "test.txt").X
+    np.testing.assert_allclose(np.array(out.split(), dtype=float), expected.predict(Z), rtol=1e-6)
+    code, _, err = run("train", folder / "train.txt", "-o", model, "--scaling", "log")
+    assert code == 2
+    assert "--scaling" in err
+    grids = ("--C-grid", "1,50", "--gamma-grid", "0.1,1", "--folds", "3")
+    code, out, err = run(
+        "tune",
+        folder / "train.txt",
+        "-o",
+        model,
+        "--scaling",
+        "quantile",
+        "--kernel",
+        "rbf",
+        *grids,
+    )
+    assert code == 0, err
+    assert run("predict", model, folder / "test.txt")[0] == 0
+    code, out, _ = run("info", model, "--json")
+    assert json.loads(out)["scaling"] == "quantile"
