@@ -21,7 +21,7 @@ _MOST_GRADES = 32
 
 
 def is_graded(y: NDArray[Any]) -> bool:
-    """Return whether labels are grades: integers from 0 to 31, for which gains 2^y - 1 are meant."""
+    """Return whether labels are grades, for which gains 2^y - 1 are meant: 0, 1, ... up to 31."""
     return bool((y >= 0.0).all() and (y < _MOST_GRADES).all() and (y % 1 == 0).all())
 
 

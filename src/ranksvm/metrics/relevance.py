@@ -287,9 +287,7 @@ def _hits(ranked: Ranked, rules: Rules) -> Array:
 
 def _relevant(truth: Truth, above: float) -> Array:
     """Return 1 for relevant items and 0 for the others, by row."""
-    return truth.remembered(
-        ("relevant", above), lambda: (truth.labels > above).astype(np.float64)
-    )
+    return truth.remembered(("relevant", above), lambda: (truth.labels > above).astype(np.float64))
 
 
 _NEEDS = "a relevant item"
