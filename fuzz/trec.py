@@ -12,7 +12,8 @@ import numpy as np
 
 from fuzz.cases import OTHER, damaged, repeat
 from fuzz.pairs import Refused, fields_of, lines_of
-from ranksvm.data.trec import TrecError, join, read_qrels, read_run
+from ranksvm.data.trec import TrecError, read_qrels, read_run
+from ranksvm.data.trec_join import join
 from ranksvm.data.trec_writer import write_run
 
 Line = tuple[str, str, float]  # query, document, relevance or score

@@ -91,7 +91,7 @@ OPTIONS = {
     "predict": f"{OF_DATA} {IN_PIECES} --output -o --force --trec-run --tag",
     "evaluate": f"{OF_DATA} {IN_PIECES} --scores --model --run --metric -m --conventions "
     "--per-query --json",
-    "compare": f"{OF_DATA} --metric -m --conventions --permutations --seed --json",
+    "compare": f"{OF_DATA} --qrels --metric -m --conventions --permutations --seed --json",
     "explain": f"{OF_DATA} --top --by --qid --json",
     "info": f"{OF_DATA} --top --json",
     "convert": f"{OF_DATA} --memory --force",
@@ -303,13 +303,42 @@ def test_tune_on_folds(good, folder, tmp_path):
     out = good("tune", folder / "train.txt", "--folds", 4, "--C-grid", "0.01:100:5", "-o",
                tmp_path / "m")  # fmt: skip
     lines = out.splitlines()
-    assert lines[0].startswith("4 folds")
+    assert lines[0].startswith("4 folds, ndcg@10 (default for graded labels in queries), 5 values")
     assert [float(line.split()[0]) for line in lines[3:8]] == pytest.approx(
         [0.01, 0.1, 1, 10, 100], rel=1e-3
     )
-    assert ranksvm.load(tmp_path / "m")._facts["selection"]["metric"] == "pairwise_accuracy"
+    assert ranksvm.load(tmp_path / "m")._facts["selection"]["metric"] == "ndcg@10"
     default = json.loads(good("tune", folder / "train.txt", "--json"))
     assert len(default["table"]) == 19
+
+
+def test_the_metric_that_tune_chooses(good, run, folder, tmp_path):
+    """Named in the output, with what it is the default for."""
+
+    def tuned(*arguments):
+        out = good("tune", *arguments, "--C-grid", "1", "--json")
+        found = json.loads(out)
+        return found["metric"], found["metric_default_for"]
+
+    train = folder / "train.txt"
+    assert tuned(train) == tuned(train, "-m", "auto") == ("ndcg@10", "graded labels in queries")
+    assert tuned(train, "--valid", folder / "valid.txt")[0] == "ndcg@10"
+    assert tuned(train, "--memory", "100MB", "--cache", tmp_path)[0] == "ndcg@10"
+    assert tuned(train, "--ignore-qid") == ("pairwise_accuracy", "items without queries")
+    assert tuned(train, "-m", "recall@5") == ("recall@5", None)
+    assert tuned(train, "-m", "mean_ndcg_linear") == ("mean_ndcg_linear", None)
+    lines = train.read_text(encoding="ascii").splitlines()
+    halves = [f"{float(line.split()[0]) / 2} {line.partition(' ')[2]}\n" for line in lines]
+    (tmp_path / "halves.txt").write_text("".join(halves), encoding="ascii")
+    not_grades = ("pairwise_accuracy", "labels that are not grades")
+    assert tuned(tmp_path / "halves.txt") == not_grades
+    assert tuned(train, "--valid", tmp_path / "halves.txt") == not_grades
+    code, out, _ = run("tune", train, "-m", "map", "--C-grid", "1")
+    assert code == 0
+    assert out.startswith("5 folds, map, 1 value of C")
+    assert "default: ndcg@10 for graded labels" in " ".join(
+        good("tune", "--help").replace("│", " ").split()
+    )
 
 
 @pytest.mark.parametrize(
@@ -542,6 +571,74 @@ def test_compare(good, folder, samples, scored):
     text = good("compare", folder / "test.txt", folder / "first.txt", folder / "scores.txt")
     assert "ndcg@10" in text
     assert "first.txt" in text
+
+
+@pytest.fixture
+def trec(tmp_path):
+    """Judgments of four queries, a run that lacks one of them, and one that lacks none."""
+    rng = np.random.default_rng(0)
+    documents = [(q, d) for q in range(1, 5) for d in range(6)]
+    judged = [f"{q} 0 d{d} {rng.integers(0, 3)}\n" for q, d in documents if d != 3]
+    (tmp_path / "qrels").write_text("".join(judged), encoding="ascii")
+    for name, lacks in {"old.run": 2, "new.run": 9}.items():
+        lines = [
+            f"{q} Q0 d{d} 0 {rng.integers(0, 3)} x\n"
+            for q, d in [*documents, (77, 1)]
+            if q != lacks and rng.random() < 0.7
+        ]
+        (tmp_path / name).write_text("".join(lines), encoding="ascii")
+    return tmp_path
+
+
+def test_compare_trec_runs(run, good, trec):
+    names = ("-m", "ndcg_linear@3", "-m", "map", "-m", "recall@2")
+    runs = (trec / "old.run", trec / "new.run", "--qrels", trec / "qrels")
+    code, out, err = run("compare", *runs, *names, "--json")
+    assert code == 0
+    assert "old.run lacks 1 judged query that another run has" in err
+    assert err.rstrip().endswith("left out of the comparison: 2")
+    found = json.loads(out)
+    assert found["n_queries"] == 3
+    for row in found["rows"]:
+        assert (row["baseline"], row["ranking"]) == ("old.run", "new.run")
+        assert row["wins"] + row["losses"] + row["ties"] == found["n_counted"][row["metric"]]
+    # As evaluate has them, on the same queries.
+    lines = (trec / "new.run").read_text(encoding="ascii").splitlines(keepends=True)
+    kept = "".join(line for line in lines if not line.startswith("2 "))
+    (trec / "kept.run").write_text(kept, encoding="ascii")
+    for name, key in {"old.run": "baseline_mean", "kept.run": "mean"}.items():
+        alone = good("evaluate", trec / "qrels", "--run", trec / name, *names, "--json")
+        means = {row["metric"]: row[key] for row in found["rows"]}
+        assert means == pytest.approx(json.loads(alone)["metrics"])
+    code, out, err = run("compare", trec / "kept.run", *runs)
+    assert code == 0
+    assert out.count("\nndcg@10 ") == 3  # the pairs of three runs
+    assert "new.run lacks" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ("{t}/qrels {t}/old.run {t}/new.run", 2, "old.run is a TREC run: give only runs, and"),
+        ("{t}/old.run {f}/model.safetensors --qrels {t}/qrels", 2, "model.safetensors is a model"),
+        ("{t}/old.run {t}/new.run --qrels {t}/qrels --ignore-qid", 2, "--qrels reads TREC files"),
+        ("{t}/old.run {t}/old.run --qrels {t}/qrels", 2, "named twice"),
+        ("{t}/old.run --qrels {t}/qrels", 2, "RANKING"),
+        ("- {t}/old.run --qrels -", 2, "only one input"),
+        ("{t}/old.run {f}/scores.txt --qrels {t}/qrels", 3, "scores.txt, line 1: found"),
+        ("{t}/old.run {t}/new.run --qrels {t}/new.run", 3, "expected 4 columns: query, iteration"),
+        ("{t}/old.run {t}/qrels --qrels {t}/qrels", 3, "expected 6 columns: query, Q0, document"),
+        ("{t}/old.run {t}/new.run --qrels {t}/none", 3, "none: No such file"),
+        ("{t}/old.run {t}/other.run --qrels {t}/qrels", 3, "of the run other.run is judged"),
+        ("{t}/old.run {t}/two.run --qrels {t}/qrels", 3, "no judged query is in every run"),
+    ],
+)
+def test_runs_that_cannot_be_compared(run, folder, trec, arguments, code, message):
+    (trec / "other.run").write_text("77 Q0 d1 0 1 x\n", encoding="ascii")
+    (trec / "two.run").write_text("2 Q0 d1 0 1 x\n", encoding="ascii")
+    found, out, err = run("compare", *arguments.format(t=trec, f=folder).split())
+    assert (found, out) == (code, "")
+    assert message in err
 
 
 def test_default_metrics_follow_the_labels():

@@ -388,8 +388,11 @@ def test_tune_on_folds(run, folder, samples, tmp_path):
     code, out, _ = run("tune", folder / "train.txt", *GRID, "--folds", 3, "-o", tmp_path / "m")
     assert code == 0
     first, names, _, *rows, last = out.splitlines()
-    assert first.startswith("3 folds, pairwise_accuracy, 2 values of gamma times 3 values of C")
-    assert names.split() == ["gamma", "C", "pairwise_accuracy", "std"]
+    assert first.startswith(
+        "3 folds, ndcg@10 (default for graded labels in queries), 2 values of gamma times 3 values "
+        "of C"
+    )
+    assert names.split() == ["gamma", "C", "ndcg@10", "std"]
     assert [row.split()[:2] for row in rows] == [
         [gamma, C] for gamma in ("0.0078125", "0.25") for C in ("0.5", "500", "20")
     ]

@@ -325,9 +325,9 @@ def test_exact_kernels_are_refused(threads, data, cuts) -> None:
 
 
 def test_a_search(threads, data, cuts) -> None:
-    grid = [1.0, 100.0, 10_000.0, 1e6]
-    model = DaskLinearRankSVMCV(grid, cv=3, client=threads).fit(sets.as_tuples(data, cuts))
-    memory = LinearRankSVMCV(grid, cv=3).fit(data.X, data.y, data.qid)
+    grid, settings = [1.0, 100.0, 10_000.0, 1e6], {"cv": 3, "metric": "pairwise_accuracy"}
+    model = DaskLinearRankSVMCV(grid, **settings, client=threads).fit(sets.as_tuples(data, cuts))
+    memory = LinearRankSVMCV(grid, **settings).fit(data.X, data.y, data.qid)
     assert model.C_ == memory.C_
     for name in ("mean_test_score", "split1_test_score"):
         np.testing.assert_allclose(model.cv_results_[name], memory.cv_results_[name], atol=1e-3)
@@ -344,16 +344,24 @@ def test_a_search_on_a_validation_set(threads, data, cuts) -> None:
     grid = [1.0, 100.0, 10_000.0, 1e6]
     frame, held_out = sets.as_frame(data, cuts), sets.as_frame(other, [30])
     seen: list[int] = []
-    model = DaskLinearRankSVMCV(grid, client=threads)
+    model = DaskLinearRankSVMCV(grid, metric="pairwise_accuracy", client=threads)
     model.fit(
         frame, "label", "query", validation=held_out, progress=lambda done, *_: seen.append(done)
     )
-    memory = LinearRankSVMCV(grid).fit(
+    memory = LinearRankSVMCV(grid, metric="pairwise_accuracy").fit(
         data.X, data.y, data.qid, validation=(other.X, other.y, other.qid)
     )
     assert model.C_ == memory.C_
     assert model.n_splits_ == 1
     assert seen
+    np.testing.assert_allclose(model.best_score_, memory.best_score_, atol=1e-3)
+
+
+def test_the_metric_of_a_search(threads, data, cuts) -> None:
+    """The same as in memory, if nobody has named one."""
+    model = DaskLinearRankSVMCV([100.0], cv=3, client=threads).fit(sets.as_tuples(data, cuts))
+    memory = LinearRankSVMCV([100.0], cv=3).fit(data.X, data.y, data.qid)
+    assert model.metric_ == memory.metric_ == "ndcg@10"
     np.testing.assert_allclose(model.best_score_, memory.best_score_, atol=1e-3)
 
 

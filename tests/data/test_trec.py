@@ -12,9 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ranksvm.data.trec import Qrels, Run, TrecError, join, read_qrels, read_run
+from ranksvm.data.trec import Qrels, Run, TrecError, read_qrels, read_run
+from ranksvm.data.trec_join import join, join_runs
 from ranksvm.data.trec_writer import write_run
-from ranksvm.metrics import average_precision, evaluate, ndcg, precision_at, reciprocal_rank
+from ranksvm.metrics import (
+    average_precision,
+    evaluate,
+    evaluate_queries,
+    ndcg,
+    precision_at,
+    recall_at,
+    reciprocal_rank,
+)
 
 QRELS = "301 0 d1 1\n301 0 d2 0\n\n302 0 d1 2\n302 0 d3 -1\n"
 RUN = "301 Q0 d2 1 2.5 x\n301 Q0 d9 2 1e-3 x\n302 Q0 d1 1 -7 x\n303 Q0 d1 1 1 x\n"
@@ -195,6 +204,60 @@ def test_bad_joins():
         join(qrels(QRELS), run(RUN), queries="all")
 
 
+def test_join_runs():
+    others = run("302 Q0 d3 1 2 y\n302 Q0 d7 2 2 y\n301 Q0 d1 1 1 y\n304 Q0 d1 1 1 y\n")
+    joined = join_runs(qrels(QRELS + "305 0 d1 1\n"), {"one": run(RUN), "two": others})
+    assert joined.qid.tolist() == [301, 301, 301, 302, 302, 302]
+    assert joined.docid.tolist() == ["d9", "d2", "d1", "d7", "d3", "d1"]
+    assert joined.y.tolist() == [0, 0, 1, 0, 0, 2]
+    inf = np.inf
+    assert joined.scores["one"].tolist() == [1e-3, 2.5, -inf, -inf, -inf, -7]
+    assert joined.scores["two"].tolist() == [-inf, -inf, 1, 2, 2, -inf]
+    assert joined.missing == {"one": [], "two": []}  # 303 and 304 are not judged
+    joined = join_runs(qrels(QRELS), {"one": run(RUN), "two": run("301 Q0 d1 1 1 y\n")})
+    assert joined.qid.tolist() == [301, 301, 301]
+    assert joined.missing == {"one": [], "two": ["302"]}
+
+
+def test_bad_joins_of_runs():
+    with pytest.raises(ValueError, match="needs at least one run"):
+        join_runs(qrels(QRELS), {})
+    with pytest.raises(ValueError, match="of the run two is judged: the run has queries 9"):
+        join_runs(qrels(QRELS), {"one": run(RUN), "two": run("9 Q0 d 1 1 t\n")})
+    runs = {"one": run("301 Q0 d 1 1 t\n"), "two": run("302 Q0 d 1 1 t\n")}
+    with pytest.raises(ValueError, match=r"in every run: one has 301; two has 302\. Do the files"):
+        join_runs(qrels(QRELS), runs)
+
+
+WORDS = st.sampled_from("abcd")
+JUDGED = st.dictionaries(st.tuples(WORDS, WORDS), st.integers(-1, 3), min_size=1)
+RANKED = st.dictionaries(st.tuples(WORDS, WORDS), st.integers(0, 2), min_size=1)
+
+
+@given(JUDGED, RANKED, RANKED)
+def test_runs_joined_together_or_alone(judged, first, second):
+    """Most metrics do not see the documents that only the other run has."""
+    queries = {q for q, _ in judged} & {q for q, _ in first} & {q for q, _ in second}
+    known = qrels("".join(f"{q} 0 {d} {y}\n" for (q, d), y in judged.items()))
+    runs = {
+        name: run("".join(f"{q} Q0 {d} 0 {s} {name}\n" for (q, d), s in ranked.items()))
+        for name, ranked in {"first": first, "second": second}.items()
+    }
+    if not queries:
+        with pytest.raises(ValueError, match="Do the files belong together"):
+            join_runs(known, runs)
+        return
+    joined = join_runs(known, runs)
+    assert set(joined.qid.tolist()) == queries
+    names = ["ndcg@2", "ndcg_linear", "map", "p@2", "recall@2", "recall", "mrr"]
+    for name, ranking in runs.items():
+        together = evaluate_queries(joined.y, joined.scores[name], joined.qid, names)
+        alone = evaluate_queries(*join(known, ranking)[:3], names)
+        rows = [alone.ids.tolist().index(query) for query in together.ids.tolist()]
+        for metric in names:
+            np.testing.assert_allclose(together.columns[metric], alone.columns[metric][rows])
+
+
 def trec_files(*, tied: bool) -> tuple[Qrels, Run]:
     """50 judged queries, of which the run lacks some; it has 60 % of the judged documents."""
     rng = np.random.default_rng(0)
@@ -224,7 +287,8 @@ def test_joined_runs_are_judged_as_by_trec_eval(tied, queries):
     pytrec_eval = pytest.importorskip("pytrec_eval")
     judgements, ranking = trec_files(tied=tied)
     grades = by_query(judgements, judgements.relevance)
-    measures = {"map", "recip_rank", "ndcg", "P.1,5,20", "ndcg_cut.5,10", "map_cut.10"}
+    cut = {"P.1,5,20", "recall.1,5,20", "ndcg_cut.5,10", "map_cut.10"}
+    measures = {"map", "recip_rank", "ndcg", *cut}
     evaluator = pytrec_eval.RelevanceEvaluator(grades, measures)
     expected = evaluator.evaluate(by_query(ranking, ranking.score))
     y, scores, qid, _ = join(judgements, ranking, queries=queries)
@@ -245,6 +309,7 @@ def test_joined_runs_are_judged_as_by_trec_eval(tied, queries):
     np.testing.assert_allclose(ours(ndcg, k=None, gain="linear"), trec("ndcg"))
     for k in (1, 5, 20):
         np.testing.assert_allclose(ours(precision_at, k=k), trec(f"P_{k}"))
+        np.testing.assert_allclose(ours(recall_at, k=k), trec(f"recall_{k}"))
     for k in (5, 10):
         np.testing.assert_allclose(ours(ndcg, k=k, gain="linear"), trec(f"ndcg_cut_{k}"))
     relevant = [max(grades[query].values()) > 0 for query in order]

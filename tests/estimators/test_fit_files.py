@@ -167,7 +167,12 @@ def test_a_search(data, folder) -> None:
 
 def test_a_search_on_validation_files(data, folder) -> None:
     model = KernelRankSVMCV(
-        [5.0], [0.3], approximation="nystroem", n_components=20, random_state=0
+        [5.0],
+        [0.3],
+        approximation="nystroem",
+        n_components=20,
+        metric="pairwise_accuracy",
+        random_state=0,
     ).fit_files(
         folder / "0.parquet",
         y="grade",

@@ -153,7 +153,7 @@ def test_a_search_for_it(data: Any, file: Path, tmp_path: Path) -> None:
     powers = [0.25, 1.0, 3.0]
     found = search(
         RankingData(X, y, qid), recipes.DifferenceSettings(), [1.0, 9.0], {"power": powers},
-        folds=folds,
+        folds=folds, metric="pairwise_accuracy",
     )  # fmt: skip
     by_hand = {
         power: np.mean(

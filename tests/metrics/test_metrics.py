@@ -24,6 +24,7 @@ from ranksvm.metrics import (
     ndcg,
     pairwise_accuracy,
     precision_at,
+    recall_at,
     reciprocal_rank,
     reciprocal_true_rank,
 )
@@ -33,6 +34,7 @@ WITH_CONVENTIONS = (
     mean_ndcg,
     average_precision,
     precision_at,
+    recall_at,
     reciprocal_rank,
     expected_reciprocal_rank,
 )
@@ -318,6 +320,8 @@ def test_unretrieved_items_by_hand():
     y, scores = [0, 2, 1], [2.0, -np.inf, 1.0]  # the best item is missing
     assert average_precision(y, scores) == pytest.approx((1 / 2) / 2)
     assert precision_at(y, scores, k=3) == pytest.approx(1 / 3)
+    assert recall_at(y, scores, k=1) == 0.0
+    assert recall_at(y, scores, k=3) == recall_at(y, scores, k=None) == 0.5
     assert reciprocal_rank(y, scores) == 0.5
     assert expected_reciprocal_rank(y, scores) == pytest.approx(1 / 4 / 2)
     ideal = 3 + 1 / math.log2(3)
@@ -392,6 +396,7 @@ def test_letor_by_hand():
     np.testing.assert_allclose(letor(mean_ndcg), [(0.0 + at_2 + at_3) / 3, 0.0, 1.0])
     np.testing.assert_allclose(letor(average_precision), [(1 / 2 + 2 / 3) / 2, 0.0, 1.0])
     np.testing.assert_allclose(letor(precision_at, k=2), [1 / 2, 0.0, 1 / 2])
+    np.testing.assert_allclose(letor(recall_at, k=2), [1 / 2, 0.0, 1.0])
     np.testing.assert_allclose(letor(reciprocal_rank), [1 / 2, 0.0, 1.0])
     np.testing.assert_allclose(
         letor(expected_reciprocal_rank), [0.75 / 2 + 0.25 * 0.25 / 3, 0.0, 0.25]
@@ -510,6 +515,7 @@ def test_levels_that_are_missing_from_y():
     [
         (precision_at, {"k": None}, "precision_at needs a number k"),
         (precision_at, {"k": True}, "k must be a positive integer"),
+        (recall_at, {"k": 0}, "k must be a positive integer"),
         (average_precision, {"relevant_above": "0"}, "relevant_above must be a finite number"),
         (auc, {"relevant_above": np.nan}, "relevant_above must be a finite number; got nan"),
         (expected_reciprocal_rank, {"max_grade": np.inf}, "max_grade must be a finite number"),

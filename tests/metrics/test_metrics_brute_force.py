@@ -26,6 +26,7 @@ from ranksvm.metrics import (
     ndcg,
     pairwise_accuracy,
     precision_at,
+    recall_at,
     reciprocal_rank,
     reciprocal_true_rank,
 )
@@ -70,6 +71,11 @@ def ap_at(ranked, rest, k, above):
 
 def p_at(ranked, rest, k, above):
     return sum(y > above for y in ranked[:k]) / k if max(ranked + rest) > above else None
+
+
+def recall_of(ranked, rest, k, above):
+    total = sum(y > above for y in ranked + rest)
+    return sum(y > above for y in ranked[:k]) / total if total else None
 
 
 def rr_at(ranked, rest, k, above):
@@ -236,6 +242,15 @@ def test_precision_at(rows, k, above, ties, empty):
     agree(
         precision_at, rows,
         lambda items: over_orders(items, ties, lambda *r: p_at(*r, k, above)),
+        k=k, relevant_above=above, ties=ties, empty=empty,
+    )  # fmt: skip
+
+
+@given(ROWS, CUTOFFS | st.none(), ABOVE, TIES, EMPTY)
+def test_recall_at(rows, k, above, ties, empty):
+    agree(
+        recall_at, rows,
+        lambda items: over_orders(items, ties, lambda *r: recall_of(*r, k, above)),
         k=k, relevant_above=above, ties=ties, empty=empty,
     )  # fmt: skip
 

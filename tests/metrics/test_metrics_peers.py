@@ -17,6 +17,7 @@ from ranksvm.metrics import (
     mean_ndcg,
     ndcg,
     precision_at,
+    recall_at,
     reciprocal_rank,
 )
 
@@ -47,7 +48,7 @@ def trec(data):
     for row, (grade, score, q) in enumerate(zip(y.tolist(), scores, qid.tolist(), strict=True)):
         qrels.setdefault(str(q), {})[f"d{row}"] = grade
         run.setdefault(str(q), {})[f"d{row}"] = float(score)
-    cut, cutoffs = ("map_cut", "P", "ndcg_cut"), ",".join(map(str, CUTOFFS))
+    cut, cutoffs = ("map_cut", "P", "recall", "ndcg_cut"), ",".join(map(str, CUTOFFS))
     found = pytrec_eval.RelevanceEvaluator(
         qrels, {"map", "recip_rank", "ndcg", *(f"{name}.{cutoffs}" for name in cut)}
     ).evaluate(run)
@@ -71,12 +72,21 @@ def test_trec_eval(data, trec):
     same(ndcg(*data, k=None, gain="linear", per_query=True), trec("ndcg"))
     for k in CUTOFFS:
         same(precision_at(*data, k=k, per_query=True), trec(f"P_{k}"))
+        same(recall_at(*data, k=k, per_query=True), trec(f"recall_{k}"))
         same(average_precision(*data, k=k, per_query=True), trec(f"map_cut_{k}"))
         same(ndcg(*data, k=k, gain="linear", per_query=True), trec(f"ndcg_cut_{k}"))
 
 
 def test_trec_eval_by_name(data, trec):
-    names = {"map": "map", "mrr": "recip_rank", "p@5": "P_5", "map@10": "map_cut_10"}
+    names = {
+        "map": "map",
+        "mrr": "recip_rank",
+        "p@5": "P_5",
+        "recall@5": "recall_5",
+        "map@10": "map_cut_10",
+        "ndcg_linear": "ndcg",
+        "ndcg_linear@10": "ndcg_cut_10",
+    }
     table = evaluate_queries(*data, metrics=list(names))
     for ours, theirs in names.items():
         same(table.columns[ours], trec(theirs))

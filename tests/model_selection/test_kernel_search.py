@@ -152,7 +152,8 @@ def by_hand(scores: Any, Cs: Any = (1.0, 0.1, 10.0), gammas: Any = (2.0, 0.5)) -
     table = np.array(scores, dtype=float).reshape(1, -1)
     return Search(
         grid={"gamma": np.array(gammas), "C": np.array(Cs)}, settings=KernelSettings(),
-        metric="map", conventions="standard", scores=table, counted=np.ones(1, dtype=bool),
+        metric="map", metric_default_for="", conventions="standard", scores=table,
+        counted=np.ones(1, dtype=bool),
         objectives=table, gaps=table, seconds=table, n_iter=np.zeros(table.shape, int),
         n_products=np.zeros(table.shape, int), mean_coef=None, on="", n_resumed=0,
         shortfalls=(),
@@ -236,7 +237,8 @@ def test_splits_that_do_not_count(tmp_path, data, fits):
     first = qid == np.unique(qid)[0]
     flat = np.where(first, 1.0, y)  # no pair in this query
     folds = [(~first, first), *QueryKFold(2).split(qid=qid)]
-    table = searched((X, flat, qid), folds=folds)
+    metric = "pairwise_accuracy"
+    table = searched((X, flat, qid), folds=folds, metric=metric)
     assert table.counted.tolist() == [False, True, True]
     assert np.isnan(table.scores[0]).all()
     assert np.array_equal(table.means, table.scores[1:].mean(axis=0))
@@ -248,7 +250,7 @@ def test_splits_that_do_not_count(tmp_path, data, fits):
     fits.clear()
     for held_out in ({"folds": folds[:1]}, {"validation": RankingData(X, np.ones(len(y)), qid)}):
         with pytest.raises(ValueError, match="no split to compute pairwise_accuracy on"):
-            searched((X, flat, qid), checkpoint=tmp_path / "search.db", **held_out)
+            searched((X, flat, qid), checkpoint=tmp_path / "search.db", metric=metric, **held_out)
     assert fits == []
     assert list(tmp_path.iterdir()) == []
 

@@ -337,7 +337,7 @@ def test_held_out_part_without_pairs_does_not_count(monkeypatch):
     y[qid < 2] = 1.0
     folds = [(np.flatnonzero(qid // 2 != k), np.flatnonzero(qid // 2 == k)) for k in range(4)]
     with pytest.warns(UserWarning, match="1 of 4 splits do not count, the first of them: fold 1"):
-        model = LinearRankSVMCV([1.0], cv=folds).fit(X, y, qid)
+        model = LinearRankSVMCV([1.0], cv=folds, metric="pairwise_accuracy").fit(X, y, qid)
     scores = split_scores(model)
     assert np.isnan(scores[0]).all()
     assert model.best_score_ == pytest.approx(scores[1:].mean())
@@ -450,7 +450,7 @@ def test_saved_model_is_the_refitted_one_with_its_story(data, tmp_path):
     assert loaded._get_model().facts["selection"] == told
     assert told["Cs"] == CS
     assert told["mean_scores"] == model.cv_results_["mean_test_score"].tolist()
-    assert (told["metric"], told["splits"]) == ("pairwise_accuracy", 2)
+    assert (told["metric"], told["splits"]) == (model.metric_, 2) == ("ndcg@10", 2)
     assert "selection" not in model.best_estimator_._get_model().facts
 
 

@@ -89,7 +89,8 @@ def app(
     y: Array
     qid: Any
     if run is not None:
-        from ranksvm.data.trec import join, read_qrels, read_run
+        from ranksvm.data.trec import read_qrels, read_run
+        from ranksvm.data.trec_join import join
 
         if data != EvaluationOptions(jobs=data.jobs, max_line_bytes=data.max_line_bytes):
             raise UsageProblem("--run reads TREC files, and options about other data do not apply")

@@ -240,10 +240,11 @@ class Opened(NamedTuple):
     source: Source
     is_model: bool
     is_svmrank: bool
+    is_run: bool
 
 
 def look_at(path: str) -> Opened:
-    """Find out from its first bytes whether a file holds a model or data."""
+    """Find out from its first bytes whether a file holds a model, a TREC run or other data."""
     file: BinaryIO = standard_input() if path == "-" else open(path, "rb")  # noqa: SIM115
     stream = FileStream(file)
     try:
@@ -259,7 +260,8 @@ def look_at(path: str) -> Opened:
         source = io.BufferedReader(_StreamFile(stream, name_of(path)))
     # A file that is cut off is still a model, and its reader says what is wrong.
     ours = is_safetensors(head) or path.lower().endswith(".safetensors")
-    return Opened(source, ours or is_svmrank(head), is_svmrank(head))
+    second = head.split(None, 2)[1:2]
+    return Opened(source, ours or is_svmrank(head), is_svmrank(head), second == [b"Q0"])
 
 
 class _StreamFile(io.RawIOBase):

@@ -46,8 +46,9 @@ def examples(*commands: str) -> str:
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 _metric = partial(typer.Option, "--metric", "-m", metavar="METRIC")
 _METRICS = (
-    "Metric: ndcg@10, mean_ndcg, map, p@5, mrr, err@10, auc, pairwise_accuracy, kendall_tau ...; "
-    "repeat for several. "
+    "Metric: ndcg@10, mean_ndcg, map, p@5, recall@100, mrr, err@10, auc, pairwise_accuracy, "
+    "kendall_tau, ndcg_linear@10 (gains y, for real-valued or large labels) ...; repeat for "
+    "several. "
 )
 _BY_LABELS = "{}; for labels that are not grades {}"
 Metrics = Annotated[

@@ -82,7 +82,11 @@ def app(
             "--metric",
             "-m",
             metavar="METRIC",
-            help=f"Metric to maximize. {by_default('pairwise_accuracy')}",
+            help="Metric to maximize: ndcg@10, map, recall@100, ndcg_linear@10 ... "
+            + by_default(
+                "ndcg@10 for graded labels (integers from 0 to 31) in queries, else "
+                "pairwise_accuracy"
+            ),
         ),
     ] = None,
     conventions: ConventionsOption = "standard",
@@ -107,7 +111,7 @@ def app(
     settings, options = with_memory(chosen.settings, data)
     inputs = [*files, valid]
     check_outputs(output, inputs, json, force, settings)
-    check_metrics(None if metric is None else [metric])
+    check_metrics(None if metric in (None, "auto") else [metric])
     if resume is not None:
         check_resume(resume, inputs, output)
     items = read_data(files, options, fit=settings)
@@ -131,7 +135,7 @@ def app(
             grids,
             folds=None if valid is not None else folds_of(items, n_folds),
             validation=None if valid is None else read_held_out(valid, items, options),
-            metric=metric or "pairwise_accuracy",
+            metric=metric,
             conventions=conventions,
             n_threads=resolve_n_jobs(options.jobs),
             progress=advance,
@@ -141,6 +145,7 @@ def app(
         **found.best,
         "score": found.best_score,
         "metric": found.metric,
+        "metric_default_for": found.metric_default_for or None,
         "conventions": found.conventions,
         "on": found.on,
         "table": [
@@ -201,8 +206,10 @@ def _show_search(report: Mapping[str, Any], found: Search, *, to_stderr: bool) -
         f"{counted(values.size, 'value')} of {name}" for name, values in found.grid.items()
     )
     again = f", {counted(report['resumed'], 'part')} done before" if report["resumed"] else ""
+    chosen = f" (default for {found.metric_default_for})" if found.metric_default_for else ""
     say(
-        f"{printable(report['on'])}, {found.metric}, {sizes}, {report['seconds']:.2f} s{again}",
+        f"{printable(report['on'])}, {found.metric}{chosen}, {sizes}, {report['seconds']:.2f} s"
+        f"{again}",
         to_stderr=to_stderr,
     )
     spread, best = ["std"] if len(found.scores) > 1 else [], found.best_index

@@ -34,8 +34,8 @@ checkpoint, verbose
 
     Attributes
     ----------
-    C_, best_index_, best_score_, Cs_, cv_results_, n_splits_, best_estimator_, coef_, objective_, \
-gap_, n_iter_, n_features_in_, feature_names_in_
+    C_, best_index_, best_score_, metric_, Cs_, cv_results_, n_splits_, best_estimator_, coef_, \
+objective_, gap_, n_iter_, n_features_in_, feature_names_in_
         As for :class:`ranksvm.LinearRankSVMCV`.
     """
 
@@ -53,7 +53,7 @@ gap_, n_iter_, n_features_in_, feature_names_in_
         tol: float = 1e-4,
         max_iter: int = 1000,
         cv: Any = 5,
-        metric: str = "pairwise_accuracy",
+        metric: str | None = "auto",
         conventions: str = "standard",
         refit: bool = True,
         checkpoint: str | os.PathLike[str] | None = None,

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from ranksvm.data.streams import FileFormatError
     from ranksvm.data.svmlight import LetorError, load_letor
     from ranksvm.data.svmlight_writer import save_letor
-    from ranksvm.data.trec import JoinedRun, Qrels, Run, TrecError, join, read_qrels, read_run
+    from ranksvm.data.trec import Qrels, Run, TrecError, read_qrels, read_run
+    from ranksvm.data.trec_join import JoinedRun, JoinedRuns, join, join_runs
     from ranksvm.data.trec_writer import write_run
 
 _HOME = {
     "Comments": "ranking_data",
     "FileFormatError": "streams",
-    "JoinedRun": "trec",
+    "JoinedRun": "trec_join",
+    "JoinedRuns": "trec_join",
     "LetorError": "svmlight",
     "Preferences": "preferences",
     "Qrels": "trec",
@@ -34,7 +36,8 @@ _HOME = {
     "Run": "trec",
     "TrecError": "trec",
     "clicks_to_pairs": "clicks",
-    "join": "trec",
+    "join": "trec_join",
+    "join_runs": "trec_join",
     "load_letor": "svmlight",
     "read_pairs": "pair_files",
     "read_qrels": "trec",
@@ -49,6 +52,7 @@ __all__ = [
     "Comments",
     "FileFormatError",
     "JoinedRun",
+    "JoinedRuns",
     "LetorError",
     "Preferences",
     "Qrels",
@@ -58,6 +62,7 @@ __all__ = [
     "TrecError",
     "clicks_to_pairs",
     "join",
+    "join_runs",
     "load_letor",
     "read_pairs",
     "read_qrels",

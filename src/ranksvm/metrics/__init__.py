@@ -9,8 +9,11 @@ name                          function                                a query is
 ============================  ======================================  =========================
 ``ndcg``, ``ndcg@k``          :func:`ndcg`                            no label is positive
 ``mean_ndcg``                 :func:`mean_ndcg`                       no label is positive
+``ndcg_linear[@k]``           :func:`ndcg` with gain="linear"         no label is positive
+``mean_ndcg_linear``          :func:`mean_ndcg` with gain="linear"    no label is positive
 ``map``, ``map@k``            :func:`average_precision`               no item is relevant
 ``p@k``                       :func:`precision_at`                    no item is relevant
+``recall``, ``recall@k``      :func:`recall_at`                       no item is relevant
 ``mrr``, ``mrr@k``            :func:`reciprocal_rank`                 no item is relevant
 ``err``, ``err@k``            :func:`expected_reciprocal_rank`        no label is positive
 ``pairwise_accuracy``         :func:`pairwise_accuracy`               all labels are equal
@@ -25,6 +28,9 @@ These are the definitions of ``conventions="standard"``: the gain is 2^y - 1 and
 query with fewer than k items is scored on the items it has (P@k still divides by k).  Which queries
 are left out depends only on the labels, never on the scores.
 
+Gains 2^y - 1 are meant for grades.  For labels that are real-valued or large (more than about 31),
+where the best item would outweigh all others, use ``ndcg_linear``, with the gain y.
+
 Labels and scores are finite, with one exception: a score of -inf marks an item that was *not
 retrieved*, such as a document that a search engine did not return.  It counts in the ideal ranking,
 in the numbers of items and of relevant items, and in deciding which queries are left out.  But it
@@ -32,9 +38,8 @@ has no rank, and adds nothing to a metric.  For ``pairwise_accuracy``, ``kendall
 such items are ranked below all others and tied with each other.
 
 ``conventions="letor"`` reproduces LETOR 4.0's evaluation scripts: the discount is 1 at ranks 1 and
-2 and 1 / log2(rank) below, NDCG@k is 0 for a query with fewer than k items, and the first six
-metrics of the table score 0 instead of leaving a query out.  The other five are not part of LETOR
-and do not change.
+2 and 1 / log2(rank) below, NDCG@k is 0 for a query with fewer than k items, and the first nine
+metrics of the table score 0 instead of leaving a query out.  The other five do not change.
 
 All metrics of a ranking share one sort, in O(n log n).
 """
@@ -53,6 +58,7 @@ from ranksvm.metrics.relevance import (
     average_precision,
     median_level_average_precision,
     precision_at,
+    recall_at,
 )
 
 if TYPE_CHECKING:
@@ -79,6 +85,7 @@ __all__ = [
     "parse_metric",
     "precision_at",
     "ranking_scorer",
+    "recall_at",
     "reciprocal_rank",
     "reciprocal_true_rank",
 ]

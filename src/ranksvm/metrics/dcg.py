@@ -10,11 +10,15 @@ not retrieved have no gain, but count in n and in the ideal ranking.
 
 2^y overflows for y > 1023.  Both sums of a query are divided by the same power of two, which
 cancels in their ratio.
+
+Gains 2^y - 1 are meant for grades.  Where labels are real-valued or large, an item that is better
+by 10 has a thousand times the gain, and NDCG says little about any other item; gains y suit these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,7 +62,8 @@ def ndcg(
     k : int or None, default=10
         Number of top ranks to look at; None for all.
     gain : {"exp2", "linear"} or None, default=None
-        Gain of an item: 2^y - 1 (also None), or y.
+        Gain of an item: 2^y - 1 (also None), or y, which suits real-valued and large labels and is
+        called "ndcg_linear" where a metric is named.
     discount : {"log2", "letor"} or None, default=None
         Discount of a rank: 1 / log2(1 + rank), or 1 at ranks 1 and 2 and 1 / log2(rank) below.
         None means that of ``conventions``, as for ``empty`` and ``short``.
@@ -137,7 +142,7 @@ def mean_ndcg(
 
 def _ndcg_values(ranked: Ranked, rules: Rules) -> Array:
     truth = ranked.truth
-    need_gains(truth, "ndcg")
+    need_gains(truth, _name("ndcg", rules))
     gains, k = _gains(truth, rules.gain), rules.k
     # What does not depend on the scores.
     discounts, ideal = truth.remembered(
@@ -175,7 +180,7 @@ def _gains(truth: Truth, name: str) -> Array:
 
 def _mean_ndcg_values(ranked: Ranked, rules: Rules) -> Array:
     truth = ranked.truth
-    need_gains(truth, "mean_ndcg")
+    need_gains(truth, _name("mean_ndcg", rules))
     top, gains = truth.all, _gains(truth, rules.gain)
     discounts = _discounts(rules.discount, top.most)[top.ranks - 1]
     found = gains[ranked.order]
@@ -185,6 +190,18 @@ def _mean_ndcg_values(ranked: Ranked, rules: Rules) -> Array:
     gained = truth.running_sums(ranked.found(found) * discounts)
     values = divide(gained, ideal)  # NDCG@rank, by position
     return top.sums(values) / top.taken
+
+
+def _linear_ndcg_values(ranked: Ranked, rules: Rules) -> Array:
+    return _ndcg_values(ranked, replace(rules, gain="linear"))
+
+
+def _linear_mean_ndcg_values(ranked: Ranked, rules: Rules) -> Array:
+    return _mean_ndcg_values(ranked, replace(rules, gain="linear"))
+
+
+def _name(base: str, rules: Rules) -> str:
+    return f"{base}_linear" if rules.gain == "linear" else base
 
 
 def need_gains(truth: Truth, name: str) -> None:
@@ -242,3 +259,6 @@ def _discounts(name: str, n_ranks: int) -> Array:
 _NEEDS = "an item with a positive label"
 NDCG = Definition("ndcg", _ndcg_values, _NEEDS, cutoff="optional")
 MEAN_NDCG = Definition("mean_ndcg", _mean_ndcg_values, _NEEDS)
+# With the gain as part of the name, which is all that commands and searches know of a metric.
+NDCG_LINEAR = Definition("ndcg_linear", _linear_ndcg_values, _NEEDS, cutoff="optional")
+MEAN_NDCG_LINEAR = Definition("mean_ndcg_linear", _linear_mean_ndcg_values, _NEEDS)

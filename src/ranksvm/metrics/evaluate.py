@@ -20,10 +20,14 @@ DEFAULT_METRICS = ("ndcg@10", "map", "mrr", "pairwise_accuracy")  # for graded l
 _MOST_GRADES = 32
 
 
+def is_graded(y: NDArray[Any]) -> bool:
+    """Return whether labels are grades, for which gains 2^y - 1 are meant: 0, 1, ... up to 31."""
+    return bool((y >= 0.0).all() and (y < _MOST_GRADES).all() and (y % 1 == 0).all())
+
+
 def default_metrics(y: NDArray[Any]) -> tuple[str, ...]:
     """Return metrics that make sense for the labels: for grades, or for any real numbers."""
-    graded = bool((y >= 0.0).all() and (y < _MOST_GRADES).all() and (y % 1 == 0).all())
-    return DEFAULT_METRICS if graded else ("pairwise_accuracy", "kendall_tau")
+    return DEFAULT_METRICS if is_graded(y) else ("pairwise_accuracy", "kendall_tau")
 
 
 @dataclass(frozen=True, eq=False)

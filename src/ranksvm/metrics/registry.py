@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from ranksvm._vectors import Array
 from ranksvm.metrics.cascade import EXPECTED_RECIPROCAL_RANK, RECIPROCAL_RANK
-from ranksvm.metrics.dcg import MEAN_NDCG, NDCG
+from ranksvm.metrics.dcg import MEAN_NDCG, MEAN_NDCG_LINEAR, NDCG, NDCG_LINEAR
 from ranksvm.metrics.definition import Definition
 from ranksvm.metrics.order import AUC, KENDALL_TAU, PAIRWISE_ACCURACY, RECIPROCAL_TRUE_RANK
 from ranksvm.metrics.ranked import Ranked, Truth
@@ -23,14 +23,18 @@ from ranksvm.metrics.relevance import (
     AVERAGE_PRECISION,
     MEDIAN_LEVEL_AVERAGE_PRECISION,
     PRECISION,
+    RECALL,
 )
 from ranksvm.metrics.rules import rules_of
 
 METRICS: dict[str, Definition] = {
     "ndcg": NDCG,
     "mean_ndcg": MEAN_NDCG,
+    "ndcg_linear": NDCG_LINEAR,
+    "mean_ndcg_linear": MEAN_NDCG_LINEAR,
     "map": AVERAGE_PRECISION,
     "p": PRECISION,
+    "recall": RECALL,
     "mrr": RECIPROCAL_RANK,
     "err": EXPECTED_RECIPROCAL_RANK,
     "pairwise_accuracy": PAIRWISE_ACCURACY,

@@ -1,9 +1,10 @@
-"""Metrics of binary relevance: average precision and precision at k.
+"""Metrics of binary relevance: average precision, precision and recall at k.
 
 An item is relevant if y > relevant_above.  For a query with R relevant items, h(r) of them among
 the first r ranks,
 
     P@k  = h(k) / k
+    R@k  = h(k) / R                                                         (recall)
     AP   = 1/R * sum over the ranks r of relevant items of h(r) / r         (its mean is MAP)
     AP@k = the same over ranks r <= k; still divided by R
 
@@ -28,7 +29,7 @@ from ranksvm._values import as_float
 from ranksvm._vectors import Array
 from ranksvm.metrics.checks import check_vector
 from ranksvm.metrics.definition import Definition, MeanOrArray, divide
-from ranksvm.metrics.ranked import Ranked
+from ranksvm.metrics.ranked import Ranked, Truth
 from ranksvm.metrics.rules import Conventions, Empty, Rules, Ties, rules_of
 
 
@@ -170,6 +171,43 @@ def precision_at(
     return PRECISION.score(y, scores, qid, rules, per_query)
 
 
+def recall_at(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    k: int | None = 10,
+    relevant_above: float | None = None,
+    ties: Ties | None = None,
+    empty: Empty | None = None,
+    conventions: Conventions = "standard",
+    per_query: bool = False,
+) -> MeanOrArray:
+    """Mean over queries of the share of the relevant items that are among the first k.
+
+    Parameters
+    ----------
+    y, scores, qid, relevant_above, ties, empty, conventions, per_query
+        As in :func:`average_precision`.
+    k : int or None, default=10
+        Number of top ranks to look at.  None for all: the share of the relevant items that were
+        retrieved, which is 1 if no score is -inf.
+
+    Returns
+    -------
+    float, or ndarray of shape (n_queries,)
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> from ranksvm.metrics import recall_at
+    >>> recall_at([2, 0, 1, 0], [0.9, 0.8, 0.3, 0.1], k=2)  # one of the two relevant items
+    0.5
+    """
+    rules = rules_of(conventions, k=k, relevant_above=relevant_above, ties=ties, empty=empty)
+    return RECALL.score(y, scores, qid, rules, per_query)
+
+
 def _average_precision_values(ranked: Ranked, rules: Rules) -> Array:
     if rules.ties == "average":
         return _expected_precision_values(ranked, rules)
@@ -222,18 +260,34 @@ def _below_median(labels: Array) -> float:
 
 
 def _precision_values(ranked: Ranked, rules: Rules) -> Array:
+    truth = ranked.truth
+    share = _hits(ranked, rules) / (truth.all.taken if rules.k is None else rules.k)
+    return np.where(truth.largest > rules.relevant_above, share, np.nan)
+
+
+def _recall_values(ranked: Ranked, rules: Rules) -> Array:
     truth, above = ranked.truth, rules.relevant_above
-    relevant = truth.remembered(
-        ("relevant", above), lambda: (truth.labels > above).astype(np.float64)
+    total = truth.remembered(
+        ("number of relevant items", above),
+        lambda: truth.all.sums(_relevant(truth, above)[truth.groups.rows]),
     )
-    top = truth.first(rules.k)
+    return divide(_hits(ranked, rules), total)
+
+
+def _hits(ranked: Ranked, rules: Rules) -> Array:
+    """Return the number of relevant items among the first k ranks of each query."""
+    truth = ranked.truth
+    relevant = _relevant(truth, rules.relevant_above)
     if rules.ties == "average":
+        top = truth.first(rules.k)
         found = ranked.tie_mean(relevant[ranked.order])[top.positions]
-        hits = top.sums(ranked.found(found, top.positions))
-    else:
-        hits = ranked.top_sums(relevant, rules.k)
-    share = hits / (top.taken if rules.k is None else rules.k)
-    return np.where(truth.largest > above, share, np.nan)
+        return top.sums(ranked.found(found, top.positions))
+    return ranked.top_sums(relevant, rules.k)
+
+
+def _relevant(truth: Truth, above: float) -> Array:
+    """Return 1 for relevant items and 0 for the others, by row."""
+    return truth.remembered(("relevant", above), lambda: (truth.labels > above).astype(np.float64))
 
 
 _NEEDS = "a relevant item"
@@ -248,3 +302,4 @@ MEDIAN_LEVEL_AVERAGE_PRECISION = Definition(
     preset=Rules(empty="zero"),
 )
 PRECISION = Definition("precision_at", _precision_values, _NEEDS, cutoff="required")
+RECALL = Definition("recall_at", _recall_values, _NEEDS, cutoff="optional")

@@ -37,9 +37,9 @@ solver, counting, tol, max_iter, memory_budget, dtype
         Number of folds; no query is split (without queries, items are distributed by their labels).
         Or a splitter such as :class:`QueryKFold`, which gets the query ids as ``groups``, or pairs
         of row numbers.
-    metric : str, default="pairwise_accuracy"
-        Metric to maximize: any name that :func:`ranksvm.metrics.evaluate` knows, for example
-        "ndcg@10" or "map".
+    metric : str or None, default="auto"
+        Metric to maximize, as in :class:`ranksvm.LinearRankSVMCV`: "auto" is "ndcg@10" for graded
+        labels in queries, and "pairwise_accuracy" otherwise.
     conventions : {"standard", "letor"}, default="standard"
         Definition of the metric to use.
     refit : bool, default=True
@@ -62,6 +62,8 @@ solver, counting, tol, max_iter, memory_budget, dtype
         The chosen values; ``gamma_`` exists only if the kernel has a gamma.
     best_index_, best_score_ : int, float
         Index of the chosen candidate in ``cv_results_``, and its mean score.
+    metric_ : str
+        The metric that was maximized.
     Cs_ : ndarray of shape (n_C,)
     gammas_ : ndarray of shape (n_gamma,)
         The grid; ``gammas_`` is [1.0] if the kernel has no gamma.
@@ -120,7 +122,7 @@ solver, counting, tol, max_iter, memory_budget, dtype
         memory_budget: int | str = "4GB",
         dtype: str = "float64",
         cv: Any = 5,
-        metric: str = "pairwise_accuracy",
+        metric: str | None = "auto",
         conventions: str = "standard",
         refit: bool = True,
         checkpoint: str | os.PathLike[str] | None = None,

@@ -28,10 +28,12 @@ class LinearRankSVMCV(SearchCV):
         Number of folds; no query is split (without queries, items are distributed by their labels).
         Or a splitter such as :class:`QueryKFold`, which gets the query ids as ``groups``, or pairs
         of row numbers.
-    metric : str, default="pairwise_accuracy"
+    metric : str or None, default="auto"
         Metric to maximize: any name that :func:`ranksvm.metrics.evaluate` knows, for example
-        "ndcg@10" or "map".  The default is defined for all labels; metrics with gains do not
-        allow negative ones.
+        "map" or "ndcg_linear@10".  "auto" or None is "ndcg@10" if there are query ids and the
+        labels are grades (integers from 0 to 31), also those of a validation set, and
+        "pairwise_accuracy" otherwise; with LETOR's conventions also if no query has ten items,
+        where NDCG@10 would be 0.  The attribute ``metric_`` has the choice.
     conventions : {"standard", "letor"}, default="standard"
         Definition of the metric to use.
     refit : bool, default=True
@@ -52,6 +54,8 @@ class LinearRankSVMCV(SearchCV):
         The chosen C.
     best_index_, best_score_ : int, float
         Index of the chosen C in the grid, and its mean score.
+    metric_ : str
+        The metric that was maximized.
     Cs_ : ndarray of shape (n_C,)
         The grid.
     cv_results_ : dict of str to ndarray of shape (n_C,)
@@ -101,7 +105,7 @@ class LinearRankSVMCV(SearchCV):
         tol: float = 1e-4,
         max_iter: int = 1000,
         cv: Any = 5,
-        metric: str = "pairwise_accuracy",
+        metric: str | None = "auto",
         conventions: str = "standard",
         refit: bool = True,
         checkpoint: str | os.PathLike[str] | None = None,

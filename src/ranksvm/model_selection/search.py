@@ -36,8 +36,8 @@ from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import make_problem
 from ranksvm.learners.problem import Fit, PathProblem
 from ranksvm.learners.settings import Settings, excluded_by
-from ranksvm.metrics.registry import parse_metric
 from ranksvm.model_selection.cell import Cell
+from ranksvm.model_selection.choice import choose_metric
 from ranksvm.model_selection.grids import make_grid
 from ranksvm.model_selection.runs import Task
 from ranksvm.model_selection.splits import Split, make_splits
@@ -66,6 +66,8 @@ class Search:
         Other settings of the fits.  If an approximation had no random state, this is the one that
         was drawn.
     metric, conventions : str
+    metric_default_for : str
+        What the metric was chosen for, such as "graded labels in queries"; empty if it was named.
     scores : ndarray of shape (n_splits, n_candidates)
         Metric on the held-out parts.  NaN if the metric is undefined on a held-out part, or if the
         model gives held-out items scores that are not finite.
@@ -95,6 +97,7 @@ class Search:
     grid: dict[str, Array]
     settings: Settings
     metric: str
+    metric_default_for: str
     conventions: str
     scores: Array
     counted: NDArray[np.bool_]
@@ -225,7 +228,7 @@ def search(
     *,
     folds: Iterable[tuple[Any, Any]] | None = None,
     validation: RankingData | None = None,
-    metric: str = "pairwise_accuracy",
+    metric: str | None = "auto",
     conventions: str = "standard",
     n_threads: int = 1,
     progress: Progress | None = None,
@@ -250,7 +253,9 @@ def search(
         of its rows.
     validation : RankingData or None
         Use this set as the held-out part, instead of folds, and train on all of ``data``.
-    metric, conventions : str
+    metric : str or None, default="auto"
+        Name of a metric; "auto" or None takes that of :mod:`ranksvm.model_selection.choice`.
+    conventions : {"standard", "letor"}, default="standard"
         As in :func:`ranksvm.metrics.evaluate`.
     n_threads : int
         Total number of threads.  Splits of linear models share them; every other fit uses all.
@@ -272,7 +277,8 @@ def search(
     if data.preferences is not None:
         raise ValueError("a search cannot use preferences: folds would separate their items")
     grid = make_grid(data, settings, Cs, others)
-    metric = parse_metric(metric).name
+    parsed, default_for = choose_metric(metric, data, validation, conventions)
+    metric = parsed.name
     splits = make_splits(data, folds, validation, metric, conventions, n_threads=n_threads)
     beside = {name: values for name, values in grid.items() if name != "C"}
     rows = _combinations(beside)
@@ -298,7 +304,6 @@ def search(
             seed = file.random_state
         if seed is not None:
             settings = _with(settings, random_state=seed)
-        parsed = parse_metric(metric)
         for row in rows:
             where = _where(row)
             task = Task(data, _with(settings, **row), grid["C"], parsed, conventions, where, tell)
@@ -328,6 +333,7 @@ def search(
         grid=grid,
         settings=settings,
         metric=metric,
+        metric_default_for=default_for,
         conventions=conventions,
         mean_coef=np.concatenate(mean_coefs) if mean_coefs else None,
         on=f"{len(splits)} folds" if validation is None else validation.origin.name,

@@ -48,6 +48,7 @@ class SearchCV(Ranker):
     Cs_: Array
     best_index_: int
     best_score_: float
+    metric_: str
     best_estimator_: Any
     cv_results_: dict[str, Any]
     n_splits_: int
@@ -57,7 +58,7 @@ class SearchCV(Ranker):
     verbose: int
     Cs: Any
     cv: Any
-    metric: str
+    metric: str | None
     conventions: str
     refit: bool
     checkpoint: Any
@@ -243,6 +244,7 @@ class SearchCV(Ranker):
         self.Cs_ = found.grid["C"]
         self.best_index_ = found.best_index
         self.best_score_ = found.best_score
+        self.metric_ = found.metric
         self.cv_results_ = _results_table(found)
         self.n_splits_ = len(found.scores)
         self._selection = found.facts()
