@@ -119,5 +119,6 @@ void bind_ranking(nb::module_& m);        // ranking.cpp
 void bind_kernel_matrix(nb::module_& m);  // kernel_matrix.cpp
 void bind_pair_list(nb::module_& m);      // pair_list.cpp
 void bind_gather(nb::module_& m);         // gather.cpp
+void bind_query_features(nb::module_& m);  // query_features.cpp
 
 }  // namespace ranksvm::bindings

@@ -249,4 +249,5 @@ NB_MODULE(_core, m) {
   bind_kernel_matrix(m);
   bind_pair_list(m);
   bind_gather(m);
+  bind_query_features(m);
 }
