@@ -75,11 +75,10 @@ struct Moments {
 // Which features are wanted, and so what has to be found out for them.
 struct Wanted {
   const std::vector<QueryFeature>& features;
-  bool ranks = false, moments = false, means = false, spreads = false;
+  bool moments = false, means = false, spreads = false;
 
   explicit Wanted(const std::vector<QueryFeature>& all) : features(all) {
     for (const QueryFeature one : all) {
-      ranks |= one == QueryFeature::rank;
       moments |= one != QueryFeature::rank;
       spreads |= one == QueryFeature::zscore;
       means |= one == QueryFeature::zscore || one == QueryFeature::mean_diff;
@@ -312,13 +311,13 @@ class DenseQuery {
   const QueryFeatureTable<O>& out_;
   const std::shared_ptr<Memory>& memory_;
 
-  const int64_t* rows_ = nullptr;                // of the query
-  int64_t n_ = 0;                                // number of them
-  int64_t first_ = 0, cols_ = 0, width_ = 0;     // columns first_ .. first_ + cols_, then zeros
-  std::vector<double> value_;                    // [n][width]
-  std::vector<int64_t> net_;                     // [n][width]
-  std::vector<O> ranks_;                         // by before - after
-  std::vector<Moments> moments_;                 // [width], as all that follow
+  const int64_t* rows_ = nullptr;             // of the query
+  int64_t n_ = 0;                             // number of them
+  int64_t first_ = 0, cols_ = 0, width_ = 0;  // columns first_ .. first_ + cols_, then zeros
+  std::vector<double> value_;                 // [n][width]
+  std::vector<int64_t> net_;                  // [n][width]
+  std::vector<O> ranks_;                      // by before - after
+  std::vector<Moments> moments_;              // [width], as all that follow
   std::vector<double> scale_, low_, shift_, divisor_, least_, most_, sum_, part_;
 };
 
@@ -458,9 +457,10 @@ class SparseQuery {
     for (int64_t begin = 0, end = 0; begin < size; begin = end) {
       while (end < size && first[end].value == first[begin].value) ++end;
       const double value = first[begin].value;
-      const O rank = value == 0.0 ? zero
-                                  : static_cast<O>(rank_of(begin + (value > 0.0 ? unstored : 0),
-                                                           end - begin, n_));
+      const O rank =
+          value == 0.0
+              ? zero
+              : static_cast<O>(rank_of(begin + (value > 0.0 ? unstored : 0), end - begin, n_));
       for (int64_t p = begin; p < end; ++p) result[first[p].place] = rank;
     }
     return zero;
@@ -546,12 +546,12 @@ void query_features(const SparseRows<T, I>& x, const RowsInGroups& groups,
       });
 }
 
-#define RANKSVM_DENSE(T, O)                                                                  \
-  template void query_features(const Strided<T>&, const RowsInGroups&,                       \
+#define RANKSVM_DENSE(T, O)                                                                   \
+  template void query_features(const Strided<T>&, const RowsInGroups&,                        \
                                const std::vector<QueryFeature>&, const QueryFeatureTable<O>&, \
                                const Context&);
-#define RANKSVM_SPARSE(T, I, O)                                                              \
-  template void query_features(const SparseRows<T, I>&, const RowsInGroups&,                 \
+#define RANKSVM_SPARSE(T, I, O)                                                               \
+  template void query_features(const SparseRows<T, I>&, const RowsInGroups&,                  \
                                const std::vector<QueryFeature>&, const QueryFeatureTable<O>&, \
                                const Context&);
 #define RANKSVM_BOTH(T, O)      \

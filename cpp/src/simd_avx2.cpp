@@ -63,9 +63,7 @@ struct NetCount {
     lane = _mm256_sub_epi64(lane, _mm256_castpd_si256(less));
     lane = _mm256_add_epi64(lane, _mm256_castpd_si256(more));
   }
-  void store(int64_t* to) const {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), lane);
-  }
+  void store(int64_t* to) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), lane); }
 };
 
 uint64_t below_margin_bits(const double* score, unsigned first, unsigned last, double s,

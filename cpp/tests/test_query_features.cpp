@@ -183,8 +183,8 @@ TEST(query_features_of_wide_and_of_large_queries) {
         for (const int64_t* row = begin; row < end; ++row) {
           const auto [from, to] =
               std::equal_range(sorted.begin(), sorted.end(), x[*row * cols + c]);
-          const double rank = 0.5 * static_cast<double>((from - sorted.begin()) +
-                                                        (to - sorted.begin()) + 1);
+          const double rank =
+              0.5 * static_cast<double>((from - sorted.begin()) + (to - sorted.begin()) + 1);
           right &= out[*row * stride + cols + c] ==
                    static_cast<float>(rank / static_cast<double>(sizes[q]));
         }
@@ -233,10 +233,9 @@ TEST(query_features_refuse_what_does_not_exist) {
   const Table<double> table{out.data(), 2};
   for (const int64_t row : {-1, 3}) {
     const Index rows = {0, row}, offsets = {0, 2};
-    CHECK_THROWS(
-        ranksvm::query_features(Strided<double>{x.data(), 3, 2, 2, 1},
-                                {rows.data(), offsets.data(), 1}, rank, table, Context(2)),
-        std::invalid_argument);
+    CHECK_THROWS(ranksvm::query_features(Strided<double>{x.data(), 3, 2, 2, 1},
+                                         {rows.data(), offsets.data(), 1}, rank, table, Context(2)),
+                 std::invalid_argument);
   }
   for (const int32_t wrong : {-1, 2}) {
     const Index rows = {0}, offsets = {0, 1};

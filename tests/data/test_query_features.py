@@ -272,9 +272,10 @@ def test_nothing_to_do():
     assert query_features(np.empty((0, 3)), none, ALL).shape == (0, 12)
     assert query_features(np.empty((2, 3)), groups_of([0, 0]), ()).shape == (2, 0)
     assert query_features(np.empty((2, 0)), groups_of([0, 0]), ALL).shape == (2, 0)
-    assert query_features(sp.csr_array((2, 3)), groups_of([0, 0]), ("rank",)).tolist() == [
-        [0.75] * 3
-    ] * 2
+    assert (
+        query_features(sp.csr_array((2, 3)), groups_of([0, 0]), ("rank",)).tolist()
+        == [[0.75] * 3] * 2
+    )
 
 
 # What goes wrong

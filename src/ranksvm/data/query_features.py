@@ -82,15 +82,15 @@ def query_features(
     names: Sequence[str],
     *,
     n_threads: int = 1,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Compute features of items relative to the other items of their query.
 
     Time is O(m n log s) for queries of s items, and for sparse X that of filling the result plus
     O(e log e) for e stored elements.  Beside the result, a thread needs about 0.2 MB, and for
-    queries of more than 384 items up to 60 bytes per item of the largest one; sparse X needs 40
-    bytes per stored element of a query, and a CSC matrix is converted to CSR.
+    queries of more than 384 items about 70 bytes per item of the query; for sparse X it needs
+    16 + 8 len(names) bytes per stored element of the query.  A CSC matrix is converted to CSR.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def append_query_features(
     names: Sequence[str],
     *,
     n_threads: int = 1,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
 ) -> NDArray[Any]:
     """Return the features of X and, after them, those of :func:`query_features`.
 
