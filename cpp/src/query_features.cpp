@@ -145,9 +145,13 @@ class DenseQuery {
              const QueryFeatureTable<O>& out, const std::shared_ptr<Memory>& memory)
       : x_(x), groups_(groups), wanted_(wanted), out_(out), memory_(memory) {}
 
+  // Whether ranks are counted. The last of few columns fill only a part of a vector.
+  static bool is_counted(int64_t n, int64_t cols) {
+    return n * ((cols + 7) / 8 * 8) <= kCounted * cols;
+  }
   // Columns of a block of a query of n items.
   static int64_t width(int64_t n, int64_t cols) {
-    if (n > kCounted) return kColumns;
+    if (!is_counted(n, cols)) return kColumns;
     return std::min(std::clamp(kBlock / std::max<int64_t>(n, 1) / 8 * 8, int64_t{8}, kWidest),
                     (cols + 7) / 8 * 8);
   }
@@ -166,7 +170,7 @@ class DenseQuery {
       O* to = out_.data + static_cast<int64_t>(k) * x_.cols + first;
       if (feature != QueryFeature::rank) {
         write_formula(feature, to);
-      } else if (n_ <= kCounted) {
+      } else if (is_counted(n_, x_.cols)) {
         write_counted_ranks(to);
       } else {
         write_sorted_ranks(to, context);

@@ -89,7 +89,7 @@ def query_features(
 
     Time is O(m n log s) for queries of s items, and for sparse X that of filling the result plus
     O(e log e) for e stored elements.  Beside the result, a thread needs about 0.2 MB, and for
-    queries of more than 384 items about 70 bytes per item of the query; for sparse X it needs
+    queries of some hundred items or more about 70 bytes per item of the query; for sparse X
     16 + 8 len(names) bytes per stored element of the query.  A CSC matrix is converted to CSR.
 
     Parameters
