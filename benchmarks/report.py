@@ -64,6 +64,12 @@ GOALS = (
     Goal("letor_read", "load_letor, 2 threads / scikit-learn's load_svmlight_file", 0.1, 2),
     Goal("letor_memory", "peak memory of load_letor / the arrays that it returns", 2.0, 2),
     Goal("ndcg", "NDCG@10, 1e6 items in 1e4 queries, 1 thread / argsort + lexsort", 2.0, 1),
+    Goal(
+        "query_ranks",
+        "ranks within queries, 1e6 x 46 in 24,400 queries, 1 thread / argsort of X by column",
+        1.5,
+        1,
+    ),
     Goal("path", "LinearRankSVMCV over a grid of C / the same fits cold, 1 thread", 0.5, 1),
     Goal("help_seconds", "seconds of `ranksvm --help`", 0.4, 1),
     Goal(

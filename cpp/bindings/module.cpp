@@ -250,4 +250,5 @@ NB_MODULE(_core, m) {
   bind_pair_list(m);
   bind_gather(m);
   bind_columns(m);
+  bind_query_features(m);
 }

@@ -55,6 +55,17 @@ struct CountRow {
   }
 };
 
+struct NetCount {
+  __m256i lane = _mm256_setzero_si256();
+  void add(Vec own, Vec other) {  // a comparison gives minus one
+    const __m256d less = _mm256_cmp_pd(other.v, own.v, _CMP_LT_OQ);
+    const __m256d more = _mm256_cmp_pd(other.v, own.v, _CMP_GT_OQ);
+    lane = _mm256_sub_epi64(lane, _mm256_castpd_si256(less));
+    lane = _mm256_add_epi64(lane, _mm256_castpd_si256(more));
+  }
+  void store(int64_t* to) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), lane); }
+};
+
 uint64_t below_margin_bits(const double* score, unsigned first, unsigned last, double s,
                            double margin) {
   const __m256d own = _mm256_set1_pd(s), m = _mm256_set1_pd(margin);

@@ -36,6 +36,16 @@ struct CountRow {
   void store(uint32_t* to) const { _mm512_storeu_si512(to, lane); }
 };
 
+struct NetCount {
+  __m512i lane = _mm512_setzero_si512();
+  void add(Vec own, Vec other) {
+    const __m512i one = _mm512_set1_epi64(1);
+    lane = _mm512_mask_add_epi64(lane, _mm512_cmp_pd_mask(other.v, own.v, _CMP_LT_OQ), lane, one);
+    lane = _mm512_mask_sub_epi64(lane, _mm512_cmp_pd_mask(other.v, own.v, _CMP_GT_OQ), lane, one);
+  }
+  void store(int64_t* to) const { _mm512_storeu_si512(to, lane); }
+};
+
 uint64_t below_margin_bits(const double* score, unsigned first, unsigned last, double s,
                            double margin) {
   const __m512d own = _mm512_set1_pd(s), m = _mm512_set1_pd(margin);

@@ -34,6 +34,19 @@ struct CountRow {
   }
 };
 
+// By lane: how often `other` was less than `own`, minus how often it was more.
+struct NetCount {
+  int64_t lane[Vec::kWidth] = {};
+  void add(Vec own, Vec other) {
+    for (int l = 0; l < Vec::kWidth; ++l) {
+      lane[l] += static_cast<int64_t>(other.v[l] < own.v[l]) - (other.v[l] > own.v[l] ? 1 : 0);
+    }
+  }
+  void store(int64_t* to) const {
+    for (int l = 0; l < Vec::kWidth; ++l) to[l] = lane[l];
+  }
+};
+
 // Bits l of [first, last), multiples of 8, with score[l] - s < margin.
 uint64_t below_margin_bits(const double* score, unsigned first, unsigned last, double s,
                            double margin) {

@@ -1,6 +1,6 @@
 // Body of simd_base.cpp, simd_avx2.cpp and simd_avx512.cpp: the loops over the primitives that each
-// of them defines first (namespace simd: SumRow, CountRow, below_margin_bits, add_masked, and the
-// vectors of simd_vector_*.hpp).
+// of them defines first (namespace simd: SumRow, CountRow, NetCount, below_margin_bits, add_masked,
+// and the vectors of simd_vector_*.hpp).
 //
 // These files are compiled for different instruction sets, so nothing here may have external
 // linkage or instantiate anything shared with the rest of the library (no standard containers or
@@ -282,6 +282,32 @@ void deviations(const T* __restrict x, int64_t rows, int64_t cols, int64_t strid
   }
 }
 
+// The counts of kRows rows from `own` on: a row that was loaded is compared with all of them.
+template <int kRows>
+inline void net_counts_of(const double* x, int64_t rows, int64_t width, const double* own,
+                          int64_t* net) {
+  simd::Vec value[kRows];
+  simd::NetCount count[kRows];
+  for (int k = 0; k < kRows; ++k) value[k] = simd::load(own + k * width);
+  for (int64_t j = 0; j < rows; ++j) {
+    const simd::Vec other = simd::load(x + j * width);
+    for (int k = 0; k < kRows; ++k) count[k].add(value[k], other);
+  }
+  for (int k = 0; k < kRows; ++k) count[k].store(net + k * width);
+}
+
+void net_counts(const double* x, int64_t rows, int64_t width, int64_t* net) {
+  for (int64_t c = 0; c < width; c += simd::Vec::kWidth) {
+    int64_t i = 0;
+    for (; i + 4 <= rows; i += 4) {
+      net_counts_of<4>(x + c, rows, width, x + i * width + c, net + i * width + c);
+    }
+    for (; i < rows; ++i) {
+      net_counts_of<1>(x + c, rows, width, x + i * width + c, net + i * width + c);
+    }
+  }
+}
+
 constexpr SimdLoops kLoops = {RANKSVM_SIMD_NAME,
                               run_count_sweep,
                               run_sum_sweep<SumRecord>,
@@ -295,6 +321,7 @@ constexpr SimdLoops kLoops = {RANKSVM_SIMD_NAME,
                               add_rows<float>,
                               deviations<double>,
                               deviations<float>,
+                              net_counts,
                               kTileLoops};
 
 }  // namespace

@@ -133,6 +133,33 @@ TEST(leaf_sums_against_all_bits) {
   }
 }
 
+TEST(net_counts_against_plain_loops) {
+  std::mt19937_64 random(11);
+  for (const int64_t rows : {1, 2, 3, 4, 5, 41, 130}) {
+    for (const int64_t width : {8, 24, 48}) {
+      for (int kind = 0; kind < 5; ++kind) {
+        std::vector<double> x(static_cast<std::size_t>(rows * width));
+        for (double& value : x) value = draw_score(kind, random);
+        x[0] = -0.0, x.back() = 0.0;
+        std::vector<int64_t> expected(x.size());
+        for (int64_t i = 0; i < rows; ++i) {
+          for (int64_t j = 0; j < rows; ++j) {
+            for (int64_t c = 0; c < width; ++c) {
+              const double own = x[i * width + c], other = x[j * width + c];
+              expected[i * width + c] += (other < own ? 1 : 0) - (other > own ? 1 : 0);
+            }
+          }
+        }
+        for (const SimdLoops* loops : all_loops()) {
+          std::vector<int64_t> net(x.size(), -1000);
+          loops->net_counts(x.data(), rows, width, net.data());
+          CHECK(net == expected);
+        }
+      }
+    }
+  }
+}
+
 TEST(deviations_against_plain_loops) {
   std::mt19937_64 random(7);
   std::normal_distribution<double> normal;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -89,6 +90,17 @@ def test_sparse_and_dense_agree(data, name: str, form) -> None:
     kernel = KernelRankSVM(scaling=name, gamma=0.2).fit(form(X), y, qid)
     rbf = KernelRankSVM(scaling=name, gamma=0.2).fit(X, y, qid)
     np.testing.assert_allclose(kernel.predict(form(X)), rbf.predict(X), rtol=1e-6, atol=1e-8)
+
+
+def test_a_kernel_on_features_of_very_different_scales_warns(data) -> None:
+    X, y, qid = data
+    with pytest.warns(UserWarning, match=r"differ by a factor of \de\+0\d.*scaling='standard'"):
+        KernelRankSVM().fit(X, y, qid)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelRankSVM(scaling="robust").fit(X, y, qid)
+        KernelRankSVM(kernel="linear", tol=0.1).fit(X, y, qid)
+        KernelRankSVM().fit(np.c_[X[:, :3], np.ones(len(X))], y, qid)
 
 
 def test_scales_of_the_features_do_not_matter(data) -> None:

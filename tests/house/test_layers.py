@@ -37,6 +37,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "estimators": frozenset({"data", "pairs", "maps", "solvers.base", "learners", "metrics"})
     | {"models", "_core"},
     "kernel_approximation": frozenset({"maps", "estimators.inputs"}),
+    "preprocessing": frozenset({"data", "estimators.inputs"}),
     "model_selection": frozenset({"data", "maps", "learners", "estimators", "metrics"})
     | {"models", "solvers.base"},
     "export": frozenset({"data", "models", "learners"}),

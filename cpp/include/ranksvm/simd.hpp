@@ -41,6 +41,9 @@ struct SimdLoops {
   void (*deviations_float)(const float* x, int64_t rows, int64_t cols, int64_t stride,
                            const double* mean, const double* weight, int64_t width, double* off,
                            double* weighted);
+  // net[i][c] = number of rows j with x[j][c] < x[i][c], minus the number with x[j][c] > x[i][c].
+  // Both arrays have rows of `width` elements, a multiple of 8.
+  void (*net_counts)(const double* x, int64_t rows, int64_t width, int64_t* net);
   TileLoops tiles;  // of kernel matrices
 };
 

@@ -141,7 +141,11 @@ class DataOptions:
     ] = None
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", "-j", help=f"Number of threads. {by_default('all cores that the process may use')}"),
+        typer.Option(
+            "--jobs",
+            "-j",
+            help=f"Number of threads. {by_default('all cores that the process may use')}",
+        ),
     ] = None
     # Options of some commands only.
     memory: str | None = None

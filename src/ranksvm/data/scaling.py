@@ -70,6 +70,11 @@ class Columns:
         """Whether a column has one value only."""
         return ~(self.low < self.high)
 
+    @property
+    def tallest(self) -> Array:
+        """Largest absolute value of each column."""
+        return np.maximum(np.abs(self.low), np.abs(self.high))
+
     def joined(self, other: Columns) -> Columns:
         """Return the facts about the items of both."""
         if not (self.weight > 0.0 and other.weight > 0.0):
@@ -176,7 +181,13 @@ def find_scaling(
     return SCALINGS[name](columns, sample)
 
 
-def scaling_of(name: str, X: Any, weight: Array | None = None, n_threads: int = 1) -> Scaling:
+def scaling_of(
+    name: str,
+    X: Any,
+    weight: Array | None = None,
+    n_threads: int = 1,
+    columns: Callable[[], Columns] | None = None,
+) -> Scaling:
     """Find the scaling of items in memory.
 
     Parameters
@@ -187,6 +198,8 @@ def scaling_of(name: str, X: Any, weight: Array | None = None, n_threads: int = 
     weight : ndarray of shape (n_items,) or None
         Weights of the items, not all zero; None for equal ones.
     n_threads : int
+    columns : callable or None
+        As for :func:`find_scaling`, if the facts are needed elsewhere as well.
 
     Returns
     -------
@@ -199,7 +212,7 @@ def scaling_of(name: str, X: Any, weight: Array | None = None, n_threads: int = 
         rows = sampled_rows(weights, hashes)
         return (X, weights) if rows is None else (_rows_of(X, rows), weights[rows])
 
-    return find_scaling(name, lambda: find_columns(X, weight, n_threads), sample)
+    return find_scaling(name, columns or (lambda: find_columns(X, weight, n_threads)), sample)
 
 
 def _rows_of(X: Any, rows: NDArray[np.int64]) -> Any:

@@ -7,6 +7,7 @@ zero, unless they occur in a given preference.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,12 +19,13 @@ from numpy.typing import NDArray
 
 from ranksvm._checks import check_choice, check_integer, check_seed, finite_number
 from ranksvm._memory import format_size, parse_memory
-from ranksvm._messages import Param, ParameterError, Value
+from ranksvm._messages import MessageWarning, Param, ParameterError, Value
 from ranksvm._rows import take_rows
 from ranksvm._sparse import is_sparse
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.scaling import find_columns
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.learners.kernel_model import KernelModel
 from ranksvm.learners.participants import comparable_items, participants
@@ -64,6 +66,7 @@ from ranksvm.sharded.memory import kernel_bytes
 MAX_DEGREE = 100
 N_GAMMAS = 5  # in the default grid
 FACTOR = 4.0  # from one gamma to the next
+MOST_APART = 1e3  # standard deviations of features, without a warning
 
 
 def default_gammas(X: Any, n: int = N_GAMMAS, item_weight: Array | None = None) -> Array:
@@ -263,6 +266,8 @@ class KernelProblem(RankProblem):
         if not settings.is_pairwise:
             check_room(data.n_features)
         data, self._scaling = scaled_data(data, settings.scaling, n_threads=n_threads)
+        if self._scaling is None and isinstance(data.X, np.ndarray):
+            _look_at_scales(data, settings, n_threads)
         self._given = data
         self.items = participants(data)
         self._space, pairs = _make_space(data, self.items, settings, n_threads)
@@ -297,6 +302,25 @@ class KernelProblem(RankProblem):
     def _point_coef(self, fit: Fit) -> Array:
         to_points = self._space.to_points
         return fit.coef if to_points is None else to_points(fit.coef)
+
+
+def _look_at_scales(data: RankingData, settings: KernelSettings, n_threads: int) -> None:
+    """Warn if the features differ so much in scale that the largest alone decide the kernel."""
+    if callable(settings.kernel) or settings.kernel in ("linear", "precomputed"):
+        return
+    deviation = find_columns(data.X, data.item_weight, n_threads).deviation
+    spreads = deviation[deviation > 0.0]
+    if spreads.size < 2 or spreads.max() <= MOST_APART * spreads.min():
+        return
+    warnings.warn(
+        MessageWarning(
+            "the standard deviations of the features differ by a factor of {factor:.0e}, and the "
+            "largest features alone decide the kernel. Use {scaling}, or scale them beforehand.",
+            factor=spreads.max() / spreads.min(),
+            scaling=Param("scaling", "standard"),
+        ),
+        stacklevel=2,
+    )
 
 
 class _Space(NamedTuple):

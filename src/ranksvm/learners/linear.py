@@ -17,12 +17,12 @@ from ranksvm._rounding import roundings
 from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.scaling import Affine, Scaling
+from ranksvm.data.scaling import Scaling
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.learners.linear_model import LinearModel
 from ranksvm.learners.participants import participants
 from ranksvm.learners.problem import Fit, RankProblem, about_fit, check_room, training_pairs
-from ranksvm.learners.scaled import scaled_data, training_scaling
+from ranksvm.learners.scaled import Units, scaled_data, training_units
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.sharded import scores_of, sharded_problem
 from ranksvm.maps.matrix import EuclideanMap, MatrixMap
@@ -73,14 +73,11 @@ class LinearProblem(RankProblem):
         check_room(data.n_features)
         self._given = data
         self._quantiles: Scaling | None = None
-        units: Array | None = None  # what the scaled features are multiples of
+        units: Units | None = None
         if settings.scaling == "quantile":
             data, self._quantiles = scaled_data(data, settings.scaling, n_threads=n_threads)
-        else:
-            scaling = training_scaling(data, settings.scaling, n_threads=n_threads)
-            if scaling is not None:
-                assert isinstance(scaling, Affine)
-                units = scaling.factor
+        elif settings.scaling is not None:
+            units = training_units(data, settings.scaling, n_threads=n_threads)
         score_map: EuclideanMap
         if isinstance(data.X, ShardedMatrix):
             score_map, pairs = sharded_problem(data, settings, n_threads=n_threads)
@@ -89,9 +86,9 @@ class LinearProblem(RankProblem):
             score_map = MatrixMap(data.X, n_threads=n_threads)
             pairs = training_pairs(data, settings, n_threads=n_threads)
         self.data = data
-        self._units = units
+        self._units = None if units is None else units.factor
         if units is not None:
-            score_map = ScaledMap(score_map, units)
+            score_map = ScaledMap(score_map, *units)
         super().__init__(score_map, pairs, settings, n_threads=n_threads)
 
     def _compared(self, data: RankingData) -> RankingData:

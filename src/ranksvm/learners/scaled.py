@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,44 @@ from numpy.typing import NDArray
 from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.scaling import Columns, Scaling, find_scaling, sampled_rows, scaling_of
+from ranksvm.data.scaling import (
+    Affine,
+    Columns,
+    Scaling,
+    find_columns,
+    find_scaling,
+    sampled_rows,
+    scaling_of,
+)
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.sharded.tasks import FindColumns, find_bounds, row_hashes
+
+
+class Units(NamedTuple):
+    """What the weights of scaled features are multiplied by to be those of the features.
+
+    Attributes
+    ----------
+    factor : ndarray of shape (n_features,)
+        The factors.
+    tallest : ndarray of shape (n_features,) or None
+        Largest absolute value of each feature as it is, if that is known.
+    """
+
+    factor: Array
+    tallest: Array | None
+
+
+def training_units(data: RankingData, name: str, *, n_threads: int = 1) -> Units:
+    """Return the factors of a scaling that has no others, for a linear model."""
+    if isinstance(data.X, ShardedMatrix) or data.item_weight is not None:
+        scaling, tallest = training_scaling(data, name, n_threads=n_threads), None
+    else:
+        columns = find_columns(data.X, None, n_threads)
+        scaling = scaling_of(name, data.X, None, n_threads, lambda: columns)
+        tallest = columns.tallest
+    assert isinstance(scaling, Affine)
+    return Units(scaling.factor, tallest)
 
 
 def training_scaling(data: RankingData, name: str | None, *, n_threads: int = 1) -> Scaling | None:

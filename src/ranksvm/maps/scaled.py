@@ -22,9 +22,13 @@ class ScaledMap(EuclideanMap):
         The map of X.
     factor : ndarray of shape (n_features,)
         The factors d.
+    tallest : ndarray of shape (n_features,) or None
+        Largest absolute value of each column of X, if that is known.
     """
 
-    def __init__(self, inner: EuclideanMap, factor: Array) -> None:
+    def __init__(self, inner: EuclideanMap, factor: Array, tallest: Array | None = None) -> None:
+        if tallest is not None:
+            inner.tallest = tallest
         self.shape = inner.shape
         self.has_own_sample = inner.has_own_sample
         self.factor = factor
