@@ -78,6 +78,7 @@ void find_block(const Strided<T>& a, int64_t first, int64_t last, const double* 
   for (double& one : block.mean) one /= block.weight;
   for_each_element(a, first, last, [&](int64_t r, int64_t c, double x) {
     const double w = weight == nullptr ? 1.0 : weight[r];
+    if (w == 0.0) return;  // in other units, such a value may be infinite
     const double off = factor[c] * x - block.mean[c];
     block.squares[c] += w * (off * off);
   });

@@ -41,8 +41,8 @@ from typing import Any
 
 import numpy as np
 
-from ranksvm import _core
 from ranksvm._cached import cached_property
+from ranksvm._cholesky import inverse_times
 from ranksvm._points import Point
 from ranksvm._rounding import TINY, roundings
 from ranksvm._vectors import Array, add_scaled, add_scaled_to, any_nonzero, scale
@@ -211,16 +211,8 @@ def _inverse(matrix: Array) -> Callable[[Array], Array] | None:
     matrix *= size
     matrix *= size[:, None]
     matrix.flat[:: len(matrix) + 1] = 1.0 + 1e-13 * len(matrix)
-    matrix = np.ascontiguousarray(matrix)
-    if not _core.cholesky(matrix):
-        return None
-
-    def times(vector: Array) -> Array:
-        solved: Array = _core.solve_cholesky(matrix, size * vector)
-        solved *= size
-        return solved
-
-    return times
+    found = inverse_times(matrix)
+    return None if found is None else lambda vector: size * found(size * vector)
 
 
 def _or_else(bound: float, safe: float) -> float:

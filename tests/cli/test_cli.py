@@ -76,7 +76,7 @@ OF_DATA = (
     "--zero-based --one-based --max-line-bytes --jobs -j"
 )
 OF_MODELS = (
-    "--loss --reduction --solver --tol --max-iter --kernel --gamma --degree --coef0 "
+    "--loss --reduction --scaling --solver --tol --max-iter --kernel --gamma --degree --coef0 "
     "--approximation --components --landmarks --dtype --seed"
 )
 IN_PIECES = "--memory --cache"
@@ -130,7 +130,7 @@ def test_the_options_of_every_command(good, command):
         ("--pairs-by", "row"),
         ("--label-column", "label"),
         ("--format", "auto"),
-        ("--jobs", "all cores"),
+        ("--jobs", "all cores that the process may use"),
     ],
 )
 def test_help_shows_defaults(good, option, default):

@@ -261,6 +261,7 @@ def hostile(path, monkeypatch, **facts):
         params=model.params,
         facts={**model.facts, **facts},
         feature_names=None,
+        scaling=None,
         FORMATS=model.FORMATS,
         arrays=lambda: arrays,
     )
