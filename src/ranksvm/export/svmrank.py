@@ -197,9 +197,10 @@ def from_svmrank_c(
 
 def _to_text(model: Model, version: str) -> str:
     if model.weights is None:
+        of_quantiles = " of quantiles. Train it with another scaling"
         raise ValueError(
             "SVM^rank's format (.dat) is for models with one weight per feature; got a "
-            f"{model.kind} model"
+            f"{model.kind} model{of_quantiles if isinstance(model, LinearModel) else ''}"
         )
     if not re.fullmatch(r"[!-~]{1,99}", version):
         raise ValueError(f"version must be one word such as 'V6.20'; got {version!r}")
