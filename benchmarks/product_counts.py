@@ -104,6 +104,8 @@ def _raw_features(config: Config, report: Report) -> None:
         fit = _Fit.of(task, loss="squared_hinge")
         products[is_raw] = fit.products
         rows.append({"set": task.name, **fit._asdict()})
+    fit = _Fit.of(task, loss="squared_hinge", scaling="standard")
+    rows.append({"set": f"{task.name}, scaling='standard'", **fit._asdict()})
     report.table("features of very different scales; squared hinge", rows)
     detail = f"{task.name}, {task.strength}: {products[True]} and {products[False]} products"
     report.reach("raw_products", products[True] / products[False], detail)

@@ -79,8 +79,6 @@ def make_grid(
     if learner_of(settings).search is None:
         raise ValueError("there is no search for this kind of model")
     defaults = searched(type(settings))
-    if defaults:  # their values depend on the features as the model gets them
-        data, _ = scaled_data(data, settings.scaling)
     given = {**dict.fromkeys(defaults), **(others or {})}
     grid = {}
     for name, values in given.items():
@@ -90,7 +88,8 @@ def make_grid(
                 values = defaults[name].n
             if is_integer(values):
                 check_grid_size(name, values)
-                values = defaults[name].values(data, int(values))
+                scaled, _ = scaled_data(data, settings.scaling)  # the features that the model gets
+                values = defaults[name].values(scaled, int(values))
             grid[name] = check_grid(name, values)
         elif values is not None and not is_integer(values):
             raise ParameterError(
