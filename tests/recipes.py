@@ -19,7 +19,7 @@ from ranksvm._vectors import Array
 from ranksvm.data import RankingData
 from ranksvm.estimators.inputs import fitting, training_data
 from ranksvm.estimators.model_ranker import ModelRanker
-from ranksvm.learners import LEARNERS, SOLVERS, Learner, LinearModel
+from ranksvm.learners import LEARNERS, SOLVERS, Learner, LinearModel, make_problem
 from ranksvm.learners.problem import Fit, about_fit
 from ranksvm.learners.settings import Grid, Settings, parameter
 from ranksvm.maps.kernels import KERNELS, Kernel, KernelFunction
@@ -192,7 +192,8 @@ class DifferenceRanker(ModelRanker):
 
     Parameters
     ----------
-    C, loss, reduction, scaling, solver, counting, tol, max_iter, verbose, n_jobs,
+    C, loss, reduction, scaling, query_features, keep_features, solver, counting, tol, max_iter,
+    verbose, n_jobs,
         As for all rankers.
     average : {"mean", "median"}
         The average.
@@ -209,6 +210,8 @@ class DifferenceRanker(ModelRanker):
         loss: str = "squared_hinge",
         reduction: str = "mean",
         scaling: str | None = None,
+        query_features: Sequence[str] = (),
+        keep_features: bool = True,
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,
@@ -222,6 +225,8 @@ class DifferenceRanker(ModelRanker):
         self.loss = loss
         self.reduction = reduction
         self.scaling = scaling
+        self.query_features = query_features
+        self.keep_features = keep_features
         self.solver = solver
         self.counting = counting
         self.tol = tol
@@ -232,7 +237,7 @@ class DifferenceRanker(ModelRanker):
     def fit(self, X: Any, y: Any, qid: Any = None) -> DifferenceRanker:
         with fitting(self):
             settings = self._settings(DifferenceSettings)
-            problem = DifferenceProblem(training_data(self, X, y, qid), settings)
+            problem = make_problem(training_data(self, X, y, qid), settings)
             fit = self._solve(problem, None)
             self._keep(problem.model(fit), fit.history)
         self._warn_if_early(fit)
@@ -260,6 +265,8 @@ class DifferenceRankerCV(SearchCV):
         loss: str = "squared_hinge",
         reduction: str = "mean",
         scaling: str | None = None,
+        query_features: Sequence[str] = (),
+        keep_features: bool = True,
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,
@@ -278,6 +285,8 @@ class DifferenceRankerCV(SearchCV):
         self.loss = loss
         self.reduction = reduction
         self.scaling = scaling
+        self.query_features = query_features
+        self.keep_features = keep_features
         self.solver = solver
         self.counting = counting
         self.tol = tol

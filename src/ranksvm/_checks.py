@@ -95,6 +95,14 @@ def check_choice(name: str, value: Any, valid: Collection[str | None], also: str
         )
 
 
+def check_flag(name: str, value: Any) -> None:
+    """Raise unless ``value`` is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ParameterError(
+            "{name} must be True or False; got {value}", name=Param(name), value=Value(value)
+        )
+
+
 def check_item_weight(weight: Any, n_items: int) -> Array | None:
     """Check item weights; return them as float64, or None if there are none."""
     if weight is None:

@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ranksvm._messages import Param, ParameterError, Value
+from ranksvm._checks import check_flag
+from ranksvm._messages import Param, ParameterError
 from ranksvm._text import counted
 from ranksvm._threads import resolve_n_jobs
 from ranksvm.data.frames import split_frame
@@ -192,12 +193,7 @@ class QueryFeatures(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _fit(self, X: Any, qid: Any) -> tuple[Any, QueryGroups]:
         """Set all attributes; return the items, and their queries."""
         self._features()
-        if not isinstance(self.append, bool | np.bool_):
-            raise ParameterError(
-                "{name} must be True or False; got {value}",
-                name=Param("append"),
-                value=Value(self.append),
-            )
+        check_flag("append", self.append)
         with fitting(self):
             X, columns = split_frame(X, qid=qid)
             X = check_X(self, X, reset=True)

@@ -37,10 +37,12 @@ def score_items(model: Model, data: RankingData, jobs: int | None) -> Array:
 
 def score_blocks(model: Model, data: RankingData, jobs: int | None) -> Iterator[Array]:
     """Yield the scores of items under a model: of all items at once, or shard by shard."""
+    check_queries(model, data)
     X = aligned_columns(data, model.feature_names, model.n_features, "model", model.is_sparse)
     check_features(data)
     if not isinstance(X, ShardedMatrix):
-        scores = model.scores(X, n_threads=resolve_n_jobs(jobs))
+        groups = data.groups if model.view else None
+        scores = model.scores(X, groups=groups, n_threads=resolve_n_jobs(jobs))
         _check_scores(scores, 0, data.origin.name)
         yield scores
         return
@@ -51,6 +53,25 @@ def score_blocks(model: Model, data: RankingData, jobs: int | None) -> Iterator[
             _check_scores(scores, done, data.origin.name)
             yield scores
             done += len(scores)
+
+
+def check_queries(model: Model, data: RankingData) -> None:
+    """Raise if a model needs the queries of the items, and the data do not have them together."""
+    if not model.view:
+        return
+    names, source = ", ".join(model.view.names), data.origin.name
+    if isinstance(data.X, ShardedMatrix):
+        raise ValueError(
+            f"the model has features of the query ({names}), which need all items of a query at a "
+            f"time, and --memory reads {source} in pieces: leave --memory out"
+        )
+    n_queries = model.facts.get("n_queries", 1)
+    if data.qid is None and n_queries > 1:
+        raise ValueError(
+            f"the model was trained on {counted(n_queries, 'query')} with features of the query "
+            f"({names}), and {source} has no query ids, or they are ignored. Give every item its "
+            "query: 'qid:' fields in LETOR text, a column of a table (--qid-column)."
+        )
 
 
 def show_shards(X: Any, show: Advance) -> None:

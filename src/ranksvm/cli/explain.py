@@ -10,11 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from ranksvm._text import counted, listed
-from ranksvm.cli.columns import aligned_columns
+from ranksvm.cli.columns import aligned_columns, check_queries
 from ranksvm.cli.inputs import check_features, documents_of, only_one_stdin, read_with_model
 from ranksvm.cli.options import By, Json, RankingOptions, command, examples
 from ranksvm.cli.output import UsageProblem, note, say, show_json
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners.linear_model import LinearModel
 from ranksvm.models.explain import Explanation
 
 # Columns of the picture, at most, and characters of a name in a message.
@@ -69,13 +70,15 @@ def app(
         raise UsageProblem(
             f"{_shown(i)} and {_shown(j)} are the same item: give two different ones"
         )
+    check_queries(found, items)
     X = aligned_columns(items, found.feature_names, found.n_features, "model", found.is_sparse)
-    check_features(items, rows)
+    check_features(items, None if found.view else rows)
     called = (f"item {i}", f"item {j}") if by == "row" else (i, j)
     # Parts count from 1, or from 0 if they are features that the training data counted so.
-    from_zero = found.weights is not None and found.facts.get("zero_based") is True
+    from_zero = isinstance(found, LinearModel) and found.facts.get("zero_based") is True
     first = 0 if from_zero else 1
-    explanation = found.explain(X, *rows, items=called, first=first)
+    groups = items.groups if found.view else None
+    explanation = found.explain(X, *rows, groups=groups, items=called, first=first)
     if items.qid is not None and items.qid[rows[0]] != items.qid[rows[1]]:
         one, other = (items.qid[row] for row in rows)
         note(f"the items are of different queries, {one} and {other}")

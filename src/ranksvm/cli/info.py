@@ -153,10 +153,9 @@ def _about_model(opened: Opened, top: int) -> dict[str, Any]:
 
 
 def _largest_weights(model: Model, top: int) -> dict[str, Any]:
-    coef = model.weights
+    coef = model.column_weights
     if coef is None:
         return {}
     first = 0 if model.facts.get("zero_based") is True else 1
-    names = model.feature_names or [str(j + first) for j in range(len(coef))]
-    largest = np.argsort(-np.abs(coef), kind="stable")[:top]
-    return {"largest_weights": {names[j]: float(coef[j]) for j in largest if coef[j] != 0.0}}
+    largest = [int(j) for j in np.argsort(-np.abs(coef), kind="stable")[:top] if coef[j] != 0.0]
+    return {"largest_weights": {model.column_name(j, first): float(coef[j]) for j in largest}}

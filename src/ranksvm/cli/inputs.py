@@ -296,9 +296,15 @@ def read_with_model(
     *,
     labels: bool = False,
     comments: bool = False,
+    queries: bool = True,
 ) -> tuple[Model, RankingData]:
-    """Read a model and the items that it is for; see :func:`read_data`."""
+    """Read a model and the items that it is for; see :func:`read_data`.
+
+    Without ``queries``, query ids are left out, unless the model needs them.
+    """
     model = read_any_model(look_at(model_path))
+    if not (queries or model.view):
+        options = replace(options, ignore_qid=True)
     items = read_data(
         paths,
         options,

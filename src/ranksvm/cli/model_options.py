@@ -193,7 +193,9 @@ def _shown_default(name: str, learners: Learners) -> str:
     for learner in learners.values():
         if name in _options(learner):
             default = _default(learner, name)
-            text = f"{default:g}" if isinstance(default, float) else str(default)
+            if isinstance(default, bool):  # a switch
+                return ""
+            text = f"{default:g}" if isinstance(default, float) else str(default or None)
             kinds.setdefault(text, chooser(learner))
     first, *others = kinds
     if first == str(None):
@@ -225,9 +227,11 @@ def _make_options(learners: Learners, values: dict[str, Any]) -> ModelOptions:
                 having = [one for one in learners.values() if name in _options(one)]
                 raise UsageProblem(f"{flag} needs {' or '.join(map(chooser, having))}")
         for name in given:
-            parse = options[name].parse
+            parse, default = options[name].parse, _default(learner, name)
             if parse is not None:
                 given[name] = parse(given[name])
+            elif isinstance(default, bool):  # a switch: the value that is not the default
+                given[name] = not default
         settings = learner.settings(**given)
         for name, flag in _flags(given, grids).items():
             cause = excluded_by(settings, name)

@@ -47,6 +47,8 @@ _OPTIONS = {
     (None, "docids"): "--pairs-by docid",
     (None, "qid='ignore'"): "--ignore-qid",
     (None, "qid=None"): "--ignore-qid",
+    (None, "keep_features=True"): "no --drop-features",
+    (None, "keep_features=False"): "--drop-features",
     ("read_pairs", "zero_based=True"): "--pairs-zero-based",
 }
 
@@ -65,14 +67,20 @@ class _CommandLine(Formatter):
             return PYTHON.parameter(param)
         if not values or values[0] is True:
             return flag
-        if values[0] is None:
+        if values[0] in (None, ()):
             return f"no {flag}"
-        shown = (f"{value:g}" if isinstance(value, float) else str(value) for value in values)
-        return f"{flag} {' or '.join(shown)}"
+        return f"{flag} {' or '.join(map(_as_given, values))}"
 
     def row(self, row: Row) -> str:
         column = "" if row.column is None else f", column {row.column + 1}"
         return f"item {row.number + 1}{column}"
+
+
+def _as_given(value: Any) -> str:
+    """Return a value of an option as it is written on the command line."""
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 COMMAND_LINE = _CommandLine()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import chain
 from typing import Annotated
 
@@ -58,9 +57,7 @@ def app(
     output = "-" if output is None else output
     only_one_stdin(model, *files)
     check_output(output, [model, *files], SCORES, force=force)
-    if not trec_run:  # scores do not depend on the queries
-        data = replace(data, ignore_qid=True)
-    found, items = read_with_model(model, files, data, comments=trec_run)
+    found, items = read_with_model(model, files, data, comments=trec_run, queries=trec_run)
     blocks = score_blocks(found, items, data.jobs)
     first = next(blocks)  # what cannot be scored at all is an error before anything is written
     with open_output(output) as file:

@@ -15,6 +15,7 @@ import typer
 
 from ranksvm._checks import check_positive
 from ranksvm._contents import MODEL
+from ranksvm._messages import Param
 from ranksvm._text import counted, printable, progress
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
@@ -41,6 +42,7 @@ from ranksvm.cli.options import (
     examples,
 )
 from ranksvm.cli.output import (
+    COMMAND_LINE,
     NOT_CONVERGED,
     UsageProblem,
     as_usage,
@@ -62,9 +64,11 @@ from ranksvm.data.preferences import count_contradictions
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.sources import name_of
 from ranksvm.learners import learner_of, make_problem
+from ranksvm.learners.linear_model import LinearModel
 from ranksvm.learners.problem import Fit
 from ranksvm.learners.resume import FitState
 from ranksvm.learners.settings import REDUCTIONS, Settings
+from ranksvm.learners.views import with_view
 from ranksvm.models.model import Model
 from ranksvm.solvers.base import Callback, TraceRow
 
@@ -218,7 +222,9 @@ def app(
                 from ranksvm.metrics.evaluate import default_metrics
 
                 decides = (metrics or default_metrics(held_out.truth))[0]
-                solving["validate"] = _validation(held_out, decides, rules)
+                threads = resolve_n_jobs(options.jobs)
+                seen = with_view(held_out, settings.view, n_threads=threads)
+                solving["validate"] = _validation(seen, decides, rules)
 
         # Solvers import this when they start, which takes longer than a small fit.
         import scipy.linalg  # noqa: F401
@@ -311,13 +317,20 @@ def with_memory(settings: Settings, options: DataOptions) -> tuple[Settings, Dat
     if hasattr(settings, "memory_budget"):
         settings = replace(settings, memory_budget=options.memory)  # type: ignore[call-arg]
     elif not settings.works_in_shards:
-        raise UsageProblem(f"--memory cannot be combined with {chooser(learner_of(settings))}")
+        raise UsageProblem(f"--memory cannot be combined with {_why_whole(settings)}")
     if settings.works_in_shards:
         return settings, options
     if options.cache is not None:
-        what = chooser(learner_of(settings), settings)
+        what = _why_whole(settings)
         raise UsageProblem(f"--cache cannot be combined with {what}, which reads all data at once")
     return settings, replace(options, memory=None)
+
+
+def _why_whole(settings: Settings) -> str:
+    """Return the option that needs all items in memory."""
+    if settings.view:
+        return Param("query_features", settings.view.names).render(COMMAND_LINE)
+    return chooser(learner_of(settings), settings)
 
 
 def finish(fit: Fit) -> int | None:
@@ -362,10 +375,9 @@ def _read_training(
         if options.memory is not None:
             raise UsageProblem("--dask cannot be combined with --memory")
         if not settings.works_in_shards:
-            what = chooser(learner_of(settings), settings)
             raise UsageProblem(
-                f"--dask cannot be combined with {what}: it is for linear models and kernel "
-                "approximations"
+                f"--dask cannot be combined with {_why_whole(settings)}: it is for linear models "
+                "and kernel approximations, without features of the query"
             )
         from ranksvm.cli.clusters import open_cluster, read_on_cluster
 
@@ -424,10 +436,11 @@ def check_outputs(
     only_one_stdin(*inputs)
     if force and output is None:
         raise UsageProblem("--force needs --output")
-    has_weights = learner_of(settings).model.weights is not Model.weights
-    if output is not None and is_svmrank(output) and not has_weights:
+    is_linear = issubclass(learner_of(settings).model, LinearModel)
+    if output is not None and is_svmrank(output) and (settings.view or not is_linear):
+        what = ", without --query-features" if is_linear else ""
         raise UsageProblem(
-            f"{output}: SVM^rank's format (.dat) is for linear models; give another name"
+            f"{output}: SVM^rank's format (.dat) is for linear models{what}; give another name"
         )
     check_output(output, inputs, MODEL, force=force)
     if json and is_stdout(output):

@@ -41,6 +41,7 @@ from ranksvm.cli.train import check_outputs, check_resume, finish, training_bar,
 from ranksvm.cli.write import is_stdout, save_model
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.settings import searched
+from ranksvm.learners.views import seen_data, with_view
 from ranksvm.model_selection.search import Progress, Search, search
 from ranksvm.model_selection.splitters import folds_of
 
@@ -118,10 +119,14 @@ def app(
     check_features(items)
     if output is not None:
         settings.check_budget(items)
+    held_out = None if valid is None else read_held_out(valid, items, options)
+    threads = resolve_n_jobs(options.jobs)
+    items = with_view(items, settings.view, n_threads=threads)
     grids = dict(chosen.grids)
     for name, grid in searched(type(settings)).items():
         if name in chosen.given:
-            grids[name] = [grid.resolve(getattr(settings, name), items)]
+            seen = seen_data(items, settings, n_threads=threads)
+            grids[name] = [grid.resolve(getattr(settings, name), seen)]
     n_folds = folds or 5
     # Solvers import this when they start, which takes longer than a small fit.
     import scipy.linalg  # noqa: F401
@@ -134,10 +139,10 @@ def app(
             grids.pop("C", None),
             grids,
             folds=None if valid is not None else folds_of(items, n_folds),
-            validation=None if valid is None else read_held_out(valid, items, options),
+            validation=held_out,
             metric=metric,
             conventions=conventions,
-            n_threads=resolve_n_jobs(options.jobs),
+            n_threads=threads,
             progress=advance,
             checkpoint=resume,
         )
@@ -162,9 +167,7 @@ def app(
     try:
         if output is not None:
             with training_bar(items) as callback:
-                fit, model = found.refit(
-                    items, n_threads=resolve_n_jobs(options.jobs), callback=callback
-                )
+                fit, model = found.refit(items, n_threads=threads, callback=callback)
             facts = {**model.facts, "selection": found.facts()}
             save_model(output, replace(model, facts=facts))
             report["model"] = output

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ranksvm._messages import Param, ParameterError
@@ -23,6 +23,8 @@ class DaskKernelRankSVM(DaskModelRanker, KernelRankSVM):
     C, kernel, gamma, degree, coef0, n_components, landmarks, loss, reduction, scaling, solver, \
 counting, tol, max_iter, memory_budget, dtype, random_state, verbose
         As for :class:`ranksvm.KernelRankSVM`.
+    query_features, keep_features
+        As for :class:`DaskLinearRankSVM`.
     approximation : {"nystroem", "fourier"}, default="nystroem"
         Approximate kernel features.  An exact kernel needs all items in one place.
     n_jobs, client, threads_per_task
@@ -54,6 +56,8 @@ status_, history_, n_features_in_, feature_names_in_
         loss: str = "squared_hinge",
         reduction: str = "mean",
         scaling: str | None = None,
+        query_features: Sequence[str] = (),
+        keep_features: bool = True,
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,
@@ -79,6 +83,8 @@ status_, history_, n_features_in_, feature_names_in_
             loss=loss,
             reduction=reduction,
             scaling=scaling,
+            query_features=query_features,
+            keep_features=keep_features,
             solver=solver,
             counting=counting,
             tol=tol,
@@ -94,6 +100,7 @@ status_, history_, n_features_in_, feature_names_in_
         self.checkpoint = checkpoint
 
     def _check_settings(self, settings: KernelSettings) -> None:
+        super()._check_settings(settings)
         if settings.approximation is None or settings.kernel == "precomputed":
             raise ParameterError(
                 "an exact kernel needs all items in one place, and does not work on a cluster. Use "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from ranksvm.dask.ranker import DaskModelRanker
@@ -21,6 +22,10 @@ class DaskLinearRankSVM(DaskModelRanker, LinearRankSVM):
     ----------
     C, loss, reduction, scaling, solver, counting, tol, max_iter, warm_start, verbose
         As for :class:`ranksvm.LinearRankSVM`.
+    query_features : list or tuple of str, default=()
+        Only (): features of the query need all items of a query in one place.
+    keep_features : bool, default=True
+        Only True.
     n_jobs : int or None, default=None
         Number of threads at the client; None or -1 uses all cores.
     client : distributed.Client or None, default=None
@@ -64,6 +69,8 @@ feature_names_in_
         loss: str = "squared_hinge",
         reduction: str = "mean",
         scaling: str | None = None,
+        query_features: Sequence[str] = (),
+        keep_features: bool = True,
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,
@@ -80,6 +87,8 @@ feature_names_in_
             loss=loss,
             reduction=reduction,
             scaling=scaling,
+            query_features=query_features,
+            keep_features=keep_features,
             solver=solver,
             counting=counting,
             tol=tol,

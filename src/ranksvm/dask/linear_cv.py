@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, Self
 
 from ranksvm.dask.clients import connected
@@ -14,6 +15,7 @@ from ranksvm.estimators.checks import check_both_have_ids
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import fitting
 from ranksvm.estimators.linear import LinearRankSVM
+from ranksvm.learners.views import check_shards
 from ranksvm.model_selection.grids import N_CS
 from ranksvm.model_selection.linear_cv import LinearRankSVMCV
 from ranksvm.model_selection.search import Progress
@@ -27,6 +29,8 @@ class DaskLinearRankSVMCV(DaskRanker, LinearRankSVMCV):
     Cs, loss, reduction, scaling, solver, counting, tol, max_iter, cv, metric, conventions, refit, \
 checkpoint, verbose
         As for :class:`ranksvm.LinearRankSVMCV`.
+    query_features, keep_features
+        As for :class:`DaskLinearRankSVM`.
     n_jobs : int or None, default=None
         Number of threads at the client, which run folds in parallel; None or -1 uses all cores.
     client, threads_per_task
@@ -48,6 +52,8 @@ objective_, gap_, n_iter_, n_features_in_, feature_names_in_
         loss: str = "squared_hinge",
         reduction: str = "mean",
         scaling: str | None = None,
+        query_features: Sequence[str] = (),
+        keep_features: bool = True,
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,
@@ -67,6 +73,8 @@ objective_, gap_, n_iter_, n_features_in_, feature_names_in_
             loss=loss,
             reduction=reduction,
             scaling=scaling,
+            query_features=query_features,
+            keep_features=keep_features,
             solver=solver,
             counting=counting,
             tol=tol,
@@ -114,6 +122,7 @@ objective_, gap_, n_iter_, n_features_in_, feature_names_in_
         refuse_unknown(self, self.fit, unknown)
         with fitting(self), connected(self.client) as engine:
             settings = self._unfitted()._settings(self._settings_class)
+            check_shards(settings)
             data = self._read(
                 engine, X, y, qid, group=group, sample_weight=sample_weight,
                 query_weight=query_weight,

@@ -32,6 +32,7 @@ from ranksvm.learners.problem import Fit
 from ranksvm.learners.resume import FitState
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.sharded import model_scores
+from ranksvm.learners.views import check_shards
 from ranksvm.metrics.order import mean_accuracy
 from ranksvm.metrics.ranked import Truth
 from ranksvm.solvers.base import Callback
@@ -70,7 +71,7 @@ class DaskRanker(Ranker):
             self.feature_names_in_ = np.asarray(data.feature_names, dtype=object)
         return data
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, qid: Any = None) -> Any:
         """Score items; larger is ranked higher.
 
         Parameters
@@ -78,6 +79,8 @@ class DaskRanker(Ranker):
         X : Dask DataFrame, Dask Array, or list of delayed objects or futures
             A frame may still contain the columns that ``fit`` used for labels, query ids and
             weights.  Data in memory works, too.
+        qid : object
+            Query ids.  No model of this package needs them.
 
         Returns
         -------
@@ -85,7 +88,7 @@ class DaskRanker(Ranker):
             Scores with the partitions of X, not computed yet; an ndarray for data in memory.
         """
         check_is_fitted(self)
-        return lazy_scores(self.to_local(), X) if is_dask(X) else super().predict(X)
+        return lazy_scores(self.to_local(), X) if is_dask(X) else super().predict(X, qid)
 
     def score(
         self,
@@ -147,15 +150,17 @@ class DaskRanker(Ranker):
         _refuse_dask(X, "rank", "sort the scores that predict returns by query")
         return super().rank(X, qid, **unknown)
 
-    def explain(self, X: Any, i: int, j: int) -> Any:
+    def explain(self, X: Any, i: int, j: int, qid: Any = None) -> Any:
         """Explain a difference of scores; X in memory, as for :meth:`ranksvm.LinearRankSVM`."""
         _refuse_dask(X, "explain", "compute the rows to explain")
-        return super().explain(X, i, j)
+        return super().explain(X, i, j, qid)
 
-    def score_pairs(self, X: Any, better: ArrayLike, worse: ArrayLike, weight: Any = None) -> float:
+    def score_pairs(
+        self, X: Any, better: ArrayLike, worse: ArrayLike, weight: Any = None, qid: Any = None
+    ) -> float:
         """As for :meth:`ranksvm.LinearRankSVM.score_pairs`; X in memory."""
         _refuse_dask(X, "score_pairs", "compute the items of the pairs")
-        return super().score_pairs(X, better, worse, weight)
+        return super().score_pairs(X, better, worse, weight, qid)
 
     def fit_files(self, paths: Any, *arguments: Any, **options: Any) -> Self:
         """Raise a TypeError: Dask reads files, too."""
@@ -250,6 +255,7 @@ class DaskModelRanker(DaskRanker, ModelRanker):
 
     def _check_settings(self, settings: Any) -> None:
         """Raise if a fit with these parameters does not work on a cluster."""
+        check_shards(settings)
 
     def _start_options(self) -> dict[str, Any]:
         """Return where the fit starts, as arguments of ``solve``."""

@@ -67,7 +67,8 @@ def split_frame(X: Any, **arguments: Any) -> tuple[Any, dict[str, Any]]:
         key, name = next(iter(named.items()))
         raise ValueError(
             f"{key}={name!r} names a column, but X is a {type(X).__name__} without column names. "
-            f"Pass a frame (pandas, polars, Arrow), or pass the values of {key} themselves."
+            f"Pass a frame (pandas, polars, Arrow), or pass the values of {key} themselves (always "
+            "in a pipeline whose first steps turn a frame into an array)."
         )
     frame = nw.from_native(X, eager_only=True)
     names = list(frame.columns)

@@ -18,7 +18,7 @@ comparison per row.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -171,6 +171,27 @@ class QueryGroups:
         index = np.empty_like(grouped)
         index[self.rows] = grouped
         return index
+
+    def pieces(self, most: int) -> Iterator[tuple[Any, QueryGroups]]:
+        """Yield whole queries, as many at a time as have at most this many items; at least one.
+
+        Yields
+        ------
+        rows : slice or ndarray of int64
+            The rows of their items.
+        groups : QueryGroups
+            The queries of these rows.
+        """
+        first = 0
+        while first < self.n_queries:
+            begin = self.offsets[first]
+            last = int(np.searchsorted(self.offsets, begin + most, side="right")) - 1
+            last = max(first + 1, last)
+            end = self.offsets[last]
+            ids, offsets = self.ids[first:last], self.offsets[first : last + 1] - begin
+            rows = slice(int(begin), int(end)) if self.contiguous else self.rows[begin:end]
+            yield rows, QueryGroups(ids, offsets, np.arange(end - begin, dtype=np.int64), True)
+            first = last
 
 
 def by_appearance(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -21,6 +21,7 @@ from ranksvm._text import counted
 from ranksvm._vectors import Array, Rows
 from ranksvm.data.preferences import Preferences, preferences_among
 from ranksvm.data.queries import QueryGroups
+from ranksvm.data.query_view import PLAIN, QueryView
 from ranksvm.data.shards import ShardedMatrix
 
 _DOCID = re.compile(r"(?:^|\s)docid\s*=\s*(\S+)")
@@ -155,6 +156,10 @@ class RankingData:
         there are no comments, or they were not requested.
     document_ids : sequence of str or None, or None
         Document ids from a column of a table; ``docids`` also finds those of LETOR text.
+    view : QueryView
+        What the columns of X are made of.  Usually X has the features as they are; problems get it
+        with features of the query (:mod:`ranksvm.learners.views`).  ``feature_names`` are always
+        those of the features, and not of the columns made of them.
     origin : Origin
         The source of the data.
     """
@@ -170,6 +175,7 @@ class RankingData:
     feature_names: tuple[str, ...] | None = None
     comments: Sequence[str | None] | None = None
     document_ids: Sequence[str | None] | None = None
+    view: QueryView = PLAIN
     origin: Origin = Origin()
 
     def __iter__(self) -> Iterator[Any]:

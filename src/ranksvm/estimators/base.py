@@ -51,8 +51,9 @@ class Ranker(BaseEstimator):
     returns.
     """
 
-    # With metadata routing enabled, `qid` is passed to fit and score without set_fit_request.
+    # With metadata routing enabled, `qid` is passed on without set_fit_request.
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"qid": True}
+    __metadata_request__predict: ClassVar[dict[str, Any]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, Any]] = {"qid": True}
 
     n_jobs: int | None
@@ -89,7 +90,7 @@ class Ranker(BaseEstimator):
     def _get_model(self) -> Model:
         """Return the model for the fitted attributes."""
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any, qid: ArrayLike | str | None = None) -> Array:
         """Score items; larger is ranked higher.
 
         Parameters
@@ -97,22 +98,45 @@ class Ranker(BaseEstimator):
         X : {array-like, sparse matrix, frame} of shape (n_items, n_features)
             A data frame may still contain the columns that ``fit`` used for labels, query ids and
             weights.  For a precomputed kernel: the kernel values with all training items.
+        qid : array-like of shape (n_items,), str or None, default=None
+            Query id of each item, or the name of a column of X.  Only ``query_features`` need it,
+            and all items of each query.  None: the column that was used in ``fit``, if X is a data
+            frame that has it; otherwise all items are one query, which is refused if there are
+            ``query_features`` and the model was fitted on several queries.
 
         Returns
         -------
         ndarray of shape (n_items,)
         """
         self._check_is_fitted()
-        X = check_X(self, X, reset=False)
-        return self._get_model().scores(X, n_threads=resolve_n_jobs(self.n_jobs))
+        model = self._get_model()
+        if qid is None and not model.view:
+            X = check_X(self, X, reset=False)
+            return model.scores(X, n_threads=resolve_n_jobs(self.n_jobs))
+        return self._scored(X, known_qid(self, X, qid))[0]
 
-    def explain(self, X: Any, i: int, j: int) -> Explanation:
+    def _items(self, X: Any, qid: Any) -> tuple[Any, QueryGroups | None]:
+        """Check items, and group them by query if there are ids."""
+        X, columns = split_frame(X, qid=qid)
+        X = check_X(self, X, reset=False)
+        qid = columns["qid"]
+        return X, None if qid is None else QueryGroups.from_qid(qid, X.shape[0])
+
+    def _scored(self, X: Any, qid: Any) -> tuple[Array, QueryGroups | None]:
+        """Return the scores of items, and their queries if there are ids."""
+        self._check_is_fitted()
+        X, groups = self._items(X, qid)
+        model, threads = self._get_model(), resolve_n_jobs(self.n_jobs)
+        return model.scores(X, groups=groups, n_threads=threads), groups
+
+    def explain(self, X: Any, i: int, j: int, qid: ArrayLike | str | None = None) -> Explanation:
         """Explain why item i is ranked above or below item j.
 
         The difference of the two scores is a sum of contributions, exact and largest first.  For a
-        linear model these are ``coef_[k] * (X[i, k] - X[j, k])`` of every feature k.  For a kernel
-        model they are ``coef * (k(X[i], z) - k(X[j], z))`` of every support item, landmark or
-        random feature z: a kernel mixes the features of an item, and contributions of single
+        linear model these are ``coef_[k] * (X[i, k] - X[j, k])`` of every feature k; a feature and
+        its ``query_features`` are parts of their own, such as ``bm25`` and ``rank(bm25)``.  For a
+        kernel model they are ``coef * (k(X[i], z) - k(X[j], z))`` of every support item, landmark
+        or random feature z: a kernel mixes the features of an item, and contributions of single
         features are not defined.
 
         Parameters
@@ -121,6 +145,8 @@ class Ranker(BaseEstimator):
             As in ``predict``.
         i, j : int
             Two rows of X, from 0.
+        qid : array-like of shape (n_items,), str or None, default=None
+            As in ``predict``.  With ``query_features``, X must have all items of both queries.
 
         Returns
         -------
@@ -131,9 +157,10 @@ class Ranker(BaseEstimator):
             named by their row of the training set.
         """
         self._check_is_fitted()
-        X = check_X(self, X, reset=False)
+        model = self._get_model()
+        X, groups = self._items(X, known_qid(self, X, qid) if model.view else qid)
         i, j = check_rows(i, j, X.shape[0])
-        return self._get_model().explain(X, i, j)
+        return model.explain(X, i, j, groups=groups)
 
     def rank(self, X: Any, qid: ArrayLike | None = None, **unknown: Any) -> NDArray[np.int64]:
         """Rank the items of each query.
@@ -152,9 +179,10 @@ class Ranker(BaseEstimator):
             order.
         """
         refuse_unknown(self, self.rank, unknown)
-        X, columns = split_frame(X, qid=known_qid(self, X, qid))
-        scores = check_overflow(self.predict(X))
-        groups = QueryGroups.from_qid(columns["qid"], len(scores))
+        scores, groups = self._scored(X, known_qid(self, X, qid))
+        check_overflow(scores)
+        if groups is None:
+            groups = QueryGroups.from_qid(None, len(scores))
         threads = resolve_n_jobs(self.n_jobs)
         best_first = _core.rank_items(scores, groups.rows, groups.offsets, threads)
         ranks = np.empty(len(scores), dtype=np.int64)
@@ -207,9 +235,10 @@ class Ranker(BaseEstimator):
                 stacklevel=2,
             )
         X, columns = split_frame(X, y=y, qid=qid, sample_weight=sample_weight)
-        scores = check_overflow(self.predict(X))
+        scores, groups = self._scored(X, columns["qid"])
+        check_overflow(scores)
         utility, _ = check_labels(columns["y"], len(scores))
-        truth = Truth(utility, columns["qid"], n_jobs=self.n_jobs)
+        truth = Truth(utility, None, groups=groups, n_jobs=self.n_jobs)
         weight = check_item_weight(columns["sample_weight"], len(scores))
         return mean_accuracy(truth.ranked(scores), weight)
 
@@ -219,6 +248,7 @@ class Ranker(BaseEstimator):
         better: ArrayLike,
         worse: ArrayLike,
         weight: ArrayLike | None = None,
+        qid: ArrayLike | str | None = None,
     ) -> float:
         """Fraction of given pairs of items that are in the right order.
 
@@ -229,6 +259,8 @@ class Ranker(BaseEstimator):
             Row numbers of X, from 0: ``better[p]`` should be above ``worse[p]``.
         weight : array-like of shape (n_pairs,) or None, default=None
             Weight of each pair; None means 1.
+        qid : array-like of shape (n_items,), str or None, default=None
+            As in ``predict``.
 
         Returns
         -------
@@ -236,8 +268,7 @@ class Ranker(BaseEstimator):
             Weight of the pairs whose better item has the higher score, plus half the weight of tied
             pairs, divided by the total weight.
         """
-        self._check_is_fitted()
-        scores = check_overflow(self.predict(X))
+        scores = check_overflow(self.predict(X, qid))
         return preference_accuracy(check_preferences(better, worse, weight, len(scores)), scores)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:

@@ -12,19 +12,21 @@ way: minimized to the end, it gives the linear model.  With a validation set it 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
+from ranksvm.data.ranking_data import RankingData
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import fitting, training_data, validation_data
 from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners.factor_descent import Restart
 from ranksvm.learners.factorized_model import FactorizedModel
 from ranksvm.learners.factors import REMOVED, FactorizedSettings
+from ranksvm.learners.views import with_view
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.metrics.order import mean_accuracy
 from ranksvm.metrics.ranked import Truth
@@ -60,6 +62,10 @@ class FactorizedRankSVM(ModelRanker):
         Standard deviation of the scores at a random start, within queries; the margin is 1.
     scaling : {"standard", "minmax", "robust"} or None, default=None
         As for :class:`ranksvm.LinearRankSVM`.
+    query_features : list or tuple of str, default=()
+        Features of the query; as for :class:`ranksvm.LinearRankSVM`.
+    keep_features : bool, default=True
+        Whether the features themselves are used beside their ``query_features``.
     optimizer : {"auto", "lbfgs"}, default="auto"
         Deprecated: there is one optimizer, SciPy's L-BFGS.
     patience : int, default=20
@@ -75,7 +81,7 @@ class FactorizedRankSVM(ModelRanker):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Weights of the features, w.
+        Weights of the features, w; with ``query_features`` as for :class:`ranksvm.LinearRankSVM`.
     factors_ : ndarray of shape (n_items, n_factors)
         Factors of the training items, V.
     objective_ : float
@@ -130,6 +136,8 @@ class FactorizedRankSVM(ModelRanker):
         loss: str = "hinge",
         reduction: str = "mean",
         scaling: str | None = None,
+        query_features: Sequence[str] = (),
+        keep_features: bool = True,
         max_iter: int = 500,
         tol: float = 1e-3,
         n_restarts: int = 1,
@@ -146,6 +154,8 @@ class FactorizedRankSVM(ModelRanker):
         self.loss = loss
         self.reduction = reduction
         self.scaling = scaling
+        self.query_features = query_features
+        self.keep_features = keep_features
         self.max_iter = max_iter
         self.tol = tol
         self.n_restarts = n_restarts
@@ -207,7 +217,10 @@ class FactorizedRankSVM(ModelRanker):
             validate = None
             if eval_set is not None:
                 ids = qid if group is None else group
-                validate = self._validation(eval_set, eval_metric, y, ids)
+                held_out = validation_data(self, "eval_set", eval_set, y, ids)
+                threads = resolve_n_jobs(self.n_jobs)
+                held_out = with_view(held_out, settings.view, n_threads=threads)
+                validate = self._validation(held_out, eval_metric)
             elif eval_metric is not None:
                 raise ValueError("eval_metric needs eval_set")
             fit: Any = self._fit_data(data, settings, callback, validate=validate)
@@ -216,7 +229,7 @@ class FactorizedRankSVM(ModelRanker):
         return self
 
     def _validation(
-        self, eval_set: Any, metric: EvalMetric | None, y: Any, qid: Any
+        self, held_out: RankingData, metric: EvalMetric | None
     ) -> Callable[[Array], float]:
         """Return the function from weights to the score on a validation set."""
         if metric is not None and not callable(metric):
@@ -224,7 +237,6 @@ class FactorizedRankSVM(ModelRanker):
                 "eval_metric must be callable as eval_metric(y, scores, qid), for example a "
                 f"function that calls one of ranksvm.metrics; got {metric!r}"
             )
-        held_out = validation_data(self, "eval_set", eval_set, y, qid)
         score_map = MatrixMap(held_out.X, n_threads=resolve_n_jobs(self.n_jobs))
         if metric is not None:
             return lambda weights: metric(held_out.truth, score_map.scores(weights), held_out.qid)

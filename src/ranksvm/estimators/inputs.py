@@ -30,6 +30,7 @@ from ranksvm.estimators.checks import (
     check_labels,
 )
 from ranksvm.estimators.plain import plain_array, plain_items
+from ranksvm.learners.views import check_shards
 from ranksvm.learners.weights import check_query_weight
 from ranksvm.maps.gram_checks import check_gram
 
@@ -110,6 +111,7 @@ def file_data(
     ranker: Any, paths: Any, y: Any, qid: Any, *, query_weight: Any = None, **options: Any
 ) -> RankingData:
     """Open the files of ``fit_files``; ``options`` are those of ``open_files``."""
+    check_shards(options["fit"])
     data = open_files(paths, y=y, qid=qid, n_threads=resolve_n_jobs(ranker.n_jobs), **options)
     note_features(ranker, data)
     weight = check_query_weight(query_weight, data.groups)
@@ -182,6 +184,8 @@ def pair_data(
         "qid": qid, "group": group, "sample_weight": sample_weight, "query_weight": query_weight,
     }  # fmt: skip
     given = [name for name, value in about_labels.items() if value is not None]
+    if ranker.query_features:  # they need the queries as well
+        given = [name for name in given if name not in ("qid", "group")]
     if y is None and given:
         raise ValueError(
             f"{' and '.join(given)} can only be used with labels, but there is no y. Pass "

@@ -73,6 +73,13 @@ default="rbf"
         deviation 1, from 0 to 1, by median and quartiles, or mapped to the quantiles of a normal
         distribution.  Sparse features are only divided, and become dense with "quantile".
         ``predict`` scales new items in the same way.
+    query_features : list or tuple of str, default=()
+        What every feature x says relative to the other items of the query, as more features: "rank"
+        (rank of x / number of items), "minmax" ((x - min) / (max - min)), "zscore" ((x - mean) /
+        standard deviation) or "mean_diff" (x - mean).  They come before the scaling.  ``predict``
+        then needs ``qid``, and all items of each query.
+    keep_features : bool, default=True
+        Whether the features themselves are used beside their ``query_features``.
     solver : {"auto", "newton", "smoothed_newton", "bundle"}, default="auto"
         Optimization algorithm; as for :class:`ranksvm.LinearRankSVM`.
     counting : {"auto", "tree", "direct", "joachims", "pairs"}, default="auto"
@@ -172,6 +179,8 @@ default="rbf"
         loss: str = "squared_hinge",
         reduction: str = "mean",
         scaling: str | None = None,
+        query_features: Sequence[str] = (),
+        keep_features: bool = True,
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,
@@ -193,6 +202,8 @@ default="rbf"
         self.loss = loss
         self.reduction = reduction
         self.scaling = scaling
+        self.query_features = query_features
+        self.keep_features = keep_features
         self.solver = solver
         self.counting = counting
         self.tol = tol

@@ -51,6 +51,13 @@ class LinearRankSVM(ModelRanker):
         standard deviation, by their range, or by the distance of their quartiles; or mapped to the
         quantiles of a normal distribution.  The first three cost no copy of X and change only how
         strongly each weight is regularized: ``coef_`` is for features as they are.
+    query_features : list or tuple of str, default=()
+        What every feature x says relative to the other items of the query, as more features: "rank"
+        (rank of x / number of items), "minmax" ((x - min) / (max - min)), "zscore" ((x - mean) /
+        standard deviation) or "mean_diff" (x - mean).  They come before the scaling.  ``predict``
+        then needs ``qid``, and all items of each query.
+    keep_features : bool, default=True
+        Whether the features themselves are used beside their ``query_features``.
     solver : {"auto", "newton", "smoothed_newton", "bundle"}, default="auto"
         Optimization algorithm.  "newton" is for the squared hinge, "smoothed_newton" for the hinge,
         "bundle" (BMRM with line search) for both; "auto" chooses "newton" or "bundle".
@@ -71,7 +78,8 @@ class LinearRankSVM(ModelRanker):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Weights of the features.
+        Weights of the features; with ``query_features`` more of them, in this order: the weights of
+        the features (if they are kept), those of their first feature of the query, and so on.
     scaling_ : Scaling or None
         Knots and levels of ``scaling="quantile"``; None otherwise.
     objective_ : float
@@ -123,6 +131,8 @@ class LinearRankSVM(ModelRanker):
         loss: str = "squared_hinge",
         reduction: str = "mean",
         scaling: str | None = None,
+        query_features: Sequence[str] = (),
+        keep_features: bool = True,
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,
@@ -135,6 +145,8 @@ class LinearRankSVM(ModelRanker):
         self.loss = loss
         self.reduction = reduction
         self.scaling = scaling
+        self.query_features = query_features
+        self.keep_features = keep_features
         self.solver = solver
         self.counting = counting
         self.tol = tol
@@ -334,7 +346,8 @@ class LinearRankSVM(ModelRanker):
     def _start(self) -> Array | None:
         """Return the weights to start from; None for zero."""
         coef: Array = getattr(self, "coef_", np.empty(0))
-        return coef.copy() if self.warm_start and coef.shape == (self.n_features_in_,) else None
+        n_columns = (len(self.query_features) + bool(self.keep_features)) * self.n_features_in_
+        return coef.copy() if self.warm_start and coef.shape == (n_columns,) else None
 
     def _set_model(self, model: LinearModel) -> None:
         self.coef_ = model.coef

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ranksvm._lazy import found_at
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
+from ranksvm.data.queries import QueryGroups
 from ranksvm.estimators.plain import plain_items
 from ranksvm.learners import Learner, learner_of, read_model
 from ranksvm.models.model import Model, ModelFileError
@@ -88,15 +89,17 @@ class _Loaded:
         array = None if names is None else np.array(names, dtype=object)
         vars(self)["_file"] = _File(model, array, path)
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any, qid: Any = None) -> Array:
         """Score items; larger is ranked higher.  See ``predict`` of the estimator."""
         file: _File | None = vars(self).get("_file")  # None: another thread needed the estimator
-        if file is not None:
+        if file is not None and not isinstance(qid, str):
             n_jobs = file.model.params.get("n_jobs")
             items = plain_items(X, file.model.n_features, file.feature_names, n_jobs)
             if items is not None:
-                return file.model.scores(items, n_threads=resolve_n_jobs(n_jobs))
-        scores: Array = _become_estimator(self).predict(X)
+                groups = None if qid is None else QueryGroups.from_qid(qid, items.shape[0])
+                threads = resolve_n_jobs(n_jobs)
+                return file.model.scores(items, groups=groups, n_threads=threads)
+        scores: Array = _become_estimator(self).predict(X, qid)
         return scores
 
     # All other attributes are those of the estimator.  Python looks up some of them in the class.

@@ -57,7 +57,13 @@ class ModelRanker(Ranker):
     def _from_model(cls, model: Model) -> Self:
         """Return the fitted estimator of a model that was read from a file."""
         known = cls._get_param_names()
-        ranker = cls(**{name: value for name, value in model.params.items() if name in known})
+        ranker = cls(
+            **{
+                name: tuple(value) if isinstance(value, list) else value  # files have no tuples
+                for name, value in model.params.items()
+                if name in known
+            }
+        )
         set_features(
             ranker,
             model.n_features,

@@ -197,10 +197,9 @@ def from_svmrank_c(
 
 def _to_text(model: Model, version: str) -> str:
     if model.weights is None:
-        of_quantiles = " of quantiles. Train it with another scaling"
         raise ValueError(
             "SVM^rank's format (.dat) is for models with one weight per feature; got a "
-            f"{model.kind} model{of_quantiles if isinstance(model, LinearModel) else ''}"
+            f"{model.kind} model{_why_not(model)}"
         )
     if not re.fullmatch(r"[!-~]{1,99}", version):
         raise ValueError(f"version must be one word such as 'V6.20'; got {version!r}")
@@ -224,6 +223,17 @@ def _to_text(model: Model, version: str) -> str:
         lines.append(f"{value}{'' if value == 'empty' else ' '}# {comment}")
     lines.append(" ".join(["1", *(f"{index}:{_decimal(value)}" for index, value in pairs), "#"]))
     return "\n".join(lines) + "\n"
+
+
+def _why_not(model: Model) -> str:
+    """Return why a linear model has no weights of the features, and what to do."""
+    if model.view:
+        return (
+            f" with features of the query ({', '.join(model.view.names)}). Train it without them, "
+            "on data that have them as features (ranksvm.preprocessing.QueryFeatures)"
+        )
+    is_linear = isinstance(model, LinearModel)
+    return " of quantiles. Train it with another scaling" if is_linear else ""
 
 
 def _decimal(value: float) -> str:

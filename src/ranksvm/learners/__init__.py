@@ -102,6 +102,7 @@ class Learner:
     problem : callable
         ``problem(data, settings, n_threads=1)`` returns a
         :class:`ranksvm.learners.problem.Problem`, and a ``PathProblem`` if there is a search.
+        ``data`` has the columns of ``settings.view`` already.
     model : type
         Class of the trained model.
     estimator : str
@@ -201,7 +202,10 @@ def learner_of(of: Settings | Model) -> Learner:
 
 
 def make_problem(data: RankingData, settings: Settings, *, n_threads: int = 1) -> Problem:
-    """Return the problem for these settings."""
+    """Return the problem for these settings, with the features of the query that they ask for."""
+    from ranksvm.learners.views import with_view
+
+    data = with_view(data, settings.view, n_threads=n_threads)
     return learner_of(settings).problem(data, settings, n_threads=n_threads)
 
 

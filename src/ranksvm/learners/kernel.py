@@ -175,18 +175,19 @@ class KernelSettings(Settings):
         check_choice("landmarks", self.landmarks, LANDMARKS)
         check_choice("dtype", self.dtype, DTYPES)
         parse_memory("memory_budget", self.memory_budget)
-        if self.scaling is not None and self.kernel == "precomputed":
-            raise ParameterError(
-                "a precomputed kernel has no features to scale: {remedy}",
-                remedy="use {none}",
-                none=Param("scaling", None),
-            )
-        if self.approximation is not None and self.kernel == "precomputed":
-            raise ParameterError(
-                "a precomputed kernel cannot be approximated: {remedy}",
-                remedy="use {none}",
-                none=Param("approximation", None),
-            )
+        if self.kernel == "precomputed":
+            for name, why, none in (
+                ("scaling", "has no features to scale", None),
+                ("query_features", "has no features to compare within queries", ()),
+                ("approximation", "cannot be approximated", None),
+            ):
+                if getattr(self, name) != none:
+                    raise ParameterError(
+                        "a precomputed kernel {why}: {remedy}",
+                        why=why,
+                        remedy="use {none}",
+                        none=Param(name, none),
+                    )
         if self.approximation == "fourier" and self.kernel not in FOURIER_KERNELS:
             raise ParameterError(
                 "random Fourier features exist for {kernels}; got {kernel}. {remedy}",
@@ -198,7 +199,7 @@ class KernelSettings(Settings):
 
     @property
     def works_in_shards(self) -> bool:
-        return self.approximation is not None
+        return self.approximation is not None and not self.view
 
     @property
     def is_pairwise(self) -> bool:

@@ -10,7 +10,7 @@ Formats of the arrays in a model file:
     precomputed        coef, support
 
 In CSR, the column indices of each row ascend; so does support.  The parameters of the kernel and
-the number of features are stored as facts.
+the number of columns (``n_features``) are stored as facts.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class KernelModel(Model):
         return f"{kind}_sparse" if self.is_sparse else kind
 
     @property
-    def n_features(self) -> int:
+    def n_columns(self) -> int:
         return self.expansion.n_features
 
     @property
@@ -186,8 +186,8 @@ class KernelModel(Model):
         return arrays
 
     def __post_init__(self) -> None:
-        """Record the kernel and the number of features as facts, which is how files store them."""
-        facts = {**self.facts, "n_features": self.n_features}
+        """Record the kernel and the number of columns as facts, which is how files store them."""
+        facts = {**self.facts, "n_features": self.n_columns}
         if isinstance(self.expansion, Expansion):
             kernel = self.expansion.kernel
             facts["kernel"] = {one.name: getattr(kernel, one.name) for one in fields(kernel)}

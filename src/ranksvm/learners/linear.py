@@ -43,7 +43,7 @@ class LinearSettings(Settings):
 
     @property
     def works_in_shards(self) -> bool:
-        return True
+        return not self.view
 
     @property
     def is_linear_svm(self) -> bool:

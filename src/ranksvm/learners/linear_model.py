@@ -19,12 +19,12 @@ COEF = ArraySpec(np.dtype(np.float64), (FEATURES,))
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinearModel(Model):
-    """A linear model: scores are weighted sums of features.
+    """A linear model: scores are weighted sums of features, or of other columns.
 
     Attributes
     ----------
-    coef : ndarray of shape (n_features,)
-        Weights of the features.  A scaling by factors is part of them; quantiles are not.
+    coef : ndarray of shape (n_columns,)
+        Weights of the columns.  A scaling by factors is part of them; quantiles are not.
     """
 
     coef: Array
@@ -32,11 +32,11 @@ class LinearModel(Model):
     FORMATS: ClassVar[Mapping[str, Format]] = {"linear": Format({"coef": COEF})}
 
     @property
-    def n_features(self) -> int:
+    def n_columns(self) -> int:
         return len(self.coef)
 
     @property
-    def weights(self) -> Array | None:
+    def column_weights(self) -> Array | None:
         return self.coef if self.scaling is None else None
 
     def scaled_scores(self, X: Any, *, n_threads: int = 1) -> Array:
@@ -44,12 +44,12 @@ class LinearModel(Model):
 
     def contributions(self, rows: Any) -> tuple[str, NDArray[np.int64], Array]:
         if not is_sparse(rows):
-            return "feature", np.arange(self.n_features), self.coef * (rows[0] - rows[1])
+            return "feature", np.arange(self.n_columns), self.coef * (rows[0] - rows[1])
         change = (rows[[0]] - rows[[1]]).tocsr()
         change.sum_duplicates()
         columns = change.indices.astype(np.int64)
         return "feature", columns, self.coef[columns] * change.data
 
     def describe(self) -> dict[str, Any]:
-        used = int(np.count_nonzero(self.coef))
+        used = int(self.coef.reshape(self.view.n_blocks, -1).any(axis=0).sum())
         return {"scaling": self.params.get("scaling"), "features_used": used}

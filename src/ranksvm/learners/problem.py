@@ -468,7 +468,12 @@ def check_room(n_features: int) -> None:
 
 
 def about_fit(fit: Fit, data: RankingData, settings: Settings) -> dict[str, Any]:
-    """Return the parameters, facts and feature names of the model of a fit."""
+    """Return the parameters, facts and feature names of the model of a fit.
+
+    ``data`` must be as :func:`ranksvm.learners.make_problem` gives it to a problem.
+    """
+    if data.view != settings.view:
+        raise ValueError(f"the settings have {settings.view}, the data {data.view}")
     facts = {
         "objective": fit.objective,
         "gap": fit.gap,
@@ -481,6 +486,7 @@ def about_fit(fit: Fit, data: RankingData, settings: Settings) -> dict[str, Any]
         "n_queries": data.groups.n_queries,
         "ranksvm": library_version(),
         **data.origin.facts(),
+        **data.view.facts(),
     }
     if data.preferences is not None:
         facts["explicit_pairs"] = len(positive_pairs(data.preferences).better)

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
-from ranksvm._checks import check_choice, check_integer, check_positive
+from ranksvm._checks import check_choice, check_flag, check_integer, check_positive
 from ranksvm._messages import Message, Param, ParameterError, Value
 from ranksvm._vectors import Array
 from ranksvm.backends.native import COUNTINGS
+from ranksvm.data.query_features import QUERY_FEATURES, check_query_features
+from ranksvm.data.query_view import QueryView
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.scaling import SCALINGS
 from ranksvm.pairs.oracle import LOSSES
@@ -162,6 +164,15 @@ class Settings:
     scaling: str | None = parameter(
         None, "How the features are put on one scale.", choices=lambda: SCALINGS
     )
+    query_features: Sequence[str] = parameter(
+        (),
+        "What every feature says relative to the other items of the query, as more features: one "
+        f"or more of {', '.join(QUERY_FEATURES)}, with commas between them.",
+        parse=lambda text: tuple(part.strip() for part in text.split(",")),
+    )
+    keep_features: bool = parameter(
+        True, "Use only --query-features, not the features themselves.", flag="drop-features"
+    )
     solver: str = parameter("auto", "Optimization algorithm.", choices=lambda: ("auto", *SOLVERS))
     counting: str = "auto"
     tol: float = parameter(1e-4, "Stop once the certified relative gap is this small.")
@@ -174,6 +185,15 @@ class Settings:
         check_choice("loss", self.loss, LOSSES)
         check_choice("reduction", self.reduction, REDUCTIONS)
         check_choice("scaling", self.scaling, (None, *SCALINGS))
+        names = check_query_features("query_features", self.query_features)
+        object.__setattr__(self, "query_features", names)
+        check_flag("keep_features", self.keep_features)
+        if not (names or self.keep_features):
+            raise ParameterError(
+                "{dropped} needs {names}: otherwise there are no features",
+                dropped=Param("keep_features", False),
+                names=Param("query_features"),
+            )
         check_choice("counting", self.counting, COUNTINGS)
         check_choice("solver", self.solver, ("auto", *SOLVERS))
         lacking = self._solver_type.requires - LOSSES[self.loss].capabilities
@@ -191,6 +211,11 @@ class Settings:
             solvers=Param("solver", *solvers_for(self.loss)),
             or_losses=Message(", or {losses}", losses=Param("loss", *others)) if others else "",
         )
+
+    @property
+    def view(self) -> QueryView:
+        """What the columns that the model sees are made of."""
+        return QueryView(tuple(self.query_features), bool(self.keep_features))
 
     @property
     def shares_coefficients(self) -> bool:

@@ -23,7 +23,6 @@ from ranksvm._messages import Param, ParameterError, Value
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import learner_of
-from ranksvm.learners.scaled import scaled_data
 from ranksvm.learners.settings import (
     REDUCTIONS,
     Settings,
@@ -31,6 +30,7 @@ from ranksvm.learners.settings import (
     excluded_by,
     searched,
 )
+from ranksvm.learners.views import seen_data
 from ranksvm.learners.weights import total_pair_weight
 
 MIDDLE_C = 50.0
@@ -88,8 +88,7 @@ def make_grid(
                 values = defaults[name].n
             if is_integer(values):
                 check_grid_size(name, values)
-                scaled, _ = scaled_data(data, settings.scaling)  # the features that the model gets
-                values = defaults[name].values(scaled, int(values))
+                values = defaults[name].values(seen_data(data, settings), int(values))
             grid[name] = check_grid(name, values)
         elif values is not None and not is_integer(values):
             raise ParameterError(

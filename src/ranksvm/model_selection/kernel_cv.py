@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +31,7 @@ class KernelRankSVMCV(SearchCV):
         Values of gamma to try, or their number: powers of 4 around "scale".  An integer is ignored
         by kernels without gamma ("linear", "precomputed", callables).
     kernel, degree, coef0, approximation, n_components, landmarks, loss, reduction, scaling, \
-solver, counting, tol, max_iter, memory_budget, dtype
+query_features, keep_features, solver, counting, tol, max_iter, memory_budget, dtype
         As in :class:`ranksvm.KernelRankSVM`.  Every fit is certified to ``tol``.
     cv : int, splitter or iterable of (train, test), default=5
         Number of folds; no query is split (without queries, items are distributed by their labels).
@@ -115,6 +115,8 @@ solver, counting, tol, max_iter, memory_budget, dtype
         loss: str = "squared_hinge",
         reduction: str = "mean",
         scaling: str | None = None,
+        query_features: Sequence[str] = (),
+        keep_features: bool = True,
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,
@@ -141,6 +143,8 @@ solver, counting, tol, max_iter, memory_budget, dtype
         self.loss = loss
         self.reduction = reduction
         self.scaling = scaling
+        self.query_features = query_features
+        self.keep_features = keep_features
         self.solver = solver
         self.counting = counting
         self.tol = tol

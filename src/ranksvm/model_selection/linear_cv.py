@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ranksvm._vectors import Array
@@ -22,7 +23,7 @@ class LinearRankSVMCV(SearchCV):
     Cs : int or sequence of float, default=19
         Values of C to try, or their number: log-spaced from 0.78 to 204,800, and divided by the
         total weight of the pairs for ``reduction="sum"``.
-    loss, reduction, scaling, solver, counting, tol, max_iter
+    loss, reduction, scaling, query_features, keep_features, solver, counting, tol, max_iter
         As in :class:`ranksvm.LinearRankSVM`.  Every fit is certified to ``tol``.
     cv : int, splitter or iterable of (train, test), default=5
         Number of folds; no query is split (without queries, items are distributed by their labels).
@@ -100,6 +101,8 @@ class LinearRankSVMCV(SearchCV):
         loss: str = "squared_hinge",
         reduction: str = "mean",
         scaling: str | None = None,
+        query_features: Sequence[str] = (),
+        keep_features: bool = True,
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,
@@ -116,6 +119,8 @@ class LinearRankSVMCV(SearchCV):
         self.loss = loss
         self.reduction = reduction
         self.scaling = scaling
+        self.query_features = query_features
+        self.keep_features = keep_features
         self.solver = solver
         self.counting = counting
         self.tol = tol

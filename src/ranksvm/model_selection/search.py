@@ -37,6 +37,7 @@ from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import make_problem
 from ranksvm.learners.problem import Fit, PathProblem
 from ranksvm.learners.settings import Settings, excluded_by
+from ranksvm.learners.views import with_view
 from ranksvm.model_selection.cell import Cell
 from ranksvm.model_selection.choice import choose_metric
 from ranksvm.model_selection.grids import make_grid
@@ -184,7 +185,7 @@ class Search:
     def refit(
         self, data: RankingData, *, n_threads: int = 1, callback: Callback | None = None
     ) -> tuple[Fit, Model]:
-        """Fit the best candidate on all items."""
+        """Fit the best candidate on all items, whose features of the query may be made already."""
         problem = make_problem(data, self.best_settings, n_threads=n_threads)
         assert isinstance(problem, PathProblem)
         fit = problem.solve(start=self.best_start, callback=callback)
@@ -277,6 +278,11 @@ def search(
     """
     if data.preferences is not None:
         raise ValueError("a search cannot use preferences: folds would separate their items")
+    # Once for all folds, which are made of whole queries.  (Those of one ranking are not: their
+    # items are compared with all items of the ranking, in every fold.)
+    data = with_view(data, settings.view, n_threads=n_threads)
+    if validation is not None:
+        validation = with_view(validation, settings.view, n_threads=n_threads)
     grid = make_grid(data, settings, Cs, others)
     parsed, default_for = choose_metric(metric, data, validation, conventions)
     metric = parsed.name

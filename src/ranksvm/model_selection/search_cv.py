@@ -36,6 +36,7 @@ from ranksvm.estimators.inputs import (
 from ranksvm.estimators.model_ranker import ModelRanker, logged
 from ranksvm.learners.problem import Fit
 from ranksvm.learners.settings import Settings, searched
+from ranksvm.learners.views import with_view
 from ranksvm.model_selection.search import Progress, Search, search
 from ranksvm.model_selection.splitters import folds_of
 from ranksvm.models.model import Model
@@ -188,6 +189,7 @@ class SearchCV(Ranker):
         if self.refit:
             settings.check_budget(data)
         threads = resolve_n_jobs(self.n_jobs)
+        data = with_view(data, settings.view, n_threads=threads)
         with _shown(self.verbose, progress) as tell:
             found = search(
                 data,

@@ -4,6 +4,8 @@
     n_iter, n_products, n_pairs, n_queries, best_iteration      non-negative integers
     frame_columns                    a list of strings
     qid_column                       a string or null
+    query_features                   a list of different keys of ``QUERY_FEATURES``, at least one
+    keep_features                    whether the features are columns, too; with query_features only
     gamma                            a positive number or null
     kernel                           required for kinds that compute a kernel, not allowed for
                                      others; a mapping with
@@ -21,6 +23,8 @@ import math
 import reprlib
 from collections.abc import Collection, Mapping
 from typing import Any
+
+from ranksvm.data.query_features import QUERY_FEATURES
 
 NUMBERS = ("objective", "gap")
 COUNTS = ("n_iter", "n_products", "n_pairs", "n_queries", "best_iteration")
@@ -56,6 +60,7 @@ def check_facts(facts: Mapping[str, Any], functions: Collection[str]) -> None:
     qid_column = facts.get("qid_column")
     if qid_column is not None and not isinstance(qid_column, str):
         raise _wrong("qid_column", "a string or null", qid_column)
+    _check_view(facts)
     gamma = facts.get("gamma")
     if gamma is not None and not (_is_finite(gamma) and gamma > 0.0):
         raise _wrong("gamma", "a positive number or null", gamma)
@@ -63,6 +68,21 @@ def check_facts(facts: Mapping[str, Any], functions: Collection[str]) -> None:
         _check_kernel(facts.get("kernel"), functions)
     elif "kernel" in facts:
         raise ValueError("the facts contain a kernel, but this kind of model does not compute one")
+
+
+def _check_view(facts: Mapping[str, Any]) -> None:
+    if "query_features" not in facts:
+        if "keep_features" in facts:
+            raise ValueError("the facts contain keep_features, but no query_features")
+        return
+    names = facts["query_features"]
+    known = isinstance(names, list | tuple) and all(
+        isinstance(one, str) and one in QUERY_FEATURES for one in names
+    )
+    if not known or not names or len(set(names)) < len(names):
+        raise _wrong("query_features", f"different names of {', '.join(QUERY_FEATURES)}", names)
+    if not isinstance(facts.get("keep_features"), bool):
+        raise _wrong("keep_features", "true or false", facts.get("keep_features"))
 
 
 def _check_kernel(kernel: Any, functions: Collection[str]) -> None:

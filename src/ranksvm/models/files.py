@@ -231,7 +231,7 @@ class _Reader:
         )
         if not of_scaling:
             return model
-        return replace(model, scaling=scaling_from(of_scaling, model.n_features))
+        return replace(model, scaling=scaling_from(of_scaling, model.n_columns))
 
     def _take(self, count: int) -> bytes:
         """Read up to ``count`` bytes, without allocating memory in advance."""

@@ -6,14 +6,18 @@ commands and exports use models only through this class.  The subclasses are in
 
 The *format* of a model file says which arrays it contains, their types, and the names of their
 axes.  Axes with the same name have the same length.  In formats without a feature axis, the fact
-"n_features" gives the number of features; :mod:`ranksvm.models.facts` checks the other facts.
+"n_features" gives its length; :mod:`ranksvm.models.facts` checks the other facts.
+
+A model sees *columns*: the features of the items, features of their query, or both
+(:mod:`ranksvm.data.query_view`), and these scaled.  Without features of the query, columns and
+features are the same.
 """
 
 from __future__ import annotations
 
 import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -21,15 +25,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._sparse import is_sparse
-from ranksvm._text import listed
+from ranksvm._text import counted, listed
 from ranksvm._vectors import Array
+from ranksvm.data.queries import QueryGroups
+from ranksvm.data.query_view import QueryView
 from ranksvm.data.scaling import PREFIX, Scaling, scaling_from
 from ranksvm.models.explain import Explanation
 from ranksvm.models.facts import check_facts
 
 Arrays = Mapping[str, NDArray[Any]]
-# Scaled features that are held at a time.
-SCALED_VALUES = 1 << 22
+# Columns times items that are made at a time.
+MADE_VALUES = 1 << 22
 
 
 class ModelFileError(ValueError):
@@ -49,7 +55,7 @@ class Model(ABC):
     feature_names : tuple of str or None
         One name per feature.
     scaling : Scaling or None
-        How features are scaled before anything else; None if they are used as they are.
+        How columns are scaled before anything else; None if they are used as they are.
 
     Notes
     -----
@@ -72,45 +78,98 @@ class Model(ABC):
         return kind
 
     @property
+    def view(self) -> QueryView:
+        """What the columns are made of."""
+        return QueryView.of_facts(self.facts)
+
+    @property
     @abstractmethod
+    def n_columns(self) -> int:
+        """Number of columns."""
+
+    @property
     def n_features(self) -> int:
-        """Number of features."""
+        """Number of features of the items."""
+        return self.view.n_features(self.n_columns)
+
+    def column_name(self, k: int, first: int = 0, called: str = "") -> str:
+        """Return the name of a column.
+
+        Features without a name have numbers, beginning with ``first``, after the text ``called``.
+        """
+        block, feature = divmod(k, self.n_features)
+        names = self.feature_names
+        name = f"{called}{feature + first}" if names is None else names[feature]
+        return self.view.column_name(block, name)
+
+    @property
+    def column_weights(self) -> Array | None:
+        """Weights of the columns, if scores are weighted sums of them; otherwise None."""
+        return None
 
     @property
     def weights(self) -> Array | None:
         """Weights of the features, if scores are weighted sums of features; otherwise None."""
-        return None
+        return None if self.view else self.column_weights
 
     @property
     def is_sparse(self) -> bool:
         """Whether it scores sparse X faster than dense X."""
         return False
 
-    def scores(self, X: Any, *, n_threads: int = 1) -> Array:
+    def scores(self, X: Any, *, groups: QueryGroups | None = None, n_threads: int = 1) -> Array:
         """Score items.
 
         Parameters
         ----------
         X : ndarray or sparse matrix of shape (n_items, n_features), finite
+            Items; of whole queries, if the model has features of the query.
+        groups : QueryGroups or None, default=None
+            The queries of the items, for features of the query.  None: all items are one query,
+            which is refused if the model was trained on several.
         n_threads : int
 
         Returns
         -------
         ndarray of shape (n_items,)
+
+        Raises
+        ------
+        ValueError
+            If the queries of the items are needed, and there are none.
         """
-        if self.scaling is None:
+        view, scaling = self.view, self.scaling
+        if scaling is None and not view:
             return self.scaled_scores(X, n_threads=n_threads)
+        if view:
+            groups = self.needed_groups(groups, X.shape[0])
         rows = X.tocsr() if is_sparse(X) else X
         scores = np.empty(X.shape[0])
-        step = max(1, SCALED_VALUES // max(1, self.n_features))
-        for begin in range(0, X.shape[0], step):  # a copy of some rows at a time
-            some = self.scaling.apply(rows[begin : begin + step], n_threads)
-            scores[begin : begin + step] = self.scaled_scores(some, n_threads=n_threads)
+        most = max(1, MADE_VALUES // max(1, self.n_columns))
+        for part, queries in _pieces(X.shape[0], most) if groups is None else groups.pieces(most):
+            some = view.apply(rows[part], queries, n_threads) if view else rows[part]
+            if scaling is not None:
+                some = scaling.apply(some, n_threads)
+            scores[part] = self.scaled_scores(some, n_threads=n_threads)
         return scores
+
+    def needed_groups(self, groups: QueryGroups | None, n_items: int) -> QueryGroups:
+        """Return the queries for the features of the query; see :meth:`scores`."""
+        if groups is not None:
+            return groups
+        n_queries = self.facts.get("n_queries", 1)
+        if n_queries > 1:
+            raise ValueError(
+                f"the model was trained on {counted(n_queries, 'query')} with features of the "
+                f"query ({', '.join(self.view.names)}), and needs the query of each item, but got "
+                "no qid. Pass it: predict(X, qid=qid). (If all items belong to one query: "
+                "qid=[0] * n_items. Pipelines pass it on with enable_metadata_routing.)"
+            )
+        return QueryGroups.from_qid(None, n_items)
 
     @abstractmethod
     def scaled_scores(self, X: Any, *, n_threads: int = 1) -> Array:
-        """Score items from their scaled features; those as they are, without a scaling."""
+        """Score items from their scaled columns; those as they are, without a scaling."""
 
     @abstractmethod
     def contributions(self, rows: Any) -> tuple[str, NDArray[np.int64], Array]:
@@ -118,8 +177,8 @@ class Model(ABC):
 
         Parameters
         ----------
-        rows : ndarray or CSR matrix of shape (2, n_features), float64
-            Scaled features of the two items.
+        rows : ndarray or CSR matrix of shape (2, n_columns), float64
+            Scaled columns of the two items.
 
         Returns
         -------
@@ -128,7 +187,14 @@ class Model(ABC):
         """
 
     def explain(
-        self, X: Any, i: int, j: int, *, items: tuple[str, str] | None = None, first: int = 0
+        self,
+        X: Any,
+        i: int,
+        j: int,
+        *,
+        groups: QueryGroups | None = None,
+        items: tuple[str, str] | None = None,
+        first: int = 0,
     ) -> Explanation:
         """Explain why item i is ranked above or below item j.
 
@@ -138,6 +204,9 @@ class Model(ABC):
             Features.
         i, j : int
             Rows of X, from 0.
+        groups : QueryGroups or None
+            As for :meth:`scores`: features of the query compare the items with all those of their
+            queries.
         items : tuple of two str, or None
             Names of i and j; None for their row numbers.
         first : int
@@ -147,12 +216,11 @@ class Model(ABC):
         -------
         Explanation
         """
-        rows = X[[i, j]]
-        rows = (rows.tocsr() if is_sparse(rows) else rows).astype(np.float64)
+        rows = self._columns_of(X, (i, j), groups)
         with np.errstate(over="ignore", invalid="ignore"):
             scaled = rows if self.scaling is None else self.scaling.apply(rows)
             part, index, contributions = self.contributions(scaled)
-        one, other = self.scores(rows).tolist()
+        one, other = self.scaled_scores(scaled).tolist()
         if not (np.isfinite(one - other) and np.isfinite(contributions).all()):
             raise OverflowError(
                 f"the scores {one:g} and {other:g}, or parts of their difference, overflow float64 "
@@ -160,12 +228,14 @@ class Model(ABC):
             )
         kept = np.flatnonzero(contributions)
         kept = kept[np.lexsort((index[kept], -np.abs(contributions[kept])))]
-        names = self.feature_names if part == "feature" else None
         called = "training item" if part == "support item" else part  # i and j are items as well
         return Explanation(
             part=part,
             names=tuple(
-                f"{called} {k + first}" if names is None else names[k] for k in index[kept].tolist()
+                self.column_name(k, first, "feature ")
+                if part == "feature"
+                else f"{called} {k + first}"
+                for k in index[kept].tolist()
             ),
             index=index[kept],
             contributions=contributions[kept],
@@ -173,6 +243,19 @@ class Model(ABC):
             scores=(one, other),
             items=items or (f"row {i + first}", f"row {j + first}"),
         )
+
+    def _columns_of(self, X: Any, items: tuple[int, int], groups: QueryGroups | None) -> Any:
+        """Return the columns of two items, in float64."""
+        chosen: Any = list(items)
+        queries, places = None, [0, 1]
+        if self.view:
+            groups = self.needed_groups(groups, X.shape[0])
+            is_near = np.isin(groups.index, groups.index[chosen])  # in a query of the two
+            near = np.flatnonzero(is_near)
+            queries = QueryGroups.from_qid(groups.index[near], near.size)
+            chosen, places = near, np.searchsorted(near, chosen)
+        rows = (X.tocsr() if is_sparse(X) else X)[chosen].astype(np.float64)
+        return rows if queries is None else self.view.apply(rows, queries)[places]
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -205,15 +288,21 @@ class ArraySpec:
     axes: tuple[str, ...]
 
 
+def _pieces(n_items: int, most: int) -> Iterator[tuple[slice, None]]:
+    """Yield rows, at most this many at a time."""
+    for begin in range(0, n_items, most):
+        yield slice(begin, begin + most), None
+
+
 MOST_FEATURES = 2**31 - 1
-FEATURES = "features"  # name of the feature axis
+FEATURES = "features"  # name of the feature axis, which is that of the columns
 
 
 @dataclass(frozen=True)
 class Format:
     """The arrays of a model in a file.
 
-    ``check`` is a further check of the arrays, given the number of features.  ``functions`` are the
+    ``check`` is a further check of the arrays, given the number of columns.  ``functions`` are the
     kernel functions that the kind of model supports.
     """
 
@@ -221,7 +310,7 @@ class Format:
     check: Callable[[Arrays, int], None] | None = None
     functions: Collection[str] = ()
 
-    def n_features(self, arrays: Arrays, facts: Mapping[str, Any]) -> int:
+    def n_columns(self, arrays: Arrays, facts: Mapping[str, Any]) -> int:
         """Return the length of the feature axis or, without one, the fact "n_features"."""
         stated = facts.get("n_features")
         for name, spec in self.arrays.items():
@@ -293,15 +382,16 @@ def check_model(
                 raise ValueError(
                     f"array {name!r} has {length} {axis}, but array {other!r} has {expected}"
                 )
-    n_features = form.n_features(arrays, facts)
-    if n_features == 0:
+    n_columns = form.n_columns(arrays, facts)
+    if n_columns == 0:
         raise ValueError("the model has no features")
-    if n_features > MOST_FEATURES:
-        raise ValueError(f"the model has {n_features} features; the limit is {MOST_FEATURES}")
+    if n_columns > MOST_FEATURES:
+        raise ValueError(f"the model has {n_columns} features; the limit is {MOST_FEATURES}")
     if form.check is not None:
-        form.check(arrays, n_features)
-    scaling_from(of_scaling, n_features)
+        form.check(arrays, n_columns)
+    scaling_from(of_scaling, n_columns)
     check_facts(facts, form.functions)
+    n_features = QueryView.of_facts(facts).n_features(n_columns)
     if feature_names is None:
         return
     if not all(isinstance(name, str) for name in feature_names):

@@ -1,0 +1,76 @@
+"""A data set as a model sees it: with features of the query, and scaled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ranksvm._memory import check_memory
+from ranksvm._messages import Message, Param, ParameterError
+from ranksvm.data.query_view import QueryView
+from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.shards import ShardedMatrix
+from ranksvm.learners.scaled import scaled_data
+from ranksvm.learners.settings import Settings
+
+
+def with_view(data: RankingData, view: QueryView, *, n_threads: int = 1) -> RankingData:
+    """Return a data set with the columns of a view; ``data`` itself if it has them already.
+
+    Folds of whole queries may be taken from the result: their columns do not depend on the rest.
+
+    Parameters
+    ----------
+    data : RankingData
+        Whole queries.
+    view : QueryView
+    n_threads : int
+
+    Returns
+    -------
+    RankingData
+        X is dense, unless there are no features of the query.
+
+    Raises
+    ------
+    ParameterError
+        If the data are in shards.
+    """
+    if data.view == view:
+        return data
+    if data.view:
+        raise ValueError(f"the data have the columns of {data.view} already, not of {view}")
+    if isinstance(data.X, ShardedMatrix):
+        raise refused_in_shards(view)
+    n_columns = view.n_blocks * data.n_features
+    check_memory(
+        data.X.dtype.itemsize * data.n_items * n_columns,
+        f"{n_columns:,} columns of {data.n_items:,} items with features of the query, which are "
+        "dense",
+        Message("Use fewer {names}, or fewer features.", names=Param("query_features")),
+    )
+    X = view.apply(data.X, data.groups, n_threads)
+    return replace(data, X=X, view=view).with_groups(data.groups)
+
+
+def seen_data(data: RankingData, settings: Settings, *, n_threads: int = 1) -> RankingData:
+    """Return a data set with the columns that the kernel of a model sees."""
+    data = with_view(data, settings.view, n_threads=n_threads)
+    return scaled_data(data, settings.scaling, n_threads=n_threads)[0]
+
+
+def check_shards(settings: Settings) -> None:
+    """Raise if the model needs the items of a query together; called before shards are read."""
+    if settings.view:
+        raise refused_in_shards(settings.view)
+
+
+def refused_in_shards(view: QueryView) -> ParameterError:
+    """Return the error for features of the query of data in shards."""
+    return ParameterError(
+        "{names} need all items of a query at a time, and data in shards may have them in several: "
+        "{remedy}",
+        remedy="use data in memory, or {none} and files that have the features of the query "
+        "(ranksvm.preprocessing.QueryFeatures)",
+        names=Param("query_features", view.names),
+        none=Param("query_features", ()),
+    )
