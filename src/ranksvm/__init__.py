@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from ranksvm.estimators.linear import LinearRankSVM
     from ranksvm.estimators.loading import load
     from ranksvm.estimators.spectrum import multiplier_spectrum
+    from ranksvm.model_selection.auto import AutoRankSVM
     from ranksvm.model_selection.kernel_cv import KernelRankSVMCV
     from ranksvm.model_selection.linear_cv import LinearRankSVMCV
 
     __version__: str
 
 _HOME = {
+    "AutoRankSVM": "model_selection.auto",
     "FactorizedRankSVM": "estimators.factorized",
     "KernelRankSVM": "estimators.kernel",
     "KernelRankSVMCV": "model_selection.kernel_cv",
@@ -35,6 +37,7 @@ _HOME = {
 }
 
 __all__ = [
+    "AutoRankSVM",
     "FactorizedRankSVM",
     "KernelRankSVM",
     "KernelRankSVMCV",

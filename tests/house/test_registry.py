@@ -18,7 +18,7 @@ from ranksvm._lazy import found_at
 from ranksvm.data import RankingData, load_letor
 from ranksvm.estimators.loading import estimator_of
 from ranksvm.export import read_svmrank, write_svmrank
-from ranksvm.learners import LEARNERS, Learner, learner_of, read_model
+from ranksvm.learners import LEARNERS, Learner, kind_of, learner_of, read_model
 from ranksvm.learners.settings import Settings, option_of, searched
 from ranksvm.model_selection.grids import N_CS, N_CS_OF_GRID
 from ranksvm.models import Model, write_model
@@ -61,7 +61,7 @@ def test_settings_problem_and_model_belong_together(kind: str, data: RankingData
     learner = LEARNERS[kind]
     model = fitted(learner, data)
     assert type(model) is learner.model
-    assert learner_of(model) is learner_of(learner.settings()) is learner
+    assert kind_of(model) is learner_of(learner.settings()) is learner
     assert model.kind in learner.model.FORMATS
     assert model.n_features == data.n_features
     assert {"objective", "gap", "status", "n_pairs", "n_queries"} <= model.facts.keys()

@@ -23,7 +23,7 @@ from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.estimators.plain import plain_items
-from ranksvm.learners import Learner, learner_of, read_model
+from ranksvm.learners import Kind, kind_of, read_model
 from ranksvm.models.model import Model, ModelFileError
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 _becoming = threading.Lock()
 
 
-def estimator_of(learner: Learner) -> type[ModelRanker]:
+def estimator_of(kind: Kind) -> type[ModelRanker]:
     """Return the estimator class for a kind of model."""
-    found: type[ModelRanker] = found_at(learner.estimator)
+    found: type[ModelRanker] = found_at(kind.estimator)
     return found
 
 
@@ -51,7 +51,7 @@ def load(path: str | os.PathLike[str] | BinaryIO) -> ModelRanker:
 
     Returns
     -------
-    LinearRankSVM, KernelRankSVM or FactorizedRankSVM
+    LinearRankSVM, KernelRankSVM, FactorizedRankSVM or AutoRankSVM
         The fitted estimator, with the parameters and training facts of the file; ``history_`` is
         empty.
 
@@ -61,14 +61,14 @@ def load(path: str | os.PathLike[str] | BinaryIO) -> ModelRanker:
         If the file is not a model, is damaged, or was written by a newer version.
     """
     model = read_model(path)
-    if learner_of(model).estimator.partition(":")[0] in sys.modules:
+    if kind_of(model).estimator.partition(":")[0] in sys.modules:
         return _estimator(model, path)
     return cast("ModelRanker", _Loaded(model, path))
 
 
 def _estimator(model: Model, path: Any) -> ModelRanker:
     try:
-        return estimator_of(learner_of(model))._from_model(model)
+        return estimator_of(kind_of(model))._from_model(model)
     except (TypeError, ValueError, OverflowError) as error:
         raise ModelFileError(f"{path}: this version cannot load the model: {error}") from error
 
@@ -108,7 +108,7 @@ class _Loaded:
     def __class__(self) -> Any:
         # isinstance asks for it, and compares it only if the object is still of another type.
         file: _File | None = vars(self).get("_file")
-        return type(self) if file is None else estimator_of(learner_of(file.model))
+        return type(self) if file is None else estimator_of(kind_of(file.model))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_become_estimator(self), name)

@@ -90,8 +90,28 @@ __all__ = [
 ]
 
 
-class Learner:
-    """The parts of one kind of model.
+class Kind:
+    """A kind of model: its class and its estimator, which may be given as "module:name".
+
+    Parameters
+    ----------
+    model : type
+        Class of the trained model.
+    estimator : str
+        The address of its estimator.
+    """
+
+    def __init__(self, model: type[Model] | str, estimator: str) -> None:
+        self._model, self.estimator = model, estimator
+
+    @cached_property
+    def model(self) -> type[Model]:
+        found: type[Model] = found_at(self._model)
+        return found
+
+
+class Learner(Kind):
+    """The parts of a kind of model that is trained by solving one problem.
 
     Classes and functions may be given by their addresses, as "module:name".
 
@@ -134,8 +154,9 @@ class Learner:
         early_stopping: str | None = None,
         summary: Callable[[Mapping[str, Any]], str] | str = lambda report: "",
     ) -> None:
-        self._settings, self._problem, self._model = settings, problem, model
-        self.estimator, self.search = estimator, search
+        super().__init__(model, estimator)
+        self._settings, self._problem = settings, problem
+        self.search = search
         self.chosen_by = chosen_by
         self.uses_pairs = uses_pairs
         self.early_stopping = early_stopping
@@ -149,11 +170,6 @@ class Learner:
     @cached_property
     def problem(self) -> Callable[..., Problem]:
         found: Callable[..., Problem] = found_at(self._problem)
-        return found
-
-    @cached_property
-    def model(self) -> type[Model]:
-        found: type[Model] = found_at(self._model)
         return found
 
     @cached_property
@@ -192,13 +208,35 @@ LEARNERS: dict[str, Learner] = {
 }
 
 
-def learner_of(of: Settings | Model) -> Learner:
-    """Return the entry of ``LEARNERS`` that settings or a model belong to."""
-    is_model = isinstance(of, Model)
+# Models that are made of other models.
+COMBINATIONS: dict[str, Kind] = {
+    "ensemble": Kind(
+        "ranksvm.learners.ensemble_model:EnsembleModel",
+        "ranksvm.model_selection.auto:AutoRankSVM",
+    ),
+}
+
+
+def kinds() -> Iterator[Kind]:
+    """Yield all kinds of models."""
+    yield from LEARNERS.values()
+    yield from COMBINATIONS.values()
+
+
+def learner_of(settings: Settings) -> Learner:
+    """Return the entry of ``LEARNERS`` that settings belong to."""
     for learner in LEARNERS.values():
-        if type(of) is (learner.model if is_model else learner.settings):
+        if type(settings) is learner.settings:
             return learner
-    raise LookupError(f"{type(of).__name__} belongs to no entry of LEARNERS")
+    raise LookupError(f"{type(settings).__name__} belongs to no entry of LEARNERS")
+
+
+def kind_of(model: Model) -> Kind:
+    """Return the kind of a model."""
+    for kind in kinds():
+        if type(model) is kind.model:
+            return kind
+    raise LookupError(f"{type(model).__name__} belongs to no kind of model")
 
 
 def make_problem(data: RankingData, settings: Settings, *, n_threads: int = 1) -> Problem:
@@ -213,17 +251,22 @@ class _Models(Mapping[str, type[Model]]):
     """Model classes by the names of their formats; those before the one asked for are imported."""
 
     def __getitem__(self, kind: str) -> type[Model]:
-        for learner in LEARNERS.values():
-            if kind in learner.model.FORMATS:
-                return learner.model
+        for one in kinds():
+            if kind in one.model.FORMATS:
+                return one.model
         raise KeyError(kind)
 
     def __iter__(self) -> Iterator[str]:
-        for learner in LEARNERS.values():
-            yield from learner.model.FORMATS
+        for one in kinds():
+            yield from one.model.FORMATS
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def model_class(kind: str) -> type[Model]:
+    """Return the class of the models of a format; raise a KeyError if there is none."""
+    return _Models()[kind]
 
 
 def read_model(source: str | os.PathLike[str] | BinaryIO) -> Model:

@@ -1,6 +1,6 @@
 """Folds of whole queries, paths over C, and the choice of C and gamma.
 
-``LinearRankSVMCV`` and ``KernelRankSVMCV`` are imported when they are first used: only they need
+``LinearRankSVMCV``, ``KernelRankSVMCV`` and ``AutoRankSVM`` are imported when they are first used: only they need
 scikit-learn.
 """
 
@@ -18,15 +18,18 @@ from ranksvm.model_selection.search import Search, search
 from ranksvm.model_selection.splitters import QueryKFold, letor_folds, query_train_test_split
 
 if TYPE_CHECKING:
+    from ranksvm.model_selection.auto import AutoRankSVM
     from ranksvm.model_selection.kernel_cv import KernelRankSVMCV
     from ranksvm.model_selection.linear_cv import LinearRankSVMCV
 
 _HOME = {
+    "AutoRankSVM": "ranksvm.model_selection.auto",
     "KernelRankSVMCV": "ranksvm.model_selection.kernel_cv",
     "LinearRankSVMCV": "ranksvm.model_selection.linear_cv",
 }
 
 __all__ = [
+    "AutoRankSVM",
     "KernelRankSVMCV",
     "LinearRankSVMCV",
     "QueryKFold",

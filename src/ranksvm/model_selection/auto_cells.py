@@ -33,6 +33,8 @@ from ranksvm.solvers.base import Status
 
 # The last powers of STEP that a path over C grows to.
 LOWEST_C, HIGHEST_C = -14, 11
+# Facts of a model that belong to one of its fits.
+OF_ONE_FIT = ("objective", "gap", "status", "solver", "n_iter", "n_products")
 FIRST_ROUND = "uniform"  # the pair weights of the fit that "lambda" begins with
 
 
@@ -193,14 +195,26 @@ class SpaceFits:
 
     def model(self, keys: Sequence[Key], factors: Sequence[float]) -> Model:
         """Return the sum of the models of some candidates, times factors, as one model."""
-        coef = sum(factor * self[key].coef for key, factor in zip(keys, factors, strict=True))
-        first = self[keys[0]]
+        fits = [self[key] for key in keys]
+        coef = sum(factor * fit.coef for fit, factor in zip(fits, factors, strict=True))
+        first = fits[0]
         model: Model = self.problem.model(replace(first, point=first.point._replace(w=coef)))
-        return model
+        facts = {name: value for name, value in model.facts.items() if name not in OF_ONE_FIT}
+        facts["fits"] = [
+            {"pair_weight": key.pair_weight, "C": key.C, "factor": factor}
+            | {name: _fact(fit, name) for name in OF_ONE_FIT}
+            for key, factor, fit in zip(keys, factors, fits, strict=True)
+        ]
+        params = {k: v for k, v in model.params.items() if k not in ("C", "pair_weight")}
+        return replace(model, params=params, facts=facts)
 
     def spread(self, key: Key) -> float:
         """Return the standard deviation of the scores of training items within their queries."""
         return spread_within(self[key].point.scores, self.problem.backends[0].groups)
+
+
+def _fact(fit: Fit, name: str) -> Any:
+    return fit.status.name.lower() if name == "status" else getattr(fit, name)
 
 
 def spread_within(scores: Array, groups: QueryGroups) -> float:

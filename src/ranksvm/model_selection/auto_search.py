@@ -7,9 +7,7 @@ are then fitted on the others, and compared by their mean score.
 The search ends when nothing is left to try, when its time is up, or when it is interrupted.  What
 was found until then counts, except for a space that was not finished.
 
-The model is a sum of the best candidates (:mod:`ranksvm.learners.ensemble_model`).  Scores of
-different candidates have different scales, so each is divided by the standard deviation of its
-scores within queries.  The sum of candidates of one space is one model of that space.
+:mod:`ranksvm.model_selection.auto_models` makes one model of the best candidates.
 """
 
 from __future__ import annotations
@@ -17,27 +15,16 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ranksvm._text import counted
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.learners.ensemble_model import EnsembleModel
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.views import with_view
-from ranksvm.metrics.registry import Metric
-from ranksvm.model_selection.auto_cells import (
-    Key,
-    Part,
-    SpaceFits,
-    SpaceRun,
-    run_space,
-)
+from ranksvm.model_selection.auto_cells import Key, Outcome, Part, SpaceRun, run_space
 from ranksvm.model_selection.auto_plan import (
     KERNEL_CS,
     LINEAR_CS,
@@ -49,9 +36,15 @@ from ranksvm.model_selection.auto_plan import (
     settings_of,
     view_of,
 )
+from ranksvm.model_selection.auto_results import (
+    AutoResult,
+    Candidate,
+    Kept,
+    best_first,
+    by_space,
+)
 from ranksvm.model_selection.choice import choose_metric
-from ranksvm.model_selection.splits import Split, make_splits
-from ranksvm.models.model import Model
+from ranksvm.model_selection.splits import make_splits
 
 if TYPE_CHECKING:
     from ranksvm.model_selection.checkpoint import Checkpoint
@@ -64,112 +57,10 @@ CONTENDERS = 3
 FIRST_SHARE = 0.4
 # Estimates of the time that is needed to fit the models again are multiplied by this.
 CAUTION = 1.3
-# Candidates in the leaderboard of a model file.
-MOST_LISTED = 100
 
 
 class _TimeIsUp(Exception):
     """The time limit is reached."""
-
-
-@dataclass
-class Candidate:
-    """A candidate, and how it did.
-
-    Attributes
-    ----------
-    space : Space
-    key : Key
-        Pair weight and C.
-    settings : Settings
-    scores : list of float
-        Metric on the held-out part of every split that was looked at.
-    seconds : float
-        Time of its fits.
-    """
-
-    space: Space
-    key: Key
-    settings: Settings
-    scores: list[float] = field(default_factory=list)
-    seconds: float = 0.0
-
-    @property
-    def mean(self) -> float:
-        """Mean score; NaN if one of them is."""
-        return float(np.mean(self.scores))
-
-    def row(self) -> dict[str, Any]:
-        """Return its parameters and its score, for a leaderboard."""
-        shown = self.settings
-        kernel = getattr(shown, "kernel", "linear")
-        return {
-            "kernel": kernel,
-            "scaling": shown.scaling,
-            "query_features": list(shown.query_features),
-            "pair_weight": self.key.pair_weight,
-            "gamma": None if kernel == "linear" else getattr(shown, "gamma", None),
-            "C": self.key.C,
-            "score": self.mean,
-            "splits": len(self.scores),
-            "seconds": self.seconds,
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class AutoResult:
-    """The results of a search.
-
-    Attributes
-    ----------
-    candidates : list of Candidate
-        Those that were looked at on all splits, best first; then the others.
-    chosen : list of Candidate
-        The best ones.
-    metric, conventions, on : str
-        As in :class:`ranksvm.model_selection.search.Search`.
-    metric_default_for : str
-    ended : str
-        Why the search ended: "complete", "time limit" or "interrupted".
-    seconds : float
-    n_splits : int
-        Number of splits that the chosen candidates were compared on.
-    n_resumed : int
-        Number of spaces, on one split each, that were loaded from a checkpoint.
-    """
-
-    candidates: list[Candidate]
-    chosen: list[Candidate]
-    metric: str
-    metric_default_for: str
-    conventions: str
-    on: str
-    ended: str
-    seconds: float
-    n_splits: int
-    n_resumed: int
-    kept: dict[tuple[Space, Key], tuple[Model, float]]
-
-    def leaderboard(self) -> list[dict[str, Any]]:
-        """Return all candidates, best first."""
-        members = {(one.space, one.key) for one in self.chosen}
-        return [
-            {**one.row(), "chosen": (one.space, one.key) in members} for one in self.candidates
-        ]
-
-    def facts(self) -> dict[str, Any]:
-        """Return a description of the search for the model file."""
-        return {
-            "metric": self.metric,
-            "conventions": self.conventions,
-            "on": self.on,
-            "splits": self.n_splits,
-            "best_score": self.chosen[0].mean,
-            "n_candidates": len(self.candidates),
-            "ended": self.ended,
-            "seconds": self.seconds,
-            "leaderboard": self.leaderboard()[:MOST_LISTED],
-        }
 
 
 class Budget:
@@ -241,7 +132,7 @@ class AutoSearch:
     ) -> None:
         self._data, self._validation = data, validation
         parsed, self._default_for = choose_metric(metric, data, validation, conventions)
-        self._metric: Metric = parsed
+        self._metric = parsed
         self._conventions = conventions
         splits = make_splits(
             data, folds, validation, parsed.name, conventions, n_threads=n_threads
@@ -254,7 +145,7 @@ class AutoSearch:
         self._families = families_of(data, preset)
         self._pair_weights = pair_weights_for(data, preset)
         self._candidates: dict[tuple[Space, Key], Candidate] = {}
-        self._kept: dict[tuple[Space, Key], tuple[Model, float]] = {}
+        self._kept: Kept = {}
         self._space_seconds: dict[Space, float] = {}  # to prepare it, on the first split
         self._settings: dict[Space, Settings] = {}
         self._views: dict[Any, Part] = {}  # of the current split
@@ -293,6 +184,12 @@ class AutoSearch:
         if file.random_state is not None:
             self._seed = file.random_state
         return file
+
+    def first_part(self) -> RankingData:
+        """Return the training part of the first split."""
+        return self._splits[0].training_part(
+            self._data, pairwise=False, n_threads=self._n_threads
+        )
 
     # --- The first split ------------------------------------------------------------------------
 
@@ -336,14 +233,14 @@ class AutoSearch:
     def _compare(self) -> None:
         """Fit the most promising candidates on the other splits."""
         contenders = self._best(CONTENDERS * self._n_models)
-        by_space = _grouped(contenders)
+        grouped = by_space(contenders)
         for number in range(1, len(self._splits)):
             self._views = {}
-            found: dict[tuple[Space, Key], Any] = {}
-            for left, (space, keys) in enumerate(by_space.items()):
+            found: dict[tuple[Space, Key], Outcome] = {}
+            for left, (space, keys) in enumerate(grouped.items()):
                 run = self._run(number, space, keys, grows=False)
                 found |= {(space, key): one for key, one in run.outcomes.items()}
-                rest = (len(self._splits) - number) * len(by_space) - left - 1
+                rest = (len(self._splits) - number) * len(grouped) - left - 1
                 self._tell(f"{self._splits[number].name}, {space}", rest)
             # A split that is not complete does not count.
             for which, one in found.items():
@@ -419,16 +316,14 @@ class AutoSearch:
         seconds = sum(one.seconds / len(one.scores) for one in best)
         seconds += sum(self._space_seconds[space] for space in {one.space for one in best})
         n_train = self._splits[0].train.size
-        return CAUTION * seconds * everything(self._data, self._validation)[0] / max(1, n_train)
+        n_items = self._data.n_items
+        n_items += 0 if self._validation is None else self._validation.n_items
+        return CAUTION * seconds * n_items / n_train
 
     # --- Results --------------------------------------------------------------------------------
 
     def _best(self, n: int) -> list[Candidate]:
-        return self._ordered()[:n]
-
-    def _ordered(self) -> list[Candidate]:
-        """Return all candidates: those with the most splits first, and of these the best."""
-        return sorted(self._candidates.values(), key=_rank)
+        return best_first(self._candidates.values())[:n]
 
     def _tell(self, message: str, left: int) -> None:
         self._done += 1
@@ -439,7 +334,8 @@ class AutoSearch:
         self._progress(self._done, self._done + left, text)
 
     def _result(self, ended: str) -> AutoResult:
-        usable = [one for one in self._ordered() if not math.isnan(one.mean)]
+        ordered = best_first(self._candidates.values())
+        usable = [one for one in ordered if not math.isnan(one.mean)]
         if not usable:
             raise ValueError(
                 "there is nothing to choose from: no candidate has finite scores on the held-out "
@@ -448,64 +344,15 @@ class AutoSearch:
         most = len(usable[0].scores)
         chosen = [one for one in usable if len(one.scores) == most][: self._n_models]
         return AutoResult(
-            candidates=self._ordered(),
+            candidates=ordered,
             chosen=chosen,
             metric=self._metric.name,
             metric_default_for=self._default_for,
             conventions=self._conventions,
-            on=(
-                f"{most} of {counted(len(self._all_splits), 'fold')}"
-                if self._validation is None
-                else self._validation.origin.name
-            ),
+            on=f"{most} folds" if self._validation is None else self._validation.origin.name,
             ended=ended,
             seconds=self._budget.spent,
             n_splits=most,
             n_resumed=self._n_resumed,
             kept=self._kept,
         )
-
-
-def _rank(one: Candidate) -> tuple[Any, ...]:
-    score = -one.mean if not math.isnan(one.mean) else math.inf
-    return -len(one.scores), score, one.key.power, str(one.space), one.key.pair_weight
-
-
-class _Everything(NamedTuple):
-    n_items: int
-
-
-def everything(data: RankingData, validation: RankingData | None) -> _Everything:
-    """Return the number of items that the model is fitted to in the end."""
-    return _Everything(data.n_items + (0 if validation is None else validation.n_items))
-
-
-def _grouped(candidates: Iterable[Candidate]) -> dict[Space, list[Key]]:
-    found: dict[Space, list[Key]] = {}
-    for one in candidates:
-        found.setdefault(one.space, []).append(one.key)
-    return {space: sorted(keys, key=lambda key: key.power) for space, keys in found.items()}
-
-
-def refitted(
-    result: AutoResult,
-    data: RankingData,
-    *,
-    n_threads: int = 1,
-    progress: Progress | None = None,
-) -> EnsembleModel:
-    """Fit the chosen candidates to a data set, and return their mean."""
-    members: list[Model] = []
-    by_space = _grouped(result.chosen)
-    settings = {one.space: one.settings for one in result.chosen}
-    views: dict[Any, RankingData] = {}
-    for done, (space, keys) in enumerate(by_space.items(), start=1):
-        view = view_of(space.family)
-        if view not in views:
-            views[view] = with_view(data, view, n_threads=n_threads)
-        fits = SpaceFits(views[view], settings[space], n_threads=n_threads)
-        factors = [1.0 / (len(result.chosen) * fits.spread(key)) for key in keys]
-        members.append(fits.model(keys, factors))
-        if progress is not None:
-            progress(done, len(by_space), f"fitting again: {space}")
-    return combined(members, result, data)

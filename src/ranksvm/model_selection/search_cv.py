@@ -190,7 +190,7 @@ class SearchCV(Ranker):
             settings.check_budget(data)
         threads = resolve_n_jobs(self.n_jobs)
         data = with_view(data, settings.view, n_threads=threads)
-        with _shown(self.verbose, progress) as tell:
+        with shown_progress(self.verbose, progress) as tell:
             found = search(
                 data,
                 settings,
@@ -296,7 +296,7 @@ def _results_table(found: Search) -> dict[str, Any]:
 
 
 @contextmanager
-def _shown(verbose: int, progress: Progress | None) -> Iterator[Progress | None]:
+def shown_progress(verbose: int, progress: Progress | None) -> Iterator[Progress | None]:
     """Yield a callback that shows progress if ``verbose`` is set, and then calls ``progress``.
 
     Progress is a bar on a terminal, and log lines elsewhere.

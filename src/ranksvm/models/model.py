@@ -329,6 +329,53 @@ class Format:
             )
         return stated
 
+    def validate(self, kind: str, arrays: Arrays, facts: Mapping[str, Any]) -> int:
+        """Check the arrays and facts of a model of this format.
+
+        Parameters
+        ----------
+        kind : str
+            Name of the format.
+        arrays : mapping of str to ndarray
+            Its arrays and those of its scaling.
+        facts : mapping
+
+        Returns
+        -------
+        int
+            Number of features of the items.
+
+        Raises
+        ------
+        ValueError
+            If they are not valid.
+        """
+        arrays, of_scaling = own_arrays(arrays)
+        if arrays.keys() != self.arrays.keys():
+            raise ValueError(
+                f"a {kind} model has the arrays {sorted_names(self.arrays)}; got "
+                f"{sorted_names(arrays) or 'none'}"
+            )
+        lengths: dict[str, tuple[int, str]] = {}
+        for name, spec in self.arrays.items():
+            check_array(name, spec, arrays[name])
+            for axis, length in zip(spec.axes, arrays[name].shape, strict=True):
+                expected, other = lengths.setdefault(axis, (length, name))
+                if length != expected:
+                    raise ValueError(
+                        f"array {name!r} has {length} {axis}, but array {other!r} has {expected}"
+                    )
+        n_columns = self.n_columns(arrays, facts)
+        if n_columns == 0:
+            raise ValueError("the model has no features")
+        if n_columns > MOST_FEATURES:
+            raise ValueError(f"the model has {n_columns} features; the limit is {MOST_FEATURES}")
+        if self.check is not None:
+            self.check(arrays, n_columns)
+        scaling_from(of_scaling, n_columns)
+        check_facts(facts, self.functions)
+        return QueryView.of_facts(facts).n_features(n_columns)
+
 
 def own_arrays(arrays: Arrays) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
     """Split the arrays of a file into those of the model and those of its scaling."""
@@ -365,33 +412,7 @@ def check_model(
     """
     if kind not in formats:
         raise ValueError(f"kind must be one of {sorted_names(formats)}; got {kind!r}")
-    form = formats[kind]
-    specs = form.arrays
-    arrays, of_scaling = own_arrays(arrays)
-    if arrays.keys() != specs.keys():
-        raise ValueError(
-            f"a {kind} model has the arrays {sorted_names(specs)}; got "
-            f"{sorted_names(arrays) or 'none'}"
-        )
-    lengths: dict[str, tuple[int, str]] = {}
-    for name, spec in specs.items():
-        _check_array(name, spec, arrays[name])
-        for axis, length in zip(spec.axes, arrays[name].shape, strict=True):
-            expected, other = lengths.setdefault(axis, (length, name))
-            if length != expected:
-                raise ValueError(
-                    f"array {name!r} has {length} {axis}, but array {other!r} has {expected}"
-                )
-    n_columns = form.n_columns(arrays, facts)
-    if n_columns == 0:
-        raise ValueError("the model has no features")
-    if n_columns > MOST_FEATURES:
-        raise ValueError(f"the model has {n_columns} features; the limit is {MOST_FEATURES}")
-    if form.check is not None:
-        form.check(arrays, n_columns)
-    scaling_from(of_scaling, n_columns)
-    check_facts(facts, form.functions)
-    n_features = QueryView.of_facts(facts).n_features(n_columns)
+    n_features = formats[kind].validate(kind, arrays, facts)
     if feature_names is None:
         return
     if not all(isinstance(name, str) for name in feature_names):
@@ -400,7 +421,8 @@ def check_model(
         raise ValueError(f"got {len(feature_names)} feature_names for {n_features} features")
 
 
-def _check_array(name: str, spec: ArraySpec, array: NDArray[Any]) -> None:
+def check_array(name: str, spec: ArraySpec, array: NDArray[Any]) -> None:
+    """Raise a ValueError unless an array is of this type, and finite."""
     if array.dtype.newbyteorder("=") != spec.dtype or array.ndim != len(spec.axes):
         raise ValueError(
             f"array {name!r} must be {spec.dtype} with {len(spec.axes)} dimension(s); got "
