@@ -20,6 +20,7 @@ from benchmarks.papers import (
     kernel,
     lambdarank,
     newton,
+    quality,
     tree,
 )
 from benchmarks.papers.jobs import Runner
@@ -30,7 +31,9 @@ from benchmarks.report import describe_machine
 # In the order of the report.  Each module has NAME, TITLE, SOURCE and run(runner, report).
 SECTIONS: dict[str, ModuleType] = {
     module.NAME: module
-    for module in (columns, tree, newton, kernel, approximation, factorized, lambdarank)
+    for module in (
+        columns, tree, newton, kernel, approximation, factorized, lambdarank, quality,
+    )  # fmt: skip
 }
 
 

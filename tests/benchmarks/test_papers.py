@@ -33,7 +33,9 @@ from ranksvm import LinearRankSVM
 from ranksvm.data import RankingData
 from ranksvm.metrics import evaluate, pairwise_accuracy
 
-SECTIONS = ("columns", "tree", "newton", "kernel", "approximation", "factorized", "lambdarank")
+SECTIONS = (
+    "columns", "tree", "newton", "kernel", "approximation", "factorized", "lambdarank", "quality",
+)  # fmt: skip
 COMMAND = [sys.executable, "-m", "benchmarks.papers"]
 
 

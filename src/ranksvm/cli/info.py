@@ -10,7 +10,8 @@ import typer
 from ranksvm._sparse import is_sparse
 from ranksvm.cli.inputs import Opened, look_at, read_any_model, read_data
 from ranksvm.cli.options import DataOptions, Json, command, examples
-from ranksvm.cli.output import number, show_json, show_table
+from ranksvm.cli.leaderboard import CANDIDATE, candidate_row
+from ranksvm.cli.output import number, say, show_json, show_table
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.models.model import Model
 
@@ -34,7 +35,10 @@ _NAMES = {
 def app(
     file: Annotated[str, typer.Argument(metavar="FILE|MODEL", help="Data file or model.")],
     top: Annotated[
-        int, typer.Option(min=0, help="Number of largest weights of a model to show.")
+        int,
+        typer.Option(
+            min=0, help="Number of largest weights, or best candidates, of a model to show."
+        ),
     ] = 10,
     json: Json = False,
     *,
@@ -46,10 +50,19 @@ def app(
     if json:
         show_json(found)
         return
+    selection = dict(found.get("selection") or {})
+    leaderboard = selection.pop("leaderboard", [])
     rows = [
-        [_NAMES.get(name, name.replace("_", " ")), _shown(value)] for name, value in found.items()
+        [_NAMES.get(name, name.replace("_", " ")), _shown(value)]
+        for name, value in {**found, "selection": selection or None}.items()
     ]
     show_table(["", file], [row for row in rows if row[1] is not None])
+    if leaderboard and top:
+        say("")
+        show_table(
+            [*CANDIDATE, selection["metric"], "seconds"],
+            [candidate_row(row) for row in leaderboard[:top]],
+        )
 
 
 def _shown(value: Any) -> str | None:

@@ -44,10 +44,12 @@ FLAGS = {
     "memory_budget": "--memory",
     "missing": "--missing",
     "n_jobs": "--jobs",
+    "n_models": "--models",
     "n_permutations": "--permutations",
     "n_splits": "--folds",
     "qid": "--qid-column",
     "svmrank_c": "--svmrank-c",
+    "time_limit": "--time",
     "y": "--label-column",
     "zero_based": "--zero-based",
 }

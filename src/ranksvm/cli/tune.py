@@ -29,6 +29,7 @@ from ranksvm.cli.options import (
     command,
     examples,
 )
+from ranksvm.cli.preset import PresetOptions, tune_preset
 from ranksvm.cli.output import (
     NOT_CONVERGED,
     UsageProblem,
@@ -50,8 +51,10 @@ from ranksvm.model_selection.splitters import folds_of
     epilog=examples(
         "ranksvm tune train.txt --folds 5 --metric ndcg@10 -o m.safetensors",
         "ranksvm tune train.txt --kernel rbf --gamma-grid 2^-7,2^-5 --resume search.db",
+        "ranksvm tune train.txt --preset best --time 5m -o m.safetensors",
     ),
     chosen=model_options(searches=True),
+    auto=PresetOptions,
     data=TrainingOptions,
 )
 def app(
@@ -104,11 +107,16 @@ def app(
     json: Json = False,
     *,
     chosen: ModelOptions,
+    auto: PresetOptions,
     data: DataOptions,
 ) -> int | None:
-    """Choose C, and gamma of a kernel, by cross-validation or on a validation file; then refit."""
+    """Choose C, and gamma of a kernel, by cross-validation or on a validation file; then refit.
+
+    With --preset, search for the best model of all instead.
+    """
     if valid is not None and folds is not None:
         raise UsageProblem("--valid and --folds are two ways to choose: give only one")
+    auto.check(chosen)
     settings, options = with_memory(chosen.settings, data)
     inputs = [*files, valid]
     check_outputs(output, inputs, json, force, settings)
@@ -131,6 +139,21 @@ def app(
     # Solvers import this when they start, which takes longer than a small fit.
     import scipy.linalg  # noqa: F401
 
+    if auto.preset is not None:
+        with search_bar(items) as advance:
+            return tune_preset(
+                auto,
+                items,
+                held_out,
+                n_folds=n_folds,
+                metric=metric,
+                conventions=conventions,
+                checkpoint=resume,
+                output=output,
+                jobs=options.jobs,
+                json=json,
+                progress=advance,
+            )
     began = time.perf_counter()
     with search_bar(items) as advance:
         found = search(

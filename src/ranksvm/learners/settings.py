@@ -175,6 +175,7 @@ class Settings:
     )
     solver: str = parameter("auto", "Optimization algorithm.", choices=lambda: ("auto", *SOLVERS))
     counting: str = "auto"
+    pair_weight: str = "uniform"
     tol: float = parameter(1e-4, "Stop once the certified relative gap is this small.")
     max_iter: int = parameter(1000, "Maximum number of iterations.")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -25,13 +26,16 @@ from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import fitting, set_features, training_data, validation_data
 from ranksvm.estimators.model_ranker import seed_of
 from ranksvm.learners.ensemble_model import EnsembleModel
-from ranksvm.model_selection.auto_models import as_trained, joined, refitted
+from ranksvm.model_selection.auto_models import search_and_fit
 from ranksvm.model_selection.auto_plan import PRESETS
-from ranksvm.model_selection.auto_results import AutoResult
+from ranksvm.model_selection.auto_results import INTERRUPTED, AutoResult
 from ranksvm.model_selection.auto_search import AutoSearch, Budget, Progress
 from ranksvm.model_selection.search_cv import shown_progress
 from ranksvm.model_selection.splitters import folds_of
 from ranksvm.models.model import Model
+
+# Types of parameters that a model file can have.
+SAVED = (int, float, str, type(None))
 
 
 class AutoRankSVM(Ranker):
@@ -53,7 +57,7 @@ class AutoRankSVM(Ranker):
         Seconds, or text such as "5m" or "1.5h".  When the time is up, the best candidates so far
         are used.  None: until nothing is left to try.
     n_models : int, default=20
-        Number of candidates to average.
+        Number of candidates to average; at most a quarter of all that were tried.
     cv : int, splitter or iterable of (train, test), default=5
         As in :class:`ranksvm.LinearRankSVMCV`; not used with a validation set.  All candidates are
         tried on the first fold, and the best of them on the others.
@@ -190,7 +194,8 @@ class AutoRankSVM(Ranker):
                 ids = qid if group is None else group
                 held_out = validation_data(self, "validation", validation, y, ids)
             result, model = self._search(data, held_out, budget, progress)
-        self._keep(model)
+        params = {k: v for k, v in self.get_params(deep=False).items() if isinstance(v, SAVED)}
+        self._keep(replace(model, params=params))
         self.leaderboard_ = result.leaderboard()
         self._warn(result, model)
         return self
@@ -220,16 +225,19 @@ class AutoRankSVM(Ranker):
                 n_threads=threads,
                 progress=tell,
             )
-            result = search.run(self.checkpoint)
-            if self.refit and result.ended != "interrupted":
-                return result, refitted(
-                    result, joined(data, held_out), n_threads=threads, progress=tell
-                )
-            return result, as_trained(result, search.first_part(), n_threads=threads)
+            return search_and_fit(
+                search,
+                data,
+                held_out,
+                refit=bool(self.refit),
+                checkpoint=self.checkpoint,
+                n_threads=threads,
+                progress=tell,
+            )
 
     def _warn(self, result: AutoResult, model: EnsembleModel) -> None:
         name = type(self).__name__
-        if result.ended == "interrupted":
+        if result.ended == INTERRUPTED:
             warnings.warn(
                 f"{name}: interrupted after {counted(len(result.candidates), 'candidate')}. The "
                 "model is the mean of the best ones so far, as they were trained on the training "

@@ -168,30 +168,32 @@ class SpaceFits:
         first = replace(settings, pair_weight=FIRST_ROUND)
         self._look = look
         self.problem: Any = make_problem(data, first, n_threads=n_threads)
-        self._others: dict[str, Any] = {FIRST_ROUND: self.problem}
+        self._problems: dict[str, Any] = {FIRST_ROUND: self.problem}
         self._fits: dict[Key, Fit] = {}
+        self._last: dict[str, Fit] = {}  # by pair weight, with what the next one can use
 
     def __getitem__(self, key: Key) -> Fit:
         """Return the fit of a candidate."""
         if key not in self._fits:
-            self._fits[key] = replace(self._solved(key), evaluation=None)
+            fit = self._solved(key)
+            self._last[key.pair_weight] = fit
+            self._fits[key] = replace(fit, evaluation=None)  # it holds the violated pairs
         return self._fits[key]
 
     def _solved(self, key: Key) -> Fit:
         def callback(*_: Any) -> None:
             self._look()
 
-        if key.pair_weight == "lambda":
+        if key.pair_weight == "lambda":  # its pairs are others for every C
             first = self[Key(FIRST_ROUND, key.power)]
             problem = self.problem.reweighted("lambda", first)
-            return problem.solve(key.C, start=first.point, callback=callback)
-        if key.pair_weight not in self._others:
-            self._others[key.pair_weight] = self.problem.reweighted(key.pair_weight)
-        # The nearest fit with the same weights, the one with the smaller C if there are two.
-        near = [one for one in self._fits if one.pair_weight == key.pair_weight]
-        near.sort(key=lambda one: (abs(one.power - key.power), one.power))
-        start = self._fits[near[0]].point if near else None
-        return self._others[key.pair_weight].solve(key.C, start=start, callback=callback)
+            fit: Fit = problem.solve(key.C, start=first.point, callback=callback)
+            return fit
+        if key.pair_weight not in self._problems:
+            self._problems[key.pair_weight] = self.problem.reweighted(key.pair_weight)
+        last = self._last.get(key.pair_weight)
+        fit = self._problems[key.pair_weight].solve(key.C, after=last, callback=callback)
+        return fit
 
     def model(self, keys: Sequence[Key], factors: Sequence[float]) -> Model:
         """Return the sum of the models of some candidates, times factors, as one model."""

@@ -7,6 +7,7 @@ the same features or landmarks, so their sum is one member with the sum of their
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,9 +25,38 @@ from ranksvm.learners.ensemble_model import EnsembleModel
 from ranksvm.learners.views import with_view
 from ranksvm.model_selection.auto_cells import SpaceFits
 from ranksvm.model_selection.auto_plan import view_of
-from ranksvm.model_selection.auto_results import AutoResult, by_space
-from ranksvm.model_selection.auto_search import Progress
+from ranksvm.model_selection.auto_results import INTERRUPTED, AutoResult, by_space
+from ranksvm.model_selection.auto_search import AutoSearch, Progress
 from ranksvm.models.model import Model
+
+
+def search_and_fit(
+    search: AutoSearch,
+    data: RankingData,
+    validation: RankingData | None,
+    *,
+    refit: bool = True,
+    checkpoint: str | os.PathLike[str] | None = None,
+    n_threads: int = 1,
+    progress: Progress | None = None,
+) -> tuple[AutoResult, EnsembleModel]:
+    """Search, and return what was found with the model of the best candidates.
+
+    Parameters
+    ----------
+    search : AutoSearch
+        A search on ``data`` and ``validation``.
+    refit : bool, default=True
+        Whether to fit the best candidates to all items of both.  If the search is interrupted, they
+        stay as they are.
+    checkpoint, n_threads, progress
+        As for :class:`ranksvm.AutoRankSVM`.
+    """
+    result = search.run(checkpoint)
+    if refit and result.ended != INTERRUPTED:
+        everything = joined(data, validation)
+        return result, refitted(result, everything, n_threads=n_threads, progress=progress)
+    return result, as_trained(result, search.first_part(), n_threads=n_threads)
 
 
 def refitted(

@@ -36,8 +36,8 @@ FIRST_GAMMA = -1
 LOWEST_GAMMA, HIGHEST_GAMMA = -6, 4
 # The Cs of a path to begin with.  Weights of standardized features are small, coefficients of
 # kernel features large.
-LINEAR_CS = (-6, 1)
-KERNEL_CS = (0, 5)
+LINEAR_CS = (-4, 2)
+KERNEL_CS = (0, 6)
 # A kernel model is exact if it has at most this many items per landmark, and otherwise approximate.
 EXACT_BELOW = 2
 # Ranks of sparse features are dense: up to this many numbers they are worth a try.

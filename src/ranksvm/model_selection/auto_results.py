@@ -14,6 +14,8 @@ from ranksvm.model_selection.auto_cells import Key
 from ranksvm.model_selection.auto_plan import Space
 from ranksvm.models.model import Model
 
+# Why a search ended.
+COMPLETE, TIME_LIMIT, INTERRUPTED = "complete", "time limit", "interrupted"
 # Candidates in the leaderboard of a model file.
 MOST_LISTED = 100
 # Models of candidates, and the spread of their scores.

@@ -37,6 +37,9 @@ from ranksvm.model_selection.auto_plan import (
     view_of,
 )
 from ranksvm.model_selection.auto_results import (
+    COMPLETE,
+    INTERRUPTED,
+    TIME_LIMIT,
     AutoResult,
     Candidate,
     Kept,
@@ -55,6 +58,8 @@ Progress = Callable[[int, int, str], Any]
 CONTENDERS = 3
 # ... and this share of the time limit is for the first split.
 FIRST_SHARE = 0.4
+# Of few candidates, at most this share is chosen: the others would only do harm.
+MOST_CHOSEN = 0.25
 # Estimates of the time that is needed to fit the models again are multiplied by this.
 CAUTION = 1.3
 
@@ -154,7 +159,7 @@ class AutoSearch:
 
     def run(self, checkpoint: str | os.PathLike[str] | None = None) -> AutoResult:
         """Search; with a checkpoint, continue from that file and keep it up to date."""
-        ended = "complete"
+        ended = COMPLETE
         with ExitStack() as stack:
             if checkpoint is not None:
                 self._file = stack.enter_context(self._opened(checkpoint))
@@ -162,11 +167,11 @@ class AutoSearch:
                 self._explore()
                 self._compare()
             except _TimeIsUp:
-                ended = "time limit"
+                ended = TIME_LIMIT
             except KeyboardInterrupt:
                 if not self._candidates:
                     raise
-                ended = "interrupted"
+                ended = INTERRUPTED
         return self._result(ended)
 
     def _opened(self, path: str | os.PathLike[str]) -> Checkpoint[SpaceRun]:
@@ -342,7 +347,8 @@ class AutoSearch:
                 "items. Scale the features down."
             )
         most = len(usable[0].scores)
-        chosen = [one for one in usable if len(one.scores) == most][: self._n_models]
+        n_chosen = min(self._n_models, math.ceil(MOST_CHOSEN * len(self._candidates)))
+        chosen = [one for one in usable if len(one.scores) == most][:n_chosen]
         return AutoResult(
             candidates=ordered,
             chosen=chosen,
