@@ -272,7 +272,7 @@ def run_space(
             outcomes[key] = Outcome(
                 part.score(of_items), fit.relative_gap, fit.status.name, taken
             )
-        wanted = _beyond(outcomes) if grows else []
+        wanted = beyond_edge(outcomes) if grows else []
     kept = {
         key: (fits.model([key], [1.0]), fits.spread(key))
         for key, one in outcomes.items()
@@ -281,7 +281,7 @@ def run_space(
     return SpaceRun(outcomes, time.perf_counter() - began, kept)
 
 
-def _beyond(outcomes: dict[Key, Outcome]) -> list[Key]:
+def beyond_edge(outcomes: dict[Key, Outcome]) -> list[Key]:
     """Return the candidates beyond the edge that the best one lies on; none if it does not."""
     known = {key: one.score for key, one in outcomes.items() if not math.isnan(one.score)}
     if not known:
