@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ranksvm import FactorizedRankSVM, KernelRankSVM, LinearRankSVM, LinearRankSVMCV, load
-from ranksvm.data import load_letor, save_letor
+from ranksvm.data import load_letor, save_letor, shard_files
 from ranksvm.learners import read_model
 
 Run = Callable[..., tuple[int, str, str]]
@@ -184,14 +185,32 @@ def test_wrong_options(
     assert message in err
 
 
-def test_pieces_are_refused(run: Run, folder: Path, trained: Path, tmp_path: Path) -> None:
-    for command in (
-        ("predict", trained, folder / "test.txt"),
-        ("evaluate", folder / "test.txt", "--model", trained),
-    ):
-        code, out, err = run(*command, "--memory", "1GB", "--cache", tmp_path)
-        assert (code, out) == (3, "")
-        assert "leave --memory out" in err
+def test_pieces_of_whole_queries(
+    run: Run, good: Good, folder: Path, trained: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(shard_files, "block_size", lambda budget: 20_000)
+    X, y, qid = load_letor(folder / "test.txt")
+    X, y, qid = (
+        np.tile(X, (60, 1)),
+        np.tile(y, 60),
+        np.arange(60).repeat(len(qid)) * 100 + np.tile(qid, 60),
+    )
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "qid.npy", qid)
+    np.save(tmp_path / "label.npy", y)
+    given = ("--qid-column", tmp_path / "qid.npy", "--memory", "30MB")
+    scores = np.array(good("predict", trained, tmp_path / "X.npy", *given).split(), dtype=float)
+    np.testing.assert_array_equal(scores, load(trained).predict(X, qid))
+    found = good("evaluate", tmp_path / "X.npy", "--model", trained, "-m", "pairwise_accuracy",
+                 "--label-column", tmp_path / "label.npy", *given, "--json")  # fmt: skip
+    accuracy = json.loads(found)["metrics"]["pairwise_accuracy"]
+    assert accuracy == pytest.approx(load(trained).score(X, y, qid))
+    # Queries that are scattered over the file.
+    np.save(tmp_path / "qid.npy", np.arange(len(qid)) % 7)
+    code, out, err = run("predict", trained, tmp_path / "X.npy", *given)
+    assert (code, out) == (3, "")
+    assert "reads 7 queries" in err
+    assert "sort the items by query, or leave --memory out" in err
 
 
 def test_exports_are_refused(run: Run, trained: Path, tmp_path: Path) -> None:
