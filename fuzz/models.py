@@ -48,6 +48,8 @@ def _examples() -> tuple[bytes, ...]:
         KernelRankSVM(kernel="poly", degree=2),
         KernelRankSVM(approximation="nystroem", n_components=4, random_state=0),
         KernelRankSVM(approximation="fourier", n_components=4, random_state=0),
+        LinearRankSVM(query_features=("rank",)),
+        KernelRankSVM(query_features=("zscore", "rank"), keep_features=False, scaling="standard"),
     ]
     of_rows = [KernelRankSVM(), KernelRankSVM(approximation="nystroem", n_components=4)]
     given = KernelRankSVM(kernel="precomputed")
@@ -192,9 +194,9 @@ def _check(content: bytes, draw: random.Random) -> None:
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                scores = model.predict(argument)
+                scores = model.predict(argument, qid=[1, 1])
                 repr(model)
-                str(model.explain(X, 0, 1).top(3))
+                str(model.explain(X, 0, 1, qid=[1, 1]).top(3))
         except (ValueError, OverflowError) as error:  # scores that overflow, say
             _check_message(str(error))
         else:

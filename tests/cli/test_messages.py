@@ -504,7 +504,7 @@ def _typed(kind: str, name: str, text: str) -> Any:
     if option is not None and option.parse is not None:
         made = option.parse
     try:
-        return text if made is type(None) else made(text)
+        return text if made in (type(None), bool) else made(text)
     except ValueError:
         return text
 

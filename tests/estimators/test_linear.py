@@ -708,6 +708,7 @@ def test_not_fitted_says_so(data) -> None:
 def test_parameters_are_stored_as_given() -> None:
     params = {
         "C": 3, "loss": "hinge", "reduction": "sum", "scaling": "robust",
+        "query_features": ["rank"], "keep_features": False,
         "solver": "bundle", "counting": "tree", "tol": 1e-3, "max_iter": 7,
         "warm_start": True, "n_jobs": 2, "verbose": 1,
     }  # fmt: skip
@@ -722,6 +723,7 @@ def test_parameters_are_stored_as_given() -> None:
 def test_defaults_are_the_documented_ones() -> None:
     assert LinearRankSVM().get_params() == {
         "C": 50.0, "loss": "squared_hinge", "reduction": "mean", "scaling": None,
+        "query_features": (), "keep_features": True,
         "solver": "auto", "counting": "auto", "tol": 1e-4, "max_iter": 1000,
         "warm_start": False, "n_jobs": None, "verbose": 0,
     }  # fmt: skip

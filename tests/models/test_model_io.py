@@ -135,8 +135,9 @@ values = st.recursive(
 mappings = st.dictionaries(st.text().filter("$float".__ne__), values, max_size=4)
 
 
+VIEW = ("query_features", "keep_features")
 # Facts under these names must hold what the name says.
-CHECKED = {*NUMBERS, *COUNTS, "frame_columns", "qid_column", "gamma", "kernel"}
+CHECKED = {*NUMBERS, *COUNTS, "frame_columns", "qid_column", "gamma", "kernel", *VIEW}
 free_facts = mappings.map(lambda facts: {k: v for k, v in facts.items() if k not in CHECKED})
 
 
@@ -609,6 +610,41 @@ def test_hostile_headers_are_refused(header, message):
 def test_hostile_descriptions_are_refused(changes, message):
     assert same(read_model(io.BytesIO(with_entries())), make_model(**PLAIN))
     assert re.search(message, refusal(with_entries(**changes)))
+
+
+@pytest.mark.parametrize(
+    ("names", "keep", "message"),
+    [
+        (["rank"], True, "3 columns cannot be 2 for every feature .itself, rank."),
+        (["rank", "zscore"], False, "3 columns cannot be 2 for every feature .rank, zscore."),
+        (["minmax", "mean_diff", "zscore", "rank"], True, "3 columns cannot be 5"),
+        (["median"], True, "query_features in the facts must be different names of rank, minmax"),
+        (["rank", "rank"], True, "query_features in the facts must be different names"),
+        ([], True, "query_features in the facts must be different names"),
+        ("rank", True, "query_features in the facts must be different names"),
+        (None, True, "query_features in the facts must be different names"),
+        ([["rank"]], True, "query_features in the facts must be different names"),
+        ({"rank": 1}, True, "query_features in the facts must be different names"),
+        (["rank"], 1, "keep_features in the facts must be true or false; got 1"),
+        (["rank"], None, "keep_features in the facts must be true or false; got None"),
+        ("absent", True, "keep_features, but no query_features"),
+    ],
+)
+def test_hostile_features_of_the_query_are_refused(names, keep, message):
+    facts = {"query_features": names, "keep_features": keep}
+    facts = {name: value for name, value in facts.items() if value != "absent"}
+    assert re.search(message, refusal(with_entries(facts=facts)))
+
+
+def test_features_of_the_query_and_everything_else_must_fit():
+    facts = {"query_features": ["rank", "zscore"], "keep_features": True}
+    model = read_model(io.BytesIO(with_entries(facts=facts, feature_names=["bm25"])))
+    assert (model.n_features, model.n_columns) == (1, 3)
+    message = refusal(with_entries(facts=facts, feature_names=["a", "b", "c"]))
+    assert "got 3 feature_names for 1 features" in message
+    scaling = {f"scaling.{name}": np.ones(1) for name in ("offset", "factor")}
+    message = refusal(with_entries({"coef": COEF, **scaling}, facts=facts))
+    assert "3 features; got float64 of shape (1,)" in message
 
 
 @pytest.mark.parametrize(

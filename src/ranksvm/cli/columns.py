@@ -20,8 +20,9 @@ from ranksvm._vectors import Array
 from ranksvm.cli.inputs import check_features, read_data
 from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import note
+from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.shards import ShardedMatrix
+from ranksvm.data.shards import ShardedMatrix, shared_queries
 from ranksvm.models.model import Model
 from ranksvm.sharded.tasks import ModelScores, with_columns
 
@@ -49,7 +50,7 @@ def score_blocks(model: Model, data: RankingData, jobs: int | None) -> Iterator[
     with progress(f"scoring {data.origin.name}") as advance:
         show_shards(X, advance)
         done = 0
-        for scores in X.shards.map(ModelScores(model)):
+        for scores in X.shards.map(_tasks(model, X, data)):
             _check_scores(scores, done, data.origin.name)
             yield scores
             done += len(scores)
@@ -61,10 +62,14 @@ def check_queries(model: Model, data: RankingData) -> None:
         return
     names, source = ", ".join(model.view.names), data.origin.name
     if isinstance(data.X, ShardedMatrix):
-        raise ValueError(
-            f"the model has features of the query ({names}), which need all items of a query at a "
-            f"time, and --memory reads {source} in pieces: leave --memory out"
-        )
+        shared = shared_queries(data.groups, data.X.shards.starts)
+        if shared.any():
+            raise ValueError(
+                f"the model has features of the query ({names}), which need all items of a query "
+                f"at a time, and --memory reads {counted(int(shared.sum()), 'query')} of {source} "
+                f"in several pieces, query {data.groups.ids[shared][0]} for example: sort the "
+                "items by query, or leave --memory out"
+            )
     n_queries = model.facts.get("n_queries", 1)
     if data.qid is None and n_queries > 1:
         raise ValueError(
@@ -72,6 +77,14 @@ def check_queries(model: Model, data: RankingData) -> None:
             f"({names}), and {source} has no query ids, or they are ignored. Give every item its "
             "query: 'qid:' fields in LETOR text, a column of a table (--qid-column)."
         )
+
+
+def _tasks(model: Model, X: ShardedMatrix, data: RankingData) -> ModelScores | list[ModelScores]:
+    """Return the task of all shards, or one for each shard if they need their queries."""
+    if not model.view:
+        return ModelScores(model)
+    numbers = X.shards.split(data.groups.index)
+    return [ModelScores(model, QueryGroups.from_qid(part, len(part))) for part in numbers]
 
 
 def show_shards(X: Any, show: Advance) -> None:

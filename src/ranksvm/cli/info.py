@@ -72,6 +72,8 @@ def _shown(value: Any) -> str | None:
     if isinstance(value, dict):
         return ", ".join(f"{key}: {_shown(part)}" for key, part in value.items())
     if isinstance(value, list):
+        if not value:
+            return "none"
         return " ".join(str(_shown(part)) for part in value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return f"{value:,.0f}"

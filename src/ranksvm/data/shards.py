@@ -274,6 +274,14 @@ def nbytes(X: Any) -> int:
     return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
 
 
+def shared_queries(groups: QueryGroups, starts: Sequence[int] | Rows) -> NDArray[np.bool_]:
+    """Return which queries have rows in several shards; ``starts`` as in :attr:`Shards.starts`."""
+    first, last = groups.rows[groups.offsets[:-1]], groups.rows[groups.offsets[1:] - 1]
+    return np.asarray(
+        np.searchsorted(starts, first, "right") != np.searchsorted(starts, last, "right")
+    )
+
+
 def copied_queries(
     groups: QueryGroups, starts: Sequence[int] | Rows, active: NDArray[np.bool_] | None = None
 ) -> NDArray[np.bool_] | None:
@@ -291,8 +299,7 @@ def copied_queries(
     active : ndarray of bool, shape (n_queries,), or None
         Queries that take part; None for all.
     """
-    first, last = groups.rows[groups.offsets[:-1]], groups.rows[groups.offsets[1:] - 1]
-    shared = np.searchsorted(starts, first, "right") != np.searchsorted(starts, last, "right")
+    shared = shared_queries(groups, starts)
     if active is not None:
         shared &= active
     n_rows = int(groups.sizes[shared].sum())

@@ -19,13 +19,13 @@ from numpy.typing import ArrayLike
 
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.data.ranking_data import RankingData
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import fitting, training_data, validation_data
 from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners.factor_descent import Restart
 from ranksvm.learners.factorized_model import FactorizedModel
 from ranksvm.learners.factors import REMOVED, FactorizedSettings
+from ranksvm.learners.settings import Settings
 from ranksvm.learners.views import with_view
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.metrics.order import mean_accuracy
@@ -217,10 +217,7 @@ class FactorizedRankSVM(ModelRanker):
             validate = None
             if eval_set is not None:
                 ids = qid if group is None else group
-                held_out = validation_data(self, "eval_set", eval_set, y, ids)
-                threads = resolve_n_jobs(self.n_jobs)
-                held_out = with_view(held_out, settings.view, n_threads=threads)
-                validate = self._validation(held_out, eval_metric)
+                validate = self._validation(eval_set, eval_metric, y, ids, settings)
             elif eval_metric is not None:
                 raise ValueError("eval_metric needs eval_set")
             fit: Any = self._fit_data(data, settings, callback, validate=validate)
@@ -229,7 +226,7 @@ class FactorizedRankSVM(ModelRanker):
         return self
 
     def _validation(
-        self, held_out: RankingData, metric: EvalMetric | None
+        self, eval_set: Any, metric: EvalMetric | None, y: Any, qid: Any, settings: Settings
     ) -> Callable[[Array], float]:
         """Return the function from weights to the score on a validation set."""
         if metric is not None and not callable(metric):
@@ -237,7 +234,10 @@ class FactorizedRankSVM(ModelRanker):
                 "eval_metric must be callable as eval_metric(y, scores, qid), for example a "
                 f"function that calls one of ranksvm.metrics; got {metric!r}"
             )
-        score_map = MatrixMap(held_out.X, n_threads=resolve_n_jobs(self.n_jobs))
+        threads = resolve_n_jobs(self.n_jobs)
+        held_out = validation_data(self, "eval_set", eval_set, y, qid)
+        held_out = with_view(held_out, settings.view, n_threads=threads)
+        score_map = MatrixMap(held_out.X, n_threads=threads)
         if metric is not None:
             return lambda weights: metric(held_out.truth, score_map.scores(weights), held_out.qid)
         assert held_out.y is not None

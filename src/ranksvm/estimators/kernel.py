@@ -74,10 +74,10 @@ default="rbf"
         distribution.  Sparse features are only divided, and become dense with "quantile".
         ``predict`` scales new items in the same way.
     query_features : list or tuple of str, default=()
-        What every feature x says relative to the other items of the query, as more features: "rank"
-        (rank of x / number of items), "minmax" ((x - min) / (max - min)), "zscore" ((x - mean) /
-        standard deviation) or "mean_diff" (x - mean).  They come before the scaling.  ``predict``
-        then needs ``qid``, and all items of each query.
+        More features: how every feature x compares with that of the other items of the query.
+        "rank" (rank of x / number of items), "minmax" ((x - min) / (max - min)), "zscore"
+        ((x - mean) / standard deviation), "mean_diff" (x - mean).  They come before the scaling.
+        ``predict`` then needs ``qid``, and all items of each query.
     keep_features : bool, default=True
         Whether the features themselves are used beside their ``query_features``.
     solver : {"auto", "newton", "smoothed_newton", "bundle"}, default="auto"

@@ -166,7 +166,7 @@ class Settings:
     )
     query_features: Sequence[str] = parameter(
         (),
-        "What every feature says relative to the other items of the query, as more features: one "
+        "More features: how every feature compares with that of the other items of the query. One "
         f"or more of {', '.join(QUERY_FEATURES)}, with commas between them.",
         parse=lambda text: tuple(part.strip() for part in text.split(",")),
     )

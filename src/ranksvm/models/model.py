@@ -138,20 +138,29 @@ class Model(ABC):
         ValueError
             If the queries of the items are needed, and there are none.
         """
-        view, scaling = self.view, self.scaling
-        if scaling is None and not view:
+        if self.scaling is None and not self.view:
             return self.scaled_scores(X, n_threads=n_threads)
-        if view:
-            groups = self.needed_groups(groups, X.shape[0])
-        rows = X.tocsr() if is_sparse(X) else X
         scores = np.empty(X.shape[0])
-        most = max(1, MADE_VALUES // max(1, self.n_columns))
-        for part, queries in _pieces(X.shape[0], most) if groups is None else groups.pieces(most):
-            some = view.apply(rows[part], queries, n_threads) if view else rows[part]
-            if scaling is not None:
-                some = scaling.apply(some, n_threads)
-            scores[part] = self.scaled_scores(some, n_threads=n_threads)
+        for rows, columns in self._columns(X, groups, n_threads):
+            if self.scaling is not None:
+                columns = self.scaling.apply(columns, n_threads)
+            scores[rows] = self.scaled_scores(columns, n_threads=n_threads)
         return scores
+
+    def _columns(
+        self, X: Any, groups: QueryGroups | None, n_threads: int
+    ) -> Iterator[tuple[Any, Any]]:
+        """Yield some rows at a time, and their columns: a copy of all of them could be large."""
+        n_items, view = X.shape[0], self.view
+        most = max(1, MADE_VALUES // max(1, self.n_columns))
+        X = X.tocsr() if is_sparse(X) else X
+        if view:
+            for rows, queries in self.needed_groups(groups, n_items).pieces(most):
+                yield rows, view.apply(X[rows], queries, n_threads)
+            return
+        for begin in range(0, n_items, most):
+            part = slice(begin, begin + most)
+            yield part, X[part]
 
     def needed_groups(self, groups: QueryGroups | None, n_items: int) -> QueryGroups:
         """Return the queries for the features of the query; see :meth:`scores`."""
@@ -286,12 +295,6 @@ class ArraySpec:
 
     dtype: np.dtype[Any]
     axes: tuple[str, ...]
-
-
-def _pieces(n_items: int, most: int) -> Iterator[tuple[slice, None]]:
-    """Yield rows, at most this many at a time."""
-    for begin in range(0, n_items, most):
-        yield slice(begin, begin + most), None
 
 
 MOST_FEATURES = 2**31 - 1

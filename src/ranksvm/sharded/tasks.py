@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ranksvm import _core
 from ranksvm._sparse import canonical_csr, is_sparse
 from ranksvm._vectors import Array, Rows, dot
+from ranksvm.data.queries import QueryGroups
 from ranksvm.data.row_sources import first_not_finite
 from ranksvm.data.scaling import Columns, find_columns
 from ranksvm.data.shards import RowBlock, Shard, ShardedMatrix, Shards
@@ -206,12 +207,13 @@ class KernelScores(ItemTask):
 
 @dataclass(frozen=True)
 class ModelScores(ItemTask):
-    """Return the scores of the rows under a model."""
+    """Return the scores of the rows under a model; ``groups`` are their queries, if needed."""
 
     model: Any
+    groups: QueryGroups | None = None
 
     def __call__(self, shard: Shard) -> Array:
-        scores: Array = self.model.scores(shard.X, n_threads=shard.n_threads)
+        scores: Array = self.model.scores(shard.X, groups=self.groups, n_threads=shard.n_threads)
         return scores
 
 
