@@ -485,7 +485,8 @@ def together(data: Data, reduction: str) -> Preferences:
     elif reduction == "mean":
         total = first.sum() + second.sum()
         first, second = first / total, second / total
-    joined = (np.concatenate(both) for both in zip(of_utilities[:2], data.across[:2], strict=True))
+    sides = ((list_.better, list_.worse) for list_ in (of_utilities, data.across))
+    joined = (np.concatenate(both) for both in zip(*sides, strict=True))
     return Preferences(*joined, np.concatenate([first, second]))
 
 
@@ -539,7 +540,8 @@ def test_weights_of_queries_are_those_of_the_utilities() -> None:
     fit_list(mixed, data.X, data.across, y=data.y, qid=data.qid, query_weight=weights)
     listed = LinearRankSVM(0.1, reduction="sum", tol=1e-7)
     joined = [
-        np.concatenate(both) for both in zip((*of_utilities[:2], first), data.across, strict=True)
+        np.concatenate(both)
+        for both in zip(replace(of_utilities, weight=first), data.across, strict=True)
     ]
     fit_list(listed, data.X, Preferences(*joined))
     np.testing.assert_allclose(mixed.coef_, listed.coef_, atol=1e-3)
