@@ -6,6 +6,7 @@ import gzip
 import json
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -128,21 +129,55 @@ def test_pairs_of_weight_zero_are_not_counted(good, folder, sample, tmp_path):
     assert f", {total} pairs, 1 of them explicit\n" in good(*arguments, "--with-labels")
 
 
-def test_all_listed_pairs_are_one_query(good, folder):
+def test_listed_pairs_belong_to_their_queries(good, run, folder, sample, pairs, tmp_path):
     arguments = ["train", folder / "items.txt", "--reduction", "query_mean"]
     each = "mean over the pairs of each query, then over queries"
     assert f", {each}, C = 50\n" in good(*arguments)
-    pairs = ["--pairs", folder / "pairs.txt"]
-    assert ", mean over pairs, C = 50\n" in good(*arguments, *pairs)
-    both = good(*arguments, *pairs, "--with-labels")
-    assert f", {each}, of which the explicit pairs are one, C = 50\n" in both
-    # What is told is true: for pairs alone the objective is that of the mean over pairs.
-    one, other = (
-        json.loads(good("train", folder / "items.txt", "--reduction", way, *pairs, "--tol", "1e-8",
-                        "--json"))
-        for way in ("query_mean", "mean")
-    )  # fmt: skip
-    assert one["objective"] == pytest.approx(other["objective"], rel=1e-7)
+    better, worse, weight = pairs
+    listed = ["--pairs", folder / "pairs.txt"]
+    for labels in ([], ["--with-labels"]):
+        _, out, _ = run(*arguments, *listed, *labels, "-o", tmp_path / "m")
+        assert f", {each}, of which the pairs across queries are one, C = 50\n" in out
+        y = sample.y if labels else None
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*from the labels as well")
+            model = LinearRankSVM(reduction="query_mean").fit_pairs(
+                sample.X, better, worse, weight=weight, y=y, qid=sample.qid
+            )
+        assert np.array_equal(ranksvm.load(tmp_path / "m").coef_, model.coef_)
+    # Without queries, or with nothing but pairs across them, they are one query.
+    for options in (["--ignore-qid"], []):
+        if not options:
+            across = sample.qid[better] != sample.qid[worse]
+            lines = [
+                f"{b + 1} {w + 1}\n" for b, w in zip(better[across], worse[across], strict=True)
+            ]
+            (tmp_path / "across.txt").write_text("".join(lines))
+            listed = ["--pairs", tmp_path / "across.txt"]
+        assert ", mean over pairs, C = 50\n" in good(*arguments, *listed, *options)
+        one, other = (
+            json.loads(good("train", folder / "items.txt", "--reduction", way, *listed, *options,
+                            "--tol", "1e-8", "--json"))
+            for way in ("query_mean", "mean")
+        )  # fmt: skip
+        assert one["objective"] == pytest.approx(other["objective"], rel=1e-7)
+
+
+def test_pairs_that_count_twice(run, folder, sample, tmp_path):
+    first, second = utility_pairs(sample.y, sample.qid)[:, :2].T + 1
+    lines = [f"{b} {w}\n" for b, w in (first, second, second[::-1])]
+    path = tmp_path / "pairs.txt"
+    for text, told in (
+        (lines[0] + lines[1], "2 of 2 pairs follow from the labels as well and count twice."),
+        (lines[0] + "1 2 0\n", "1 of 2 pairs follows from the labels as well and counts twice."),
+    ):
+        path.write_text(text)
+        code, _, err = run("train", folder / "items.txt", "--pairs", path, "--with-labels")
+        assert code == 0
+        assert err.startswith(f"ranksvm: warning: {path}: {told} Drop these pairs")
+        assert run("train", folder / "items.txt", "--pairs", path)[2] == ""
+    path.write_text(lines[2])
+    assert run("train", folder / "items.txt", "--pairs", path, "--with-labels")[2] == ""
 
 
 @pytest.mark.parametrize("labels", [[], ["--with-labels"]])
