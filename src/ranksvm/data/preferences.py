@@ -157,6 +157,14 @@ def pairs_by_query(preferences: Preferences, groups: QueryGroups) -> Preferences
     return replace(preferences, query=np.where(across, groups.n_queries, query))
 
 
+def first_connected(preferences: Preferences, n_items: int) -> NDArray[np.int64]:
+    """Return for each item the first of those that pairs of positive weight connect it with.
+
+    Pairs may have the same item twice.
+    """
+    return _pair_list(preferences, n_items).connected(1)
+
+
 def paired_items(preferences: Preferences, n_items: int) -> NDArray[np.bool_]:
     """Return for each item whether it is in a pair of positive weight."""
     kept = positive_pairs(preferences)

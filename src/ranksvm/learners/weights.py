@@ -12,6 +12,7 @@ from ranksvm._rounding import roundings
 from ranksvm._text import counted
 from ranksvm._vectors import Array, dot
 from ranksvm.backends.native import NativeBackend
+from ranksvm.backends.pair_list import PairListBackend
 from ranksvm.data.preferences import positive_pairs
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
@@ -144,10 +145,18 @@ def total_pair_weight(data: RankingData) -> float:
 
     C with ``reduction="sum"`` equals C with ``reduction="mean"`` divided by N.
     """
-    if data.y is None:
+    if data.y is None and data.preferences is None:
         raise no_pairs(data)
-    mass = NativeBackend(PairOrder(data.y, data.groups, data.item_weight)).pair_weights
-    return float(mass.sum()) if data.query_weight is None else dot(data.query_weight, mass)
+    total, own = 0.0, data.query_weight
+    if data.y is not None:
+        mass = NativeBackend(PairOrder(data.y, data.groups, data.item_weight)).pair_weights
+        total = float(mass.sum()) if own is None else dot(own, mass)
+    if data.preferences is not None:
+        mass = PairListBackend(data.preferences, data.n_items).pair_weights
+        if own is None or data.preferences.query is None:
+            own = np.ones(0)
+        total += dot(np.append(own, np.ones(len(mass)))[: len(mass)], mass)
+    return total
 
 
 def check_query_weight(weight: Any, groups: QueryGroups) -> Array | None:

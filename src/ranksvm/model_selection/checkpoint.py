@@ -345,9 +345,11 @@ def identity(
             "a precomputed kernel, or no {checkpoint}",
             checkpoint=Param("checkpoint"),
         )
+    pairs = {} if data.preferences is None else {"pairs": _digest(*data.preferences)}
     return {
-        "items": _digest(data.X, data.truth, data.groups.index),
+        "items": _digest(data.X, None if data.y is None else data.truth, data.groups.index),
         "weights": _digest(data.item_weight, data.query_weight),
+        **pairs,
         "splits": _digest(*(array for split in splits for array in split.parts())),
         "Cs": _digest(Cs),
         # A parameter may be a NumPy number.
