@@ -90,11 +90,11 @@ class Search:
         One warning for each fit that stopped before it reached its tolerance.
     undefined : tuple of str
         One warning for each split on which the metric is undefined; it does not count.
-    separated : tuple of str
-        One warning for each split that separates the items of pairs.
     unscored : tuple of str
         One warning for each fit that gave held-out items scores that are not finite.  Its candidate
         cannot be chosen.
+    separated : tuple of str
+        One warning for each split that separates the items of pairs.
     """
 
     grid: dict[str, Array]
@@ -114,8 +114,8 @@ class Search:
     n_resumed: int
     shortfalls: tuple[Message, ...]
     undefined: tuple[str, ...]
-    separated: tuple[str, ...]
     unscored: tuple[str, ...]
+    separated: tuple[str, ...] = ()
 
     @property
     def candidates(self) -> list[dict[str, float]]:
