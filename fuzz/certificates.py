@@ -36,7 +36,8 @@ from fuzz.exact import ExactProblem, Vector, rational
 from ranksvm import LinearRankSVM
 from ranksvm.backends.native import COUNTINGS
 from ranksvm.data.local_shards import LocalShards
-from ranksvm.data.preferences import Preferences
+from ranksvm.data.preferences import Preferences, pairs_by_query
+from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.shards import KEEPS, RowBlock, Shard, ShardedMatrix
 from ranksvm.learners import (
@@ -105,7 +106,7 @@ class Case:
         own = [Fraction(1)] * len(ids)
         if self.query_weight is not None:
             own = rational(self.query_weight)
-        # By query, and one for the list.
+        # By query, and one for the list, or for its pairs across queries.
         parts: list[list[tuple[int, int, Fraction]]] = [[] for _ in range(len(ids) + 1)]
         if self.y is not None:
             items = [Fraction(1)] * len(self.y)
@@ -119,7 +120,11 @@ class Case:
         if self.preferences is not None:
             better, worse, given = self.preferences
             weight = [Fraction(1)] * len(better) if given is None else rational(given)
-            parts[-1] = list(zip(better.tolist(), worse.tolist(), weight, strict=True))
+            numbers = [len(ids)] * len(better)
+            if self.preferences.query is not None:
+                numbers = self.preferences.query.tolist()
+            for q, *pair in zip(numbers, better.tolist(), worse.tolist(), weight, strict=True):
+                parts[q].append(tuple(pair))
         own.append(Fraction(1))
         mass = [sum((one[2] for one in part), Fraction(0)) for part in parts]
         if self.settings.reduction == "query_mean":
@@ -160,7 +165,11 @@ def draw_case(rng: np.random.Generator) -> Case:
             preferences = _draw_pairs(rng, n)
         utility: Array | None = y
         if preferences is not None and rng.random() < 0.5:
-            utility = item_weight = query_weight = None
+            utility = item_weight = None
+        if preferences is not None and rng.random() < 0.5:
+            preferences = pairs_by_query(preferences, QueryGroups.from_qid(qid, n))
+        elif utility is None:
+            query_weight = None
             qid = np.zeros(n, dtype=np.int64)
         settings = _draw_settings(rng, moderate=moderate)
         case = Case(X, utility, qid, item_weight, query_weight, preferences, settings, moderate)

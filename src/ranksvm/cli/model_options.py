@@ -42,6 +42,7 @@ FLAGS = {
     "force": "--force",
     "max_line_bytes": "--max-line-bytes",
     "memory_budget": "--memory",
+    "metric": "--metric",
     "missing": "--missing",
     "n_jobs": "--jobs",
     "n_models": "--models",
@@ -50,6 +51,7 @@ FLAGS = {
     "qid": "--qid-column",
     "svmrank_c": "--svmrank-c",
     "time_limit": "--time",
+    "validation": "--valid",
     "y": "--label-column",
     "zero_based": "--zero-based",
 }

@@ -65,7 +65,7 @@ class PresetOptions:
         ),
     ] = None
 
-    def check(self, chosen: ModelOptions) -> None:
+    def check(self, chosen: ModelOptions, pairs: str | None) -> None:
         """Raise if options cannot be combined."""
         if self.preset is None:
             for name in ("time", "models"):
@@ -76,6 +76,8 @@ class PresetOptions:
         given += [model_flags()[f"{name}s"] for name in chosen.grids]
         if given:
             raise UsageProblem(f"--preset chooses the model: leave out {', '.join(given)}")
+        if pairs is not None:
+            raise UsageProblem("--preset learns from labels: leave out --pairs")
         if self.time is not None:
             with as_usage():
                 parse_duration("time_limit", self.time)

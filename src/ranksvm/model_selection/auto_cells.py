@@ -19,15 +19,14 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ranksvm._vectors import Array, all_finite
+from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import make_problem
 from ranksvm.learners.problem import Fit
 from ranksvm.learners.settings import Settings
-from ranksvm.metrics.ranked import Truth
-from ranksvm.metrics.registry import Metric, parse_metric
 from ranksvm.model_selection.auto_plan import STEP
+from ranksvm.model_selection.judges import Judge, judge_named
 from ranksvm.models.model import Model
 from ranksvm.solvers.base import Status
 
@@ -101,7 +100,7 @@ class SpaceRun:
     def from_text(cls, text: str, metric: str, pair_weights: Sequence[str]) -> Self:
         """Parse the text of a run; raise an error if it is not valid."""
         entries = json.loads(text)
-        low, high = parse_metric(metric).bounds
+        low, high = judge_named(metric).bounds
         outcomes: dict[Key, Outcome] = {}
         for weight, power, score, gap, status, seconds in entries["candidates"]:
             one = Outcome(float(score), float(gap), Status[status].name, float(seconds))
@@ -118,29 +117,12 @@ class SpaceRun:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A training part and a held-out part, with the columns of one view.
-
-    Attributes
-    ----------
-    train, held_out : RankingData
-    metric : Metric
-    conventions : str
-    n_threads : int
-    """
+    """A training part and a held-out part, with the columns of one view."""
 
     train: RankingData
     held_out: RankingData
-    metric: Metric
-    conventions: str
+    judge: Judge
     n_threads: int
-
-    def score(self, scores: Array) -> float:
-        """Return the metric on the held-out part; NaN if it is not defined."""
-        if not all_finite(scores):
-            return math.nan
-        held_out = self.held_out
-        truth = Truth(held_out.truth, None, groups=held_out.groups, n_jobs=self.n_threads)
-        return self.metric.of(truth, scores, self.conventions)
 
 
 class SpaceFits:
@@ -266,12 +248,11 @@ def run_space(
             start = time.perf_counter()
             fits[key]
             seconds.append(time.perf_counter() - start)
-        scores = fits.problem.score(part.held_out.X, [fits[key] for key in wanted])
-        for key, of_items, taken in zip(wanted, scores, seconds, strict=True):
+        of_items = fits.problem.score(part.held_out.X, [fits[key] for key in wanted])
+        scores = part.judge.values(part.held_out, of_items, part.n_threads)
+        for key, score, taken in zip(wanted, scores, seconds, strict=True):
             fit = fits[key]
-            outcomes[key] = Outcome(
-                part.score(of_items), fit.relative_gap, fit.status.name, taken
-            )
+            outcomes[key] = Outcome(score, fit.relative_gap, fit.status.name, taken)
         wanted = beyond_edge(outcomes) if grows else []
     kept = {
         key: (fits.model([key], [1.0]), fits.spread(key))

@@ -136,12 +136,9 @@ class AutoSearch:
         progress: Progress | None = None,
     ) -> None:
         self._data, self._validation = data, validation
-        parsed, self._default_for = choose_metric(metric, data, validation, conventions)
-        self._metric = parsed
+        self._judge, self._default_for = choose_metric(metric, data, validation, conventions)
         self._conventions = conventions
-        splits = make_splits(
-            data, folds, validation, parsed.name, conventions, n_threads=n_threads
-        )
+        splits = make_splits(data, folds, validation, self._judge, n_threads=n_threads)
         self._all_splits = splits
         self._splits = [one for one in splits if one.undefined is None]
         self._n_models, self._n_landmarks, self._seed = n_models, n_landmarks, random_state
@@ -178,7 +175,7 @@ class AutoSearch:
         # Not every Python has SQLite.
         from ranksvm.model_selection.checkpoint import Checkpoint, data_identity
 
-        name = self._metric.name
+        name = self._judge.name
         which = {
             **data_identity(self._data, self._all_splits, name, self._conventions),
             "pair weights": ", ".join(self._pair_weights),
@@ -296,9 +293,7 @@ class AutoSearch:
                 split.held_out_part(self._data, pairwise=False, n_threads=self._n_threads),
             )
             train, held_out = (with_view(one, view, n_threads=self._n_threads) for one in parts)
-            self._views[view] = Part(
-                train, held_out, self._metric, self._conventions, self._n_threads
-            )
+            self._views[view] = Part(train, held_out, self._judge, self._n_threads)
         return self._views[view]
 
     def _settings_of(self, space: Space) -> Settings:
@@ -335,7 +330,7 @@ class AutoSearch:
         if self._progress is None:
             return
         best = self._best(1)[0]
-        text = f"{message}; best {self._metric.name} {best.mean:.4f} ({best.space})"
+        text = f"{message}; best {self._judge.name} {best.mean:.4f} ({best.space})"
         self._progress(self._done, self._done + left, text)
 
     def _result(self, ended: str) -> AutoResult:
@@ -352,7 +347,7 @@ class AutoSearch:
         return AutoResult(
             candidates=ordered,
             chosen=chosen,
-            metric=self._metric.name,
+            metric=self._judge.name,
             metric_default_for=self._default_for,
             conventions=self._conventions,
             on=f"{most} folds" if self._validation is None else self._validation.origin.name,

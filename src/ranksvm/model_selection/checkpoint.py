@@ -368,9 +368,11 @@ def data_identity(
     data: RankingData, splits: Sequence[Split], metric: str, conventions: str
 ) -> dict[str, str]:
     """Return the parts of the identity of a search that every search has."""
+    pairs = {} if data.preferences is None else {"pairs": _digest(*data.preferences)}
     return {
-        "items": _digest(data.X, data.truth, data.groups.index),
+        "items": _digest(data.X, None if data.y is None else data.truth, data.groups.index),
         "weights": _digest(data.item_weight, data.query_weight),
+        **pairs,
         "splits": _digest(*(array for split in splits for array in split.parts())),
         "metric": metric,
         "conventions": conventions,

@@ -4,9 +4,9 @@ Items i and j are a *comparable pair* if they belong to the same query and their
 one with the larger label is the *better* one.  A pair has the weight ``query_weight * w_i * w_j``.
 
 Pairs can also be listed explicitly, each with its own weight
-(:class:`ranksvm.data.preferences.Preferences`).  The same protocols serve such a list: all its
-pairs count as one query, and its groups are the sets of items that its pairs connect, instead of
-the queries.
+(:class:`ranksvm.data.preferences.Preferences`).  The same protocols serve such a list.  Its pairs
+form one query, unless they know theirs.  Its groups are the sets of items that its pairs connect,
+instead of the queries.
 """
 
 from __future__ import annotations
