@@ -30,7 +30,8 @@ N_LANDMARKS = 300
 _SHOWN = 10  # candidates in the table
 _INTERRUPTED = 130  # exit code
 
-_preset = {"rich_help_panel": "Preset"}
+_preset: dict[str, Any] = {"rich_help_panel": "Preset"}
+Name: Any = Literal[tuple(PRESETS)]
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class PresetOptions:
     """Options of a search for the best model of all."""
 
     preset: Annotated[
-        Literal["best", "fast"] | None,
+        Name | None,
         typer.Option(
             help="Search for the best model of all, and average the best candidates: "
             + "; ".join(f"{name} tries {one.help}" for name, one in PRESETS.items())

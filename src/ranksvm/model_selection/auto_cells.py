@@ -25,6 +25,7 @@ from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import make_problem
 from ranksvm.learners.problem import Fit
 from ranksvm.learners.settings import Settings
+from ranksvm.learners.training_pairs import weighted_pairs
 from ranksvm.model_selection.auto_plan import STEP
 from ranksvm.model_selection.judges import Judge, judge_named
 from ranksvm.models.model import Model
@@ -148,7 +149,7 @@ class SpaceFits:
         n_threads: int = 1,
     ) -> None:
         first = replace(settings, pair_weight=FIRST_ROUND)
-        self._look = look
+        self._look, self._n_threads = look, n_threads
         self.problem: Any = make_problem(data, first, n_threads=n_threads)
         self._problems: dict[str, Any] = {FIRST_ROUND: self.problem}
         self._fits: dict[Key, Fit] = {}
@@ -168,14 +169,20 @@ class SpaceFits:
 
         if key.pair_weight == "lambda":  # its pairs are others for every C
             first = self[Key(FIRST_ROUND, key.power)]
-            problem = self.problem.reweighted("lambda", first)
+            problem = self._reweighted("lambda", first.point.scores)
             fit: Fit = problem.solve(key.C, start=first.point, callback=callback)
             return fit
         if key.pair_weight not in self._problems:
-            self._problems[key.pair_weight] = self.problem.reweighted(key.pair_weight)
+            self._problems[key.pair_weight] = self._reweighted(key.pair_weight)
         last = self._last.get(key.pair_weight)
         fit = self._problems[key.pair_weight].solve(key.C, after=last, callback=callback)
         return fit
+
+    def _reweighted(self, pair_weight: str, scores: Array | None = None) -> Any:
+        """Return the problem with other weights of its pairs."""
+        settings = replace(self.problem.settings, pair_weight=pair_weight)
+        pairs = weighted_pairs(self.problem.labeled, settings, scores, n_threads=self._n_threads)
+        return self.problem.with_pairs(pairs)
 
     def model(self, keys: Sequence[Key], factors: Sequence[float]) -> Model:
         """Return the sum of the models of some candidates, times factors, as one model."""
