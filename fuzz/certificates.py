@@ -1,7 +1,7 @@
 """Certificates against rational arithmetic: ``python -m fuzz.certificates --cases 100000``.
 
-Random problems of many shapes, scales, weights, losses, reductions, solvers, starts, paths, listed
-pairs, kernels and shards.  Of every fit
+Random problems of many shapes, scales, weights, gains, losses, reductions, solvers, starts, paths,
+listed pairs, kernels and shards.  Of every fit
 
 - F(coef) lies between ``objective - gap`` and ``objective``, exactly;
 - no point with a lower F than ``objective - gap`` is found (:mod:`fuzz.exact` looks for one);
@@ -49,8 +49,10 @@ from ranksvm.learners import (
     LinearProblem,
     LinearSettings,
 )
+from ranksvm.learners.gains import over_ideal, pair_order
 from ranksvm.maps.feature_map import NystroemMap
 from ranksvm.model_selection.path import fit_path
+from ranksvm.pairs.gains import is_graded
 from ranksvm.solvers.base import Status
 
 Array = np.ndarray
@@ -103,23 +105,31 @@ class Case:
         """Pairs with their weights in F for C = 1."""
         ids = list(dict.fromkeys(self.qid.tolist()))
         own = [Fraction(1)] * len(ids)
-        if self.query_weight is not None:
-            own = rational(self.query_weight)
+        weight = self.query_weight
+        if self.y is not None:  # over the ideal DCG, in float64, if pairs are weighted by gain
+            weight = over_ideal(self.data(self.X), self.settings).query_weight
+        if weight is not None:
+            own = rational(weight)
         # By query, and one for the list.
         parts: list[list[tuple[int, int, Fraction]]] = [[] for _ in range(len(ids) + 1)]
         if self.y is not None:
             items = [Fraction(1)] * len(self.y)
             if self.item_weight is not None:
                 items = rational(self.item_weight)
+            order = pair_order(self.data(self.X), self.settings)
+            gains = rational(order.utility)
             for q, name in enumerate(ids):
                 rows = np.flatnonzero(self.qid == name).tolist()
                 parts[q] = [
-                    (b, w, items[b] * items[w]) for b in rows for w in rows if self.y[b] > self.y[w]
+                    (b, w, items[b] * items[w] * (gains[b] - gains[w] if order.by_gain else 1))
+                    for b in rows
+                    for w in rows
+                    if self.y[b] > self.y[w]
                 ]
         if self.preferences is not None:
             better, worse, given = self.preferences
-            weight = [Fraction(1)] * len(better) if given is None else rational(given)
-            parts[-1] = list(zip(better.tolist(), worse.tolist(), weight, strict=True))
+            listed = [Fraction(1)] * len(better) if given is None else rational(given)
+            parts[-1] = list(zip(better.tolist(), worse.tolist(), listed, strict=True))
         own.append(Fraction(1))
         mass = [sum((one[2] for one in part), Fraction(0)) for part in parts]
         if self.settings.reduction == "query_mean":
@@ -163,6 +173,10 @@ def draw_case(rng: np.random.Generator) -> Case:
             utility = item_weight = query_weight = None
             qid = np.zeros(n, dtype=np.int64)
         settings = _draw_settings(rng, moderate=moderate)
+        if utility is not None and rng.random() < 0.35:
+            settings = replace(settings, pair_weight="gain", **_draw_gain(rng, utility))
+            if settings.gain == "linear" and rng.random() < 0.5:
+                utility = utility * rng.random() + rng.random(n) * (utility > 0.0)
         case = Case(X, utility, qid, item_weight, query_weight, preferences, settings, moderate)
         if case.has_pairs:
             return case
@@ -172,6 +186,11 @@ def _draw_labels(rng: np.random.Generator, n: int) -> Array:
     if rng.random() < 0.5:
         return rng.integers(0, int(rng.integers(2, 5)), n).astype(float)
     return rng.permutation(n).astype(float)
+
+
+def _draw_gain(rng: np.random.Generator, y: Array) -> dict[str, str]:
+    gain = "linear" if rng.random() < 0.5 or not is_graded(y) else "exp2"
+    return {"gain": gain, "discount": str(rng.choice(["log2", "letor"]))}
 
 
 def _draw_items(rng: np.random.Generator, n: int, dim: int, y: Array, *, moderate: bool) -> Array:
@@ -390,9 +409,20 @@ def check_linear(case: Case, values: Array, fit: Fit, C: float) -> None:
     check(fit, exact.value(w), exact, [w], case)
 
 
+def _without_removed_gains(case: Case) -> Case:
+    """Return the case with positive item weights, if pairs are weighted by real-valued gains.
+
+    Kernel problems leave out items of weight zero, and gains are taken from the lowest one left.
+    """
+    weight = case.item_weight
+    if weight is None or case.settings.pair_weight == "uniform":
+        return case
+    return replace(case, item_weight=np.where(weight > 0.0, weight, 1.0))
+
+
 def kernel_case(rng: np.random.Generator) -> None:
     """A kernel of whole vectors, whose values are exact; or one whose values are what it is."""
-    case = draw_case(rng)
+    case = _without_removed_gains(draw_case(rng))
     Z = rng.integers(-4, 5, case.X.shape).astype(float) * 2.0 ** rng.integers(-3, 4)
     settings = KernelSettings(
         **{name: getattr(case.settings, name) for name in case.settings.__dataclass_fields__},
@@ -437,7 +467,7 @@ def _rows(Z: Array, items: list[int]) -> list[Vector]:
 
 def feature_case(rng: np.random.Generator) -> None:
     """Nystrom and random Fourier features: the problem is that of the features as they are."""
-    case = draw_case(rng)
+    case = _without_removed_gains(draw_case(rng))
     if len(case.qid) > WHOLE:
         return
     settings = KernelSettings(
@@ -477,6 +507,9 @@ def factorized_case(rng: np.random.Generator) -> None:
         C=case.settings.C,
         loss=case.settings.loss,
         reduction=case.settings.reduction,
+        pair_weight=case.settings.pair_weight,
+        gain=case.settings.gain,
+        discount=case.settings.discount,
         tol=case.settings.tol,
         max_iter=20,
         n_factors=2,

@@ -192,7 +192,8 @@ class DifferenceRanker(ModelRanker):
 
     Parameters
     ----------
-    C, loss, reduction, scaling, solver, counting, tol, max_iter, verbose, n_jobs,
+    C, loss, reduction, pair_weight, gain, discount, scaling, solver, counting, tol, max_iter, \
+verbose, n_jobs,
         As for all rankers.
     average : {"mean", "median"}
         The average.
@@ -208,6 +209,9 @@ class DifferenceRanker(ModelRanker):
         power: float = 1.0,
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        gain: str = "exp2",
+        discount: str = "log2",
         scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
@@ -221,6 +225,9 @@ class DifferenceRanker(ModelRanker):
         self.power = power
         self.loss = loss
         self.reduction = reduction
+        self.pair_weight = pair_weight
+        self.gain = gain
+        self.discount = discount
         self.scaling = scaling
         self.solver = solver
         self.counting = counting
@@ -259,6 +266,9 @@ class DifferenceRankerCV(SearchCV):
         average: str = "mean",
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        gain: str = "exp2",
+        discount: str = "log2",
         scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
@@ -277,6 +287,9 @@ class DifferenceRankerCV(SearchCV):
         self.average = average
         self.loss = loss
         self.reduction = reduction
+        self.pair_weight = pair_weight
+        self.gain = gain
+        self.discount = discount
         self.scaling = scaling
         self.solver = solver
         self.counting = counting

@@ -46,6 +46,33 @@ struct NetCount {
   void store(int64_t* to) const { _mm512_storeu_si512(to, lane); }
 };
 
+struct NetSums {
+  __m512d first[2], second[2];
+  NetSums() {
+    for (int k = 0; k < 2; ++k) first[k] = second[k] = _mm512_setzero_pd();
+  }
+  void add(uint64_t bits, double a, double b) {
+    const __m512d va = _mm512_set1_pd(a), vb = _mm512_set1_pd(b);
+    for (int k = 0; k < 2; ++k) {
+      const auto on = static_cast<__mmask8>(bits >> (8 * k));
+      first[k] = _mm512_mask_add_pd(first[k], on, first[k], va);
+      second[k] = _mm512_mask_add_pd(second[k], on, second[k], vb);
+    }
+  }
+  void negate() {
+    for (int k = 0; k < 2; ++k) {
+      first[k] = _mm512_sub_pd(_mm512_setzero_pd(), first[k]);
+      second[k] = _mm512_sub_pd(_mm512_setzero_pd(), second[k]);
+    }
+  }
+  void store(double* to_first, double* to_second) const {
+    for (int k = 0; k < 2; ++k) {
+      _mm512_storeu_pd(to_first + 8 * k, first[k]);
+      _mm512_storeu_pd(to_second + 8 * k, second[k]);
+    }
+  }
+};
+
 uint64_t below_margin_bits(const double* score, unsigned first, unsigned last, double s,
                            double margin) {
   const __m512d own = _mm512_set1_pd(s), m = _mm512_set1_pd(margin);

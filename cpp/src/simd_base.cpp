@@ -47,6 +47,30 @@ struct NetCount {
   }
 };
 
+// Sums of two payloads over the masks that have a bit, for each of kNetLanes bits.
+struct NetSums {
+  double first[kNetLanes] = {}, second[kNetLanes] = {};
+  void add(uint64_t bits, double a, double b) {
+    for (unsigned l = 0; l < kNetLanes; ++l) {
+      const bool on = (bits >> l) & 1;
+      first[l] += on ? a : 0.0;
+      second[l] += on ? b : 0.0;
+    }
+  }
+  void negate() {
+    for (unsigned l = 0; l < kNetLanes; ++l) {
+      first[l] = 0.0 - first[l];
+      second[l] = 0.0 - second[l];
+    }
+  }
+  void store(double* to_first, double* to_second) const {
+    for (unsigned l = 0; l < kNetLanes; ++l) {
+      to_first[l] = first[l];
+      to_second[l] = second[l];
+    }
+  }
+};
+
 // Bits l of [first, last), multiples of 8, with score[l] - s < margin.
 uint64_t below_margin_bits(const double* score, unsigned first, unsigned last, double s,
                            double margin) {

@@ -8,11 +8,14 @@
 
 namespace ranksvm {
 
+constexpr unsigned kNetLanes = 16;
+
 struct SimdLoops {
   const char* name;
   void (*count_sweep)(const CountSweep&, Round);
   void (*sum_sweep)(const SumSweep<SumRecord>&, Round);
   void (*split_sweep)(const SumSweep<SplitRecord>&, Round);
+  void (*net_sweep)(const SumSweep<NetRecord>&, Round);
   // Violated pairs among n <= kMaskItems items in relevance order: bit j of the mask of i (word
   // j / 64 of mask_words(n)) is set when the pair of i and j is comparable and violated; count[i]
   // is added to. Items of one level share level[].
@@ -20,6 +23,10 @@ struct SimdLoops {
                      uint64_t* mask, PairCount* count);
   // sum[i] = sum of value[j] over all j with bit i in their mask.
   void (*leaf_sums)(const double* value, const uint64_t* mask, unsigned n, double* sum);
+  // Of two payloads: net[i] = sum of value[j] over all j > i with bit i in their mask, minus the
+  // same over all j < i. Writes whole blocks of kNetLanes.
+  void (*leaf_nets)(const double* first, const double* second, const uint64_t* mask, unsigned n,
+                    double* first_net, double* second_net);
   // gram[i][j] += sum over the rows of a[row][i] * b[row][j], at least for i <= j. All arrays have
   // rows of `width` elements, a multiple of 8.
   void (*add_gram)(const double* a, const double* b, unsigned rows, unsigned width, double* gram);

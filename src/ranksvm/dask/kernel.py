@@ -20,8 +20,8 @@ class DaskKernelRankSVM(DaskModelRanker, KernelRankSVM):
 
     Parameters
     ----------
-    C, kernel, gamma, degree, coef0, n_components, landmarks, loss, reduction, scaling, solver, \
-counting, tol, max_iter, memory_budget, dtype, random_state, verbose
+    C, kernel, gamma, degree, coef0, n_components, landmarks, loss, reduction, pair_weight, gain, \
+discount, scaling, solver, counting, tol, max_iter, memory_budget, dtype, random_state, verbose
         As for :class:`ranksvm.KernelRankSVM`.
     approximation : {"nystroem", "fourier"}, default="nystroem"
         Approximate kernel features.  An exact kernel needs all items in one place.
@@ -53,6 +53,9 @@ status_, history_, n_features_in_, feature_names_in_
         landmarks: str = "uniform",
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        gain: str = "exp2",
+        discount: str = "log2",
         scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
@@ -78,6 +81,9 @@ status_, history_, n_features_in_, feature_names_in_
             landmarks=landmarks,
             loss=loss,
             reduction=reduction,
+            pair_weight=pair_weight,
+            gain=gain,
+            discount=discount,
             scaling=scaling,
             solver=solver,
             counting=counting,

@@ -19,7 +19,8 @@ class DaskLinearRankSVM(DaskModelRanker, LinearRankSVM):
 
     Parameters
     ----------
-    C, loss, reduction, scaling, solver, counting, tol, max_iter, warm_start, verbose
+    C, loss, reduction, pair_weight, gain, discount, scaling, solver, counting, tol, max_iter, \
+warm_start, verbose
         As for :class:`ranksvm.LinearRankSVM`.
     n_jobs : int or None, default=None
         Number of threads at the client; None or -1 uses all cores.
@@ -63,6 +64,9 @@ feature_names_in_
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        gain: str = "exp2",
+        discount: str = "log2",
         scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
@@ -79,6 +83,9 @@ feature_names_in_
             C,
             loss=loss,
             reduction=reduction,
+            pair_weight=pair_weight,
+            gain=gain,
+            discount=discount,
             scaling=scaling,
             solver=solver,
             counting=counting,

@@ -24,8 +24,8 @@ class DaskLinearRankSVMCV(DaskRanker, LinearRankSVMCV):
 
     Parameters
     ----------
-    Cs, loss, reduction, scaling, solver, counting, tol, max_iter, cv, metric, conventions, refit, \
-checkpoint, verbose
+    Cs, loss, reduction, pair_weight, gain, discount, scaling, solver, counting, tol, max_iter, \
+cv, metric, conventions, refit, checkpoint, verbose
         As for :class:`ranksvm.LinearRankSVMCV`.
     n_jobs : int or None, default=None
         Number of threads at the client, which run folds in parallel; None or -1 uses all cores.
@@ -47,6 +47,9 @@ objective_, gap_, n_iter_, n_features_in_, feature_names_in_
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        gain: str = "exp2",
+        discount: str = "log2",
         scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
@@ -66,6 +69,9 @@ objective_, gap_, n_iter_, n_features_in_, feature_names_in_
             Cs,
             loss=loss,
             reduction=reduction,
+            pair_weight=pair_weight,
+            gain=gain,
+            discount=discount,
             scaling=scaling,
             solver=solver,
             counting=counting,

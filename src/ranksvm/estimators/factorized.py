@@ -58,6 +58,10 @@ class FactorizedRankSVM(ModelRanker):
         Start from random factors, or from factors of the multipliers of the linear model.
     init_scale : float, default=0.1
         Standard deviation of the scores at a random start, within queries; the margin is 1.
+    pair_weight : {"uniform", "gain"}, default="uniform"
+    gain : {"exp2", "linear"}, default="exp2"
+    discount : {"log2", "letor"}, default="log2"
+        What multiplies the weights of pairs; as for :class:`ranksvm.LinearRankSVM`.
     scaling : {"standard", "minmax", "robust"} or None, default=None
         As for :class:`ranksvm.LinearRankSVM`.
     optimizer : {"auto", "lbfgs"}, default="auto"
@@ -129,6 +133,9 @@ class FactorizedRankSVM(ModelRanker):
         *,
         loss: str = "hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        gain: str = "exp2",
+        discount: str = "log2",
         scaling: str | None = None,
         max_iter: int = 500,
         tol: float = 1e-3,
@@ -145,6 +152,9 @@ class FactorizedRankSVM(ModelRanker):
         self.C = C
         self.loss = loss
         self.reduction = reduction
+        self.pair_weight = pair_weight
+        self.gain = gain
+        self.discount = discount
         self.scaling = scaling
         self.max_iter = max_iter
         self.tol = tol

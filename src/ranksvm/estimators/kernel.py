@@ -68,6 +68,10 @@ default="rbf"
         Loss of a pair.
     reduction : {"sum", "mean", "query_mean"}, default="mean"
         How the losses of all pairs are combined; as for :class:`ranksvm.LinearRankSVM`.
+    pair_weight : {"uniform", "gain"}, default="uniform"
+    gain : {"exp2", "linear"}, default="exp2"
+    discount : {"log2", "letor"}, default="log2"
+        What multiplies the weights of pairs; as for :class:`ranksvm.LinearRankSVM`.
     scaling : {"standard", "minmax", "robust", "quantile"} or None, default=None
         How the features are put on one scale, found from the training items: mean 0 and standard
         deviation 1, from 0 to 1, by median and quartiles, or mapped to the quantiles of a normal
@@ -171,6 +175,9 @@ default="rbf"
         landmarks: str = "uniform",
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        gain: str = "exp2",
+        discount: str = "log2",
         scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
@@ -192,6 +199,9 @@ default="rbf"
         self.landmarks = landmarks
         self.loss = loss
         self.reduction = reduction
+        self.pair_weight = pair_weight
+        self.gain = gain
+        self.discount = discount
         self.scaling = scaling
         self.solver = solver
         self.counting = counting

@@ -46,6 +46,16 @@ class LinearRankSVM(ModelRanker):
     reduction : {"sum", "mean", "query_mean"}, default="mean"
         How the losses of all pairs are combined: their sum, their mean, or the mean over queries of
         the mean over the pairs of each query.  The notes say how to convert C.
+    pair_weight : {"uniform", "gain"}, default="uniform"
+        What multiplies the weight of a pair that follows from labels.  "gain": the difference of
+        the gains of its items, divided by the ideal DCG of its query, so that the model looks more
+        at pairs that count in NDCG.
+    gain : {"exp2", "linear"}, default="exp2"
+        Gain of label y: 2^y - 1, for grades (integers from 0 to 31); or y, for any labels >= 0.
+        Only for ``pair_weight="gain"``.
+    discount : {"log2", "letor"}, default="log2"
+        Discount of rank r in the ideal DCG: 1 / log2(1 + r); or 1 / log2(r), and 1 at ranks 1 and
+        2.  Only for ``pair_weight="gain"``.
     scaling : {"standard", "minmax", "robust", "quantile"} or None, default=None
         How the features are put on one scale, found from the training items: divided by their
         standard deviation, by their range, or by the distance of their quartiles; or mapped to the
@@ -122,6 +132,9 @@ class LinearRankSVM(ModelRanker):
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        gain: str = "exp2",
+        discount: str = "log2",
         scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
@@ -134,6 +147,9 @@ class LinearRankSVM(ModelRanker):
         self.C = C
         self.loss = loss
         self.reduction = reduction
+        self.pair_weight = pair_weight
+        self.gain = gain
+        self.discount = discount
         self.scaling = scaling
         self.solver = solver
         self.counting = counting

@@ -27,6 +27,7 @@ from ranksvm.backends.native import NativeBackend
 from ranksvm.backends.pair_list import PairListBackend
 from ranksvm.data.preferences import positive_pairs
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners.gains import check_gains, over_ideal, pair_order
 from ranksvm.learners.participants import count_pairs
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.weights import no_pairs, reduce_weights
@@ -35,7 +36,7 @@ from ranksvm.maps.sample import SteadyScatter
 from ranksvm.models.model import Model
 from ranksvm.objective import RankEval, RankObjective, too_large
 from ranksvm.pairs.oracle import LOSSES, PairLoss, SumLoss
-from ranksvm.pairs.order import PairBackend, PairOrder
+from ranksvm.pairs.order import PairBackend
 from ranksvm.solvers.base import Callback, Resuming, SolverResult, Status, TraceRow
 from ranksvm.solvers.newton import line_search
 
@@ -232,10 +233,13 @@ def training_pairs(data: RankingData, settings: Settings, *, n_threads: int = 1)
     no labels.  The reductions "sum" and "mean" treat both kinds of pairs alike; for "query_mean",
     all preferences together are one more query.
     """
+    check_gains(data, settings)
     backends = list[PairBackend]()
     if data.y is not None:
-        order = PairOrder(data.y, data.groups, data.item_weight)
-        backends.append(NativeBackend(order, counting=settings.counting, n_threads=n_threads))
+        order = pair_order(data, settings)
+        labels = NativeBackend(order, counting=settings.counting, n_threads=n_threads)
+        data = over_ideal(data, settings, labels.factor_rows if order.by_gain else None)
+        backends.append(labels)
     if data.preferences is not None:
         backends.append(PairListBackend(data.preferences, data.n_items, n_threads=n_threads))
     if not backends:

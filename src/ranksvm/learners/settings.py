@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from ranksvm._checks import check_choice, check_integer, check_positive
 from ranksvm._messages import Message, Param, ParameterError, Value
@@ -18,6 +18,7 @@ from ranksvm._vectors import Array
 from ranksvm.backends.native import COUNTINGS
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.scaling import SCALINGS
+from ranksvm.pairs.gains import Discount, Gain
 from ranksvm.pairs.oracle import LOSSES
 from ranksvm.sharded.memory import sample_bytes
 from ranksvm.solvers.base import Solver
@@ -46,6 +47,11 @@ REDUCTIONS = {
     "sum": "sum over pairs",
     "query_mean": "mean over the pairs of each query, then over queries",
 }
+
+
+# What multiplies the weight of a pair of labels; see `ranksvm.learners.gains`.
+PAIR_WEIGHTS = ("uniform", "gain")
+WITH_GAINS = ("gain",)
 
 
 class Grid(NamedTuple):
@@ -159,6 +165,24 @@ class Settings:
     reduction: str = parameter(
         "mean", "How the losses of all pairs are combined.", choices=lambda: REDUCTIONS
     )
+    pair_weight: str = parameter(
+        "uniform",
+        "Weight of a pair: uniform, or gain = gain difference / ideal DCG of the query.",
+        choices=lambda: PAIR_WEIGHTS,
+    )
+    gain: str = parameter(
+        "exp2",
+        "Gain of label y: exp2 = 2^y - 1, for grades; linear = y, for any labels >= 0.",
+        choices=lambda: get_args(Gain),
+        only=("pair_weight", lambda: WITH_GAINS),
+    )
+    discount: str = parameter(
+        "log2",
+        "Discount of rank r in the ideal DCG: log2 = 1 / log2(1 + r); letor = 1 / log2(r), and 1 "
+        "at ranks 1 and 2.",
+        choices=lambda: get_args(Discount),
+        only=("pair_weight", lambda: WITH_GAINS),
+    )
     scaling: str | None = parameter(
         None, "How the features are put on one scale.", choices=lambda: SCALINGS
     )
@@ -173,6 +197,9 @@ class Settings:
         check_integer("max_iter", self.max_iter)
         check_choice("loss", self.loss, LOSSES)
         check_choice("reduction", self.reduction, REDUCTIONS)
+        check_choice("pair_weight", self.pair_weight, PAIR_WEIGHTS)
+        check_choice("gain", self.gain, get_args(Gain))
+        check_choice("discount", self.discount, get_args(Discount))
         check_choice("scaling", self.scaling, (None, *SCALINGS))
         check_choice("counting", self.counting, COUNTINGS)
         check_choice("solver", self.solver, ("auto", *SOLVERS))

@@ -15,6 +15,8 @@ from ranksvm.backends.native import NativeBackend
 from ranksvm.data.preferences import positive_pairs
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners.gains import over_ideal, pair_order
+from ranksvm.learners.settings import Settings
 from ranksvm.pairs.order import PairOrder
 
 
@@ -60,8 +62,8 @@ def reduce_weights(
     if not np.isfinite(total):
         raise OverflowError(
             "the pair weights are too large for float64: the weight of a pair is its query_weight "
-            "times the sample_weight of both items, or the weight given in a list of pairs. Scale "
-            "the weights down."
+            "times the sample_weight of both items, times the difference of their gains if pairs "
+            "are weighted by gain, or the weight given in a list of pairs. Scale the weights down."
         )
     if not total > SMALLEST_PAIR_WEIGHT:
         raise no_pairs(data)
@@ -76,7 +78,7 @@ def reduce_weights(
     plain = scaled is None and total < 2.0**53
     if plain:
         plain = np.array_equal(mass, np.concatenate([backend.pairs for backend in backends]))
-    return factor, roundings(4 if plain else 2 * data.n_items + len(mass) + 16)
+    return factor, roundings(4 if plain else 3 * data.n_items + len(mass) + 16)
 
 
 def _effective_query_weight(
@@ -129,15 +131,17 @@ def no_pairs(data: RankingData) -> ValueError:
     )
 
 
-def total_pair_weight(data: RankingData) -> float:
-    """Return the total weight N of all comparable pairs.
+def total_pair_weight(data: RankingData, settings: Settings | None = None) -> float:
+    """Return the total weight N of all comparable pairs; without settings, they have no gains.
 
     C with ``reduction="sum"`` equals C with ``reduction="mean"`` divided by N.
     """
     if data.y is None:
         raise no_pairs(data)
-    mass = NativeBackend(PairOrder(data.y, data.groups, data.item_weight)).pair_weights
-    return float(mass.sum()) if data.query_weight is None else dot(data.query_weight, mass)
+    settings = Settings() if settings is None else settings
+    mass = NativeBackend(pair_order(data, settings)).pair_weights
+    weight = over_ideal(data, settings).query_weight
+    return float(mass.sum()) if weight is None else dot(weight, mass)
 
 
 def check_query_weight(weight: Any, groups: QueryGroups) -> Array | None:

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.metrics.evaluate import is_graded
 from ranksvm.metrics.registry import Metric, parse_metric
 from ranksvm.metrics.rules import rules_of
+from ranksvm.pairs.gains import is_graded
 
 _TOP = 10
 _FOR_GRADES = Metric("ndcg", _TOP)

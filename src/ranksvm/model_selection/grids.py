@@ -102,7 +102,7 @@ def make_grid(
     if Cs is None:
         Cs = N_CS_OF_GRID if defaults else N_CS
     if is_integer(Cs):
-        Cs = default_Cs(int(Cs), settings.reduction, total_pair_weight(data))
+        Cs = default_Cs(int(Cs), settings.reduction, total_pair_weight(data, settings))
     return {**grid, "C": check_grid("C", Cs)}
 
 

@@ -30,8 +30,8 @@ class KernelRankSVMCV(SearchCV):
     gammas : int or sequence of float, default=5
         Values of gamma to try, or their number: powers of 4 around "scale".  An integer is ignored
         by kernels without gamma ("linear", "precomputed", callables).
-    kernel, degree, coef0, approximation, n_components, landmarks, loss, reduction, scaling, \
-solver, counting, tol, max_iter, memory_budget, dtype
+    kernel, degree, coef0, approximation, n_components, landmarks, loss, reduction, pair_weight, \
+gain, discount, scaling, solver, counting, tol, max_iter, memory_budget, dtype
         As in :class:`ranksvm.KernelRankSVM`.  Every fit is certified to ``tol``.
     cv : int, splitter or iterable of (train, test), default=5
         Number of folds; no query is split (without queries, items are distributed by their labels).
@@ -114,6 +114,9 @@ solver, counting, tol, max_iter, memory_budget, dtype
         landmarks: str = "uniform",
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        gain: str = "exp2",
+        discount: str = "log2",
         scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
@@ -140,6 +143,9 @@ solver, counting, tol, max_iter, memory_budget, dtype
         self.landmarks = landmarks
         self.loss = loss
         self.reduction = reduction
+        self.pair_weight = pair_weight
+        self.gain = gain
+        self.discount = discount
         self.scaling = scaling
         self.solver = solver
         self.counting = counting

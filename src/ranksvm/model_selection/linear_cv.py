@@ -22,7 +22,7 @@ class LinearRankSVMCV(SearchCV):
     Cs : int or sequence of float, default=19
         Values of C to try, or their number: log-spaced from 0.78 to 204,800, and divided by the
         total weight of the pairs for ``reduction="sum"``.
-    loss, reduction, scaling, solver, counting, tol, max_iter
+    loss, reduction, pair_weight, gain, discount, scaling, solver, counting, tol, max_iter
         As in :class:`ranksvm.LinearRankSVM`.  Every fit is certified to ``tol``.
     cv : int, splitter or iterable of (train, test), default=5
         Number of folds; no query is split (without queries, items are distributed by their labels).
@@ -99,6 +99,9 @@ class LinearRankSVMCV(SearchCV):
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        gain: str = "exp2",
+        discount: str = "log2",
         scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
@@ -115,6 +118,9 @@ class LinearRankSVMCV(SearchCV):
         self.Cs = Cs
         self.loss = loss
         self.reduction = reduction
+        self.pair_weight = pair_weight
+        self.gain = gain
+        self.discount = discount
         self.scaling = scaling
         self.solver = solver
         self.counting = counting

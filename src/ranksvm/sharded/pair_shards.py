@@ -16,6 +16,7 @@ from ranksvm._vectors import Array, Rows, dot
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.shards import KEEPS, Shard
+from ranksvm.pairs.gains import gain_utility
 from ranksvm.pairs.oracle import LOSSES, LossErrors, LossEval
 from ranksvm.pairs.order import PairOrder
 from ranksvm.sharded.lazy import Recipe, Where
@@ -39,6 +40,8 @@ class PairShard(Shard):
         takes part as a whole or not at all.
     query_weight : ndarray of shape (n_queries,) or None
     loss, counting : str
+    gain : str or None
+        Gains whose differences multiply the weights of pairs; None if there are none.
     keeps : frozenset of str
         What is remembered from one task to the next; see ``ranksvm.data.shards.KEEPS``.
     """
@@ -48,6 +51,7 @@ class PairShard(Shard):
     query_weight: Array | None = None
     loss: str
     counting: str
+    gain: str | None
     keeps: frozenset[str]
 
     def forget(self) -> None:
@@ -69,7 +73,10 @@ class PairShard(Shard):
             assert self.y is not None
             # Rows with the same label make no pair.
             y = self.y if self.active is None else np.where(self.active, self.y, 0.0)
-            order = PairOrder(y, self.groups, self.item_weight)
+            by_gain = self.gain is not None
+            if self.gain is not None:
+                y = gain_utility(y, self.groups, self.gain)
+            order = PairOrder(y, self.groups, self.item_weight, by_gain)
             found = NativeBackend(order, counting=self.counting, n_threads=self.n_threads)
             if self.query_weight is not None:
                 found.set_query_weight(self.query_weight)
@@ -137,6 +144,7 @@ class MakePairShard:
 
     loss: str
     counting: str
+    gain: str | None
     inactive: Any = None  # query ids
     keeps: frozenset[str] = frozenset(KEEPS)
 
@@ -159,6 +167,7 @@ class MakePairShard:
             active=active,
             loss=self.loss,
             counting=self.counting,
+            gain=self.gain,
             keeps=self.keeps,
         )
 
