@@ -34,9 +34,11 @@ import scipy.sparse as sp
 from fuzz.cases import repeat
 from fuzz.exact import ExactProblem, Vector, rational
 from ranksvm import LinearRankSVM
+from ranksvm.backends.labels import label_backend
 from ranksvm.backends.native import COUNTINGS
 from ranksvm.data.local_shards import LocalShards
 from ranksvm.data.preferences import Preferences
+from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.shards import KEEPS, RowBlock, Shard, ShardedMatrix
 from ranksvm.learners import (
@@ -49,10 +51,9 @@ from ranksvm.learners import (
     LinearProblem,
     LinearSettings,
 )
-from ranksvm.learners.gains import over_ideal, pair_order
 from ranksvm.maps.feature_map import NystroemMap
 from ranksvm.model_selection.path import fit_path
-from ranksvm.pairs.gains import is_graded
+from ranksvm.pairs.gains import above_lowest, is_graded, label_gains
 from ranksvm.solvers.base import Status
 
 Array = np.ndarray
@@ -106,8 +107,13 @@ class Case:
         ids = list(dict.fromkeys(self.qid.tolist()))
         own = [Fraction(1)] * len(ids)
         weight = self.query_weight
-        if self.y is not None:  # over the ideal DCG, in float64, if pairs are weighted by gain
-            weight = over_ideal(self.data(self.X), self.settings).query_weight
+        gains, groups = self.settings.gains, QueryGroups.from_qid(self.qid, len(self.qid))
+        if gains is not None and self.settings.reduction != "query_mean":
+            assert self.y is not None
+            made = label_backend(self.y, groups, self.item_weight, gains)
+            if weight is not None:
+                made.set_query_weight(weight)
+            weight = made._query_weight  # over the ideal DCG, in float64
         if weight is not None:
             own = rational(weight)
         # By query, and one for the list.
@@ -116,12 +122,13 @@ class Case:
             items = [Fraction(1)] * len(self.y)
             if self.item_weight is not None:
                 items = rational(self.item_weight)
-            order = pair_order(self.data(self.X), self.settings)
-            gains = rational(order.utility)
+            gain = [Fraction(0)] * len(self.y)
+            if gains is not None:
+                gain = rational(above_lowest(label_gains(self.y, gains.gain), groups))
             for q, name in enumerate(ids):
                 rows = np.flatnonzero(self.qid == name).tolist()
                 parts[q] = [
-                    (b, w, items[b] * items[w] * (gains[b] - gains[w] if order.by_gain else 1))
+                    (b, w, items[b] * items[w] * (gain[b] - gain[w] if gains else 1))
                     for b in rows
                     for w in rows
                     if self.y[b] > self.y[w]

@@ -38,6 +38,8 @@ class RadixPlan final : public OrderPlan {
     uint32_t node, number, begin, end;
   };
   class Count;
+  template <unsigned kPayloads>
+  struct LeafSums;
   template <class Rec, class Load, class Emit>
   class Sum;
 

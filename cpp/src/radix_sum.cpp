@@ -186,35 +186,38 @@ void RadixPlan::add_leaf(const uint64_t* mask, unsigned n, SumRecord* records) c
   for (unsigned i = 0; i < n; ++i) records[i].sum += sum[i];
 }
 
-void RadixPlan::add_leaf(const uint64_t* mask, unsigned n, NetRecord* records) const {
-  alignas(64) double value[2][kMaskItems], net[2][kMaskItems];
-  value[0][0] = value[1][0] = 0.0;  // the rest is written or not read
-  for (unsigned i = 0; i < n; ++i) {
-    for (unsigned k = 0; k < 2; ++k) value[k][i] = records[i].value[k];
+// Payloads of a leaf, apart from its records, and their sums over partners.
+template <unsigned kPayloads>
+struct RadixPlan::LeafSums {
+  template <class Rec>
+  LeafSums(const SimdLoops& loops, const uint64_t* mask, unsigned n, const Rec* records) {
+    const double* from[kPayloads];
+    double *to_above[kPayloads], *to_below[kPayloads];
+    for (unsigned k = 0; k < kPayloads; ++k) {
+      for (unsigned i = 0; i < n; ++i) value[k][i] = records[i].value[k];
+      from[k] = value[k];
+      to_above[k] = above[k];
+      to_below[k] = below[k];
+    }
+    (kPayloads == 1 ? loops.leaf_split : loops.leaf_split_two)(from, mask, n, to_above, to_below);
   }
-  loops_.leaf_nets(value[0], value[1], mask, n, net[0], net[1]);
+  alignas(64) double value[kPayloads][kMaskItems], above[kPayloads][kMaskItems];
+  alignas(64) double below[kPayloads][kMaskItems];
+};
+
+void RadixPlan::add_leaf(const uint64_t* mask, unsigned n, SplitRecord* records) const {
+  const LeafSums<1> sums(loops_, mask, n, records);
   for (unsigned i = 0; i < n; ++i) {
-    for (unsigned k = 0; k < 2; ++k) records[i].net[k] += net[k][i];
+    records[i].above += sums.above[0][i];
+    records[i].below += sums.below[0][i];
   }
 }
 
-void RadixPlan::add_leaf(const uint64_t* mask, unsigned n, SplitRecord* records) const {
-  alignas(64) double value[kMaskItems] = {}, sum[kMaskItems];
-  for (unsigned i = 0; i < n; ++i) value[i] = records[i].value[0];
-  // Of each item its better partners, to whom it is the worse one; then the others.
-  const unsigned words = mask_words(n);
-  uint64_t half[kMaskItems * mask_words(kMaskItems)] = {};
+void RadixPlan::add_leaf(const uint64_t* mask, unsigned n, NetRecord* records) const {
+  const LeafSums<2> sums(loops_, mask, n, records);
   for (unsigned i = 0; i < n; ++i) {
-    for (unsigned w = 0; w < words; ++w) {
-      const unsigned later = i < 64 * w ? 0 : i - 64 * w + 1;  // first bit beyond i
-      half[i * words + w] = later > 63 ? 0 : mask[i * words + w] & (~uint64_t{0} << later);
-    }
+    for (unsigned k = 0; k < 2; ++k) records[i].net[k] += sums.above[k][i] - sums.below[k][i];
   }
-  loops_.leaf_sums(value, half, n, sum);
-  for (unsigned i = 0; i < n; ++i) records[i].below += sum[i];
-  for (unsigned k = 0; k < n * words; ++k) half[k] ^= mask[k];
-  loops_.leaf_sums(value, half, n, sum);
-  for (unsigned i = 0; i < n; ++i) records[i].above += sum[i];
 }
 
 template <class Rec, class Load, class Emit>

@@ -46,29 +46,31 @@ struct NetCount {
   void store(int64_t* to) const { _mm512_storeu_si512(to, lane); }
 };
 
-struct NetSums {
-  __m512d first[2], second[2];
-  NetSums() {
-    for (int k = 0; k < 2; ++k) first[k] = second[k] = _mm512_setzero_pd();
-  }
-  void add(uint64_t bits, double a, double b) {
-    const __m512d va = _mm512_set1_pd(a), vb = _mm512_set1_pd(b);
-    for (int k = 0; k < 2; ++k) {
-      const auto on = static_cast<__mmask8>(bits >> (8 * k));
-      first[k] = _mm512_mask_add_pd(first[k], on, first[k], va);
-      second[k] = _mm512_mask_add_pd(second[k], on, second[k], vb);
+// So many that additions need not wait for each other.
+constexpr unsigned kSplitLanes = 32, kSplitVectors = kSplitLanes / 8;
+
+template <unsigned kPayloads>
+struct MaskedSums {
+  __m512d sum[kPayloads][kSplitVectors];
+  MaskedSums() {
+    for (auto& row : sum) {
+      for (__m512d& lanes : row) lanes = _mm512_setzero_pd();
     }
   }
-  void negate() {
-    for (int k = 0; k < 2; ++k) {
-      first[k] = _mm512_sub_pd(_mm512_setzero_pd(), first[k]);
-      second[k] = _mm512_sub_pd(_mm512_setzero_pd(), second[k]);
+  void add(uint64_t bits, const double* const* value, unsigned j) {
+    for (unsigned k = 0; k < kPayloads; ++k) {
+      const __m512d v = _mm512_set1_pd(value[k][j]);
+      for (unsigned b = 0; b < kSplitVectors; ++b) {
+        const auto on = static_cast<__mmask8>(bits >> (8 * b));
+        sum[k][b] = _mm512_mask_add_pd(sum[k][b], on, sum[k][b], v);
+      }
     }
   }
-  void store(double* to_first, double* to_second) const {
-    for (int k = 0; k < 2; ++k) {
-      _mm512_storeu_pd(to_first + 8 * k, first[k]);
-      _mm512_storeu_pd(to_second + 8 * k, second[k]);
+  void store(double* const* to, unsigned at) const {
+    for (unsigned k = 0; k < kPayloads; ++k) {
+      for (unsigned b = 0; b < kSplitVectors; ++b) {
+        _mm512_storeu_pd(to[k] + at + 8 * b, sum[k][b]);
+      }
     }
   }
 };

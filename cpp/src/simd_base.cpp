@@ -47,26 +47,21 @@ struct NetCount {
   }
 };
 
-// Sums of two payloads over the masks that have a bit, for each of kNetLanes bits.
-struct NetSums {
-  double first[kNetLanes] = {}, second[kNetLanes] = {};
-  void add(uint64_t bits, double a, double b) {
-    for (unsigned l = 0; l < kNetLanes; ++l) {
-      const bool on = (bits >> l) & 1;
-      first[l] += on ? a : 0.0;
-      second[l] += on ? b : 0.0;
+// Sums of payloads over the masks that have a bit, for each of kSplitLanes bits: a number that
+// divides 64.
+constexpr unsigned kSplitLanes = 16;
+
+template <unsigned kPayloads>
+struct MaskedSums {
+  double sum[kPayloads][kSplitLanes] = {};
+  void add(uint64_t bits, const double* const* value, unsigned j) {
+    for (unsigned k = 0; k < kPayloads; ++k) {
+      for (unsigned l = 0; l < kSplitLanes; ++l) sum[k][l] += (bits >> l) & 1 ? value[k][j] : 0.0;
     }
   }
-  void negate() {
-    for (unsigned l = 0; l < kNetLanes; ++l) {
-      first[l] = 0.0 - first[l];
-      second[l] = 0.0 - second[l];
-    }
-  }
-  void store(double* to_first, double* to_second) const {
-    for (unsigned l = 0; l < kNetLanes; ++l) {
-      to_first[l] = first[l];
-      to_second[l] = second[l];
+  void store(double* const* to, unsigned at) const {
+    for (unsigned k = 0; k < kPayloads; ++k) {
+      for (unsigned l = 0; l < kSplitLanes; ++l) to[k][at + l] = sum[k][l];
     }
   }
 };

@@ -1,6 +1,6 @@
 // Body of simd_base.cpp, simd_avx2.cpp and simd_avx512.cpp: the loops over the primitives that each
-// of them defines first (namespace simd: SumRow, CountRow, NetCount, NetSums, below_margin_bits,
-// add_masked, and the vectors of simd_vector_*.hpp).
+// of them defines first (namespace simd: SumRow, CountRow, NetCount, MaskedSums,
+// below_margin_bits, add_masked, and the vectors of simd_vector_*.hpp).
 //
 // These files are compiled for different instruction sets, so nothing here may have external
 // linkage or instantiate anything shared with the rest of the library (no standard containers or
@@ -232,26 +232,24 @@ void leaf_sums(const double* value, const uint64_t* mask, unsigned n, double* su
   }
 }
 
-// Sixteen items at a time: first their worse partners, whose sum changes its sign, then the better.
-void leaf_nets(const double* first, const double* second, const uint64_t* mask, unsigned n,
-               double* first_net, double* second_net) {
+// Some items at a time.
+template <unsigned kPayloads>
+void leaf_split(const double* const* value, const uint64_t* mask, unsigned n, double* const* above,
+                double* const* below) {
   const unsigned words = mask_words(n);
-  for (unsigned begin = 0; begin < n; begin += kNetLanes) {
-    const unsigned end = min_u32(begin + kNetLanes, n), shift = begin % 64;
+  for (unsigned begin = 0; begin < n; begin += simd::kSplitLanes) {
+    const unsigned end = min_u32(begin + simd::kSplitLanes, n), shift = begin % 64;
     const uint64_t* word = mask + begin / 64;
-    simd::NetSums sums;
-    for (unsigned j = 0; j < begin; ++j) sums.add(word[j * words] >> shift, first[j], second[j]);
+    simd::MaskedSums<kPayloads> worse, better;
+    for (unsigned j = 0; j < begin; ++j) worse.add(word[j * words] >> shift, value, j);
     for (unsigned j = begin; j < end; ++j) {
-      const uint64_t later = bits_from(static_cast<int>(j - begin) + 1);
-      sums.add((word[j * words] >> shift) & later, first[j], second[j]);
+      const uint64_t bits = word[j * words] >> shift;
+      worse.add(bits & bits_from(static_cast<int>(j - begin) + 1), value, j);
+      better.add(bits & bits_until(static_cast<int>(j - begin)), value, j);
     }
-    sums.negate();
-    for (unsigned j = begin; j < end; ++j) {
-      const uint64_t earlier = bits_until(static_cast<int>(j - begin));
-      sums.add((word[j * words] >> shift) & earlier, first[j], second[j]);
-    }
-    for (unsigned j = end; j < n; ++j) sums.add(word[j * words] >> shift, first[j], second[j]);
-    sums.store(first_net + begin, second_net + begin);
+    for (unsigned j = end; j < n; ++j) better.add(word[j * words] >> shift, value, j);
+    worse.store(below, begin);
+    better.store(above, begin);
   }
 }
 
@@ -375,7 +373,8 @@ constexpr SimdLoops kLoops = {RANKSVM_SIMD_NAME,
                               run_sum_sweep<NetRecord>,
                               leaf_masks,
                               leaf_sums,
-                              leaf_nets,
+                              leaf_split<1>,
+                              leaf_split<2>,
                               add_gram,
                               dot_rows<double>,
                               dot_rows<float>,

@@ -19,7 +19,6 @@ using ranksvm::CountSweep;
 using ranksvm::kFan;
 using ranksvm::kLanes;
 using ranksvm::kMaskItems;
-using ranksvm::kNetLanes;
 using ranksvm::mask_words;
 using ranksvm::NetRecord;
 using ranksvm::PairCount;
@@ -135,17 +134,18 @@ TEST(leaf_sums_against_all_bits) {
   }
 }
 
-TEST(leaf_nets_against_all_bits) {
+TEST(leaf_split_against_all_bits) {
   std::mt19937_64 random(4);
   std::normal_distribution<double> normal;
   for (unsigned n = 1; n <= kMaskItems; ++n) {
-    const unsigned words = mask_words(n), padded = (n + kNetLanes - 1) / kNetLanes * kNetLanes;
+    const unsigned words = mask_words(n);
     for (int round = 0; round < 6; ++round) {
-      std::vector<double> value[2], expected[2];
+      std::vector<double> value[2], above[2], below[2];
       std::vector<uint64_t> mask(n * words, 0);
       for (unsigned k = 0; k < 2; ++k) {
         value[k].resize(n);
-        expected[k].assign(n, 0.0);
+        above[k].assign(n, 0.0);
+        below[k].assign(n, 0.0);
         for (double& v : value[k]) {
           v = normal(random) * std::pow(10.0, static_cast<double>(random() % 20));
         }
@@ -153,27 +153,28 @@ TEST(leaf_nets_against_all_bits) {
       for (unsigned j = 0; j < n; ++j) {
         for (unsigned i = 0; i < n; ++i) {
           const bool on = round == 0 ? false : round == 1 ? true : random() % 4 == 0;
-          if (on) mask[j * words + i / 64] |= uint64_t{1} << (i % 64);
-        }
-      }
-      const auto on = [&](unsigned j, unsigned i) {
-        return (mask[j * words + i / 64] >> (i % 64)) & 1;
-      };
-      for (unsigned k = 0; k < 2; ++k) {
-        for (unsigned i = 0; i < n; ++i) {
-          for (unsigned j = 0; j < i; ++j) expected[k][i] += on(j, i) ? value[k][j] : 0.0;
-          expected[k][i] = 0.0 - expected[k][i];
-          for (unsigned j = i + 1; j < n; ++j) expected[k][i] += on(j, i) ? value[k][j] : 0.0;
+          if (!on) continue;
+          mask[j * words + i / 64] |= uint64_t{1} << (i % 64);
+          for (unsigned k = 0; k < 2; ++k) {
+            if (i < j) above[k][i] += value[k][j];
+            if (i > j) below[k][i] += value[k][j];
+          }
         }
       }
       for (const SimdLoops* loops : all_loops()) {
-        std::vector<double> net[2];
-        for (auto& one : net) one.assign(padded, std::nan(""));
-        loops->leaf_nets(value[0].data(), value[1].data(), mask.data(), n, net[0].data(),
-                         net[1].data());
-        for (unsigned k = 0; k < 2; ++k) {
-          net[k].resize(n);
-          CHECK(net[k] == expected[k]);  // added in the same order: the same bits
+        for (const unsigned payloads : {1U, 2U}) {
+          std::vector<double> got[4];
+          for (auto& one : got) one.assign(kMaskItems, std::nan(""));
+          const double* from[] = {value[0].data(), value[1].data()};
+          double* const to_above[] = {got[0].data(), got[1].data()};
+          double* const to_below[] = {got[2].data(), got[3].data()};
+          (payloads == 1 ? loops->leaf_split : loops->leaf_split_two)(from, mask.data(), n,
+                                                                      to_above, to_below);
+          for (auto& one : got) one.resize(n);
+          for (unsigned k = 0; k < payloads; ++k) {  // added in the same order: the same bits
+            CHECK(got[k] == above[k]);
+            CHECK(got[2 + k] == below[k]);
+          }
         }
       }
     }

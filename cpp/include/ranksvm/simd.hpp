@@ -8,8 +8,6 @@
 
 namespace ranksvm {
 
-constexpr unsigned kNetLanes = 16;
-
 struct SimdLoops {
   const char* name;
   void (*count_sweep)(const CountSweep&, Round);
@@ -23,10 +21,12 @@ struct SimdLoops {
                      uint64_t* mask, PairCount* count);
   // sum[i] = sum of value[j] over all j with bit i in their mask.
   void (*leaf_sums)(const double* value, const uint64_t* mask, unsigned n, double* sum);
-  // Of two payloads: net[i] = sum of value[j] over all j > i with bit i in their mask, minus the
-  // same over all j < i. Writes whole blocks of kNetLanes.
-  void (*leaf_nets)(const double* first, const double* second, const uint64_t* mask, unsigned n,
-                    double* first_net, double* second_net);
+  // above[k][i] = sum of value[k][j] over all j > i with bit i in their mask, below[k][i] over all
+  // j < i; for one payload k, or two at a time. Their elements from n to kMaskItems may be written.
+  void (*leaf_split)(const double* const* value, const uint64_t* mask, unsigned n,
+                     double* const* above, double* const* below);
+  void (*leaf_split_two)(const double* const* value, const uint64_t* mask, unsigned n,
+                         double* const* above, double* const* below);
   // gram[i][j] += sum over the rows of a[row][i] * b[row][j], at least for i <= j. All arrays have
   // rows of `width` elements, a multiple of 8.
   void (*add_gram)(const double* a, const double* b, unsigned rows, unsigned width, double* gram);

@@ -66,6 +66,7 @@ class NativeBackend:
             order.by_gain,
         )
         self._query_weight: Array | None = None
+        self._query_factor: Array | None = None
         self._size_up()
 
     def release_memory(self) -> None:
@@ -79,9 +80,18 @@ class NativeBackend:
 
     @property
     def pair_weights(self) -> Array:
-        return self._order.pair_weights()
+        weights = self._order.pair_weights()
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked elsewhere
+            return weights if self._query_factor is None else self._query_factor * weights
+
+    def set_query_factor(self, factor: Array) -> None:
+        """Multiply the weights of the pairs of each query, beside the weight of the query."""
+        self._query_factor = factor
+        self.set_query_weight(np.ones(len(factor)))
 
     def set_query_weight(self, weight: Array) -> None:
+        if self._query_factor is not None:
+            weight = self._query_factor * weight
         self._query_weight = np.ascontiguousarray(weight, dtype=np.float64)
         self._order.set_query_weight(self._query_weight)
         self._size_up()
@@ -93,7 +103,7 @@ class NativeBackend:
         sums = 0.0
         whole = self._order.has_grid  # sums of integer weights are as exact as counts
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked elsewhere
-            self.weight = dot(own, self.pair_weights)
+            self.weight = dot(own, self._order.pair_weights())
             if not whole:  # running sums and their differences are rounded
                 mass = np.bincount(groups.index, self._item_weight, groups.n_queries)
                 pull = self._order.largest_gains() * mass

@@ -13,32 +13,14 @@ the weights are what follows from these numbers, and the certificate is about th
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
-
 from ranksvm._messages import Param, ParameterError
-from ranksvm._vectors import Array, Rows
-from ranksvm.backends.native import NativeBackend
-from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.settings import Settings
-from ranksvm.pairs.gains import discounts, gain_utility, label_gains
-from ranksvm.pairs.order import PairOrder
-
-
-def pair_order(data: RankingData, settings: Settings) -> PairOrder:
-    """Return the order of labeled items, with the weights of their pairs."""
-    assert data.y is not None
-    if settings.pair_weight == "uniform":
-        return PairOrder(data.y, data.groups, data.item_weight)
-    check_gains(data, settings)
-    utility = gain_utility(data.y, data.groups, settings.gain)
-    return PairOrder(utility, data.groups, data.item_weight, by_gain=True)
+from ranksvm.pairs.gains import check_labels
 
 
 def check_gains(data: RankingData, settings: Settings) -> None:
-    """Raise if there are no labels that can have gains."""
+    """Raise if the weights of pairs need gains that these labels cannot have."""
     if settings.pair_weight == "uniform":
         return
     what = None
@@ -54,68 +36,5 @@ def check_gains(data: RankingData, settings: Settings) -> None:
             pair_weight=Param("pair_weight", settings.pair_weight),
             uniform=Param("pair_weight", "uniform"),
         )
-
-
-def over_ideal(
-    data: RankingData, settings: Settings, by_relevance: Rows | None = None
-) -> RankingData:
-    """Return the data set with query weights divided by the ideal DCG, if pairs have gains.
-
-    Parameters
-    ----------
-    data : RankingData
-    settings : Settings
-    by_relevance : ndarray of int64 or None
-        Rows query by query, each from its worst to its best item, if they are known.
-    """
-    check_gains(data, settings)
-    # The mean over the pairs of a query does not depend on a factor of all of them.
-    if settings.pair_weight == "uniform" or settings.reduction == "query_mean":
-        return data
     assert data.y is not None
-    gain = label_gains(data.y, settings.gain)
-    if by_relevance is None:
-        by_relevance = NativeBackend(PairOrder(gain, data.groups)).factor_rows
-    ideal = ideal_dcg(gain, data.groups, by_relevance, settings.discount, data.item_weight)
-    weight = np.ones(len(ideal)) if data.query_weight is None else data.query_weight
-    # A query without gains has no pairs.
-    scaled = np.divide(weight, ideal, out=weight.copy(), where=ideal > 0.0)
-    return replace(data, query_weight=scaled).with_groups(data.groups)
-
-
-def ideal_dcg(
-    gain: Array,
-    groups: QueryGroups,
-    by_relevance: Rows,
-    discount: str,
-    item_weight: Array | None = None,
-) -> Array:
-    """Return the ideal DCG of each query, over its items of positive weight.
-
-    Parameters
-    ----------
-    gain : ndarray of shape (n_items,)
-        Gains >= 0.
-    groups : QueryGroups
-    by_relevance : ndarray of int64, shape (n_items,)
-        Rows query by query, each from its worst to its best item.
-    discount : {"log2", "letor"}
-    item_weight : ndarray of shape (n_items,) or None
-
-    Returns
-    -------
-    ndarray of shape (n_queries,)
-    """
-    if not gain.size:
-        return np.zeros(0)
-    sizes, starts = groups.sizes, groups.offsets[:-1]
-    there = np.ones(len(gain), dtype=np.bool_)
-    if item_weight is not None:
-        there = item_weight[by_relevance] > 0.0
-    counted = np.cumsum(there)
-    rank = np.repeat(counted[groups.offsets[1:] - 1], sizes) - counted + 1  # 1 for the best item
-    table = np.append(discounts(discount, int(sizes.max())), 0.0)  # the rank of no item
-    gained = np.where(there, gain[by_relevance] * table[rank - 1], 0.0)
-    with np.errstate(over="ignore"):  # such weights are refused later
-        ideal: Array = np.add.reduceat(gained, starts)
-    return ideal
+    check_labels(data.y, settings.gain)

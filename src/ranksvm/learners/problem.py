@@ -23,11 +23,11 @@ from ranksvm._rows import take_rows
 from ranksvm._text import counted
 from ranksvm._vectors import Array, add_scaled, dot, vector_threads
 from ranksvm._version import library_version
-from ranksvm.backends.native import NativeBackend
+from ranksvm.backends.labels import label_backend
 from ranksvm.backends.pair_list import PairListBackend
 from ranksvm.data.preferences import positive_pairs
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.learners.gains import check_gains, over_ideal, pair_order
+from ranksvm.learners.gains import check_gains
 from ranksvm.learners.participants import count_pairs
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.weights import no_pairs, reduce_weights
@@ -236,10 +236,16 @@ def training_pairs(data: RankingData, settings: Settings, *, n_threads: int = 1)
     check_gains(data, settings)
     backends = list[PairBackend]()
     if data.y is not None:
-        order = pair_order(data, settings)
-        labels = NativeBackend(order, counting=settings.counting, n_threads=n_threads)
-        data = over_ideal(data, settings, labels.factor_rows if order.by_gain else None)
-        backends.append(labels)
+        backends.append(
+            label_backend(
+                data.y,
+                data.groups,
+                data.item_weight,
+                settings.gains,
+                counting=settings.counting,
+                n_threads=n_threads,
+            )
+        )
     if data.preferences is not None:
         backends.append(PairListBackend(data.preferences, data.n_items, n_threads=n_threads))
     if not backends:

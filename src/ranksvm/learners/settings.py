@@ -18,7 +18,7 @@ from ranksvm._vectors import Array
 from ranksvm.backends.native import COUNTINGS
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.scaling import SCALINGS
-from ranksvm.pairs.gains import Discount, Gain
+from ranksvm.pairs.gains import Discount, Gain, Gains
 from ranksvm.pairs.oracle import LOSSES
 from ranksvm.sharded.memory import sample_bytes
 from ranksvm.solvers.base import Solver
@@ -218,6 +218,11 @@ class Settings:
             solvers=Param("solver", *solvers_for(self.loss)),
             or_losses=Message(", or {losses}", losses=Param("loss", *others)) if others else "",
         )
+
+    @property
+    def gains(self) -> Gains | None:
+        """How labels make weights of pairs; None if they do not."""
+        return None if self.pair_weight == "uniform" else Gains(self.gain, self.discount)
 
     @property
     def shares_coefficients(self) -> bool:

@@ -24,7 +24,7 @@ from ranksvm._vectors import Array, Rows
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.shards import ShardedMatrix, Shards, copied_queries
-from ranksvm.learners.gains import over_ideal
+from ranksvm.learners.gains import check_gains
 from ranksvm.learners.problem import TrainingPairs, training_pairs
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.weights import reduce_weights
@@ -93,7 +93,7 @@ def find_layout(data: RankingData) -> Layout | None:
 def _local_problem(
     data: RankingData, layout: Layout, settings: Settings, n_threads: int
 ) -> tuple[LocalMap, TrainingPairs]:
-    data = over_ideal(data, settings)
+    check_gains(data, settings)
     matrix: ShardedMatrix = data.X
     shards, groups, inactive = matrix.shards, layout.groups, layout.inactive
     numbers = list[Rows]()  # numbers of the queries of each shard, in its order
@@ -101,8 +101,7 @@ def _local_problem(
         starts = shards.starts
         for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
             numbers.append(QueryGroups.from_qid(groups.index[begin:end], end - begin).ids)
-    gain = None if settings.pair_weight == "uniform" else settings.gain
-    task = MakePairShard(settings.loss, settings.counting, gain, keeps=shards.keeps)
+    task = MakePairShard(settings.loss, settings.counting, settings.gains, keeps=shards.keeps)
     tasks = [task] * len(shards.sizes)
     if inactive is not None:
         tasks = [replace(task, inactive=groups.ids[one[inactive[one]]]) for one in numbers]

@@ -11,11 +11,12 @@ from ranksvm._checks import SMALLEST_PAIR_WEIGHT, check_weights
 from ranksvm._rounding import roundings
 from ranksvm._text import counted
 from ranksvm._vectors import Array, dot
+from ranksvm.backends.labels import label_backend
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.preferences import positive_pairs
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.learners.gains import over_ideal, pair_order
+from ranksvm.learners.gains import check_gains
 from ranksvm.learners.settings import Settings
 from ranksvm.pairs.order import PairOrder
 
@@ -138,10 +139,12 @@ def total_pair_weight(data: RankingData, settings: Settings | None = None) -> fl
     """
     if data.y is None:
         raise no_pairs(data)
-    settings = Settings() if settings is None else settings
-    mass = NativeBackend(pair_order(data, settings)).pair_weights
-    weight = over_ideal(data, settings).query_weight
-    return float(mass.sum()) if weight is None else dot(weight, mass)
+    gains = None
+    if settings is not None:
+        check_gains(data, settings)
+        gains = settings.gains
+    mass = label_backend(data.y, data.groups, data.item_weight, gains).pair_weights
+    return float(mass.sum()) if data.query_weight is None else dot(data.query_weight, mass)
 
 
 def check_query_weight(weight: Any, groups: QueryGroups) -> Array | None:
