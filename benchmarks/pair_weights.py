@@ -28,7 +28,9 @@ def run(config: Config, report: Report) -> None:
     )
     rows = [row for make in tasks for row in _rows(make(), config)]
     report.table("seconds with gains, and divided by those with uniform weights", rows)
-    judged = max((row for row in rows if row["threads"] == 1), key=lambda row: row["gain / uniform"])
+    judged = max(
+        (row for row in rows if row["threads"] == 1), key=lambda row: row["gain / uniform"]
+    )
     detail = f"the worst of {len(tasks)} sets: {judged['set']}, {judged['loss']}"
     report.reach("gain_fit", judged["gain / uniform"], detail)
 

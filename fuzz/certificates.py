@@ -37,7 +37,7 @@ from ranksvm import LinearRankSVM
 from ranksvm.backends.labels import label_backend
 from ranksvm.backends.native import COUNTINGS
 from ranksvm.data.local_shards import LocalShards
-from ranksvm.data.preferences import Preferences
+from ranksvm.data.preferences import Preferences, pairs_by_query
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.shards import KEEPS, RowBlock, Shard, ShardedMatrix
@@ -106,17 +106,15 @@ class Case:
         """Pairs with their weights in F for C = 1."""
         ids = list(dict.fromkeys(self.qid.tolist()))
         own = [Fraction(1)] * len(ids)
-        weight = self.query_weight
+        if self.query_weight is not None:
+            own = rational(self.query_weight)
         gains, groups = self.settings.gains, QueryGroups.from_qid(self.qid, len(self.qid))
-        if gains is not None and self.settings.reduction != "query_mean":
+        over_ideal = [Fraction(1)] * len(ids)  # what gains are divided by, in float64
+        if gains is not None:
             assert self.y is not None
             made = label_backend(self.y, groups, self.item_weight, gains)
-            if weight is not None:
-                made.set_query_weight(weight)
-            weight = made._query_weight  # over the ideal DCG, in float64
-        if weight is not None:
-            own = rational(weight)
-        # By query, and one for the list.
+            over_ideal = rational(made._query_factor)  # type: ignore[arg-type]
+        # By query, and one for the list, or for its pairs across queries.
         parts: list[list[tuple[int, int, Fraction]]] = [[] for _ in range(len(ids) + 1)]
         if self.y is not None:
             items = [Fraction(1)] * len(self.y)
@@ -128,15 +126,23 @@ class Case:
             for q, name in enumerate(ids):
                 rows = np.flatnonzero(self.qid == name).tolist()
                 parts[q] = [
-                    (b, w, items[b] * items[w] * (gain[b] - gain[w] if gains else 1))
+                    (
+                        b,
+                        w,
+                        items[b] * items[w] * ((gain[b] - gain[w]) * over_ideal[q] if gains else 1),
+                    )
                     for b in rows
                     for w in rows
                     if self.y[b] > self.y[w]
                 ]
         if self.preferences is not None:
             better, worse, given = self.preferences
-            listed = [Fraction(1)] * len(better) if given is None else rational(given)
-            parts[-1] = list(zip(better.tolist(), worse.tolist(), listed, strict=True))
+            weight = [Fraction(1)] * len(better) if given is None else rational(given)
+            numbers = [len(ids)] * len(better)
+            if self.preferences.query is not None:
+                numbers = self.preferences.query.tolist()
+            for q, *pair in zip(numbers, better.tolist(), worse.tolist(), weight, strict=True):
+                parts[q].append(tuple(pair))
         own.append(Fraction(1))
         mass = [sum((one[2] for one in part), Fraction(0)) for part in parts]
         if self.settings.reduction == "query_mean":
@@ -177,7 +183,11 @@ def draw_case(rng: np.random.Generator) -> Case:
             preferences = _draw_pairs(rng, n)
         utility: Array | None = y
         if preferences is not None and rng.random() < 0.5:
-            utility = item_weight = query_weight = None
+            utility = item_weight = None
+        if preferences is not None and rng.random() < 0.5:
+            preferences = pairs_by_query(preferences, QueryGroups.from_qid(qid, n))
+        elif utility is None:
+            query_weight = None
             qid = np.zeros(n, dtype=np.int64)
         settings = _draw_settings(rng, moderate=moderate)
         if utility is not None and rng.random() < 0.35:

@@ -1,4 +1,4 @@
-"""``ranksvm train --pairs``: models of explicit preferences, alone and beside labels."""
+"""``train --pairs`` and ``tune --pairs``: explicit preferences, alone and beside labels."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import gzip
 import json
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import ranksvm
-from ranksvm import KernelRankSVM, LinearRankSVM
+from ranksvm import KernelRankSVM, LinearRankSVM, LinearRankSVMCV
 from ranksvm.data import save_letor
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.datasets import make_ranking
@@ -128,21 +129,55 @@ def test_pairs_of_weight_zero_are_not_counted(good, folder, sample, tmp_path):
     assert f", {total} pairs, 1 of them explicit\n" in good(*arguments, "--with-labels")
 
 
-def test_all_listed_pairs_are_one_query(good, folder):
+def test_listed_pairs_belong_to_their_queries(good, run, folder, sample, pairs, tmp_path):
     arguments = ["train", folder / "items.txt", "--reduction", "query_mean"]
     each = "mean over the pairs of each query, then over queries"
     assert f", {each}, C = 50\n" in good(*arguments)
-    pairs = ["--pairs", folder / "pairs.txt"]
-    assert ", mean over pairs, C = 50\n" in good(*arguments, *pairs)
-    both = good(*arguments, *pairs, "--with-labels")
-    assert f", {each}, of which the explicit pairs are one, C = 50\n" in both
-    # What is told is true: for pairs alone the objective is that of the mean over pairs.
-    one, other = (
-        json.loads(good("train", folder / "items.txt", "--reduction", way, *pairs, "--tol", "1e-8",
-                        "--json"))
-        for way in ("query_mean", "mean")
-    )  # fmt: skip
-    assert one["objective"] == pytest.approx(other["objective"], rel=1e-7)
+    better, worse, weight = pairs
+    listed = ["--pairs", folder / "pairs.txt"]
+    for labels in ([], ["--with-labels"]):
+        _, out, _ = run(*arguments, *listed, *labels, "-o", tmp_path / "m")
+        assert f", {each}, of which the pairs across queries are one, C = 50\n" in out
+        y = sample.y if labels else None
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*from the labels as well")
+            model = LinearRankSVM(reduction="query_mean").fit_pairs(
+                sample.X, better, worse, weight=weight, y=y, qid=sample.qid
+            )
+        assert np.array_equal(ranksvm.load(tmp_path / "m").coef_, model.coef_)
+    # Without queries, or with nothing but pairs across them, they are one query.
+    for options in (["--ignore-qid"], []):
+        if not options:
+            across = sample.qid[better] != sample.qid[worse]
+            lines = [
+                f"{b + 1} {w + 1}\n" for b, w in zip(better[across], worse[across], strict=True)
+            ]
+            (tmp_path / "across.txt").write_text("".join(lines))
+            listed = ["--pairs", tmp_path / "across.txt"]
+        assert ", mean over pairs, C = 50\n" in good(*arguments, *listed, *options)
+        one, other = (
+            json.loads(good("train", folder / "items.txt", "--reduction", way, *listed, *options,
+                            "--tol", "1e-8", "--json"))
+            for way in ("query_mean", "mean")
+        )  # fmt: skip
+        assert one["objective"] == pytest.approx(other["objective"], rel=1e-7)
+
+
+def test_pairs_that_count_twice(run, folder, sample, tmp_path):
+    first, second = utility_pairs(sample.y, sample.qid)[:, :2].T + 1
+    lines = [f"{b} {w}\n" for b, w in (first, second, second[::-1])]
+    path = tmp_path / "pairs.txt"
+    for text, told in (
+        (lines[0] + lines[1], "2 of 2 pairs follow from the labels as well and count twice."),
+        (lines[0] + "1 2 0\n", "1 of 2 pairs follows from the labels as well and counts twice."),
+    ):
+        path.write_text(text)
+        code, _, err = run("train", folder / "items.txt", "--pairs", path, "--with-labels")
+        assert code == 0
+        assert err.startswith(f"ranksvm: warning: {path}: {told} Drop these pairs")
+        assert run("train", folder / "items.txt", "--pairs", path)[2] == ""
+    path.write_text(lines[2])
+    assert run("train", folder / "items.txt", "--pairs", path, "--with-labels")[2] == ""
 
 
 @pytest.mark.parametrize("labels", [[], ["--with-labels"]])
@@ -330,12 +365,6 @@ def test_documents_that_are_not_there(run, folder, tmp_path):
     assert "qid:" in err
 
 
-def test_tune_takes_no_pairs(run, folder):
-    code, _, err = run("tune", folder / "items.txt", "--pairs", folder / "pairs.txt")
-    assert code == 2
-    assert "--pairs" in err
-
-
 def test_it_does_without_scikit_learn(folder):
     program = (
         "import sys; from ranksvm.cli import main\n"
@@ -345,3 +374,94 @@ def test_it_does_without_scikit_learn(folder):
     )
     arguments = ["train", folder / "items.txt", "--pairs", folder / "pairs.txt", "--with-labels"]
     subprocess.run([sys.executable, "-c", program, *map(str, arguments)], check=True)
+
+
+# --- tune ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def inside(sample, tmp_path_factory):
+    """Pairs inside queries, at most one for each item."""
+    rows = []
+    for query in dict.fromkeys(sample.qid.tolist()):
+        members = np.flatnonzero(sample.qid == query)
+        members = members[np.argsort(-sample.y[members], kind="stable")]
+        rows += list(zip(members[::2], members[1::2], strict=False))
+    better, worse = np.array(rows).T
+    path = tmp_path_factory.mktemp("inside") / "inside.txt"
+    path.write_text("".join(f"{b + 1} {w + 1}\n" for b, w in rows))
+    return path, better, worse
+
+
+def test_tuning_on_pairs(run, folder, sample, inside, tmp_path):
+    path, better, worse = inside
+    _, out, _ = run("tune", folder / "items.txt", "--pairs", path, "--folds", 3,
+                    "--C-grid", "0.1,1,10", "--json", "-o", tmp_path / "m")  # fmt: skip
+    found = json.loads(out)
+    model = LinearRankSVMCV([0.1, 1.0, 10.0], cv=3)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* of the grid, and a ")
+        model.fit_pairs(sample.X, better, worse, qid=sample.qid)
+    assert (found["metric"], found["metric_default_for"]) == (
+        "pair_accuracy",
+        "pairs without labels",
+    )
+    assert [row["mean"] for row in found["table"]] == model.cv_results_["mean_test_score"].tolist()
+    assert found["C"] == model.C_
+    assert np.array_equal(ranksvm.load(tmp_path / "m").coef_, model.coef_)
+    assert read_model(tmp_path / "m").facts["selection"]["metric"] == "pair_accuracy"
+    _, out, _ = run("tune", folder / "items.txt", "--pairs", path, "--C-grid", "0.1,1,10")
+    assert out.startswith("5 folds, pair_accuracy (default for pairs without labels), 3 values")
+
+
+def test_tuning_on_pairs_and_labels(run, folder, sample, inside):
+    path, *_ = inside
+    for options, metric in (
+        (["--with-labels"], "ndcg@10"),
+        (["--with-labels", "-m", "pair_accuracy"], "pair_accuracy"),
+        (["--valid", folder / "valid.txt"], "ndcg@10"),
+        (["--valid", folder / "valid.txt", "-m", "map"], "map"),
+    ):
+        code, out, err = run("tune", folder / "items.txt", "--pairs", path, "--C-grid", "0.1,1,10",
+                             "--json", *options)  # fmt: skip
+        assert code == 0
+        assert json.loads(out)["metric"] == metric
+        assert ("from the labels as well" in err) == ("--with-labels" in options)
+
+
+def test_a_search_on_pairs_can_be_resumed(good, run, folder, inside, tmp_path):
+    path, *_ = inside
+    command = ["tune", folder / "items.txt", "--pairs", path, "--C-grid", "0.1,1,10", "--json",
+               "--resume", tmp_path / "s.db"]  # fmt: skip
+    _, first, _ = run(*command)
+    _, again, _ = run(*command)
+    assert json.loads(again)["resumed"] == 5
+    assert json.loads(again)["table"] == json.loads(first)["table"]
+    other = tmp_path / "other.txt"
+    other.write_text(path.read_text().replace("\n", " 2\n"))
+    command[3] = other
+    code, _, err = run(*command)
+    assert code == 3
+    assert "is from a different search (different pairs)" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--with-labels"], 2, "--with-labels needs --pairs"),
+        (["-m", "pair_accuracy"], 3, "--metric pair_accuracy needs explicit pairs"),
+        (["--pairs", "{i}", "-m", "map"], 3, "--metric map needs labels of the held-out items"),
+        (["--pairs", "{i}", "--memory", "1GB"], 2, "--pairs cannot be combined with --memory"),
+        (["--pairs", "{f}/across.txt", "--folds", "2"], 3, "the pairs connect all queries"),
+        (["--pairs", "{f}/across.txt"], 3, "Choose on a validation set (--valid)."),
+        (["--pairs", "{i}", "-o", "{i}"], 2, "is also an input"),
+    ],
+)
+def test_what_tuning_refuses(run, folder, sample, inside, arguments, code, message):
+    n = len(sample.y)
+    (folder / "across.txt").write_text("".join(f"{i} {i + 1}\n" for i in range(1, n)))
+    arguments = [one.format(f=folder, i=inside[0]) for one in arguments]
+    found, out, err = run("tune", folder / "items.txt", "--C-grid", "0.1,1", *arguments)
+    assert (found, out) == (code, "")
+    assert message in " ".join(err.replace("│", " ").split())
+    assert "Traceback" not in err

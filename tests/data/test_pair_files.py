@@ -337,7 +337,7 @@ def test_pairs_that_contradict_the_labels_are_told():
     with pytest.warns(UserWarning, match=message + ".*Is the better item first"):
         by_number(shifted(turned, 0), y=y, qid=qid)
     names = [f"d{row}" for row in range(len(y))]
-    text = "".join(f"d{i} d{j}\n" for i, j in zip(*turned[:2], strict=True))
+    text = "".join(f"d{i} d{j}\n" for i, j in listed(turned))
     with pytest.warns(UserWarning, match="Is the better item first"):
         by_number(text, docids=names, y=y)
 

@@ -368,10 +368,11 @@ class Data:
 
 
 def fit_list(model, X, preferences: Preferences, **options):
-    """Fit pairs; contradictions are expected."""
+    """Fit pairs; contradictions, and pairs that the labels imply, are expected."""
     better, worse, weight = preferences
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* preferred both ways")
+        warnings.filterwarnings("ignore", message=".* from the labels as well")
         return model.fit_pairs(X, better, worse, weight=weight, **options)
 
 
@@ -479,13 +480,16 @@ def together(data: Data, reduction: str) -> Preferences:
     assert second is not None
     if reduction == "query_mean":
         query = data.qid[of_utilities.better]
-        mass = np.bincount(query, first)
-        parts = np.sum(mass > 0.0) + 1
-        first, second = first / mass[query] / parts, second / second.sum() / parts
+        other = data.qid[data.across.better]
+        other = np.where(other == data.qid[data.across.worse], other, 5)  # one more query
+        mass = np.bincount(query, first, 6) + np.bincount(other, second, 6)
+        parts = np.sum(mass > 0.0)
+        first, second = first / mass[query] / parts, second / mass[other] / parts
     elif reduction == "mean":
         total = first.sum() + second.sum()
         first, second = first / total, second / total
-    joined = (np.concatenate(both) for both in zip(of_utilities[:2], data.across[:2], strict=True))
+    sides = ((list_.better, list_.worse) for list_ in (of_utilities, data.across))
+    joined = (np.concatenate(both) for both in zip(*sides, strict=True))
     return Preferences(*joined, np.concatenate([first, second]))
 
 
@@ -530,20 +534,26 @@ def test_a_mix_along_a_path(X) -> None:
         assert fit.objective == pytest.approx(alone.objective, abs=fit.gap + alone.gap)
 
 
-def test_weights_of_queries_are_those_of_the_utilities() -> None:
+def test_weights_of_queries() -> None:
+    """Those of pairs of both kinds; pairs across queries have none."""
     data = Data(seed=4)
     weights = {q: float(q % 2) for q in range(5)}
-    of_utilities = pairs_of(data.y, data.qid)
-    first = np.array([weights[q] for q in data.qid[of_utilities.better]])
-    mixed = LinearRankSVM(0.1, reduction="sum", tol=1e-7)
-    fit_list(mixed, data.X, data.across, y=data.y, qid=data.qid, query_weight=weights)
-    listed = LinearRankSVM(0.1, reduction="sum", tol=1e-7)
-    joined = [
-        np.concatenate(both) for both in zip((*of_utilities[:2], first), data.across, strict=True)
-    ]
-    fit_list(listed, data.X, Preferences(*joined))
-    np.testing.assert_allclose(mixed.coef_, listed.coef_, atol=1e-3)
-    assert mixed.objective_ == pytest.approx(listed.objective_, abs=mixed.gap_ + listed.gap_)
+    of_query = np.array([*weights.values(), 1.0])
+    of_utilities, across = pairs_of(data.y, data.qid), data.across
+    first = of_query[data.qid[of_utilities.better]]
+    same = data.qid[across.better] == data.qid[across.worse]
+    second = across.weight * of_query[np.where(same, data.qid[across.better], 5)]
+    assert 0 < np.count_nonzero(second == 0.0) < np.count_nonzero(same)
+    for y, listed in (
+        (data.y, [replace(of_utilities, weight=first), replace(across, weight=second)]),
+        (None, [replace(across, weight=second)]),
+    ):
+        mixed = LinearRankSVM(0.1, reduction="sum", tol=1e-7)
+        fit_list(mixed, data.X, across, y=y, qid=data.qid, query_weight=weights)
+        joined = [np.concatenate(parts) for parts in zip(*listed, strict=True)]
+        plain = LinearRankSVM(0.1, reduction="sum", tol=1e-7)
+        fit_list(plain, data.X, Preferences(*joined))
+        check_same_model(mixed, plain, data.X)
 
 
 def test_the_mean_of_one_list_is_that_of_one_query() -> None:
@@ -652,11 +662,10 @@ def test_score_of_pairs_is_the_weighted_share() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"qid": [1] * 6}, "qid can only be used with labels, but there is no y"),
-        (
-            {"sample_weight": [1] * 6, "query_weight": [1]},
-            "sample_weight and query_weight can only be used with labels",
-        ),
+        ({"sample_weight": [1] * 6}, "sample_weight can only be used with labels, but there is no"),
+        ({"query_weight": [1]}, "query_weight needs query ids, but there is no qid"),
+        ({"qid": [1] * 6, "query_weight": [1, 2]}, "query_weight has 2 values for 1 "),
+        ({"qid": [1] * 5}, "got 5 ids for 6 rows"),
         ({"y": [1, 2]}, "y has 2 values"),
         ({"y": [1] * 6, "qid": [1, 2]}, "got 2 ids for 6 rows"),
         ({"better": [0, 6]}, r"got 6 in pair 1, but X has rows 0 to 5"),
@@ -867,8 +876,8 @@ def test_group_is_another_name_and_the_file_tells_of_the_pairs(tmp_path):
     assert np.array_equal(models[0].coef_, models[1].coef_)
     models[0].save(tmp_path / "m.safetensors")
     assert read_model(tmp_path / "m.safetensors").facts["explicit_pairs"] == 2
-    with pytest.raises(ValueError, match="group can only be used with labels"):
-        LinearRankSVM().fit_pairs(X, [0], [1], group=qid)
+    with pytest.raises(ValueError, match="two names for one thing"):
+        LinearRankSVM().fit_pairs(X, [0], [1], group=qid, qid=qid)
 
 
 @pytest.mark.parametrize("n_items", [7, 8, 60])

@@ -34,7 +34,10 @@ def whole(layout=np.asarray) -> RankingData:
         item_weight=np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
         query_weight=np.array([0.5, 0.25, 0.125]),  # of b, a and c
         preferences=Preferences(
-            np.array([0, 5, 3, 1]), np.array([2, 3, 4, 5]), np.array([1.0, 2.0, 0.0, 4.0])
+            np.array([0, 5, 3, 1]),
+            np.array([2, 3, 4, 5]),
+            np.array([1.0, 2.0, 0.0, 4.0]),
+            np.array([0, 2, 3, 3]),  # b, c, and across queries
         ),
         feature_names=("left", "right"),
         comments=["docid = x", None, "docid=y", "no id", None, "docid = z"],
@@ -65,6 +68,7 @@ def test_some_of_the_items(layout) -> None:
     assert part.preferences.better.tolist() == [0, 1]
     assert part.preferences.worse.tolist() == [2, 0]
     np.testing.assert_array_equal(part.preferences.weight, [2.0, 4.0])
+    np.testing.assert_array_equal(part.preferences.query, [0, 2])  # c, and across queries
     assert part.comments == ["docid = z", None, "no id"]
     assert part.docids == ["z", None, None]
     assert (part.feature_names, part.origin) == (("left", "right"), Origin("a file"))

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 from shard_sets import cut
 
-from ranksvm.data import RankingData
+from ranksvm.data import Preferences, RankingData
 from ranksvm.datasets import make_ranking
 from ranksvm.learners import make_problem
 from ranksvm.learners.kernel import KernelSettings
@@ -132,12 +132,18 @@ def test_the_identity_of_a_fit() -> None:
 
     def differs(other: object, chosen: LinearSettings = settings) -> set[str]:
         found = fit_identity(other, chosen)
-        return {name for name in whole if whole[name] != found[name]}
+        return {name for name in {*whole, *found} if whole.get(name) != found.get(name)}
 
     assert differs(data, replace(settings, C=3.0)) == {"parameters"}
     assert differs(replace(data, y=data.y + 1)) == {"labels"}
     assert differs(replace(data, qid=None)) == {"queries"}
     assert differs(replace(data, item_weight=np.ones(data.n_items))) == {"weights"}
+    lists = [
+        replace(data, preferences=Preferences(np.array([0, 2]), np.array([1, worse]), weight))
+        for worse, weight in ((3, None), (4, None), (3, np.array([1.0, 2.0])))
+    ]
+    assert [differs(one) for one in lists] == [{"pairs"}] * 3
+    assert len({fit_identity(one, settings)["pairs"] for one in lists}) == 3
     X = data.X.copy()
     X[3, 2] = np.nextafter(X[3, 2], np.inf)
     assert differs(replace(data, X=X)) == {"features"}

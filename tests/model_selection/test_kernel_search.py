@@ -20,14 +20,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ranksvm
 from ranksvm import KernelRankSVM, KernelRankSVMCV
-from ranksvm.data.preferences import Preferences
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.datasets import make_ranking
 from ranksvm.learners import FactorizedSettings, KernelProblem, KernelSettings
 from ranksvm.learners.participants import comparable_items
 from ranksvm.learners.problem import RankProblem
 from ranksvm.metrics import evaluate
-from ranksvm.model_selection import QueryKFold, Search, default_gammas, search
+from ranksvm.model_selection import QueryKFold, Search, default_gammas
+from ranksvm.model_selection.judges import judge_named
 from ranksvm.model_selection.splits import make_splits
 
 NAN = math.nan
@@ -223,13 +223,6 @@ def test_default_gammas(data):
 def test_bad_grids(data, options, message):
     with pytest.raises(ValueError, match=message):
         searched(data, **options)
-
-
-def test_a_search_cannot_use_preferences(data):
-    X, y, qid = data
-    pairs = Preferences(np.array([0]), np.array([1]))
-    with pytest.raises(ValueError, match="a search cannot use preferences"):
-        search(RankingData(X, y.astype(float), qid, preferences=pairs), KernelSettings())
 
 
 def test_splits_that_do_not_count(tmp_path, data, fits):
@@ -491,11 +484,11 @@ def test_splits_are_handed_rows_of_both_axes(data):
     K = rbf_kernel(X)
     items = RankingData(K, y.astype(float), qid)
     folds = list(QueryKFold(3).split(qid=qid))
-    split, *_ = make_splits(items, folds, None, "pairwise_accuracy", "standard")
+    split, *_ = make_splits(items, folds, None, judge_named("pairwise_accuracy"))
     train, test = folds[0]
     assert np.array_equal(split.held_out_part(items, pairwise=True).X, K[test][:, train])
     assert np.array_equal(split.training_part(items, pairwise=True).X, K[train][:, train])
     assert np.array_equal(split.training_part(items, pairwise=False).X, K[train])
-    (all_items,) = make_splits(items, None, items, "pairwise_accuracy", "standard")
+    (all_items,) = make_splits(items, None, items, judge_named("pairwise_accuracy"))
     for part in (all_items.training_part, all_items.held_out_part):
         assert part(items, pairwise=True).X is K

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.metrics import evaluate
+from ranksvm.model_selection.judges import judge_named
 from ranksvm.model_selection.splits import _in_both, make_splits
 
 METRICS = ["ndcg@3", "map", "pairwise_accuracy", "auc", "kendall_tau", "median_level_map", "err"]
@@ -42,15 +43,15 @@ def test_a_metric_is_undefined_where_it_cannot_be_computed(
         value(everything)
     except ValueError:
         with pytest.raises(ValueError, match="not defined"):
-            make_splits(data, [(train, test)], None, metric, conventions)
+            make_splits(data, [(train, test)], None, judge_named(metric, conventions))
         return
     try:
         value(test)
     except ValueError:
         with pytest.raises(ValueError, match="no split to compute"):
-            make_splits(data, [(train, test)], None, metric, conventions)
+            make_splits(data, [(train, test)], None, judge_named(metric, conventions))
         return
-    (split,) = make_splits(data, [(train, test)], None, metric, conventions)
+    (split,) = make_splits(data, [(train, test)], None, judge_named(metric, conventions))
     assert split.undefined is None
 
 

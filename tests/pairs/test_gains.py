@@ -196,7 +196,9 @@ def test_gains_of_labels() -> None:
     np.testing.assert_array_equal(label_gains(y, "exp2"), [3.0, 0.0, 1.0, 7.0])
     np.testing.assert_array_equal(label_gains(y, "linear"), y)
     groups = QueryGroups.from_qid(["a", "b", "a", "a"], 4)
-    np.testing.assert_array_equal(above_lowest(label_gains(y, "exp2"), groups), [2.0, 0.0, 0.0, 6.0])
+    np.testing.assert_array_equal(
+        above_lowest(label_gains(y, "exp2"), groups), [2.0, 0.0, 0.0, 6.0]
+    )
     np.testing.assert_array_equal(above_lowest(y, groups), [1.0, 0.0, 0.0, 2.0])
     assert above_lowest(np.zeros(0), QueryGroups.from_qid(None, 0)).size == 0
     assert is_graded(y)

@@ -8,12 +8,17 @@ are computed by halves, so a term is rounded at most ``DEPTH`` times.  With d_i 
 pairs of item i, the absolute values of the terms of all items add up to at most 2 sum d_i |c_i|.
 Multiplied by |c_i|, as in a quadratic form, they add up to at most 2 sum d_i c_i^2, because
 (|a| + |b|)^2 <= 2 a^2 + 2 b^2.  On a grid and with integer weights, all these sums are exact.
+
+Queries.  Pairs that form one query have one factor, by which finished sums are multiplied.  With
+several queries, the weights of the pairs are multiplied by those of their queries, one rounding
+each, before they are stored.  They are no integers then.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +38,7 @@ MOST_ON_GRID = 2.0**30
 
 
 class PairListBackend:
-    """Finds the violated pairs of a list; all pairs count as one query.
+    """Finds the violated pairs of a list, which form one query or, if they know theirs, several.
 
     Parameters
     ----------
@@ -46,42 +51,92 @@ class PairListBackend:
     """
 
     def __init__(self, preferences: Preferences, n_items: int, *, n_threads: int = 1) -> None:
-        better, worse, weight = positive_pairs(preferences)
-        self.pairs: Sequence[int] = [len(better)]
+        self._kept = positive_pairs(preferences)
+        self._n_items, self._threads = n_items, n_threads
+        weight, query = self._kept.weight, self._kept.query
+        n_queries = preferences.n_queries
+        self.pairs: Sequence[int] = [len(self._kept)]
+        self.pair_weights: Array = np.array(self.pairs, dtype=np.float64)
         with np.errstate(over="ignore"):  # overflow is checked elsewhere
-            total = float(len(better)) if weight is None else float(weight.sum())
-            self._degree = _degree(better, weight, n_items) + _degree(worse, weight, n_items)
-        self.pair_weights: Array = np.array([total])
-        self._factor = 1.0
+            if query is not None:
+                self.pairs = np.bincount(query, minlength=n_queries).tolist()
+                self.pair_weights = np.bincount(query, weight, n_queries).astype(np.float64)
+            elif weight is not None:
+                self.pair_weights = np.array([float(weight.sum())])
+        self._query_weight: Array = np.ones(n_queries)
+        self._stored: _StoredPairs | None = None
+
+    def set_query_weight(self, weight: Array) -> None:
+        self._query_weight = weight
+        self._stored = None
+
+    @property
+    def weight(self) -> float:
+        with np.errstate(over="ignore"):
+            return dot(self._query_weight, self.pair_weights)
+
+    @property
+    def stored(self) -> _StoredPairs:
+        """The pairs with their weights, stored when they are needed."""
+        if self._stored is None:
+            pairs, factor, own = self._kept, 1.0, self._query_weight
+            if pairs.query is None:
+                (factor,) = own.tolist()
+            elif (own != 1.0).any():
+                weight = own[pairs.query]
+                if pairs.weight is not None:
+                    weight *= pairs.weight
+                pairs = replace(pairs, weight=weight)
+            self._stored = _StoredPairs(pairs, factor, self._n_items, self._threads)
+        return self._stored
+
+    @property
+    def groups(self) -> QueryGroups:
+        return self.stored.groups
+
+    def at(self, scores: Array, *, on_grid: bool = False) -> PairListSnapshot:
+        scores = np.ascontiguousarray(scores, dtype=np.float64)
+        return PairListSnapshot(self.stored, scores, self.weight, on_grid=on_grid)
+
+
+class _StoredPairs:
+    """A native list with a factor of all its weights, and what all plans share.
+
+    Parameters
+    ----------
+    pairs : Preferences
+        The pairs with their final weights, apart from the factor.
+    factor : float
+        Factor of all weights.
+    n_items : int
+        Number of items.
+    n_threads : int
+        Number of threads.
+    """
+
+    def __init__(self, pairs: Preferences, factor: float, n_items: int, n_threads: int) -> None:
+        better, worse, weight = pairs
+        self.n_threads = n_threads
+        self._factor = factor
         self._weighted = weight is not None
+        with np.errstate(over="ignore"):  # overflow is checked elsewhere
+            self._degree = _degree(better, weight, n_items) + _degree(worse, weight, n_items)
         # Largest degree of an item, which determines the grid.
         most = float(np.max(self._degree, initial=1.0))
-        self._whole = most < MOST_ON_GRID and (weight is None or bool((weight % 1.0 == 0.0).all()))
+        self.whole = most < MOST_ON_GRID and (weight is None or bool((weight % 1.0 == 0.0).all()))
         self._per_unit = 2.0 ** (math.frexp(4.0 * most)[1] - 50)
-        self._threads = n_threads
-        self._list = _core.PairList(
+        self.list = _core.PairList(
             np.ascontiguousarray(better, dtype=np.int64),
             np.ascontiguousarray(worse, dtype=np.int64),
             None if weight is None else np.ascontiguousarray(weight, dtype=np.float64),
             n_items,
             n_threads,
         )
-        self.groups: QueryGroups = components(self._list, n_items)
+        self.list.set_factor(factor)
+        self.groups: QueryGroups = components(self.list, n_items)
         self._share: Array = 1.0 / self.groups.sizes
 
-    def set_query_weight(self, weight: Array) -> None:
-        (self._factor,) = weight.tolist()
-        self._list.set_factor(self._factor)
-
-    @property
-    def weight(self) -> float:
-        return self._factor * float(self.pair_weights[0])
-
-    def at(self, scores: Array, *, on_grid: bool = False) -> PairListSnapshot:
-        scores = np.ascontiguousarray(scores, dtype=np.float64)
-        return PairListSnapshot(self, scores, on_grid=on_grid and self._whole)
-
-    def _centred(self, scores: Array) -> Array:
+    def centred(self, scores: Array) -> Array:
         """Return scores minus group means; each is divided first, since the sum might overflow."""
         group = self.groups.index
         with np.errstate(over="ignore", invalid="ignore"):
@@ -89,13 +144,14 @@ class PairListBackend:
             centred: Array = scores - middle[group]
         return centred
 
-    def _to_grid(self, centred: Array) -> tuple[Array, float]:
+    def to_grid(self, centred: Array) -> tuple[Array, float]:
         """Round scores so that sums over an item's pairs are exact; also return the change."""
         largest = float(np.max(np.abs(centred), initial=0.0))
         step = self._per_unit * 2.0 ** math.frexp(largest + 1.0)[1]
         return np.rint(centred / step) * step, 0.5 * step + 4e-16 * largest
 
-    def _errors(self, centred: Array, moved: float) -> PairErrors:
+    def errors(self, centred: Array, moved: float, weight: float) -> PairErrors:
+        """Return the bounds for centered scores; ``weight`` is that of all pairs."""
         degree, factor = self._degree, self._factor
         with np.errstate(over="ignore"):  # the objective checks for overflow
             linear = factor * dot(degree, np.abs(centred))
@@ -103,13 +159,13 @@ class PairListBackend:
         # Sums are exact until they are multiplied by the factor.
         counting = 0 if factor == 1.0 else 4
         adding = counting
-        if self._weighted and not self._whole:
+        if self._weighted and not self.whole:
             counting = 2 * DEPTH
         if not moved:
             adding = 2 * DEPTH
         return PairErrors(
-            total=roundings(counting) * self.weight,
-            imbalance=roundings(2 * counting) * self.weight,
+            total=roundings(counting) * weight,
+            imbalance=roundings(2 * counting) * weight,
             tilt=roundings(counting + 8) * linear,
             product=roundings(adding) * linear,
             square=roundings(adding) * square,
@@ -122,26 +178,27 @@ class PairListBackend:
 class PairListSnapshot:
     """See :class:`ranksvm.pairs.order.PairSnapshot`."""
 
-    def __init__(self, backend: PairListBackend, scores: Array, *, on_grid: bool) -> None:
-        self._backend = backend
+    def __init__(self, pairs: _StoredPairs, scores: Array, weight: float, *, on_grid: bool) -> None:
+        self._pairs = pairs
         self._scores = scores
+        self._weight = weight
         self._moved = 0.0
-        if on_grid:
-            self._scores, self._moved = backend._to_grid(backend._centred(scores))
+        if on_grid and pairs.whole:
+            self._scores, self._moved = pairs.to_grid(pairs.centred(scores))
             self.centred = self._scores
 
     @cached_property
     def centred(self) -> Array:
-        return self._backend._centred(self._scores)
+        return self._pairs.centred(self._scores)
 
     @cached_property
     def errors(self) -> PairErrors:
-        return self._backend._errors(self.centred, self._moved)
+        return self._pairs.errors(self.centred, self._moved, self._weight)
 
     def plan(self, margin: float, *, products: bool) -> NativePlan:
         del products
-        threads = self._backend._threads
-        plan = self._backend._list.plan(self._scores, margin, threads)
+        threads = self._pairs.n_threads
+        plan = self._pairs.list.plan(self._scores, margin, threads)
         return NativePlan(plan, self, threads)
 
 

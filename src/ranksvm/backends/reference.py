@@ -21,8 +21,8 @@ class _AllPairs:
     ----------
     groups : QueryGroups
         Groups of items that are compared.
-    query : ndarray of shape (n_items,)
-        Query of each item.
+    query : ndarray of shape (n_items, n_items)
+        Query of each pair.
     pairs : sequence of int
         Number of pairs of each query.
     base : ndarray of shape (n_items, n_items)
@@ -34,7 +34,8 @@ class _AllPairs:
     ) -> None:
         self.groups = groups
         self.pairs = pairs
-        self.pair_weights = np.bincount(query, base.sum(axis=1), len(pairs)).astype(np.float64)
+        mass = np.bincount(query.ravel(), base.ravel(), len(pairs))
+        self.pair_weights = mass.astype(np.float64)
         self._query = query
         self._base = self._weight = base
 
@@ -43,7 +44,7 @@ class _AllPairs:
         return float(self._weight.sum())
 
     def set_query_weight(self, weight: Array) -> None:
-        self._weight = self._base * np.asarray(weight)[self._query][:, None]
+        self._weight = self._base * np.asarray(weight)[self._query]
 
     def at(self, scores: Array, *, on_grid: bool = False) -> ReferenceSnapshot:
         del on_grid
@@ -64,11 +65,12 @@ class ReferenceBackend(_AllPairs):
         base = np.where(self._comparable, np.outer(weight, weight), 0.0)
         if order.by_gain:
             base *= np.where(self._comparable, utility[None, :] - utility[:, None], 0.0)
-        super().__init__(groups, query, pairs.astype(int).tolist(), base)
+        of_pair = np.broadcast_to(query[:, None], base.shape)  # of the worse item
+        super().__init__(groups, of_pair, pairs.astype(int).tolist(), base)
 
     @property
     def factor_rows(self) -> NDArray[np.int64]:
-        return np.arange(len(self._query))
+        return np.arange(len(self._base))
 
     def factor_coefficients(self, factors: Array) -> Array:
         multipliers = np.where(self._comparable, factors @ factors.T, 0.0)
@@ -83,15 +85,18 @@ class ReferenceBackend(_AllPairs):
 
 
 class ReferencePairList(_AllPairs):
-    """Finds the violated pairs of a list, which count as one query."""
+    """Finds the violated pairs of a list."""
 
     def __init__(self, preferences: Preferences, n_items: int) -> None:
         better, worse, weight = preferences
-        n_pairs = len(better) if weight is None else int(np.sum(weight > 0.0))
-        base = np.zeros((n_items, n_items))
-        np.add.at(base, (worse, better), 1.0 if weight is None else weight)
-        groups = connected_items(preferences, n_items)
-        super().__init__(groups, np.zeros(n_items, dtype=np.int64), [n_pairs], base)
+        weight = np.ones(len(better)) if weight is None else weight
+        base, query = np.zeros((n_items, n_items)), np.zeros((n_items, n_items), dtype=np.int64)
+        np.add.at(base, (worse, better), weight)
+        numbers = np.zeros(len(better), dtype=np.int64)
+        if preferences.query is not None:
+            numbers = query[worse, better] = preferences.query  # the items determine the query
+        pairs = np.bincount(numbers[weight > 0.0], minlength=preferences.n_queries)
+        super().__init__(connected_items(preferences, n_items), query, pairs.tolist(), base)
 
 
 class ReferenceSnapshot:

@@ -6,8 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,16 +19,10 @@ from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.cli.columns import read_held_out, score_items, show_shards
 from ranksvm.cli.evaluate import check_metrics, mean_metrics
-from ranksvm.cli.inputs import (
-    check_features,
-    documents_of,
-    only_one_stdin,
-    read_data,
-)
+from ranksvm.cli.inputs import check_features, only_one_stdin
 from ranksvm.cli.model_options import ModelOptions, chooser, flag_of, model_options
 from ranksvm.cli.options import (
     DEFINITIONS,
-    By,
     Conventions,
     DataOptions,
     Force,
@@ -50,6 +43,7 @@ from ranksvm.cli.output import (
     show_json,
     warn,
 )
+from ranksvm.cli.pair_options import PairOptions, pairs_across_queries, read_with_pairs
 from ranksvm.cli.write import (
     check_output,
     is_regular,
@@ -58,56 +52,13 @@ from ranksvm.cli.write import (
     is_svmrank,
     save_model,
 )
-from ranksvm.data.preferences import count_contradictions
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.sources import name_of
 from ranksvm.learners import learner_of, make_problem
 from ranksvm.learners.problem import Fit
 from ranksvm.learners.resume import FitState
 from ranksvm.learners.settings import REDUCTIONS, Settings
 from ranksvm.models.model import Model
 from ranksvm.solvers.base import Callback, TraceRow
-
-_pairs = partial(typer.Option, rich_help_panel="Pairs")
-
-
-@dataclass(frozen=True)
-class PairOptions:
-    """Explicit pairs: where they are, how they name items, and whether the labels count as well."""
-
-    pairs: Annotated[
-        str | None,
-        _pairs(
-            metavar="FILE",
-            help=r"Pairs to learn from instead of labels, one 'better worse \[weight]' per line.",
-        ),
-    ] = None
-    pairs_by: Annotated[
-        By | None,
-        _pairs(help=f"How pairs name items: by row number or document id. {by_default('row')}"),
-    ] = None
-    pairs_zero_based: Annotated[
-        bool,
-        _pairs("--pairs-zero-based", help="Row numbers in --pairs start at 0 instead of 1."),
-    ] = False
-    with_labels: Annotated[
-        bool,
-        _pairs(
-            "--with-labels", help="Learn from the labels as well; the pairs may contradict them."
-        ),
-    ] = False
-
-    def __post_init__(self) -> None:
-        for name in ("pairs_by", "pairs_zero_based", "with_labels"):
-            if getattr(self, name) and self.pairs is None:
-                raise UsageProblem(f"--{name.replace('_', '-')} needs --pairs")
-        if self.pairs_zero_based and self.pairs_by == "docid":
-            raise UsageProblem("--pairs-zero-based cannot be combined with --pairs-by docid")
-
-    @property
-    def uses_labels(self) -> bool:
-        """Whether items are compared by their labels."""
-        return self.pairs is None or self.with_labels
 
 
 @command(
@@ -243,6 +194,7 @@ def app(
                 "features": items.n_features,
                 "pairs": fit.n_pairs,
                 "explicit_pairs": model.facts.get("explicit_pairs", 0),
+                "pairs_across_queries": pairs_across_queries(items),
                 "labels": items.y is not None,
             },
             "settings": asdict(settings),
@@ -351,13 +303,12 @@ def _read_training(
     dask: str | None,
     stack: ExitStack,
 ) -> RankingData:
-    """Read the items, and the pairs if there are any; warn if pairs contradict each other.
+    """Read the items, and the pairs if there are any.
 
     With ``dask``, the items are read by the workers of a cluster, which ``stack`` closes.
     """
-    if explicit.pairs is not None and (options.memory is not None or dask is not None):
-        what = "--dask" if dask is not None else "--memory"
-        raise UsageProblem(f"--pairs cannot be combined with {what}: pairs name rows in memory")
+    if explicit.pairs is not None and dask is not None:
+        raise UsageProblem("--pairs cannot be combined with --dask: pairs name rows in memory")
     if dask is not None:
         if options.memory is not None:
             raise UsageProblem("--dask cannot be combined with --memory")
@@ -370,34 +321,7 @@ def _read_training(
         from ranksvm.cli.clusters import open_cluster, read_on_cluster
 
         return read_on_cluster(stack.enter_context(open_cluster(dask)), files, options)
-    by_document = explicit.pairs_by == "docid"
-    data = read_data(
-        files,
-        options,
-        labels=explicit.uses_labels,
-        comments=by_document,
-        fit=settings,
-    )
-    if explicit.pairs is None:
-        return data
-    from ranksvm.data.pair_files import read_pairs
-
-    preferences = read_pairs(
-        explicit.pairs,
-        n_items=data.n_items,
-        docids=documents_of(data, "--pairs-by") if by_document else None,
-        qid=data.qid,
-        y=data.y,
-        zero_based=explicit.pairs_zero_based,
-        **options.limits,
-    )
-    source = name_of(explicit.pairs)
-    if preferences.weight is not None and not preferences.weight.any():
-        raise ValueError(f"{source}: all pairs have weight zero, so there is nothing to learn from")
-    n_contradictions = count_contradictions(preferences)
-    if n_contradictions:
-        warn(f"{source} prefers {counted(n_contradictions, 'pair')} of items both ways; both count")
-    return replace(data, y=data.y if explicit.uses_labels else None, preferences=preferences)
+    return read_with_pairs(files, explicit, options, settings)
 
 
 def _validation(
@@ -482,8 +406,9 @@ def _pairs_text(data: Mapping[str, Any]) -> str:
 
 
 def _reduction_text(reduction: str, data: Mapping[str, Any]) -> str:
-    if reduction != "query_mean" or not data["explicit_pairs"]:
-        return REDUCTIONS[reduction]
-    if not data["labels"]:  # all listed pairs count as one query
+    words = REDUCTIONS[reduction]
+    if reduction != "query_mean" or not data["pairs_across_queries"]:
+        return words
+    if data["pairs_across_queries"] == data["pairs"]:  # they form one query
         return REDUCTIONS["mean"]
-    return f"{REDUCTIONS[reduction]}, of which the explicit pairs are one"
+    return f"{words}, of which the pairs across queries are one"

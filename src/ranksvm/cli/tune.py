@@ -17,7 +17,7 @@ from ranksvm._text import counted, printable, progress
 from ranksvm._threads import resolve_n_jobs
 from ranksvm.cli.columns import read_held_out, show_shards
 from ranksvm.cli.evaluate import check_metrics
-from ranksvm.cli.inputs import check_features, read_data
+from ranksvm.cli.inputs import check_features
 from ranksvm.cli.model_options import ModelOptions, model_options
 from ranksvm.cli.options import (
     ConventionsOption,
@@ -37,10 +37,12 @@ from ranksvm.cli.output import (
     show_table,
     warn,
 )
+from ranksvm.cli.pair_options import PairOptions, read_with_pairs
 from ranksvm.cli.train import check_outputs, check_resume, finish, training_bar, with_memory
 from ranksvm.cli.write import is_stdout, save_model
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.settings import searched
+from ranksvm.model_selection.judges import PAIR_ACCURACY
 from ranksvm.model_selection.search import Progress, Search, search
 from ranksvm.model_selection.splitters import folds_of
 
@@ -49,8 +51,10 @@ from ranksvm.model_selection.splitters import folds_of
     epilog=examples(
         "ranksvm tune train.txt --folds 5 --metric ndcg@10 -o m.safetensors",
         "ranksvm tune train.txt --kernel rbf --gamma-grid 2^-7,2^-5 --resume search.db",
+        "ranksvm tune items.txt --pairs pairs.txt -o m.safetensors",
     ),
     chosen=model_options(searches=True),
+    explicit=PairOptions,
     data=TrainingOptions,
 )
 def app(
@@ -66,7 +70,8 @@ def app(
         int | None,
         typer.Option(
             min=2,
-            help=f"Number of cross-validation folds; no query is split. {by_default(5)}",
+            help="Number of cross-validation folds; no query is split, and no pair. "
+            + by_default(5),
         ),
     ] = None,
     resume: Annotated[
@@ -85,7 +90,7 @@ def app(
             help="Metric to maximize: ndcg@10, map, recall@100, ndcg_linear@10 ... "
             + by_default(
                 "ndcg@10 for graded labels (integers from 0 to 31) in queries, else "
-                "pairwise_accuracy"
+                "pairwise_accuracy; for pairs without labels pair_accuracy"
             ),
         ),
     ] = None,
@@ -103,18 +108,19 @@ def app(
     json: Json = False,
     *,
     chosen: ModelOptions,
+    explicit: PairOptions,
     data: DataOptions,
 ) -> int | None:
     """Choose C, and gamma of a kernel, by cross-validation or on a validation file; then refit."""
     if valid is not None and folds is not None:
         raise UsageProblem("--valid and --folds are two ways to choose: give only one")
     settings, options = with_memory(chosen.settings, data)
-    inputs = [*files, valid]
+    inputs = [*files, valid, explicit.pairs]
     check_outputs(output, inputs, json, force, settings)
-    check_metrics(None if metric in (None, "auto") else [metric])
+    check_metrics(None if metric in (None, "auto", PAIR_ACCURACY) else [metric])
     if resume is not None:
         check_resume(resume, inputs, output)
-    items = read_data(files, options, fit=settings)
+    items = read_with_pairs(files, explicit, options, settings)
     check_features(items)
     if output is not None:
         settings.check_budget(items)

@@ -133,8 +133,9 @@ def clicks_to_pairs(
     >>> from ranksvm.data import clicks_to_pairs
     >>> log = {"query": [7, 7, 7], "position": [1, 2, 3], "document": [0, 1, 2],
     ...        "clicked": [False, False, True]}
-    >>> clicks_to_pairs(log, eta=1.0)
-    Preferences(better=array([2, 2]), worse=array([0, 1]), weight=array([3., 3.]))
+    >>> better, worse, weight = clicks_to_pairs(log, eta=1.0)
+    >>> better, worse, weight
+    (array([2, 2]), array([0, 1]), array([3., 3.]))
     """
     check_choice("over", over, ("skipped", "others"))
     _check_weighting(eta, max_weight)

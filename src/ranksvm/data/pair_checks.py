@@ -7,7 +7,8 @@ about the items tells the two cases apart:
     labels     most pairs of items with different labels prefer the larger label
     queries    pairs stay within queries
 
-The labels also reveal files that name the worse item first or belong to other items.
+The labels also reveal files that name the worse item first or belong to other items, and pairs that
+are given although the labels imply them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from ranksvm._messages import Message, Param
 from ranksvm.data.preferences import Preferences, positive_pairs
+from ranksvm.data.ranking_data import RankingData
 
 # Fewer pairs across queries than this prove nothing.
 _FEW = 3
@@ -101,6 +103,23 @@ def doubt_about(
             differ=now.differ,
         )
     return None
+
+
+def count_implied(data: RankingData) -> int:
+    """Count the preferences that follow from the labels as well, and so count twice.
+
+    Both the preference and the pair that follows from the labels must have a positive weight.
+    """
+    if data.y is None or data.preferences is None:
+        return 0
+    better, worse, _ = positive_pairs(data.preferences, data.query_weight)
+    query, weight = data.groups.index, data.item_weight
+    implied = (query[better] == query[worse]) & (data.y[better] > data.y[worse])
+    if weight is not None:
+        implied &= (weight[better] > 0.0) & (weight[worse] > 0.0)
+    if data.query_weight is not None:
+        implied &= data.query_weight[query[better]] > 0.0
+    return int(np.count_nonzero(implied))
 
 
 def _fit(

@@ -168,7 +168,7 @@ def write_pairs(target: Target, preferences: Preferences) -> None:
         paired with itself, a weight is negative or not finite, or there are no pairs.  Nothing is
         written in that case.
     """
-    better, worse, _ = check_preferences(*preferences[:2], None, None)
+    better, worse, _ = check_preferences(preferences.better, preferences.worse, None, None)
     columns = [(rows + 1).tolist() for rows in (better, worse)]
     if preferences.weight is not None:
         n_pairs = len(better)

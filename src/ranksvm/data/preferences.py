@@ -7,8 +7,10 @@ Scores of different components are never compared, like those of different queri
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,8 +23,11 @@ from ranksvm.data.queries import QueryGroups
 MOST_ROWS = 2**53  # no array has more
 
 
-class Preferences(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Preferences:
     """Pairs of rows of X: ``better[p]`` should be ranked above ``worse[p]``.
+
+    Iterating gives ``better, worse, weight``.
 
     Attributes
     ----------
@@ -30,11 +35,32 @@ class Preferences(NamedTuple):
         Row numbers, from 0.
     weight : ndarray of float64, shape (n_pairs,), or None
         Weights of the pairs; None means weight 1 for every pair.
+    query : ndarray of int64, shape (n_pairs,), or None
+        Query of each pair: the number that the items have in ``RankingData.groups``, or, for a pair
+        across queries, the number of queries.  So all pairs across queries form one more query.
+        None: all pairs form one query, apart from those of the data.
     """
 
     better: NDArray[np.int64]
     worse: NDArray[np.int64]
     weight: NDArray[np.float64] | None = None
+    query: NDArray[np.int64] | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.better, self.worse, self.weight))
+
+    def __len__(self) -> int:
+        return len(self.better)
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries; those without pairs after the last one with pairs are not counted."""
+        return 1 if self.query is None else int(self.query.max(initial=-1)) + 1
+
+    def take(self, pairs: NDArray[Any]) -> Preferences:
+        """Return some of the pairs: those with these numbers, or where this mask is true."""
+        weight, query = (None if v is None else v[pairs] for v in (self.weight, self.query))
+        return Preferences(self.better[pairs], self.worse[pairs], weight, query)
 
 
 def check_preferences(
@@ -93,7 +119,8 @@ def count_contradictions(preferences: Preferences) -> int:
     int
         Number of sets {i, j}, however often each of the two preferences is repeated.
     """
-    n_items = max(int(rows.max(initial=-1)) for rows in preferences[:2]) + 1
+    sides = (preferences.better, preferences.worse)
+    n_items = max(int(rows.max(initial=-1)) for rows in sides) + 1
     return _pair_list(preferences, n_items).contradictions(1)
 
 
@@ -123,43 +150,87 @@ def components(pairs: _core.PairList, n_items: int) -> QueryGroups:
     return QueryGroups.from_qid(first, n_items)
 
 
+def pairs_by_query(preferences: Preferences, groups: QueryGroups) -> Preferences:
+    """Return the pairs with the number of their query; see :class:`Preferences`."""
+    query = groups.index[preferences.better]
+    across = groups.index[preferences.worse] != query
+    return replace(preferences, query=np.where(across, groups.n_queries, query))
+
+
+def first_connected(preferences: Preferences, n_items: int) -> NDArray[np.int64]:
+    """Return for each item the first of those that pairs of positive weight connect it with.
+
+    Pairs may have the same item twice.
+    """
+    return _pair_list(preferences, n_items).connected(1)
+
+
 def paired_items(preferences: Preferences, n_items: int) -> NDArray[np.bool_]:
     """Return for each item whether it is in a pair of positive weight."""
-    better, worse, _ = positive_pairs(preferences)
+    kept = positive_pairs(preferences)
     paired = np.zeros(n_items, dtype=np.bool_)
-    paired[better] = paired[worse] = True
+    paired[kept.better] = paired[kept.worse] = True
     return paired
 
 
-def positive_pairs(preferences: Preferences) -> Preferences:
-    """Return the pairs without those of weight zero."""
-    better, worse, weight = preferences
-    if weight is None or bool(np.all(weight > 0.0)):
-        return preferences
-    kept = weight > 0.0
-    return Preferences(better[kept], worse[kept], weight[kept])
+def positive_pairs(
+    preferences: Preferences, query_weight: NDArray[np.float64] | None = None
+) -> Preferences:
+    """Return the pairs without those of weight zero.
+
+    ``query_weight`` has the weights of the queries in the data, if pairs know their queries.
+    """
+    kept = np.ones(len(preferences), dtype=np.bool_)
+    if preferences.weight is not None:
+        kept = preferences.weight > 0.0
+    if preferences.query is not None and query_weight is not None:
+        kept = kept & (np.append(query_weight, 1.0)[preferences.query] > 0.0)
+    return preferences if kept.all() else preferences.take(kept)
 
 
 def preferences_among(
-    preferences: Preferences | None, rows: NDArray[np.int64], n_items: int
+    preferences: Preferences | None,
+    rows: NDArray[np.int64],
+    n_items: int,
+    queries: NDArray[np.int64],
+    n_queries: int,
 ) -> Preferences | None:
-    """Return the pairs of positive weight among ``rows``, renumbered by position in ``rows``."""
+    """Return the pairs of positive weight among some items.
+
+    Parameters
+    ----------
+    preferences : Preferences or None
+        Pairs of all items.
+    rows : ndarray of int64
+        The items to keep; they are renumbered by position.
+    n_items : int
+        Number of all items.
+    queries : ndarray of int64
+        Queries of the kept items; they are renumbered by position, too.
+    n_queries : int
+        Number of all queries.
+    """
     if preferences is None:
         return None
     place = np.full(n_items, -1, dtype=np.int64)
     place[rows] = np.arange(rows.size)
-    better, worse, weight = positive_pairs(preferences)
-    better, worse = place[better], place[worse]
-    kept = (better >= 0) & (worse >= 0)
-    if kept.all():
-        return Preferences(better, worse, weight)
-    return Preferences(better[kept], worse[kept], None if weight is None else weight[kept])
+    kept = positive_pairs(preferences)
+    better, worse = place[kept.better], place[kept.worse]
+    query = kept.query
+    if query is not None:
+        number = np.full(n_queries + 1, -1, dtype=np.int64)
+        number[queries] = np.arange(queries.size)
+        number[n_queries] = queries.size  # pairs across queries
+        query = number[query]
+    among = (better >= 0) & (worse >= 0)
+    renumbered = Preferences(better, worse, kept.weight, query)
+    return renumbered if among.all() else renumbered.take(among)
 
 
 def _pair_list(preferences: Preferences, n_items: int) -> _core.PairList:
     """Return a native list of the pairs of positive weight."""
-    rows = positive_pairs(preferences)[:2]
-    better, worse = (np.ascontiguousarray(side, dtype=np.int64) for side in rows)
+    kept = positive_pairs(preferences)
+    better, worse = (np.ascontiguousarray(v, dtype=np.int64) for v in (kept.better, kept.worse))
     return _core.PairList(better, worse, None, n_items, 1)
 
 

@@ -248,7 +248,9 @@ class RankingData:
             labels=None if self.labels is None else self.labels[rows],
             item_weight=None if self.item_weight is None else self.item_weight[rows],
             query_weight=None if self.query_weight is None else self.query_weight[kept],
-            preferences=preferences_among(self.preferences, rows, self.n_items),
+            preferences=preferences_among(
+                self.preferences, rows, self.n_items, kept, self.groups.n_queries
+            ),
             feature_names=self.feature_names if columns is None else None,
             comments=_listed(self.comments, rows),
             document_ids=_listed(self.document_ids, rows),

@@ -6,7 +6,6 @@ are not features.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +18,6 @@ from sklearn.utils.validation import validate_data
 from ranksvm._checks import check_item_weight
 from ranksvm._threads import resolve_n_jobs
 from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_frame, split_frame
-from ranksvm.data.preferences import check_preferences, count_contradictions
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.data.shard_files import open_files
@@ -165,40 +163,6 @@ def validation_data(ranker: Any, name: str, given: Any, y: Any, qid: Any) -> Ran
         origin=Origin(name),
     )
     return data.with_groups(groups)
-
-
-def pair_data(
-    ranker: Any,
-    X: Any,
-    pairs: tuple[Any, Any, Any],
-    y: Any,
-    qid: Any,
-    group: Any,
-    sample_weight: Any,
-    query_weight: Any,
-) -> RankingData:
-    """Check the arguments of ``fit_pairs``; ``pairs`` are better, worse and weight."""
-    about_labels = {
-        "qid": qid, "group": group, "sample_weight": sample_weight, "query_weight": query_weight,
-    }  # fmt: skip
-    given = [name for name, value in about_labels.items() if value is not None]
-    if y is None and given:
-        raise ValueError(
-            f"{' and '.join(given)} can only be used with labels, but there is no y. Pass "
-            "y, or drop them: given pairs have their own weights, and need no query ids."
-        )
-    data = training_data(ranker, X, y, **about_labels, needs_labels=False)
-    preferences = check_preferences(*pairs, data.n_items)
-    both_ways = count_contradictions(preferences)
-    if both_ways:
-        warnings.warn(
-            f"{both_ways} {'pairs' if both_ways > 1 else 'pair'} of items "
-            f"{'are' if both_ways > 1 else 'is'} preferred both ways: no ranking can satisfy "
-            "both preferences, and the one with the larger weight has more influence.",
-            UserWarning,
-            stacklevel=3,
-        )
-    return replace(data, preferences=preferences)
 
 
 def check_X(estimator: Any, X: Any, *, reset: bool) -> Any:

@@ -26,8 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ranksvm._vectors import Array
 from ranksvm.estimators.foreign import refuse_unknown
-from ranksvm.estimators.inputs import file_data, fitting, pair_data, training_data
+from ranksvm.estimators.inputs import file_data, fitting, training_data
 from ranksvm.estimators.model_ranker import ModelRanker
+from ranksvm.estimators.pair_inputs import pair_data
 from ranksvm.learners.kernel import KernelSettings
 from ranksvm.learners.kernel_model import KernelModel
 from ranksvm.maps.expansion import Expansion, GivenExpansion

@@ -26,8 +26,9 @@ from numpy.typing import ArrayLike
 
 from ranksvm._vectors import Array
 from ranksvm.estimators.foreign import refuse_unknown
-from ranksvm.estimators.inputs import file_data, fitting, pair_data, training_data
+from ranksvm.estimators.inputs import file_data, fitting, training_data
 from ranksvm.estimators.model_ranker import ModelRanker
+from ranksvm.estimators.pair_inputs import pair_data
 from ranksvm.learners.linear import LinearSettings
 from ranksvm.learners.linear_model import LinearModel
 from ranksvm.solvers.base import Callback
@@ -306,15 +307,18 @@ class LinearRankSVM(ModelRanker):
             Weight of each pair; None means 1.
         y : array-like of shape (n_items,), str or None, default=None
             Labels.  If given, all pairs of items of a query with different labels count as well, as
-            in ``fit``.
+            in ``fit``.  A given pair that follows from the labels, too, counts twice; a warning
+            says how many do.
         qid : array-like of shape (n_items,), str or None, default=None
-            Query id of each item, for the pairs that follow from the labels.
+            Query id of each item.  A pair of two items of a query belongs to this query; all pairs
+            across queries together form one more query.
         group : array-like of shape (n_items,), str or None, default=None
             Alias of ``qid``.
         sample_weight : array-like of shape (n_items,), str or None, default=None
             Weight of each item in the pairs that follow from the labels.
         query_weight : array-like of shape (n_queries,), mapping or None, default=None
-            Weight of each query, likewise.
+            Weight of each query, for pairs of both kinds.  Pairs across queries have no query
+            weight.
         callback : callable or None, default=None
             As in ``fit``.
 
@@ -324,9 +328,10 @@ class LinearRankSVM(ModelRanker):
 
         Notes
         -----
-        ``reduction="mean"`` divides by the total weight of the pairs of both kinds;
-        ``"query_mean"`` treats all given pairs together as one more query of weight 1.
-        ``counting`` applies to the pairs that follow from labels.
+        ``reduction="mean"`` divides by the total weight of the pairs of both kinds.
+        ``"query_mean"`` is the mean over queries of the mean over all pairs of a query, of both
+        kinds; without ``qid``, all given pairs together are a query of weight 1, apart from those
+        that follow from the labels.  ``counting`` applies to the pairs that follow from labels.
 
         Examples
         --------

@@ -73,6 +73,7 @@ class LinearProblem(RankProblem):
         check_room(data.n_features)
         self._given = data
         self._quantiles: Scaling | None = None
+        self._items: NDArray[np.int64] | None = None  # those that are used, if not all are
         units: Units | None = None
         if settings.scaling == "quantile":
             data, self._quantiles = scaled_data(data, settings.scaling, n_threads=n_threads)
@@ -98,6 +99,7 @@ class LinearProblem(RankProblem):
         items = participants(data)
         if items.size > COPY_BELOW * data.n_items:
             return data
+        self._items = items
         if is_sparse(data.X):  # a few rows with many columns are faster in CSR
             data = replace(data, X=data.X.tocsr())
         return data.take(items)
@@ -132,9 +134,12 @@ class LinearProblem(RankProblem):
         return np.divide(weights, self._units, out=np.zeros_like(weights), where=self._units > 0.0)
 
     def shared_point(self, point: Point) -> Point:
-        return point._replace(w=self.weights(point.w))
+        scores = point.scores if self._items is None else None
+        return point._replace(w=self.weights(point.w), scores=scores)
 
     def known_point(self, point: Point, items: NDArray[np.int64]) -> Point:
+        if self._items is not None:
+            items = items[self._items]
         known = super().known_point(point._replace(w=self._coefficients(point.w)), items)
         if self._units is None:
             return known

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm.backends.native import NativeBackend
-from ranksvm.data.preferences import paired_items
+from ranksvm.data.preferences import paired_items, positive_pairs
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.weights import no_pairs
@@ -20,7 +20,8 @@ def participants(data: RankingData) -> NDArray[np.int64]:
     takes_part = np.zeros(data.n_items, dtype=np.bool_)
     takes_part[comparable_items(data)] = True
     if data.preferences is not None:
-        takes_part |= paired_items(data.preferences, data.n_items)
+        counting = positive_pairs(data.preferences, data.query_weight)
+        takes_part |= paired_items(counting, data.n_items)
     if not takes_part.any():
         raise no_pairs(data)
     return np.flatnonzero(takes_part)
@@ -36,6 +37,8 @@ def count_pairs(data: RankingData, backends: Sequence[PairBackend]) -> int:
         if items.size:
             kept = QueryGroups.from_qid(data.groups.index[items], items.size)
             counts[0] = sum(NativeBackend(PairOrder(data.y[items], kept)).pairs)
+    if data.preferences is not None:
+        counts[-1] = len(positive_pairs(data.preferences, data.query_weight))
     return int(sum(counts))
 
 

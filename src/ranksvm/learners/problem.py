@@ -230,8 +230,9 @@ def training_pairs(data: RankingData, settings: Settings, *, n_threads: int = 1)
     """Return the pairs of a data set.
 
     Preferences are used in addition to the pairs that follow from the labels, or alone if there are
-    no labels.  The reductions "sum" and "mean" treat both kinds of pairs alike; for "query_mean",
-    all preferences together are one more query.
+    no labels.  The reductions "sum" and "mean" treat both kinds of pairs alike.  So does
+    "query_mean" if the preferences know their queries; otherwise all of them together are one more
+    query.
     """
     check_gains(data, settings)
     backends = list[PairBackend]()
@@ -493,7 +494,7 @@ def about_fit(fit: Fit, data: RankingData, settings: Settings) -> dict[str, Any]
         **data.origin.facts(),
     }
     if data.preferences is not None:
-        facts["explicit_pairs"] = len(positive_pairs(data.preferences).better)
+        facts["explicit_pairs"] = len(positive_pairs(data.preferences, data.query_weight))
     return {
         "params": {one.name: getattr(settings, one.name) for one in fields(settings)},
         "facts": facts,

@@ -180,17 +180,20 @@ def fit_identity(data: RankingData, settings: Settings) -> dict[str, str]:
     in_shards = isinstance(X, ShardedMatrix)
     digest = X.digest() if in_shards else DigestRows()(Shard(RowBlock(lambda: X), X.shape[0]))
     kept = {name: value for name, value in asdict(settings).items() if name not in NOT_PART}
+    pairs = {} if data.preferences is None else {"pairs": _digest(*data.preferences)}
     return {
         "features": digest.hex(),
         "labels": _digest(data.y),
         "queries": _digest(data.groups.index),
         "weights": _digest(data.item_weight) + _digest(data.query_weight),
+        **pairs,
         # A parameter may be a NumPy number.
         "parameters": json.dumps(kept, sort_keys=True, default=lambda value: value.item()),
     }
 
 
-def _digest(array: Any) -> str:
-    if array is None:
+def _digest(*arrays: Any) -> str:
+    if len(arrays) == 1 and arrays[0] is None:
         return "none"
-    return hashlib.sha256(np.asarray(array).tobytes()).hexdigest()
+    parts = (b"none" if array is None else np.asarray(array).tobytes() for array in arrays)
+    return hashlib.sha256(b"".join(parts)).hexdigest()

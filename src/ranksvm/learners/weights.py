@@ -13,6 +13,7 @@ from ranksvm._text import counted
 from ranksvm._vectors import Array, dot
 from ranksvm.backends.labels import label_backend
 from ranksvm.backends.native import NativeBackend
+from ranksvm.backends.pair_list import PairListBackend
 from ranksvm.data.preferences import positive_pairs
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
@@ -39,8 +40,9 @@ def reduce_weights(
     Parameters
     ----------
     backends : sequence of PairBackend
-        Backends of the labels, of the preferences, or of both in this order; preferences are one
-        query of weight 1.
+        Backends of the labels, of the preferences, or of both in this order.  If the preferences
+        know their queries, these are the queries of the data, followed by one of weight 1 for the
+        pairs across queries; otherwise they are one more query of weight 1.
     reduction : str
         Key of ``REDUCTIONS``.
     data : RankingData
@@ -54,10 +56,20 @@ def reduce_weights(
         Bound on the relative rounding error of the factor and the weights.
     """
     masses = [backend.pair_weights for backend in backends]
-    mass = np.concatenate(masses)
+    ends = np.cumsum([len(part) for part in masses])
+    # The queries of a backend, as places among all queries.
+    places = [slice(end - len(part), end) for end, part in zip(ends, masses, strict=True)]
+    longest = 0  # sum of weights, one after the other
+    if data.preferences is not None and data.preferences.query is not None:
+        places = [slice(len(part)) for part in masses]
+        longest = max(backends[-1].pairs) + 1
+    mass = np.zeros(max(place.stop for place in places))
+    for place, part in zip(places, masses, strict=True):
+        mass[place] += part
     weight = data.query_weight
     if weight is not None:
-        weight = np.concatenate([weight, np.ones(len(mass) - len(weight))])
+        weight = np.append(weight, 1.0)  # of pairs across queries, or that know no query
+        weight = weight[: len(mass)]
     with np.errstate(over="ignore", invalid="ignore"):
         total = dot(np.ones(len(mass)) if weight is None else weight, mass)
     if not np.isfinite(total):
@@ -70,16 +82,15 @@ def reduce_weights(
         raise no_pairs(data)
     scaled = _effective_query_weight(mass, reduction, weight)
     if scaled is not None:
-        ends = np.cumsum([len(part) for part in masses])[:-1]
-        for backend, part in zip(backends, np.split(scaled, ends), strict=True):
-            backend.set_query_weight(part)
-    if reduction == "sum":
-        return 1.0, 0.0
+        for backend, place in zip(backends, places, strict=True):
+            backend.set_query_weight(scaled[place])
+    if reduction == "sum":  # a backend may multiply query weights by factors of its own
+        return 1.0, 0.0 if scaled is None else roundings(2)
     factor = 1.0 / total if reduction == "mean" else 1.0
     plain = scaled is None and total < 2.0**53
     if plain:
-        plain = np.array_equal(mass, np.concatenate([backend.pairs for backend in backends]))
-    return factor, roundings(4 if plain else 3 * data.n_items + len(mass) + 16)
+        plain = all(np.array_equal(backend.pair_weights, backend.pairs) for backend in backends)
+    return factor, roundings(4 if plain else 3 * data.n_items + longest + len(mass) + 16)
 
 
 def _effective_query_weight(
@@ -109,7 +120,7 @@ def no_pairs(data: RankingData) -> ValueError:
     """Return the error for a data set without a pair of positive weight."""
     n_pairs = 0
     if data.preferences is not None:
-        n_pairs += len(positive_pairs(data.preferences).better)
+        n_pairs += len(positive_pairs(data.preferences))
     if data.y is not None:
         n_pairs += sum(NativeBackend(PairOrder(data.y, data.groups)).pairs)
     elif not n_pairs:
@@ -137,14 +148,22 @@ def total_pair_weight(data: RankingData, settings: Settings | None = None) -> fl
 
     C with ``reduction="sum"`` equals C with ``reduction="mean"`` divided by N.
     """
-    if data.y is None:
+    if data.y is None and data.preferences is None:
         raise no_pairs(data)
     gains = None
     if settings is not None:
         check_gains(data, settings)
         gains = settings.gains
-    mass = label_backend(data.y, data.groups, data.item_weight, gains).pair_weights
-    return float(mass.sum()) if data.query_weight is None else dot(data.query_weight, mass)
+    total, own = 0.0, data.query_weight
+    if data.y is not None:
+        mass = label_backend(data.y, data.groups, data.item_weight, gains).pair_weights
+        total = float(mass.sum()) if own is None else dot(own, mass)
+    if data.preferences is not None:
+        mass = PairListBackend(data.preferences, data.n_items).pair_weights
+        if own is None or data.preferences.query is None:
+            own = np.ones(0)
+        total += dot(np.append(own, np.ones(len(mass)))[: len(mass)], mass)
+    return total
 
 
 def check_query_weight(weight: Any, groups: QueryGroups) -> Array | None:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from ranksvm._messages import Message
 from ranksvm.learners.problem import relative_gap, shortfall
-from ranksvm.metrics.registry import parse_metric
+from ranksvm.model_selection.judges import judge_named
 from ranksvm.solvers.base import Status
 
 REALS = ("scores", "objectives", "gaps", "seconds")  # fields of a cell with one number per C
@@ -66,7 +66,7 @@ class Cell:
             if not isinstance(values, list) or len(values) != n_C:
                 raise ValueError
             entries[name] = tuple(map(_READ[name], values))
-        low, high = parse_metric(metric).bounds
+        low, high = judge_named(metric).bounds
         within = all(math.isnan(score) or low <= score <= high for score in entries["scores"])
         if not within or any(value < 0.0 for name in REALS[1:] for value in entries[name]):
             raise ValueError

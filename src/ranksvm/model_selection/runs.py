@@ -33,9 +33,8 @@ from ranksvm.data.shards import ShardedMatrix
 from ranksvm.learners import make_problem
 from ranksvm.learners.problem import Fit, GuidedProblem, PathProblem
 from ranksvm.learners.settings import Settings
-from ranksvm.metrics.ranked import Truth
-from ranksvm.metrics.registry import Metric
 from ranksvm.model_selection.cell import Cell
+from ranksvm.model_selection.judges import Judge
 from ranksvm.model_selection.path import fit_path
 from ranksvm.model_selection.splits import Split
 
@@ -108,8 +107,7 @@ class Task:
     data: RankingData
     settings: Settings
     Cs: Array
-    metric: Metric
-    conventions: str
+    judge: Judge
     where: str
     tell: Callable[[str], Any]
     stop: threading.Event | None = None
@@ -194,23 +192,19 @@ class Task:
         """Return the metric for scores of the held-out items; NaN where it is not defined."""
         if split.undefined is not None:
             return (np.nan,) * len(found)
-        truth = Truth(held_out.truth, None, groups=held_out.groups, n_jobs=n_threads)
-        return tuple(
-            self.metric.of(truth, scores, self.conventions) if all_finite(scores) else np.nan
-            for scores in found
-        )
+        return self.judge.values(held_out, found, n_threads)
 
     def _for_others(
         self, problem: PathProblem, split: Split, held_out: RankingData, left_out: Rows, fit: Fit
     ) -> tuple[Array, Point | None]:
         """Return the scores of held-out items, and the solution with the scores of all items.
 
-        Scores of data in shards are not kept.
+        Scores of data in shards are not kept, nor those of a problem that knows some items only.
         """
         (found,) = problem.score(held_out.X, [fit])
         assert isinstance(problem, GuidedProblem)
         point = problem.shared_point(fit.point)
-        if isinstance(self.data.X, ShardedMatrix):
+        if point.scores is None or isinstance(self.data.X, ShardedMatrix):
             return found, point._replace(scores=None)
         scores = [point.scores]
         if split.test is not None:

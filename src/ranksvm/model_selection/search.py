@@ -25,12 +25,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._messages import Message, Param
+from ranksvm._text import counted
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import make_problem
@@ -92,6 +94,8 @@ class Search:
     unscored : tuple of str
         One warning for each fit that gave held-out items scores that are not finite.  Its candidate
         cannot be chosen.
+    separated : tuple of str
+        One warning for each split that separates the items of pairs.
     """
 
     grid: dict[str, Array]
@@ -112,6 +116,7 @@ class Search:
     shortfalls: tuple[Message, ...]
     undefined: tuple[str, ...]
     unscored: tuple[str, ...]
+    separated: tuple[str, ...] = ()
 
     @property
     def candidates(self) -> list[dict[str, float]]:
@@ -199,6 +204,7 @@ class Search:
             short += [] if refit.shortfall is None else [refit.shortfall]
         for those, total, what in (
             (self.undefined, n_splits, "splits do not count"),
+            (self.separated, n_splits, "splits separate items of pairs"),
             (self.unscored, n_fits, "fits have no score"),
             (short, n_fits + (refit is not None), "fits ended early"),
         ):
@@ -239,8 +245,8 @@ def search(
     Parameters
     ----------
     data : RankingData
-        Items with labels and without preferences.  Weights are used for the fits; the metric does
-        not use them.
+        Items with labels, preferences or both.  Weights are used for the fits; of the metrics, only
+        pair_accuracy uses them, those of the pairs.
     settings : Settings
         Settings of the fits.  Its C and the other searched parameters are ignored.
     Cs : sequence of float, int or None, default=None
@@ -249,8 +255,8 @@ def search(
     others : mapping of str to such values, or None, default=None
         Values of other parameters, for example ``{"gamma": [0.1, 1.0]}``.
     folds : iterable of (train, test) or None
-        Row numbers or masks.  A query must not be on both sides.  Each running split holds a copy
-        of its rows.
+        Row numbers or masks.  A query must not be on both sides.  Preferences between the two sides
+        count on neither, and there is a warning.  Each running split holds a copy of its rows.
     validation : RankingData or None
         Use this set as the held-out part, instead of folds, and train on all of ``data``.
     metric : str or None, default="auto"
@@ -274,12 +280,10 @@ def search(
     ValueError
         If a grid, a split or the checkpoint cannot be used; the message says which.
     """
-    if data.preferences is not None:
-        raise ValueError("a search cannot use preferences: folds would separate their items")
     grid = make_grid(data, settings, Cs, others)
-    parsed, default_for = choose_metric(metric, data, validation, conventions)
-    metric = parsed.name
-    splits = make_splits(data, folds, validation, metric, conventions, n_threads=n_threads)
+    judge, default_for = choose_metric(metric, data, validation, conventions)
+    metric = judge.name
+    splits = make_splits(data, folds, validation, judge, n_threads=n_threads)
     beside = {name: values for name, values in grid.items() if name != "C"}
     rows = _combinations(beside)
     # One seed for all fits, also after a search is resumed.
@@ -294,19 +298,20 @@ def search(
     mean_coefs: list[Array] = []
     n_resumed = 0
     with ExitStack() as stack:
-        file: Checkpoint | None = None
+        file: Checkpoint[Cell] | None = None
         if checkpoint is not None:
             # Not every Python has SQLite.
             from ranksvm.model_selection.checkpoint import Checkpoint, identity
 
             which = identity(data, settings, splits, grid["C"], metric, conventions, list(beside))
-            file = stack.enter_context(Checkpoint(checkpoint, which, grid["C"].size, seed))
+            read = partial(Cell.from_text, n_C=grid["C"].size, metric=metric)
+            file = stack.enter_context(Checkpoint(checkpoint, which, read, seed))
             seed = file.random_state
         if seed is not None:
             settings = _with(settings, random_state=seed)
         for row in rows:
             where = _where(row)
-            task = Task(data, _with(settings, **row), grid["C"], parsed, conventions, where, tell)
+            task = Task(data, _with(settings, **row), grid["C"], judge, where, tell)
             if settings.shares_coefficients and file is None:
                 runs = task.run_guided(splits, n_threads)
                 cells.append([run.cell for run in runs])
@@ -336,6 +341,7 @@ def search(
         metric_default_for=default_for,
         conventions=conventions,
         mean_coef=np.concatenate(mean_coefs) if mean_coefs else None,
+        separated=tuple(_separated(data, splits)),
         on=f"{len(splits)} folds" if validation is None else validation.origin.name,
         n_resumed=n_resumed,
     )
@@ -382,6 +388,17 @@ def _gathered(
             f"{unscored[0]}"
         )
     return found
+
+
+def _separated(data: RankingData, splits: Sequence[Split]) -> Iterator[str]:
+    """Yield a warning for each split that separates the items of pairs."""
+    for split in splits:
+        count = split.separated(data)
+        if count:
+            yield (
+                f"{split.name} has {counted(count, 'pair')} with one item in the training part and "
+                "one in the held-out part, which count in neither."
+            )
 
 
 def _combinations(grid: Mapping[str, Array]) -> list[dict[str, float]]:

@@ -34,6 +34,7 @@ from ranksvm.estimators.inputs import (
     validation_files,
 )
 from ranksvm.estimators.model_ranker import ModelRanker, logged
+from ranksvm.estimators.pair_inputs import pair_data, validation_pairs
 from ranksvm.learners.problem import Fit
 from ranksvm.learners.settings import Settings, searched
 from ranksvm.model_selection.search import Progress, Search, search
@@ -118,6 +119,60 @@ class SearchCV(Ranker):
             if validation is not None:
                 ids = qid if group is None else group
                 held_out = validation_data(self, "validation", validation, y, ids)
+            found, fit = self._search(self._converted(data), settings, held_out, progress)
+        self._warn(found, fit)
+        return self
+
+    def fit_pairs(
+        self,
+        X: Any,
+        better: ArrayLike,
+        worse: ArrayLike,
+        *,
+        weight: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: Any = None,
+        validation: tuple[Any, ...] | None = None,
+        progress: Progress | None = None,
+        **unknown: Any,
+    ) -> Self:
+        """Choose the parameters for explicit pairs, then fit a model with them.
+
+        Folds do not separate the items of a pair: items that pairs connect, directly or through
+        others, are in the same fold, and with ``qid`` whole queries.  Without labels, folds have
+        about the same number of pairs.
+
+        Parameters
+        ----------
+        X, better, worse, weight, y, qid, group, sample_weight, query_weight
+            As for :meth:`ranksvm.LinearRankSVM.fit_pairs`.
+        validation : tuple (X, better, worse) or (X, better, worse, weight), or None, default=None
+            Pairs of other items to choose on, instead of folds; ``cv`` is ignored.
+        progress : callable or None, default=None
+            As in ``fit``.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        With labels and without a validation set, ``metric="auto"`` is what it is for ``fit``.
+        Otherwise it is "pair_accuracy", the weighted share of held-out pairs in the right order
+        (ties count half), which can also be named.
+
+        If ``cv`` is a list of row numbers, it may separate the items of pairs.  Such pairs are
+        neither trained on nor scored, and a warning says how many there are.
+        """
+        refuse_unknown(self, self.fit_pairs, unknown)
+        with fitting(self):
+            settings = self._unfitted()._settings(self._settings_class)
+            pairs = (better, worse, weight)
+            data = pair_data(self, X, pairs, y, qid, group, sample_weight, query_weight)
+            held_out = None if validation is None else validation_pairs(self, validation)
             found, fit = self._search(self._converted(data), settings, held_out, progress)
         self._warn(found, fit)
         return self

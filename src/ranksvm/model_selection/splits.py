@@ -1,23 +1,21 @@
 """Splits of a data set into a part to train on and a held-out part.
 
 Splits are checked before any fit: the rows exist, no query is on both sides, and the metric is
-defined on the held-out part.  That depends on the labels alone.
+defined on the held-out part.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ranksvm._vectors import Array, Rows
-from ranksvm.data.queries import QueryGroups
+from ranksvm._vectors import Rows
+from ranksvm.data.preferences import positive_pairs
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.metrics.ranked import Truth
-from ranksvm.metrics.registry import Metric, parse_metric
+from ranksvm.model_selection.judges import Judge
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +51,15 @@ class Split:
         columns = self.train if pairwise else None
         return data.take(self.test, columns=columns, n_threads=n_threads)
 
+    def separated(self, data: RankingData) -> int:
+        """Return the number of pairs with one item in the training part and one in the other."""
+        if data.preferences is None or self.test is None:
+            return 0
+        part = np.zeros(data.n_items, dtype=np.int8)
+        part[self.train], part[self.test] = 1, 2
+        pairs = positive_pairs(data.preferences, data.query_weight)
+        return int(np.count_nonzero(part[pairs.better] + part[pairs.worse] == 3))
+
     def left_out(self, n_items: int) -> Rows:
         """Return the rows that are in neither part."""
         is_left = np.ones(n_items, dtype=bool)
@@ -65,15 +72,16 @@ class Split:
         """Return the arrays that identify this split."""
         if self.held_out is None:
             return [self.train, self.test]
-        return [self.held_out.X, self.held_out.truth, self.held_out.groups.index]
+        known = self.held_out
+        listed = [] if known.preferences is None else [*known.preferences]
+        return [known.X, None if known.y is None else known.truth, known.groups.index, *listed]
 
 
 def make_splits(
     data: RankingData,
     folds: Iterable[tuple[Any, Any]] | None,
     validation: RankingData | None,
-    metric: str,
-    conventions: str,
+    judge: Judge,
     *,
     n_threads: int = 1,
 ) -> list[Split]:
@@ -86,59 +94,17 @@ def make_splits(
     """
     if (folds is None) == (validation is None):
         raise ValueError("give either folds or a validation set")
-    score = _Score(parse_metric(metric), conventions, n_threads)
-    # Raises if the metric does not suit the labels.
-    is_defined = ~np.isnan(score.by_query(data.truth, data.groups))
     if validation is not None:
         splits = [Split("validation set", np.arange(data.n_items), held_out=validation)]
     else:
         splits = [_fold(data, k, *pair) for k, pair in enumerate(folds or (), start=1)]
     if not splits:
         raise ValueError("there is no fold: give at least one pair of (train, test)")
-    splits = [replace(one, undefined=_why_not(data, one, score, is_defined)) for one in splits]
-    reasons = [split.undefined for split in splits if split.undefined is not None]
+    found = judge.reasons_against(data, splits, n_threads)
+    reasons = [reason for reason in found if reason is not None]
     if len(reasons) == len(splits):
-        raise ValueError(f"there is no split to compute {metric} on. {reasons[0]}")
-    return splits
-
-
-class _Score(NamedTuple):
-    """The metric of the labels themselves, which says whether it is defined."""
-
-    metric: Metric
-    conventions: str
-    n_threads: int
-
-    def by_query(self, labels: NDArray[Any], groups: QueryGroups) -> Array:
-        """Return the value of each query, NaN where it is undefined; raise if it is everywhere."""
-        truth = Truth(labels, None, groups=groups, n_jobs=self.n_threads)
-        values = self.metric.by_query(truth.ranked(labels), self.conventions)
-        self.metric.mean(values)
-        return values
-
-
-def _why_not(
-    data: RankingData, split: Split, score: _Score, is_defined: NDArray[np.bool_]
-) -> str | None:
-    """Return why the metric is undefined on the held-out part; None if it is defined.
-
-    ``is_defined`` says for which queries of the data it is.
-    """
-    if split.held_out is not None:
-        labels, groups = split.held_out.truth, split.held_out.groups
-    else:
-        assert split.test is not None
-        queries = data.groups.index[split.test]
-        n_held_out = np.bincount(queries, minlength=data.groups.n_queries)
-        if bool((is_defined & (n_held_out == data.groups.sizes)).any()):  # for a whole query
-            return None
-        labels = data.truth[split.test]
-        groups = QueryGroups.from_qid(queries, split.test.size)
-    try:
-        score.by_query(labels, groups)
-    except ValueError as error:
-        return f"{split.name}, held-out part: {error}"
-    return None
+        raise ValueError(f"there is no split to compute {judge.name} on. {reasons[0]}")
+    return [replace(one, undefined=why) for one, why in zip(splits, found, strict=True)]
 
 
 def _fold(data: RankingData, number: int, train: Any, test: Any) -> Split:

@@ -20,6 +20,7 @@ from ranksvm._text import counted
 from ranksvm._vectors import Rows
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.model_selection.pair_folds import connected_groups, pair_folds
 
 LETOR_PARTS = 5
 
@@ -159,7 +160,9 @@ def item_folds(labels: Any, n_splits: int) -> list[tuple[Rows, Rows]]:
 
 
 def folds_of(data: RankingData, cv: Any) -> list[tuple[Rows, Rows]]:
-    """Return the folds of ``cv``; without queries, folds consist of single items.
+    """Return the folds of ``cv``; without queries and pairs, folds consist of single items.
+
+    No fold separates items that preferences connect, unless ``cv`` is an iterable of folds.
 
     Parameters
     ----------
@@ -167,9 +170,11 @@ def folds_of(data: RankingData, cv: Any) -> list[tuple[Rows, Rows]]:
     cv : int, splitter or iterable of (train, test)
     """
     if is_integer(cv):
-        if data.qid is None:
+        if data.qid is None and data.preferences is None:
             return item_folds(data.y, int(cv))
         cv = QueryKFold(int(cv))
+        if data.preferences is not None:
+            return pair_folds(data, cv.n_splits)
     if isinstance(cv, str) or not (hasattr(cv, "split") or hasattr(cv, "__iter__")):
         raise ValueError(
             "cv must be a number of folds, a splitter, or an iterable of (train, test) row "
@@ -177,8 +182,10 @@ def folds_of(data: RankingData, cv: Any) -> list[tuple[Rows, Rows]]:
         )
     if not hasattr(cv, "split"):
         return list(cv)
-    qid = data.qid
-    if qid is None and isinstance(cv, QueryKFold):
+    qid: Any = data.qid
+    if data.preferences is not None:
+        qid = connected_groups(data).index
+    elif qid is None and isinstance(cv, QueryKFold):
         qid = np.arange(data.n_items)
     return list(cv.split(data.X, data.y, groups=qid))
 

@@ -5,9 +5,9 @@ one with the larger label is the *better* one.  A pair has the weight ``query_we
 By gain, the labels are gains, and the weight is also multiplied by ``gain_better - gain_worse``.
 
 Pairs can also be listed explicitly, each with its own weight
-(:class:`ranksvm.data.preferences.Preferences`).  The same protocols serve such a list: all its
-pairs count as one query, and its groups are the sets of items that its pairs connect, instead of
-the queries.
+(:class:`ranksvm.data.preferences.Preferences`).  The same protocols serve such a list.  Its pairs
+form one query, unless they know theirs.  Its groups are the sets of items that its pairs connect,
+instead of the queries.
 """
 
 from __future__ import annotations

@@ -1,0 +1,95 @@
+"""The arguments of ``fit_pairs``: checked, and returned as one data set."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+from ranksvm._text import counted
+from ranksvm.data.frames import is_frame
+from ranksvm.data.pair_checks import count_implied
+from ranksvm.data.preferences import check_preferences, count_contradictions, pairs_by_query
+from ranksvm.data.ranking_data import Origin, RankingData
+from ranksvm.estimators.inputs import check_X, training_data
+
+
+def pair_data(
+    ranker: Any,
+    X: Any,
+    pairs: tuple[Any, Any, Any],
+    y: Any,
+    qid: Any,
+    group: Any,
+    sample_weight: Any,
+    query_weight: Any,
+) -> RankingData:
+    """Check the arguments of ``fit_pairs``; ``pairs`` are better, worse and weight.
+
+    Warns if pairs contradict each other, or follow from the labels as well.
+    """
+    has_queries = qid is not None or group is not None
+    if y is None and sample_weight is not None:
+        raise ValueError(
+            "sample_weight can only be used with labels, but there is no y. Pass y, or give the "
+            "pairs weights of their own: weight=..."
+        )
+    if y is None and query_weight is not None and not has_queries:
+        raise ValueError(
+            "query_weight needs query ids, but there is no qid. Pass qid, or give the pairs "
+            "weights of their own: weight=..."
+        )
+    data = training_data(
+        ranker, X, y, qid, group=group, sample_weight=sample_weight, query_weight=query_weight,
+        needs_labels=False,
+    )  # fmt: skip
+    preferences = check_preferences(*pairs, data.n_items)
+    both_ways = count_contradictions(preferences)
+    if both_ways:
+        warnings.warn(
+            f"{both_ways} {'pairs' if both_ways > 1 else 'pair'} of items "
+            f"{'are' if both_ways > 1 else 'is'} preferred both ways: no ranking can satisfy "
+            "both preferences, and the one with the larger weight has more influence.",
+            UserWarning,
+            stacklevel=3,
+        )
+    if data.qid is not None:
+        preferences = pairs_by_query(preferences, data.groups)
+    data = replace(data, preferences=preferences).with_groups(data.groups)
+    twice = count_implied(data)
+    if twice:
+        warnings.warn(
+            f"{twice:,} of {counted(len(preferences), 'pair')} "
+            f"{'follow' if twice > 1 else 'follows'} from the labels as well and "
+            f"{'count' if twice > 1 else 'counts'} twice. Drop these pairs from better and worse, "
+            "unless they are meant to have more weight, or pass no y.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return data
+
+
+def validation_pairs(ranker: Any, given: Any) -> RankingData:
+    """Check a validation set of pairs: a tuple (X, better, worse) or (X, better, worse, weight)."""
+    if not isinstance(given, tuple | list) or len(given) not in (3, 4) or isinstance(given[0], str):
+        got = f"a {type(given).__name__}"
+        if isinstance(given, tuple | list):
+            got = f"a {type(given).__name__} of {len(given)}"
+        raise ValueError(
+            "validation must be one tuple (X, better, worse) or (X, better, worse, weight), like "
+            f"the training set; got {got}"
+        )
+    X, better, worse, *rest = given
+    if isinstance(better, str) or isinstance(worse, str):
+        where = " of the frame" if is_frame(X) else ""
+        raise ValueError(
+            f"better and worse of validation must be row numbers{where}; got {better!r} and "
+            f"{worse!r}"
+        )
+    X = check_X(ranker, X, reset=False)
+    weight = rest[0] if rest else None
+    try:
+        pairs = check_preferences(better, worse, weight, X.shape[0])
+    except ValueError as error:
+        raise ValueError(f"validation: {error}") from None
+    return RankingData(X, preferences=pairs, origin=Origin("validation"))

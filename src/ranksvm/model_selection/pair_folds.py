@@ -1,0 +1,99 @@
+"""Folds of data with explicit pairs: no fold separates the items of a pair.
+
+The units are queries, or single items if there are none.  Pairs of positive weight connect units,
+directly or through others, and connected units go to the same fold.
+
+    with labels      folds have about the same number of items
+    without          folds have about the same number of pairs; units that no pair names are in no
+                     fold
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from ranksvm._messages import Param, ParameterError
+from ranksvm._text import counted
+from ranksvm._vectors import Rows
+from ranksvm.data.preferences import Preferences, first_connected, positive_pairs
+from ranksvm.data.queries import QueryGroups
+from ranksvm.data.ranking_data import RankingData
+
+
+def connected_groups(data: RankingData) -> QueryGroups:
+    """Return the groups of items that folds must not divide."""
+    assert data.preferences is not None
+    groups = data.groups
+    unit = np.arange(data.n_items) if data.qid is None else groups.index
+    n_units = data.n_items if data.qid is None else groups.n_queries
+    pairs = positive_pairs(data.preferences, data.query_weight)
+    better, worse = unit[pairs.better], unit[pairs.worse]
+    first = first_connected(Preferences(better, worse), n_units)
+    return QueryGroups.from_qid(first[unit], data.n_items)
+
+
+def pair_folds(data: RankingData, n_splits: int) -> list[tuple[Rows, Rows]]:
+    """Return folds as (train, test) row numbers.
+
+    Parameters
+    ----------
+    data : RankingData
+        Items with preferences.
+    n_splits : int
+        At least 2.
+
+    Raises
+    ------
+    ParameterError
+        If the pairs connect too much.
+    """
+    groups = connected_groups(data)
+    sizes = groups.sizes
+    if data.y is None:
+        assert data.preferences is not None
+        pairs = positive_pairs(data.preferences, data.query_weight)
+        sizes = np.bincount(groups.index[pairs.better], minlength=groups.n_queries)
+    n_groups = int(np.count_nonzero(sizes))
+    if n_groups < n_splits:
+        raise _too_connected(data, n_groups, n_splits)
+    fold = _dealt(sizes, n_splits)[groups.index]
+    return [
+        (np.flatnonzero((fold >= 0) & (fold != k)), np.flatnonzero(fold == k))
+        for k in range(n_splits)
+    ]
+
+
+def _dealt(sizes: Rows, n_splits: int) -> Rows:
+    """Deal groups, the largest first, to the fold with the least; -1 for groups of size zero."""
+    fold = np.full(sizes.size, -1, dtype=np.int64)
+    filled = [(0, k) for k in range(n_splits)]
+    for group in np.argsort(-sizes, kind="stable").tolist():
+        if sizes[group]:
+            size, k = filled[0]
+            fold[group] = k
+            heapq.heapreplace(filled, (size + int(sizes[group]), k))
+    return fold
+
+
+def _too_connected(data: RankingData, n_groups: int, n_splits: int) -> ParameterError:
+    what = "items" if data.qid is None else "queries"
+    found = f"the pairs connect all {what} with each other, directly or through others"
+    fewer = ""
+    if n_groups > 1:
+        found = (
+            f"the pairs leave only {counted(n_groups, 'group')} of {what} that they do not connect "
+            "with each other"
+        )
+        fewer = f"Use at most {n_groups} folds. "
+    return ParameterError(
+        "cannot make {n_splits} folds: {found}, and a fold must not separate the items of a pair. "
+        "{fewer}{remedy}",
+        n_splits=n_splits,
+        found=found,
+        fewer=fewer,
+        validation=Param("validation"),
+        remedy="Choose on a validation set ({validation}). In Python, cv can also be a list of row "
+        "numbers to train and to test on; pairs between the two then count in neither.",
+    )
