@@ -192,8 +192,8 @@ class DifferenceRanker(ModelRanker):
 
     Parameters
     ----------
-    C, loss, reduction, pair_weight, gain, discount, scaling, solver, counting, tol, max_iter, \
-verbose, n_jobs,
+    C, loss, reduction, pair_weight, gain, discount, truncation, n_reweight, scaling, solver, \
+counting, tol, max_iter, verbose, n_jobs,
         As for all rankers.
     average : {"mean", "median"}
         The average.
@@ -212,6 +212,8 @@ verbose, n_jobs,
         pair_weight: str = "uniform",
         gain: str = "exp2",
         discount: str = "log2",
+        truncation: int = 30,
+        n_reweight: int = 1,
         scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
@@ -228,6 +230,8 @@ verbose, n_jobs,
         self.pair_weight = pair_weight
         self.gain = gain
         self.discount = discount
+        self.truncation = truncation
+        self.n_reweight = n_reweight
         self.scaling = scaling
         self.solver = solver
         self.counting = counting
@@ -269,6 +273,8 @@ class DifferenceRankerCV(SearchCV):
         pair_weight: str = "uniform",
         gain: str = "exp2",
         discount: str = "log2",
+        truncation: int = 30,
+        n_reweight: int = 1,
         scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
@@ -290,6 +296,8 @@ class DifferenceRankerCV(SearchCV):
         self.pair_weight = pair_weight
         self.gain = gain
         self.discount = discount
+        self.truncation = truncation
+        self.n_reweight = n_reweight
         self.scaling = scaling
         self.solver = solver
         self.counting = counting

@@ -260,6 +260,7 @@ NB_MODULE(_core, m) {
   bind_ranking(m);
   bind_kernel_matrix(m);
   bind_pair_list(m);
+  bind_lambda_pairs(m);
   bind_gather(m);
   bind_columns(m);
   bind_query_features(m);

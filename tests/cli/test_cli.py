@@ -76,8 +76,9 @@ OF_DATA = (
     "--zero-based --one-based --max-line-bytes --jobs -j"
 )
 OF_MODELS = (
-    "--loss --reduction --pair-weight --gain --discount --scaling --solver --tol --max-iter "
-    "--kernel --gamma --degree --coef0 --approximation --components --landmarks --dtype --seed"
+    "--loss --reduction --pair-weight --gain --discount --truncation --reweight --scaling "
+    "--solver --tol --max-iter --kernel --gamma --degree --coef0 --approximation --components "
+    "--landmarks --dtype --seed"
 )
 IN_PIECES = "--memory --cache"
 OPTIONS = {

@@ -21,7 +21,7 @@ class DaskKernelRankSVM(DaskModelRanker, KernelRankSVM):
     Parameters
     ----------
     C, kernel, gamma, degree, coef0, n_components, landmarks, loss, reduction, pair_weight, gain, \
-discount, scaling, solver, counting, tol, max_iter, memory_budget, dtype, random_state, verbose
+discount, truncation, n_reweight, scaling, solver, counting, tol, max_iter, memory_budget, dtype, random_state, verbose
         As for :class:`ranksvm.KernelRankSVM`.
     approximation : {"nystroem", "fourier"}, default="nystroem"
         Approximate kernel features.  An exact kernel needs all items in one place.
@@ -56,6 +56,8 @@ status_, history_, n_features_in_, feature_names_in_
         pair_weight: str = "uniform",
         gain: str = "exp2",
         discount: str = "log2",
+        truncation: int = 30,
+        n_reweight: int = 1,
         scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
@@ -84,6 +86,8 @@ status_, history_, n_features_in_, feature_names_in_
             pair_weight=pair_weight,
             gain=gain,
             discount=discount,
+            truncation=truncation,
+            n_reweight=n_reweight,
             scaling=scaling,
             solver=solver,
             counting=counting,

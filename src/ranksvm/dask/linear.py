@@ -19,8 +19,8 @@ class DaskLinearRankSVM(DaskModelRanker, LinearRankSVM):
 
     Parameters
     ----------
-    C, loss, reduction, pair_weight, gain, discount, scaling, solver, counting, tol, max_iter, \
-warm_start, verbose
+    C, loss, reduction, pair_weight, gain, discount, truncation, n_reweight, scaling, solver, \
+counting, tol, max_iter, warm_start, verbose
         As for :class:`ranksvm.LinearRankSVM`.
     n_jobs : int or None, default=None
         Number of threads at the client; None or -1 uses all cores.
@@ -67,6 +67,8 @@ feature_names_in_
         pair_weight: str = "uniform",
         gain: str = "exp2",
         discount: str = "log2",
+        truncation: int = 30,
+        n_reweight: int = 1,
         scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
@@ -86,6 +88,8 @@ feature_names_in_
             pair_weight=pair_weight,
             gain=gain,
             discount=discount,
+            truncation=truncation,
+            n_reweight=n_reweight,
             scaling=scaling,
             solver=solver,
             counting=counting,

@@ -24,8 +24,8 @@ class DaskLinearRankSVMCV(DaskRanker, LinearRankSVMCV):
 
     Parameters
     ----------
-    Cs, loss, reduction, pair_weight, gain, discount, scaling, solver, counting, tol, max_iter, \
-cv, metric, conventions, refit, checkpoint, verbose
+    Cs, loss, reduction, pair_weight, gain, discount, truncation, n_reweight, scaling, solver, \
+counting, tol, max_iter, cv, metric, conventions, refit, checkpoint, verbose
         As for :class:`ranksvm.LinearRankSVMCV`.
     n_jobs : int or None, default=None
         Number of threads at the client, which run folds in parallel; None or -1 uses all cores.
@@ -50,6 +50,8 @@ objective_, gap_, n_iter_, n_features_in_, feature_names_in_
         pair_weight: str = "uniform",
         gain: str = "exp2",
         discount: str = "log2",
+        truncation: int = 30,
+        n_reweight: int = 1,
         scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
@@ -72,6 +74,8 @@ objective_, gap_, n_iter_, n_features_in_, feature_names_in_
             pair_weight=pair_weight,
             gain=gain,
             discount=discount,
+            truncation=truncation,
+            n_reweight=n_reweight,
             scaling=scaling,
             solver=solver,
             counting=counting,

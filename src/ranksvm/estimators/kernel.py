@@ -69,9 +69,11 @@ default="rbf"
         Loss of a pair.
     reduction : {"sum", "mean", "query_mean"}, default="mean"
         How the losses of all pairs are combined; as for :class:`ranksvm.LinearRankSVM`.
-    pair_weight : {"uniform", "gain"}, default="uniform"
+    pair_weight : {"uniform", "gain", "lambda"}, default="uniform"
     gain : {"exp2", "linear"}, default="exp2"
     discount : {"log2", "letor"}, default="log2"
+    truncation : int, default=30
+    n_reweight : int, default=1
         What multiplies the weights of pairs; as for :class:`ranksvm.LinearRankSVM`.
     scaling : {"standard", "minmax", "robust", "quantile"} or None, default=None
         How the features are put on one scale, found from the training items: mean 0 and standard
@@ -179,6 +181,8 @@ default="rbf"
         pair_weight: str = "uniform",
         gain: str = "exp2",
         discount: str = "log2",
+        truncation: int = 30,
+        n_reweight: int = 1,
         scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
@@ -203,6 +207,8 @@ default="rbf"
         self.pair_weight = pair_weight
         self.gain = gain
         self.discount = discount
+        self.truncation = truncation
+        self.n_reweight = n_reweight
         self.scaling = scaling
         self.solver = solver
         self.counting = counting

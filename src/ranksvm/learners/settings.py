@@ -50,8 +50,10 @@ REDUCTIONS = {
 
 
 # What multiplies the weight of a pair of labels; see `ranksvm.learners.gains`.
-PAIR_WEIGHTS = ("uniform", "gain")
-WITH_GAINS = ("gain",)
+PAIR_WEIGHTS = ("uniform", "gain", "lambda")
+WITH_GAINS = ("gain", "lambda")
+WITH_ROUNDS = ("lambda",)
+MOST_ROUNDS = 1000
 
 
 class Grid(NamedTuple):
@@ -167,7 +169,8 @@ class Settings:
     )
     pair_weight: str = parameter(
         "uniform",
-        "Weight of a pair: uniform, or gain = gain difference / ideal DCG of the query.",
+        "Weight of a pair: uniform; gain = gain difference / ideal DCG of the query; lambda = this "
+        "times the discount difference, at the ranking of a first fit with uniform weights.",
         choices=lambda: PAIR_WEIGHTS,
     )
     gain: str = parameter(
@@ -178,10 +181,21 @@ class Settings:
     )
     discount: str = parameter(
         "log2",
-        "Discount of rank r in the ideal DCG: log2 = 1 / log2(1 + r); letor = 1 / log2(r), and 1 "
-        "at ranks 1 and 2.",
+        "Discount of rank r in DCG: log2 = 1 / log2(1 + r); letor = 1 / log2(r), and 1 at ranks 1 "
+        "and 2.",
         choices=lambda: get_args(Discount),
         only=("pair_weight", lambda: WITH_GAINS),
+    )
+    truncation: int = parameter(
+        30,
+        "Only pairs with an item among this many first ranks count.",
+        only=("pair_weight", lambda: WITH_ROUNDS),
+    )
+    n_reweight: int = parameter(
+        1,
+        "How often the pairs get new weights, and the model is fitted again.",
+        flag="reweight",
+        only=("pair_weight", lambda: WITH_ROUNDS),
     )
     scaling: str | None = parameter(
         None, "How the features are put on one scale.", choices=lambda: SCALINGS
@@ -200,6 +214,8 @@ class Settings:
         check_choice("pair_weight", self.pair_weight, PAIR_WEIGHTS)
         check_choice("gain", self.gain, get_args(Gain))
         check_choice("discount", self.discount, get_args(Discount))
+        check_integer("truncation", self.truncation)
+        check_integer("n_reweight", self.n_reweight, most=MOST_ROUNDS)
         check_choice("scaling", self.scaling, (None, *SCALINGS))
         check_choice("counting", self.counting, COUNTINGS)
         check_choice("solver", self.solver, ("auto", *SOLVERS))
@@ -221,8 +237,13 @@ class Settings:
 
     @property
     def gains(self) -> Gains | None:
-        """How labels make weights of pairs; None if they do not."""
-        return None if self.pair_weight == "uniform" else Gains(self.gain, self.discount)
+        """How labels make weights of pairs, whatever the ranking; None if they do not."""
+        return Gains(self.gain, self.discount) if self.pair_weight == "gain" else None
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of fits after the first one, each with weights from the ranking of the last."""
+        return int(self.n_reweight) if self.pair_weight in WITH_ROUNDS else 0
 
     @property
     def shares_coefficients(self) -> bool:

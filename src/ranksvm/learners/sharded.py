@@ -25,8 +25,8 @@ from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.shards import ShardedMatrix, Shards, copied_queries
 from ranksvm.learners.gains import check_gains
-from ranksvm.learners.problem import TrainingPairs, training_pairs
 from ranksvm.learners.settings import Settings
+from ranksvm.learners.training_pairs import TrainingPairs, weighted_pairs
 from ranksvm.learners.weights import reduce_weights
 from ranksvm.maps.matrix import MOST_COLUMNS, EuclideanMap, MatrixMap
 from ranksvm.models.model import Model
@@ -45,7 +45,7 @@ def sharded_problem(
     if layout is None:
         return (
             GatheredMap(data.X, n_threads=n_threads),
-            training_pairs(data, settings, n_threads=n_threads),
+            weighted_pairs(data, settings, n_threads=n_threads),
         )
     return _local_problem(data, layout, settings, n_threads)
 

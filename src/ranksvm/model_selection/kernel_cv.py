@@ -31,7 +31,7 @@ class KernelRankSVMCV(SearchCV):
         Values of gamma to try, or their number: powers of 4 around "scale".  An integer is ignored
         by kernels without gamma ("linear", "precomputed", callables).
     kernel, degree, coef0, approximation, n_components, landmarks, loss, reduction, pair_weight, \
-gain, discount, scaling, solver, counting, tol, max_iter, memory_budget, dtype
+gain, discount, truncation, n_reweight, scaling, solver, counting, tol, max_iter, memory_budget, dtype
         As in :class:`ranksvm.KernelRankSVM`.  Every fit is certified to ``tol``.
     cv : int, splitter or iterable of (train, test), default=5
         Number of folds; no query is split (without queries, items are distributed by their labels).
@@ -117,6 +117,8 @@ gain, discount, scaling, solver, counting, tol, max_iter, memory_budget, dtype
         pair_weight: str = "uniform",
         gain: str = "exp2",
         discount: str = "log2",
+        truncation: int = 30,
+        n_reweight: int = 1,
         scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
@@ -146,6 +148,8 @@ gain, discount, scaling, solver, counting, tol, max_iter, memory_budget, dtype
         self.pair_weight = pair_weight
         self.gain = gain
         self.discount = discount
+        self.truncation = truncation
+        self.n_reweight = n_reweight
         self.scaling = scaling
         self.solver = solver
         self.counting = counting

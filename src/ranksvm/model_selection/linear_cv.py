@@ -22,7 +22,8 @@ class LinearRankSVMCV(SearchCV):
     Cs : int or sequence of float, default=19
         Values of C to try, or their number: log-spaced from 0.78 to 204,800, and divided by the
         total weight of the pairs for ``reduction="sum"``.
-    loss, reduction, pair_weight, gain, discount, scaling, solver, counting, tol, max_iter
+    loss, reduction, pair_weight, gain, discount, truncation, n_reweight, scaling, solver, \
+counting, tol, max_iter
         As in :class:`ranksvm.LinearRankSVM`.  Every fit is certified to ``tol``.
     cv : int, splitter or iterable of (train, test), default=5
         Number of folds; no query is split (without queries, items are distributed by their labels).
@@ -102,6 +103,8 @@ class LinearRankSVMCV(SearchCV):
         pair_weight: str = "uniform",
         gain: str = "exp2",
         discount: str = "log2",
+        truncation: int = 30,
+        n_reweight: int = 1,
         scaling: str | None = None,
         solver: str = "auto",
         counting: str = "auto",
@@ -121,6 +124,8 @@ class LinearRankSVMCV(SearchCV):
         self.pair_weight = pair_weight
         self.gain = gain
         self.discount = discount
+        self.truncation = truncation
+        self.n_reweight = n_reweight
         self.scaling = scaling
         self.solver = solver
         self.counting = counting
