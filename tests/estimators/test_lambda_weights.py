@@ -1,4 +1,4 @@
-"""``pair_weight="lambda"``: rounds of fits against a loop over ``fit_pairs`` with the same weights."""
+"""``pair_weight="lambda"``: rounds of fits against a loop over listed pairs with their weights."""
 
 from __future__ import annotations
 
@@ -213,9 +213,9 @@ def test_in_searches() -> None:
 
 def test_what_is_refused() -> None:
     data = small(8)
-    with pytest.raises(ParameterError, match="have to be in memory. Use pair_weight='gain'"):
+    with pytest.raises(ParameterError, match=r"have to be in memory\. Use pair_weight='gain'"):
         LinearProblem(cut(data, [20]), LinearSettings(pair_weight="lambda"))
-    with pytest.raises(ParameterError, match="have to be in memory. Use pair_weight='gain'"):
+    with pytest.raises(ParameterError, match=r"have to be in memory\. Use pair_weight='gain'"):
         KernelProblem(
             cut(data, [20]), KernelSettings(pair_weight="lambda", approximation="fourier")
         )

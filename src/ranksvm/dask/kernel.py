@@ -21,7 +21,8 @@ class DaskKernelRankSVM(DaskModelRanker, KernelRankSVM):
     Parameters
     ----------
     C, kernel, gamma, degree, coef0, n_components, landmarks, loss, reduction, pair_weight, gain, \
-discount, truncation, n_reweight, scaling, solver, counting, tol, max_iter, memory_budget, dtype, random_state, verbose
+discount, truncation, n_reweight, scaling, solver, counting, tol, max_iter, memory_budget, dtype, \
+random_state, verbose
         As for :class:`ranksvm.KernelRankSVM`.
     approximation : {"nystroem", "fourier"}, default="nystroem"
         Approximate kernel features.  An exact kernel needs all items in one place.

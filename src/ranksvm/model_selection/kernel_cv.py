@@ -31,7 +31,8 @@ class KernelRankSVMCV(SearchCV):
         Values of gamma to try, or their number: powers of 4 around "scale".  An integer is ignored
         by kernels without gamma ("linear", "precomputed", callables).
     kernel, degree, coef0, approximation, n_components, landmarks, loss, reduction, pair_weight, \
-gain, discount, truncation, n_reweight, scaling, solver, counting, tol, max_iter, memory_budget, dtype
+gain, discount, truncation, n_reweight, scaling, solver, counting, tol, max_iter, memory_budget, \
+dtype
         As in :class:`ranksvm.KernelRankSVM`.  Every fit is certified to ``tol``.
     cv : int, splitter or iterable of (train, test), default=5
         Number of folds; no query is split (without queries, items are distributed by their labels).
