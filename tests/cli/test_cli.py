@@ -80,13 +80,15 @@ OF_MODELS = (
     "--solver --tol --max-iter --kernel --gamma --degree --coef0 --approximation --components "
     "--landmarks --dtype --seed"
 )
+OF_PAIRS = "--pairs --pairs-by --pairs-zero-based --with-labels"
 IN_PIECES = "--memory --cache"
 OPTIONS = {
     "train": f"{OF_DATA} {OF_MODELS} {IN_PIECES} --resume --dask --C -C --valid --output -o "
     "--force --svmrank-c --svmrank-l "
-    "--metric -m --conventions --json --factors --restarts --init --init-scale --patience --pairs "
-    "--pairs-by --pairs-zero-based --with-labels",
-    "tune": f"{OF_DATA} {OF_MODELS} {IN_PIECES} --valid --folds --C-grid --gamma-grid --resume "
+    "--metric -m --conventions --json --factors --restarts --init --init-scale --patience "
+    f"{OF_PAIRS}",
+    "tune": f"{OF_DATA} {OF_MODELS} {IN_PIECES} {OF_PAIRS} --valid --folds --C-grid --gamma-grid "
+    "--resume "
     "--metric -m "
     "--conventions --output -o --force --json",
     "predict": f"{OF_DATA} {IN_PIECES} --output -o --force --trec-run --tag",

@@ -282,6 +282,27 @@ def test_folds_that_separate_pairs_are_told() -> None:
     assert str(message).startswith("3 of 3 splits separate items of pairs, the first of them: fold")
 
 
+@pytest.mark.parametrize("make", [LinearRankSVMCV, KernelRankSVMCV])
+def test_a_fold_may_have_all_pairs_of_the_list(make) -> None:
+    """The others then learn from labels alone."""
+    data = sample(n=90)
+    few = {} if make is LinearRankSVMCV else {"gammas": [0.1]}
+    (rows,) = np.nonzero(data.qid == 3)
+    better, worse = rows[:2], rows[2:4]
+    model = make([0.1, 1.0, 10.0], cv=3, reduction="query_mean", tol=1e-8, **few)
+    fit_quietly(model, data.X, better, worse, y=data.y, qid=data.qid)
+    folds = folds_of(replace(data, preferences=Preferences(better, worse)), 3)
+    (k,) = (k for k, (_, test) in enumerate(folds) if rows[0] in test)
+    train, test = folds[k]
+    plain = LinearRankSVM if make is LinearRankSVMCV else KernelRankSVM
+    gamma = {} if make is LinearRankSVMCV else {"gamma": 0.1}
+    one = plain(1.0, reduction="query_mean", tol=1e-8, **gamma)
+    one.fit(data.X[train], data.y[train], qid=data.qid[train])
+    assert model.cv_results_[f"split{k}_objective"][1] == pytest.approx(one.objective_, rel=1e-7)
+    score = one.score(data.X[test], data.y[test], data.qid[test])
+    assert model.cv_results_[f"split{k}_test_score"][1] == pytest.approx(score, abs=1e-9)
+
+
 def test_the_default_grid_knows_the_weight_of_all_pairs() -> None:
     data = sample()
     own = np.random.default_rng(0).random(data.groups.n_queries)

@@ -180,12 +180,13 @@ def positive_pairs(
 
     ``query_weight`` has the weights of the queries in the data, if pairs know their queries.
     """
-    kept = np.ones(len(preferences), dtype=np.bool_)
-    if preferences.weight is not None:
-        kept = preferences.weight > 0.0
+    weights = [] if preferences.weight is None else [preferences.weight]
     if preferences.query is not None and query_weight is not None:
-        kept = kept & (np.append(query_weight, 1.0)[preferences.query] > 0.0)
-    return preferences if kept.all() else preferences.take(kept)
+        weights.append(np.append(query_weight, 1.0)[preferences.query])
+    for weight in weights:
+        if not (weight > 0.0).all():
+            return preferences.take(np.all([one > 0.0 for one in weights], axis=0))
+    return preferences
 
 
 def preferences_among(

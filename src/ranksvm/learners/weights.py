@@ -62,7 +62,7 @@ def reduce_weights(
     longest = 0  # sum of weights, one after the other
     if data.preferences is not None and data.preferences.query is not None:
         places = [slice(len(part)) for part in masses]
-        longest = max(backends[-1].pairs) + 1
+        longest = max(backends[-1].pairs, default=0) + 1
     mass = np.zeros(max(place.stop for place in places))
     for place, part in zip(places, masses, strict=True):
         mass[place] += part

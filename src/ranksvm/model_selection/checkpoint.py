@@ -2,8 +2,8 @@
 
 A checkpoint is an SQLite database with two tables.  ``search`` identifies the search, part by part
 (long parts by their SHA-256).  ``cells`` has one row for each finished cell, such as all values of
-C on one training part.  Each row is written in its own transaction, so a process that is killed at any
-moment loses at most the cell it was working on.
+C on one training part.  Each row is written in its own transaction, so a process that is killed at
+any moment loses at most the cell it was working on.
 
 Only one process at a time can use a checkpoint.  The file is locked with flock while it is open,
 and the system releases the lock when the process ends for any reason.  SQLite's own locks are

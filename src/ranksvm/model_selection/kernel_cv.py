@@ -40,7 +40,8 @@ dtype
         of row numbers.
     metric : str or None, default="auto"
         Metric to maximize, as in :class:`ranksvm.LinearRankSVMCV`: "auto" is "ndcg@10" for graded
-        labels in queries, and "pairwise_accuracy" otherwise.
+        labels in queries, "pair_accuracy" for pairs without labels, and "pairwise_accuracy"
+        otherwise.
     conventions : {"standard", "letor"}, default="standard"
         Definition of the metric to use.
     refit : bool, default=True

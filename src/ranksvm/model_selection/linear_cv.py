@@ -34,7 +34,8 @@ counting, tol, max_iter
         "map" or "ndcg_linear@10".  "auto" or None is "ndcg@10" if there are query ids and the
         labels are grades (integers from 0 to 31), also those of a validation set, and
         "pairwise_accuracy" otherwise; with LETOR's conventions also if no query has ten items,
-        where NDCG@10 would be 0.  The attribute ``metric_`` has the choice.
+        where NDCG@10 would be 0.  For pairs without labels it is "pair_accuracy", as ``fit_pairs``
+        explains.  The attribute ``metric_`` has the choice.
     conventions : {"standard", "letor"}, default="standard"
         Definition of the metric to use.
     refit : bool, default=True
