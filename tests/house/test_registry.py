@@ -19,7 +19,7 @@ from ranksvm.data import RankingData, load_letor
 from ranksvm.estimators.loading import estimator_of
 from ranksvm.export import read_svmrank, write_svmrank
 from ranksvm.learners import LEARNERS, Learner, learner_of, read_model
-from ranksvm.learners.settings import Settings, option_of, searched
+from ranksvm.learners.settings import Settings, option_of, searched, searched_choices
 from ranksvm.model_selection.grids import N_CS, N_CS_OF_GRID
 from ranksvm.models import Model, write_model
 
@@ -189,6 +189,9 @@ def test_a_search_covers_it_or_there_is_none(kind: str) -> None:
     assert search["Cs"].default == (N_CS_OF_GRID if grids else N_CS)
     for parameter, grid in grids.items():
         assert search[f"{parameter}s"].default == grid.n
+    if kind in INSIDE:
+        for parameter in searched_choices(learner.settings):
+            assert search[f"{parameter}s"].default is None
     shared = {one.name for one in fields(learner.settings)} - {"C", *grids}
     assert shared <= search.keys()
 

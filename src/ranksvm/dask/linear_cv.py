@@ -24,8 +24,8 @@ class DaskLinearRankSVMCV(DaskRanker, LinearRankSVMCV):
 
     Parameters
     ----------
-    Cs, loss, reduction, pair_weight, gain, discount, truncation, n_reweight, scaling, solver, \
-counting, tol, max_iter, cv, metric, conventions, refit, checkpoint, verbose
+    Cs, loss, reduction, pair_weight, pair_weights, gain, discount, truncation, n_reweight, \
+scaling, solver, counting, tol, max_iter, cv, metric, conventions, refit, checkpoint, verbose
         As for :class:`ranksvm.LinearRankSVMCV`.
     n_jobs : int or None, default=None
         Number of threads at the client, which run folds in parallel; None or -1 uses all cores.
@@ -34,8 +34,8 @@ counting, tol, max_iter, cv, metric, conventions, refit, checkpoint, verbose
 
     Attributes
     ----------
-    C_, best_index_, best_score_, metric_, Cs_, cv_results_, n_splits_, best_estimator_, coef_, \
-objective_, gap_, n_iter_, n_features_in_, feature_names_in_
+    C_, pair_weight_, best_index_, best_score_, metric_, Cs_, cv_results_, n_splits_, \
+best_estimator_, coef_, objective_, gap_, n_iter_, n_features_in_, feature_names_in_
         As for :class:`ranksvm.LinearRankSVMCV`.
     """
 
@@ -48,6 +48,7 @@ objective_, gap_, n_iter_, n_features_in_, feature_names_in_
         loss: str = "squared_hinge",
         reduction: str = "mean",
         pair_weight: str = "uniform",
+        pair_weights: Any = None,
         gain: str = "exp2",
         discount: str = "log2",
         truncation: int = 30,
@@ -72,6 +73,7 @@ objective_, gap_, n_iter_, n_features_in_, feature_names_in_
             loss=loss,
             reduction=reduction,
             pair_weight=pair_weight,
+            pair_weights=pair_weights,
             gain=gain,
             discount=discount,
             truncation=truncation,

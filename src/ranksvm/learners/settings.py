@@ -95,6 +95,8 @@ class Option(NamedTuple):
         Converts a string to a value, which the settings check.  None: the type of the default.
     grid : Grid or None
         The values that a search tries; None if it does not tune this parameter.
+    searchable : bool
+        Whether a search can choose among several of the choices, if it is asked to.
     """
 
     help: str
@@ -103,6 +105,7 @@ class Option(NamedTuple):
     only: tuple[str, Callable[[], Sequence[Any]]] | None = None
     parse: Callable[[str], Any] | None = None
     grid: Grid | None = None
+    searchable: bool = False
 
 
 def parameter(default: Any, help: str = "", **about: Any) -> Any:
@@ -141,6 +144,16 @@ def searched(settings: type[Settings]) -> dict[str, Grid]:
     }
 
 
+def searched_choices(settings: type[Settings]) -> dict[str, tuple[str, ...]]:
+    """Return the parameters with names as values that a search can choose, with all choices."""
+    options = {one.name: option_of(settings, one.name) for one in fields(settings)}
+    return {
+        name: tuple(option.choices())
+        for name, option in options.items()
+        if option is not None and option.searchable and option.choices is not None
+    }
+
+
 def check_grid_size(name: str, n: int) -> None:
     """Raise unless n can be the number of values of a parameter in a grid."""
     if not 1 <= n <= MOST_VALUES:
@@ -172,6 +185,7 @@ class Settings:
         "Weight of a pair: uniform; gain = gain difference / ideal DCG of the query; lambda = this "
         "times the discount difference, at the ranking of a first fit with uniform weights.",
         choices=lambda: PAIR_WEIGHTS,
+        searchable=True,
     )
     gain: str = parameter(
         "exp2",

@@ -34,6 +34,9 @@ class KernelRankSVMCV(SearchCV):
 gain, discount, truncation, n_reweight, scaling, solver, counting, tol, max_iter, memory_budget, \
 dtype
         As in :class:`ranksvm.KernelRankSVM`.  Every fit is certified to ``tol``.
+    pair_weights : sequence of str or None, default=None
+        Values of ``pair_weight`` to try, for example ``("uniform", "gain", "lambda")``; None for
+        the one of ``pair_weight``.
     cv : int, splitter or iterable of (train, test), default=5
         Number of folds; no query is split (without queries, items are distributed by their labels).
         Or a splitter such as :class:`QueryKFold`, which gets the query ids as ``groups``, or pairs
@@ -62,6 +65,8 @@ dtype
     ----------
     C_, gamma_ : float
         The chosen values; ``gamma_`` exists only if the kernel has a gamma.
+    pair_weight_ : str
+        The chosen weights of pairs.
     best_index_, best_score_ : int, float
         Index of the chosen candidate in ``cv_results_``, and its mean score.
     metric_ : str
@@ -70,7 +75,8 @@ dtype
     gammas_ : ndarray of shape (n_gamma,)
         The grid; ``gammas_`` is [1.0] if the kernel has no gamma.
     cv_results_ : dict of str to ndarray of shape (n_gamma * n_C,)
-        ``param_gamma`` and ``param_C``, where C varies fastest; the rest as in
+        ``param_gamma`` and ``param_C``, where C varies fastest, and ``param_pair_weight`` if there
+        are ``pair_weights``, which vary slowest; the rest as in
         :class:`ranksvm.LinearRankSVMCV`.
     n_splits_ : int
     best_estimator_ : KernelRankSVM
@@ -117,6 +123,7 @@ dtype
         loss: str = "squared_hinge",
         reduction: str = "mean",
         pair_weight: str = "uniform",
+        pair_weights: Any = None,
         gain: str = "exp2",
         discount: str = "log2",
         truncation: int = 30,
@@ -148,6 +155,7 @@ dtype
         self.loss = loss
         self.reduction = reduction
         self.pair_weight = pair_weight
+        self.pair_weights = pair_weights
         self.gain = gain
         self.discount = discount
         self.truncation = truncation
@@ -172,10 +180,8 @@ dtype
     def _is_pairwise(self) -> bool:
         return self.kernel == "precomputed"
 
-    def _refit_code(self) -> str:
-        kernel = "" if self.kernel == "rbf" else ", kernel=model.kernel"
-        gamma = ", gamma=model.gamma_" if hasattr(self, "gamma_") else ""
-        return f"KernelRankSVM(model.C_{kernel}{gamma})"
+    def _refit_extra(self) -> str:
+        return "" if self.kernel == "rbf" else ", kernel=model.kernel"
 
     def _converted(self, data: RankingData) -> RankingData:
         return replace(data, X=data.X.tocsr()) if is_sparse(data.X) else data

@@ -25,6 +25,9 @@ class LinearRankSVMCV(SearchCV):
     loss, reduction, pair_weight, gain, discount, truncation, n_reweight, scaling, solver, \
 counting, tol, max_iter
         As in :class:`ranksvm.LinearRankSVM`.  Every fit is certified to ``tol``.
+    pair_weights : sequence of str or None, default=None
+        Values of ``pair_weight`` to try, for example ``("uniform", "gain", "lambda")``; None for
+        the one of ``pair_weight``.  Of equally good ones the first is chosen.
     cv : int, splitter or iterable of (train, test), default=5
         Number of folds; no query is split (without queries, items are distributed by their labels).
         Or a splitter such as :class:`QueryKFold`, which gets the query ids as ``groups``, or pairs
@@ -54,14 +57,17 @@ counting, tol, max_iter
     ----------
     C_ : float
         The chosen C.
+    pair_weight_ : str
+        The chosen weights of pairs.
     best_index_, best_score_ : int, float
-        Index of the chosen C in the grid, and its mean score.
+        Index of the chosen candidate in ``cv_results_``, and its mean score.
     metric_ : str
         The metric that was maximized.
     Cs_ : ndarray of shape (n_C,)
         The grid.
     cv_results_ : dict of str to ndarray of shape (n_C,)
-        ``param_C``; ``split{k}_test_score``; ``mean_test_score``, ``std_test_score`` and
+        ``param_C``, and ``param_pair_weight`` if there are ``pair_weights``: C then varies fastest;
+        ``split{k}_test_score``; ``mean_test_score``, ``std_test_score`` and
         ``rank_test_score`` over the splits on which the metric is defined (on the others it is
         NaN); ``mean_fit_time`` and ``std_fit_time`` in seconds; ``split{k}_objective``,
         ``split{k}_gap``, ``split{k}_n_iter`` and ``split{k}_n_products`` of every fit.  ``params``
@@ -102,6 +108,7 @@ counting, tol, max_iter
         loss: str = "squared_hinge",
         reduction: str = "mean",
         pair_weight: str = "uniform",
+        pair_weights: Any = None,
         gain: str = "exp2",
         discount: str = "log2",
         truncation: int = 30,
@@ -123,6 +130,7 @@ counting, tol, max_iter
         self.loss = loss
         self.reduction = reduction
         self.pair_weight = pair_weight
+        self.pair_weights = pair_weights
         self.gain = gain
         self.discount = discount
         self.truncation = truncation
