@@ -70,6 +70,7 @@ GOALS = (
         1.5,
         1,
     ),
+    Goal("gain_fit", "linear fit with pair_weight='gain', 1 thread / uniform weights", 2.0, 1),
     Goal("path", "LinearRankSVMCV over a grid of C / the same fits cold, 1 thread", 0.5, 1),
     Goal("help_seconds", "seconds of `ranksvm --help`", 0.4, 1),
     Goal(

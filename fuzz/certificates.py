@@ -1,7 +1,7 @@
 """Certificates against rational arithmetic: ``python -m fuzz.certificates --cases 100000``.
 
-Random problems of many shapes, scales, weights, losses, reductions, solvers, starts, paths, listed
-pairs, kernels and shards.  Of every fit
+Random problems of many shapes, scales, weights, gains, losses, reductions, solvers, starts, paths,
+listed pairs, kernels and shards.  Of every fit
 
 - F(coef) lies between ``objective - gap`` and ``objective``, exactly;
 - no point with a lower F than ``objective - gap`` is found (:mod:`fuzz.exact` looks for one);
@@ -34,6 +34,7 @@ import scipy.sparse as sp
 from fuzz.cases import repeat
 from fuzz.exact import ExactProblem, Vector, rational
 from ranksvm import LinearRankSVM
+from ranksvm.backends.labels import label_backend
 from ranksvm.backends.native import COUNTINGS
 from ranksvm.data.local_shards import LocalShards
 from ranksvm.data.preferences import Preferences, pairs_by_query
@@ -52,6 +53,7 @@ from ranksvm.learners import (
 )
 from ranksvm.maps.feature_map import NystroemMap
 from ranksvm.model_selection.path import fit_path
+from ranksvm.pairs.gains import above_lowest, is_graded, label_gains
 from ranksvm.solvers.base import Status
 
 Array = np.ndarray
@@ -106,16 +108,32 @@ class Case:
         own = [Fraction(1)] * len(ids)
         if self.query_weight is not None:
             own = rational(self.query_weight)
+        gains, groups = self.settings.gains, QueryGroups.from_qid(self.qid, len(self.qid))
+        over_ideal = [Fraction(1)] * len(ids)  # what gains are divided by, in float64
+        if gains is not None:
+            assert self.y is not None
+            made = label_backend(self.y, groups, self.item_weight, gains)
+            over_ideal = rational(made._query_factor)  # type: ignore[arg-type]
         # By query, and one for the list, or for its pairs across queries.
         parts: list[list[tuple[int, int, Fraction]]] = [[] for _ in range(len(ids) + 1)]
         if self.y is not None:
             items = [Fraction(1)] * len(self.y)
             if self.item_weight is not None:
                 items = rational(self.item_weight)
+            gain = [Fraction(0)] * len(self.y)
+            if gains is not None:
+                gain = rational(above_lowest(label_gains(self.y, gains.gain), groups))
             for q, name in enumerate(ids):
                 rows = np.flatnonzero(self.qid == name).tolist()
                 parts[q] = [
-                    (b, w, items[b] * items[w]) for b in rows for w in rows if self.y[b] > self.y[w]
+                    (
+                        b,
+                        w,
+                        items[b] * items[w] * ((gain[b] - gain[w]) * over_ideal[q] if gains else 1),
+                    )
+                    for b in rows
+                    for w in rows
+                    if self.y[b] > self.y[w]
                 ]
         if self.preferences is not None:
             better, worse, given = self.preferences
@@ -172,6 +190,10 @@ def draw_case(rng: np.random.Generator) -> Case:
             query_weight = None
             qid = np.zeros(n, dtype=np.int64)
         settings = _draw_settings(rng, moderate=moderate)
+        if utility is not None and rng.random() < 0.35:
+            settings = replace(settings, pair_weight="gain", **_draw_gain(rng, utility))
+            if settings.gain == "linear" and rng.random() < 0.5:
+                utility = utility * rng.random() + rng.random(n) * (utility > 0.0)
         case = Case(X, utility, qid, item_weight, query_weight, preferences, settings, moderate)
         if case.has_pairs:
             return case
@@ -181,6 +203,11 @@ def _draw_labels(rng: np.random.Generator, n: int) -> Array:
     if rng.random() < 0.5:
         return rng.integers(0, int(rng.integers(2, 5)), n).astype(float)
     return rng.permutation(n).astype(float)
+
+
+def _draw_gain(rng: np.random.Generator, y: Array) -> dict[str, str]:
+    gain = "linear" if rng.random() < 0.5 or not is_graded(y) else "exp2"
+    return {"gain": gain, "discount": str(rng.choice(["log2", "letor"]))}
 
 
 def _draw_items(rng: np.random.Generator, n: int, dim: int, y: Array, *, moderate: bool) -> Array:
@@ -399,9 +426,20 @@ def check_linear(case: Case, values: Array, fit: Fit, C: float) -> None:
     check(fit, exact.value(w), exact, [w], case)
 
 
+def _without_removed_gains(case: Case) -> Case:
+    """Return the case with positive item weights, if pairs are weighted by real-valued gains.
+
+    Kernel problems leave out items of weight zero, and gains are taken from the lowest one left.
+    """
+    weight = case.item_weight
+    if weight is None or case.settings.pair_weight == "uniform":
+        return case
+    return replace(case, item_weight=np.where(weight > 0.0, weight, 1.0))
+
+
 def kernel_case(rng: np.random.Generator) -> None:
     """A kernel of whole vectors, whose values are exact; or one whose values are what it is."""
-    case = draw_case(rng)
+    case = _without_removed_gains(draw_case(rng))
     Z = rng.integers(-4, 5, case.X.shape).astype(float) * 2.0 ** rng.integers(-3, 4)
     settings = KernelSettings(
         **{name: getattr(case.settings, name) for name in case.settings.__dataclass_fields__},
@@ -446,7 +484,7 @@ def _rows(Z: Array, items: list[int]) -> list[Vector]:
 
 def feature_case(rng: np.random.Generator) -> None:
     """Nystrom and random Fourier features: the problem is that of the features as they are."""
-    case = draw_case(rng)
+    case = _without_removed_gains(draw_case(rng))
     if len(case.qid) > WHOLE:
         return
     settings = KernelSettings(
@@ -486,6 +524,9 @@ def factorized_case(rng: np.random.Generator) -> None:
         C=case.settings.C,
         loss=case.settings.loss,
         reduction=case.settings.reduction,
+        pair_weight=case.settings.pair_weight,
+        gain=case.settings.gain,
+        discount=case.settings.discount,
         tol=case.settings.tol,
         max_iter=20,
         n_factors=2,

@@ -192,8 +192,8 @@ class DifferenceRanker(ModelRanker):
 
     Parameters
     ----------
-    C, loss, reduction, scaling, query_features, keep_features, solver, counting, tol, max_iter,
-    verbose, n_jobs,
+    C, loss, reduction, pair_weight, gain, discount, truncation, n_reweight, scaling, \
+query_features, keep_features, solver, counting, tol, max_iter, verbose, n_jobs,
         As for all rankers.
     average : {"mean", "median"}
         The average.
@@ -209,6 +209,11 @@ class DifferenceRanker(ModelRanker):
         power: float = 1.0,
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        gain: str = "exp2",
+        discount: str = "log2",
+        truncation: int = 30,
+        n_reweight: int = 1,
         scaling: str | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
@@ -224,6 +229,11 @@ class DifferenceRanker(ModelRanker):
         self.power = power
         self.loss = loss
         self.reduction = reduction
+        self.pair_weight = pair_weight
+        self.gain = gain
+        self.discount = discount
+        self.truncation = truncation
+        self.n_reweight = n_reweight
         self.scaling = scaling
         self.query_features = query_features
         self.keep_features = keep_features
@@ -264,6 +274,11 @@ class DifferenceRankerCV(SearchCV):
         average: str = "mean",
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        gain: str = "exp2",
+        discount: str = "log2",
+        truncation: int = 30,
+        n_reweight: int = 1,
         scaling: str | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
@@ -284,6 +299,11 @@ class DifferenceRankerCV(SearchCV):
         self.average = average
         self.loss = loss
         self.reduction = reduction
+        self.pair_weight = pair_weight
+        self.gain = gain
+        self.discount = discount
+        self.truncation = truncation
+        self.n_reweight = n_reweight
         self.scaling = scaling
         self.query_features = query_features
         self.keep_features = keep_features

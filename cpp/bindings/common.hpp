@@ -125,6 +125,7 @@ void bind_text(nb::module_& m);            // text.cpp
 void bind_ranking(nb::module_& m);         // ranking.cpp
 void bind_kernel_matrix(nb::module_& m);   // kernel_matrix.cpp
 void bind_pair_list(nb::module_& m);       // pair_list.cpp
+void bind_lambda_pairs(nb::module_& m);    // lambda_pairs.cpp
 void bind_gather(nb::module_& m);          // gather.cpp
 void bind_query_features(nb::module_& m);  // query_features.cpp
 void bind_columns(nb::module_& m);         // columns.cpp

@@ -64,7 +64,8 @@ NB_MODULE(_core, m) {
       .def(
           "__init__",
           [](PyOrder* self, Vector utility, Index rows, Index offsets,
-             std::optional<Vector> item_weight, std::optional<Vector> query_weight, int threads) {
+             std::optional<Vector> item_weight, std::optional<Vector> query_weight, int threads,
+             bool by_gain) {
             if (offsets.size() < 2) throw std::invalid_argument("no queries");
             const std::size_t n_queries = offsets.size() - 1;
             need_size(utility.size(), rows.size(), "utility");
@@ -77,15 +78,16 @@ NB_MODULE(_core, m) {
             const double* query = query_weight ? query_weight->data() : nullptr;
             std::shared_ptr<Order> order;
             run(threads, [&](const Context& context) {
-              order =
-                  std::make_shared<Order>(utility.data(), rows.data(), offsets.data(),
-                                          static_cast<int64_t>(n_queries), item, query, context);
+              order = std::make_shared<Order>(utility.data(), rows.data(), offsets.data(),
+                                              static_cast<int64_t>(n_queries), item, query, context,
+                                              by_gain);
             });
             new (self) PyOrder{std::move(order)};
           },
           nb::arg("utility").noconvert(), nb::arg("rows").noconvert(),
           nb::arg("offsets").noconvert(), nb::arg("item_weight").none() = nb::none(),
-          nb::arg("query_weight").none() = nb::none(), nb::arg("threads") = 1)
+          nb::arg("query_weight").none() = nb::none(), nb::arg("threads") = 1,
+          nb::arg("by_gain") = false)
       .def(
           "set_query_weight",
           [](PyOrder& o, Vector weight) {
@@ -98,7 +100,15 @@ NB_MODULE(_core, m) {
           "Free the memory of earlier plans, which later ones would use again.")
       .def_prop_ro(
           "has_grid", [](const PyOrder& o) { return o.order->has_grid(); },
-          "Whether item weights, if any, are whole numbers, and not too large.")
+          "Whether item weights and gains, if any, are whole numbers, and not too large.")
+      .def(
+          "largest_gains",
+          [](const PyOrder& o) {
+            Out out = make_out(o.order->queries().size());
+            for (std::size_t q = 0; q < out.size(); ++q) out.data()[q] = o.order->largest_gain(q);
+            return out;
+          },
+          "The largest gain of every query; 1 without gains.")
       .def(
           "centred",
           [](const PyOrder& o, Vector x, bool on_grid, int threads) {
@@ -112,8 +122,9 @@ NB_MODULE(_core, m) {
           },
           nb::arg("x").noconvert(), nb::arg("on_grid"), nb::arg("threads"),
           "x minus a middle value of its query; and with query weight c, item weights v and their "
-          "sum V the sums over queries of c V sum(v |x|) and c V sum(v x^2), and the same times "
-          "how often a term of a sum over partners is rounded; and how far a grid moved x.")
+          "sum V, and the largest gain R (1 without gains) the sums over queries of "
+          "c R V sum(v |x|) and c R V sum(v x^2), and the same times how often a term of a sum "
+          "over partners is rounded; and how far a grid moved x.")
       .def(
           "rows",
           [](const PyOrder& o) {
@@ -166,7 +177,8 @@ NB_MODULE(_core, m) {
             for (std::size_t q = 0; q < out.size(); ++q) out.data()[q] = o.order->pair_weight(q);
             return out;
           },
-          "Sum over the pairs of every query of the products of item weights.")
+          "Sum over the pairs of every query of the products of item weights, by gain times the "
+          "difference of the gains.")
       .def(
           "sort",
           [](const PyOrder& o, Vector scores, const std::string& counting, int threads) {
@@ -248,6 +260,7 @@ NB_MODULE(_core, m) {
   bind_ranking(m);
   bind_kernel_matrix(m);
   bind_pair_list(m);
+  bind_lambda_pairs(m);
   bind_gather(m);
   bind_columns(m);
   bind_query_features(m);

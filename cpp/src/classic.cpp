@@ -34,6 +34,25 @@ constexpr uint32_t kInterruptSteps = 256;
 template <unsigned K>
 using Payload = std::array<double, K>;
 
+// A payload, and by gain (P = 2) also the payload times the gain of its item.
+template <unsigned P>
+Payload<P> lifted(double value, double gain) {
+  if constexpr (P == 1) {
+    return {value};
+  } else {
+    return {value, gain * value};
+  }
+}
+// Sums of those over the better and the worse partners of an item, with the differences of gains.
+template <unsigned P>
+double over_better(const double* sum, double gain) {
+  return P == 1 ? sum[0] : sum[P - 1] - gain * sum[0];
+}
+template <unsigned P>
+double over_worse(const double* sum, double gain) {
+  return P == 1 ? sum[0] : gain * sum[0] - sum[P - 1];
+}
+
 template <unsigned K>
 void accumulate(Payload<K>& to, const Payload<K>& from) {
   for (unsigned k = 0; k < K; ++k) to[k] += from[k];
@@ -160,9 +179,8 @@ class ClassicPlan final : public OrderPlan {
         position_(order_->size(), order_->memory()),
         score_(order_->size(), order_->memory()),
         score_sum_(products ? order_->size() : 0, order_->memory()) {
-    const Order& order = *order_;
     for_each_query(context, [&](uint32_t q, const Context& inner) {
-      const Query& query = order.queries()[q];
+      const Query& query = order_->queries()[q];
       const int64_t at = query.begin;
       std::copy_n(sorted.score() + at, query.size, score_.data() + at);
       if (sorted.has(query)) {
@@ -170,30 +188,7 @@ class ClassicPlan final : public OrderPlan {
         margin_ranks(sorted.ascending() + at, query.size, margin, hi_.data() + at, lo_.data() + at,
                      inner);
       }
-      const uint32_t* row = order.row() + at;
-      if (!products) {
-        run<1>(
-            q, inner, [&](uint32_t i) { return Payload<1>{order.item_weight(row[i])}; },
-            [&](uint32_t i, const Payload<1>& above, const Payload<1>& below) {
-              above_[at + i] = above[0];
-              below_[at + i] = below[0];
-            });
-        return;
-      }
-      // Counts and the sums of the scores in one sweep, as the papers do it.
-      const double middle = middle_of(query.size, [&](uint32_t i) { return score_[at + i]; });
-      run<2>(
-          q, inner,
-          [&](uint32_t i) {
-            const double weight = order.item_weight(row[i]);
-            return Payload<2>{weight, weight * (score_[at + i] - middle)};
-          },
-          [&](uint32_t i, const Payload<2>& above, const Payload<2>& below) {
-            above_[at + i] = above[0];
-            below_[at + i] = below[0];
-            score_sum_[at + i] =
-                (above[0] + below[0]) * (score_[at + i] - middle) - above[1] - below[1];
-          });
+      order_->by_gain() ? count<2>(q, products, inner) : count<1>(q, products, inner);
     });
     finish_counts(context);
   }
@@ -210,39 +205,93 @@ class ClassicPlan final : public OrderPlan {
   }
 
   void laplacian(const double* x, double* out, const Context& context) const override {
-    const Order& order = *order_;
     for_each_query(context, {out}, [&](uint32_t q, const Context& inner) {
-      const int64_t at = order.queries()[q].begin;
-      const uint32_t* row = order.row() + at;
-      const double middle =
-          middle_of(order.queries()[q].size, [&](uint32_t i) { return x[row[i]]; });
-      const double weight = order.query_weight(q);
-      run<1>(
-          q, inner,
-          [&](uint32_t i) { return Payload<1>{order.item_weight(row[i]) * (x[row[i]] - middle)}; },
-          [&](uint32_t i, const Payload<1>& above, const Payload<1>& below) {
-            const double sum = order.item_weight(row[i]) * (above[0] + below[0]);
-            out[row[i]] = weight * ((above_[at + i] + below_[at + i]) * (x[row[i]] - middle) - sum);
-          });
+      order_->by_gain() ? laplacian<2>(q, x, out, inner) : laplacian<1>(q, x, out, inner);
     });
   }
 
-  void sums(const double* x, double* above_out, double* below_out,
-            const Context& context) const override {
-    const Order& order = *order_;
-    for_each_query(context, {above_out, below_out}, [&](uint32_t q, const Context& inner) {
-      const uint32_t* row = order.row() + order.queries()[q].begin;
-      run<1>(
-          q, inner, [&](uint32_t i) { return Payload<1>{order.item_weight(row[i]) * x[row[i]]}; },
-          [&](uint32_t i, const Payload<1>& above, const Payload<1>& below) {
-            const double own = order.query_weight(q) * order.item_weight(row[i]);
-            above_out[row[i]] = own * above[0];
-            below_out[row[i]] = own * below[0];
-          });
+  void sums(const double* x, double* above, double* below, const Context& context) const override {
+    for_each_query(context, {above, below}, [&](uint32_t q, const Context& inner) {
+      order_->by_gain() ? sums<2>(q, x, above, below, inner) : sums<1>(q, x, above, below, inner);
     });
   }
 
  private:
+  double gain(uint32_t row) const { return order_->by_gain() ? order_->gain(row) : 0.0; }
+
+  template <unsigned P>
+  void count(uint32_t q, bool products, const Context& context) {
+    const Order& order = *order_;
+    const Query& query = order.queries()[q];
+    const int64_t at = query.begin;
+    const uint32_t* row = order.row() + at;
+    if (!products) {
+      run<P>(
+          q, context,
+          [&](uint32_t i) { return lifted<P>(order.item_weight(row[i]), gain(row[i])); },
+          [&](uint32_t i, const Payload<P>& above, const Payload<P>& below) {
+            above_[at + i] = over_better<P>(above.data(), gain(row[i]));
+            below_[at + i] = over_worse<P>(below.data(), gain(row[i]));
+          });
+      return;
+    }
+    // Counts and the sums of the scores in one sweep, as the papers do it.
+    const double middle = middle_of(query.size, [&](uint32_t i) { return score_[at + i]; });
+    run<2 * P>(
+        q, context,
+        [&](uint32_t i) {
+          const double weight = order.item_weight(row[i]);
+          const Payload<P> one = lifted<P>(weight, gain(row[i]));
+          const Payload<P> score = lifted<P>(weight * (score_[at + i] - middle), gain(row[i]));
+          Payload<2 * P> both;
+          std::copy(score.begin(), score.end(), std::copy(one.begin(), one.end(), both.begin()));
+          return both;
+        },
+        [&](uint32_t i, const Payload<2 * P>& above, const Payload<2 * P>& below) {
+          const double own = gain(row[i]);
+          above_[at + i] = over_better<P>(above.data(), own);
+          below_[at + i] = over_worse<P>(below.data(), own);
+          score_sum_[at + i] = (above_[at + i] + below_[at + i]) * (score_[at + i] - middle) -
+                               over_better<P>(above.data() + P, own) -
+                               over_worse<P>(below.data() + P, own);
+        });
+  }
+
+  template <unsigned P>
+  void laplacian(uint32_t q, const double* x, double* out, const Context& context) const {
+    const Order& order = *order_;
+    const int64_t at = order.queries()[q].begin;
+    const uint32_t* row = order.row() + at;
+    const double middle = middle_of(order.queries()[q].size, [&](uint32_t i) { return x[row[i]]; });
+    const double weight = order.query_weight(q);
+    run<P>(
+        q, context,
+        [&](uint32_t i) {
+          return lifted<P>(order.item_weight(row[i]) * (x[row[i]] - middle), gain(row[i]));
+        },
+        [&](uint32_t i, const Payload<P>& above, const Payload<P>& below) {
+          const double sum =
+              order.item_weight(row[i]) * (over_better<P>(above.data(), gain(row[i])) +
+                                           over_worse<P>(below.data(), gain(row[i])));
+          out[row[i]] = weight * ((above_[at + i] + below_[at + i]) * (x[row[i]] - middle) - sum);
+        });
+  }
+
+  template <unsigned P>
+  void sums(uint32_t q, const double* x, double* above_out, double* below_out,
+            const Context& context) const {
+    const Order& order = *order_;
+    const uint32_t* row = order.row() + order.queries()[q].begin;
+    run<P>(
+        q, context,
+        [&](uint32_t i) { return lifted<P>(order.item_weight(row[i]) * x[row[i]], gain(row[i])); },
+        [&](uint32_t i, const Payload<P>& above, const Payload<P>& below) {
+          const double own = order.query_weight(q) * order.item_weight(row[i]);
+          above_out[row[i]] = own * over_better<P>(above.data(), gain(row[i]));
+          below_out[row[i]] = own * over_worse<P>(below.data(), gain(row[i]));
+        });
+  }
+
   template <unsigned K, class Load, class Emit>
   void run(uint32_t q, const Context& context, Load load, Emit emit) const {
     const Query& query = order_->queries()[q];

@@ -36,10 +36,24 @@ std::vector<uint32_t> children(const uint32_t* start, uint32_t first, uint32_t l
   }
 }
 
+// Sums on a grid lose as many bits as the weights of pairs have.
+constexpr double kMostWeight = 1024.0;
+
+// The largest of some numbers if they are whole numbers; else more than kMostWeight.
+double largest_whole(const std::vector<double>& values) {
+  double largest = 0.0;
+  for (const double v : values) {
+    if (v > kMostWeight || v != std::floor(v)) return 2.0 * kMostWeight;
+    largest = std::max(largest, v);
+  }
+  return largest;
+}
+
 }  // namespace
 
 Order::Order(const double* utility, const int64_t* rows, const int64_t* offsets, int64_t n_queries,
-             const double* item_weight, const double* query_weight, const Context& context)
+             const double* item_weight, const double* query_weight, const Context& context,
+             bool by_gain)
     : size_(offsets[n_queries]) {
   constexpr int64_t kMost = (int64_t{1} << 32) - (int64_t{1} << 18);  // room for 32-bit sums
   if (size_ > kMost || n_queries > kMost) {
@@ -54,15 +68,17 @@ Order::Order(const double* utility, const int64_t* rows, const int64_t* offsets,
   level_ = Buffer<uint32_t>(size_, memory_);
   if (item_weight != nullptr) {
     item_weight_.assign(item_weight, item_weight + size_);
-    constexpr double kMostWeight = 1024.0;
-    for (const double w : item_weight_) {
-      if (w > kMostWeight || w != std::floor(w)) {
-        largest_weight_ = 0.0;
-        break;
-      }
-      largest_weight_ = std::max(largest_weight_, w);
-    }
+    largest_weight_ = std::max(1.0, largest_whole(item_weight_));
   }
+  if (by_gain) {
+    gain_.assign(utility, utility + size_);
+    largest_gain_.resize(n_queries);
+    if (std::any_of(gain_.begin(), gain_.end(), [](double g) { return g < 0.0; })) {
+      throw std::invalid_argument("a gain is negative");
+    }
+    if (largest_weight_ * largest_whole(gain_) > kMostWeight) largest_weight_ = 0.0;
+  }
+  if (largest_weight_ > kMostWeight) largest_weight_ = 0.0;
   if (query_weight != nullptr) query_weight_.assign(query_weight, query_weight + n_queries);
 
   // Queries of one batch are handled by one thread. A query that is large, and a large part of all
@@ -176,20 +192,34 @@ void Order::find_levels(std::size_t q, const Context& context) {
   });
   start[query.levels] = query.size;
   pairs_[q] = count_pairs(start, query.levels);
-  if (!weighted()) {
-    pair_weight_[q] = static_cast<double>(pairs_[q]);
-    mass_[q] = static_cast<double>(query.size);
-    return;
+  if (weighted() || by_gain()) return weigh_pairs(q);
+  pair_weight_[q] = static_cast<double>(pairs_[q]);
+  mass_[q] = static_cast<double>(query.size);
+}
+
+// Sets the weight of the pairs of a query, and that of its items. By gain, a step from one level to
+// the next counts in all pairs of an item below it and an item above it, so nothing cancels.
+void Order::weigh_pairs(std::size_t q) {
+  const Query& query = queries_[q];
+  const uint32_t* start = level_start_.data() + query.level_begin;
+  const uint32_t* row = row_.data() + query.begin;
+  std::vector<double> own(query.levels, 0.0), better(query.levels + 1, 0.0);
+  for (uint32_t l = query.levels; l-- > 0;) {
+    for (uint32_t i = start[l]; i < start[l + 1]; ++i) own[l] += item_weight(row[i]);
+    better[l] = better[l + 1] + own[l];  // this level and those above
   }
   double weight = 0.0, worse = 0.0;
   for (uint32_t l = 0; l < query.levels; ++l) {
-    double own = 0.0;
-    for (uint32_t i = start[l]; i < start[l + 1]; ++i) own += item_weight_[row_[query.begin + i]];
-    weight += own * worse;
-    worse += own;
+    if (!by_gain()) {
+      weight += own[l] * worse;
+    } else if (l > 0) {
+      weight += (gain_[row[start[l]]] - gain_[row[start[l - 1]]]) * (worse * better[l]);
+    }
+    worse += own[l];
   }
   pair_weight_[q] = weight;
   mass_[q] = worse;
+  if (by_gain()) largest_gain_[q] = query.size == 0 ? 0.0 : gain_[row[query.size - 1]];
 }
 
 // For every depth, in which child of its node an item is.
@@ -273,9 +303,10 @@ Magnitudes Order::centred(const double* x, bool on_grid, double* out,
       whole[1] += part[1];
     }
     const auto [linear, square] = whole;
-    const double mass = query_weight(q) * mass_[q], times = additions(query.size);
+    const double pull = mass_[q] * largest_gain(q);  // at most, of all partners of an item
+    const double mass = query_weight(q) * pull, times = additions(query.size);
     const double moved =
-        on_grid ? to_grid(row, query.size, mass_[q] * largest_weight_, out, inner) : 0.0;
+        on_grid ? to_grid(row, query.size, pull * largest_weight_, out, inner) : 0.0;
     magnitudes[q] = {mass * linear, mass * square, times * mass * linear, times * mass * square,
                      moved};
   });

@@ -75,10 +75,11 @@ void OrderPlan::finish_counts(const Context& context) {
       for (int64_t position = query.begin + begin; position < query.begin + end; ++position) {
         if (empty) {
           above_[position] = below_[position] = 0.0;
-        } else if (order_->weighted()) {
+        } else if (order_->weighted() || order_->by_gain()) {
           const double own = order_->item_weight(row[position]);
-          above_[position] *= own;
-          below_[position] *= own;
+          // Differences of rounded sums may be slightly negative.
+          above_[position] = own * std::max(0.0, above_[position]);
+          below_[position] = own * std::max(0.0, below_[position]);
         }
         sum += above_[position];
       }

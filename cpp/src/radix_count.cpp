@@ -125,7 +125,7 @@ class RadixPlan::Count {
         const Node& node = order_.nodes()[index];
         const Share how = share(node, query_);
         if (how == Share::with_children) {
-          subtrees.push_back({index, depth, 0.0});
+          subtrees.push_back({index, depth});
           continue;
         }
         const auto number = static_cast<uint32_t>(large.size());
@@ -145,7 +145,7 @@ class RadixPlan::Count {
         for (uint32_t h = chunk.begin; h < chunk.end; ++h) ++seen[one.sweep.digit[h]];
         std::copy_n(seen, kLanes, one.start.data() + chunk.number * kLanes);
       });
-      for (Large& one : large) running_starts(one.start);
+      for (Large& one : large) running_starts<1>(one.start);
       if (!chunks.empty()) {
         Buffer<UpperCount> upper(context_.threads() == 1 ? 0 : query_.size, order_.memory());
         in_rounds(context_, [&](Round round) {
@@ -222,8 +222,11 @@ RadixPlan::RadixPlan(const Sorted& sorted, double margin, const Context& context
       Count(*this, sorted, q, margin, inner).run();
     }
   });
-  if (order.weighted()) {
-    for_each_query(context, [&](uint32_t q, const Context& inner) { weigh(q, inner); });
+  if (order.weighted() || order.by_gain()) {
+    for_each_query(context, [&](uint32_t q, const Context& inner) {
+      if (order.weighted()) weigh(q, inner);
+      if (order.by_gain()) weigh_by_gain(q, inner);
+    });
   }
   finish_counts(context);
 }

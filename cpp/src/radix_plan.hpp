@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -30,13 +31,15 @@ class RadixPlan final : public OrderPlan {
   // A subtree small enough for one thread, with the part of the sums that all its items share.
   struct Subtree {
     uint32_t node, depth;
-    double offset;
+    std::array<double, kMostPayloads> offset{};  // of each payload
   };
   // Part of a node that several threads sweep together; `node` counts those of one depth.
   struct Chunk {
     uint32_t node, number, begin, end;
   };
   class Count;
+  template <unsigned kPayloads>
+  struct LeafSums;
   template <class Rec, class Load, class Emit>
   class Sum;
 
@@ -47,16 +50,19 @@ class RadixPlan final : public OrderPlan {
   void count_leaf(uint32_t q, const Sorted& sorted, double margin);
   // Sums of the partners' weights, by position.
   void weigh(uint32_t q, const Context& context);
+  // These sums, times the differences of gains.
+  void weigh_by_gain(uint32_t q, const Context& context);
   // The Laplacian times x, taken about the centre of each query.
   void product(const double* x, double* out, bool centre, const Context& context) const;
 
-  // One pass of a payload through the plan of one query: load(row) is the payload of an item;
-  // emit(position, record) takes the finished sums over its partners.
+  // One pass of a payload through the plan of one query: load(row) is the record of an item with
+  // its payload; emit(position, record) takes the finished sums over its partners.
   template <class Rec, class Load, class Emit>
   void pass(uint32_t q, Load load, Emit emit, const Context& context) const;
   // Adds to the records of a leaf the sums over its violated pairs.
   void add_leaf(const uint64_t* mask, unsigned n, SumRecord* records) const;
   void add_leaf(const uint64_t* mask, unsigned n, SplitRecord* records) const;
+  void add_leaf(const uint64_t* mask, unsigned n, NetRecord* records) const;
 
   // How a query is shared among threads: a node that has most of its items is swept in chunks;
   // another large one by one thread, beside others of its depth; what is below small ones is
@@ -76,17 +82,18 @@ class RadixPlan final : public OrderPlan {
     return count;
   }
 
-  // Per chunk and digit -> per chunk: running total, over the chunks before, of digits >= c.
-  template <class T>
+  // Per chunk, payload and digit -> per chunk and payload: running total, over the chunks before,
+  // of digits >= c.
+  template <unsigned kPayloads, class T>
   static void running_starts(std::vector<T>& start) {
-    T total[kLanes] = {};
-    for (std::size_t c = 0; c < start.size() / kLanes; ++c) {
-      T* row = start.data() + c * kLanes;
+    T total[kPayloads][kLanes] = {};
+    for (std::size_t r = 0; r < start.size() / kLanes; ++r) {
+      T *row = start.data() + r * kLanes, *sum = total[r % kPayloads];
       T suffix{};
       for (unsigned lane = kLanes; lane-- > 0;) {
         suffix += row[lane];
-        row[lane] = total[lane];
-        total[lane] += suffix;
+        row[lane] = sum[lane];
+        sum[lane] += suffix;
       }
     }
   }

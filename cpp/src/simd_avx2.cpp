@@ -66,6 +66,34 @@ struct NetCount {
   void store(int64_t* to) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), lane); }
 };
 
+constexpr unsigned kSplitLanes = 16;
+
+template <unsigned kPayloads>
+struct MaskedSums {
+  __m256d sum[kPayloads][4];
+  MaskedSums() {
+    for (auto& row : sum) {
+      for (__m256d& lanes : row) lanes = _mm256_setzero_pd();
+    }
+  }
+  void add(uint64_t bits, const double* const* value, unsigned j) {
+    const __m256i word = _mm256_set1_epi64x(static_cast<int64_t>(bits));
+    for (int b = 0; b < 4; ++b) {
+      const int64_t one = int64_t{1} << (4 * b);
+      const __m256i bit = _mm256_setr_epi64x(one, one << 1, one << 2, one << 3);
+      const __m256d on = _mm256_castsi256_pd(_mm256_cmpeq_epi64(_mm256_and_si256(word, bit), bit));
+      for (unsigned k = 0; k < kPayloads; ++k) {
+        sum[k][b] = _mm256_add_pd(sum[k][b], _mm256_and_pd(_mm256_set1_pd(value[k][j]), on));
+      }
+    }
+  }
+  void store(double* const* to, unsigned at) const {
+    for (unsigned k = 0; k < kPayloads; ++k) {
+      for (int b = 0; b < 4; ++b) _mm256_storeu_pd(to[k] + at + 4 * b, sum[k][b]);
+    }
+  }
+};
+
 uint64_t below_margin_bits(const double* score, unsigned first, unsigned last, double s,
                            double margin) {
   const __m256d own = _mm256_set1_pd(s), m = _mm256_set1_pd(margin);

@@ -46,6 +46,35 @@ struct NetCount {
   void store(int64_t* to) const { _mm512_storeu_si512(to, lane); }
 };
 
+// So many that additions need not wait for each other.
+constexpr unsigned kSplitLanes = 32, kSplitVectors = kSplitLanes / 8;
+
+template <unsigned kPayloads>
+struct MaskedSums {
+  __m512d sum[kPayloads][kSplitVectors];
+  MaskedSums() {
+    for (auto& row : sum) {
+      for (__m512d& lanes : row) lanes = _mm512_setzero_pd();
+    }
+  }
+  void add(uint64_t bits, const double* const* value, unsigned j) {
+    for (unsigned k = 0; k < kPayloads; ++k) {
+      const __m512d v = _mm512_set1_pd(value[k][j]);
+      for (unsigned b = 0; b < kSplitVectors; ++b) {
+        const auto on = static_cast<__mmask8>(bits >> (8 * b));
+        sum[k][b] = _mm512_mask_add_pd(sum[k][b], on, sum[k][b], v);
+      }
+    }
+  }
+  void store(double* const* to, unsigned at) const {
+    for (unsigned k = 0; k < kPayloads; ++k) {
+      for (unsigned b = 0; b < kSplitVectors; ++b) {
+        _mm512_storeu_pd(to[k] + at + 8 * b, sum[k][b]);
+      }
+    }
+  }
+};
+
 uint64_t below_margin_bits(const double* score, unsigned first, unsigned last, double s,
                            double margin) {
   const __m512d own = _mm512_set1_pd(s), m = _mm512_set1_pd(margin);

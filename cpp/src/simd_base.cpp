@@ -47,6 +47,25 @@ struct NetCount {
   }
 };
 
+// Sums of payloads over the masks that have a bit, for each of kSplitLanes bits: a number that
+// divides 64.
+constexpr unsigned kSplitLanes = 16;
+
+template <unsigned kPayloads>
+struct MaskedSums {
+  double sum[kPayloads][kSplitLanes] = {};
+  void add(uint64_t bits, const double* const* value, unsigned j) {
+    for (unsigned k = 0; k < kPayloads; ++k) {
+      for (unsigned l = 0; l < kSplitLanes; ++l) sum[k][l] += (bits >> l) & 1 ? value[k][j] : 0.0;
+    }
+  }
+  void store(double* const* to, unsigned at) const {
+    for (unsigned k = 0; k < kPayloads; ++k) {
+      for (unsigned l = 0; l < kSplitLanes; ++l) to[k][at + l] = sum[k][l];
+    }
+  }
+};
+
 // Bits l of [first, last), multiples of 8, with score[l] - s < margin.
 uint64_t below_margin_bits(const double* score, unsigned first, unsigned last, double s,
                            double margin) {

@@ -1,6 +1,6 @@
 // Body of simd_base.cpp, simd_avx2.cpp and simd_avx512.cpp: the loops over the primitives that each
-// of them defines first (namespace simd: SumRow, CountRow, NetCount, below_margin_bits, add_masked,
-// and the vectors of simd_vector_*.hpp).
+// of them defines first (namespace simd: SumRow, CountRow, NetCount, MaskedSums,
+// below_margin_bits, add_masked, and the vectors of simd_vector_*.hpp).
 //
 // These files are compiled for different instruction sets, so nothing here may have external
 // linkage or instantiate anything shared with the rest of the library (no standard containers or
@@ -95,52 +95,89 @@ void run_count_sweep(const CountSweep& s, Round round) {
   for (uint32_t p = s.first; p < s.last; ++p) move_on(s, p, s.upper[p].child_hi, s.upper[p].above);
 }
 
-inline void take_lower(SumRecord& r, double below) { r.sum += below; }
-inline void take_lower(SplitRecord& r, double below) { r.below += below; }
-inline SumRecord moved(const SumRecord& r, double above) { return {r.value, r.sum + above}; }
-inline SplitRecord moved(const SplitRecord& r, double above) {
-  return {r.value, r.above + above, r.below};
-}
+// Payload k of the worse and of the better partners.
+inline void take_lower(SumRecord& r, unsigned, double below) { r.sum += below; }
+inline void take_lower(SplitRecord& r, unsigned, double below) { r.below += below; }
+inline void take_lower(NetRecord& r, unsigned k, double below) { r.net[k] -= below; }
+inline void take_upper(SumRecord& r, unsigned, double above) { r.sum += above; }
+inline void take_upper(SplitRecord& r, unsigned, double above) { r.above += above; }
+inline void take_upper(NetRecord& r, unsigned k, double above) { r.net[k] += above; }
+
+// The running sums of all payloads.
+template <unsigned kPayloads>
+struct SumRows;
+template <>
+struct SumRows<1> {
+  simd::SumRow row;
+  explicit SumRows(const double* from) : row(from) {}
+  void add(uint8_t digit, const double* value) { row.add(digit, value[0]); }
+  void store(double* to) const { row.store(to); }
+};
+template <>
+struct SumRows<2> {
+  simd::SumRow first, second;
+  explicit SumRows(const double* from) : first(from), second(from + kLanes) {}
+  void add(uint8_t digit, const double* value) {
+    first.add(digit, value[0]);
+    second.add(digit, value[1]);
+  }
+  void store(double* to) const {
+    first.store(to);
+    second.store(to + kLanes);
+  }
+};
 
 template <bool kMoves, class Rec>
 void sum_sweep(const SumSweep<Rec>& s) {
-  alignas(64) double table[(kWindow + 1) * kLanes];
+  constexpr unsigned kPayloads = Rec::kPayloads, kWidth = kPayloads * kLanes;
+  constexpr uint32_t kRows = kWindow / kPayloads;  // as large a table for any number of payloads
+  alignas(64) double table[(kRows + 1) * kWidth];
   uint32_t lower = first_at_least(s.lo, s.n, s.first);
   uint32_t upper = first_at_least(s.hi, s.n, s.first);
-  simd::SumRow row(s.start);
-  for (uint32_t from = s.first;; from += kWindow) {
-    const uint32_t to = min_u32(from + kWindow, s.last);
+  SumRows<kPayloads> rows(s.start);
+  for (uint32_t from = s.first;; from += kRows) {
+    const uint32_t to = min_u32(from + kRows, s.last);
     const uint32_t limit = to == s.n ? s.n + 1 : to;
-    row.store(table);
+    rows.store(table);
     for (uint32_t h = from; h < to; ++h) {
-      row.add(s.digit[h], s.in[h].value);
-      row.store(table + (h + 1 - from) * kLanes);
+      rows.add(s.digit[h], s.in[h].value);
+      rows.store(table + (h + 1 - from) * kWidth);
     }
     uint32_t p = lower;
     for (; p < s.n && s.lo[p] < limit; ++p) {
-      const double* sums = table + (s.lo[p] - from) * kLanes;
-      take_lower(s.in[p], sums[s.digit[p]] - sums[0]);
+      const double* sums = table + (s.lo[p] - from) * kWidth;
+      for (unsigned k = 0; k < kPayloads; ++k, sums += kLanes) {
+        take_lower(s.in[p], k, sums[s.digit[p]] - sums[0]);
+      }
     }
     lower = p;
     for (p = upper; p < s.n && s.hi[p] < limit; ++p) {
-      const double above = table[(s.hi[p] - from) * kLanes + s.digit[p] + 1];
+      const double* above = table + (s.hi[p] - from) * kWidth + s.digit[p] + 1;
       if constexpr (kMoves) {
-        s.out[s.target[p]] = moved(s.in[p], above);
+        Rec record = s.in[p];
+        for (unsigned k = 0; k < kPayloads; ++k) take_upper(record, k, above[k * kLanes]);
+        s.out[s.target[p]] = record;
       } else {
-        s.upper[p] = above;
+        for (unsigned k = 0; k < kPayloads; ++k) s.upper[p * kPayloads + k] = above[k * kLanes];
       }
     }
     upper = p;
     if (to == s.last) break;
   }
-  row.store(s.end);
+  rows.store(s.end);
 }
 
 template <class Rec>
 void run_sum_sweep(const SumSweep<Rec>& s, Round round) {
   if (round == Round::all) return sum_sweep<true>(s);
   if (round == Round::look_up) return sum_sweep<false>(s);
-  for (uint32_t p = s.first; p < s.last; ++p) s.out[s.target[p]] = moved(s.in[p], s.upper[p]);
+  for (uint32_t p = s.first; p < s.last; ++p) {
+    Rec record = s.in[p];
+    for (unsigned k = 0; k < Rec::kPayloads; ++k) {
+      take_upper(record, k, s.upper[p * Rec::kPayloads + k]);
+    }
+    s.out[s.target[p]] = record;
+  }
 }
 
 // Bits [from, 64) and [0, to) of a word; from and to may lie outside of it.
@@ -192,6 +229,27 @@ void leaf_sums(const double* value, const uint64_t* mask, unsigned n, double* su
   const unsigned words = mask_words(n);
   for (unsigned w = 0; w < words; ++w) {
     simd::add_masked(value, mask + w, words, n, min_u32(64, n - 64 * w), sum + 64 * w);
+  }
+}
+
+// Some items at a time.
+template <unsigned kPayloads>
+void leaf_split(const double* const* value, const uint64_t* mask, unsigned n, double* const* above,
+                double* const* below) {
+  const unsigned words = mask_words(n);
+  for (unsigned begin = 0; begin < n; begin += simd::kSplitLanes) {
+    const unsigned end = min_u32(begin + simd::kSplitLanes, n), shift = begin % 64;
+    const uint64_t* word = mask + begin / 64;
+    simd::MaskedSums<kPayloads> worse, better;
+    for (unsigned j = 0; j < begin; ++j) worse.add(word[j * words] >> shift, value, j);
+    for (unsigned j = begin; j < end; ++j) {
+      const uint64_t bits = word[j * words] >> shift;
+      worse.add(bits & bits_from(static_cast<int>(j - begin) + 1), value, j);
+      better.add(bits & bits_until(static_cast<int>(j - begin)), value, j);
+    }
+    for (unsigned j = end; j < n; ++j) better.add(word[j * words] >> shift, value, j);
+    worse.store(below, begin);
+    better.store(above, begin);
   }
 }
 
@@ -312,8 +370,11 @@ constexpr SimdLoops kLoops = {RANKSVM_SIMD_NAME,
                               run_count_sweep,
                               run_sum_sweep<SumRecord>,
                               run_sum_sweep<SplitRecord>,
+                              run_sum_sweep<NetRecord>,
                               leaf_masks,
                               leaf_sums,
+                              leaf_split<1>,
+                              leaf_split<2>,
                               add_gram,
                               dot_rows<double>,
                               dot_rows<float>,

@@ -31,17 +31,25 @@ struct Instance {
   Vector utility, score, payload, item_weight, query_weight;  // by row; weights may be empty
   std::vector<int64_t> rows, offsets{0};
   double margin = 1.0;
+  bool by_gain = false;
 
   int64_t size() const { return offsets.back(); }
   std::size_t queries() const { return offsets.size() - 1; }
   double weight(int64_t row) const { return item_weight.empty() ? 1.0 : item_weight[row]; }
   double of_query(std::size_t q) const { return query_weight.empty() ? 1.0 : query_weight[q]; }
+  double of_pair(int64_t worse, int64_t better) const {
+    return weight(worse) * weight(better) * (by_gain ? utility[better] - utility[worse] : 1.0);
+  }
+  // No weight of a pair is larger than some small number times this.
+  double scale() const {
+    return by_gain && size() > 0 ? *std::max_element(utility.begin(), utility.end()) : 1.0;
+  }
 
   std::shared_ptr<Order> order(const Context& context) const {
-    return std::make_shared<Order>(utility.data(), rows.data(), offsets.data(),
-                                   static_cast<int64_t>(queries()),
-                                   item_weight.empty() ? nullptr : item_weight.data(),
-                                   query_weight.empty() ? nullptr : query_weight.data(), context);
+    return std::make_shared<Order>(
+        utility.data(), rows.data(), offsets.data(), static_cast<int64_t>(queries()),
+        item_weight.empty() ? nullptr : item_weight.data(),
+        query_weight.empty() ? nullptr : query_weight.data(), context, by_gain);
   }
 };
 
@@ -103,7 +111,7 @@ Statistics brute_force(const Instance& in) {
         const int64_t worse = in.rows[a], better = in.rows[b];
         if (!(in.utility[worse] < in.utility[better])) continue;
         if (!(in.score[better] - in.score[worse] < in.margin)) continue;
-        const double weight = in.of_query(q) * in.weight(worse) * in.weight(better);
+        const double weight = in.of_query(q) * in.of_pair(worse, better);
         s.total += weight;
         s.above[worse] += weight;
         s.below[better] += weight;
@@ -161,7 +169,7 @@ void check_same(const Instance& in, const Statistics& got, const Statistics& exp
   CHECK(got.above == expected.above);
   CHECK(got.below == expected.below);
   CHECK(got.imbalance == expected.imbalance);
-  const double n = static_cast<double>(in.size());
+  const double n = static_cast<double>(in.size()) * in.scale();
   CHECK(near(got.sum_above, expected.sum_above, 1e-12 * n));
   CHECK(near(got.sum_below, expected.sum_below, 1e-12 * n));
   CHECK(near(got.laplacian, expected.laplacian, 1e-12 * n));
@@ -170,12 +178,15 @@ void check_same(const Instance& in, const Statistics& got, const Statistics& exp
   CHECK(near(got.score_laplacian, expected.score_laplacian, 1e-12 * n * largest));
 }
 
-void check_against_brute_force(const Instance& in) {
-  const Statistics expected = brute_force(in);
-  for (const Counting counting : kAll) {
-    for (const int threads : {1, 2}) {
-      for (const bool products : {false, true}) {
-        check_same(in, compute(in, counting, products, Context(threads)), expected);
+void check_against_brute_force(Instance in) {
+  for (const bool by_gain : {false, true}) {
+    in.by_gain = by_gain;
+    const Statistics expected = brute_force(in);
+    for (const Counting counting : kAll) {
+      for (const int threads : {1, 2}) {
+        for (const bool products : {false, true}) {
+          check_same(in, compute(in, counting, products, Context(threads)), expected);
+        }
       }
     }
   }
@@ -288,8 +299,9 @@ TEST(plans_agree_on_large_queries) {
   const std::vector<Shape> shapes = {
       {{65536}, 0}, {{65537}, 0}, {{70000}, 3}, {{100000}, 0}, {{70000, 5, 900, 66000}, 50}};
   for (const Shape& shape : shapes) {
-    for (const bool weighted : {false, true}) {
-      const Instance in = make(shape.sizes, shape.levels, Spread::normal, weighted, ++seed);
+    for (const int kind : {0, 1, 2, 3}) {
+      Instance in = make(shape.sizes, shape.levels, Spread::normal, kind % 2 == 1, ++seed);
+      in.by_gain = kind >= 2;
       const Statistics expected = compute(in, Counting::tree, true, Context(2));
       const Statistics one = compute(in, Counting::automatic, true, Context(1));
       check_same(in, one, expected);
@@ -331,6 +343,49 @@ TEST(order_counts_pairs_and_their_weights) {
   CHECK_EQ(order.pairs(1), 0);
   CHECK_EQ(order.pair_weight(0), 0.5 + 2.0 + 1.0 + 0.5 + 2.0);
   CHECK_EQ(order.pair_weight(1), 0.0);
+}
+
+TEST(order_weighs_pairs_by_gain) {
+  const Vector utility{1.0, 0.0, 1.0, 4.0, 5.0, 5.0}, weight{0.5, 1.0, 2.0, 1.0, 3.0, 1.0};
+  const std::vector<int64_t> rows{0, 1, 2, 3, 4, 5}, offsets{0, 4, 6};
+  const Order order(utility.data(), rows.data(), offsets.data(), 2, weight.data(), nullptr,
+                    Context(1), true);
+  CHECK_EQ(order.pairs(0), 5);
+  CHECK_EQ(order.pair_weight(0), 0.5 + 2.0 + 4.0 + 3.0 * (0.5 + 2.0));
+  CHECK_EQ(order.pair_weight(1), 0.0);
+  CHECK_EQ(order.largest_gain(0), 4.0);
+  const Vector negative{1.0, 0.0, 1.0, -4.0, 5.0, 5.0};
+  CHECK_THROWS(
+      Order(negative.data(), rows.data(), offsets.data(), 2, nullptr, nullptr, Context(1), true),
+      std::invalid_argument);
+}
+
+TEST(gains_have_a_grid_if_they_are_whole_and_small) {
+  const std::vector<int64_t> rows{0, 1, 2}, offsets{0, 3};
+  const Vector ones{1.0, 1.0, 1.0}, twos{2.0, 2.0, 1.0};
+  const auto has_grid = [&](const Vector& gain, const Vector& weight) {
+    return Order(gain.data(), rows.data(), offsets.data(), 1, weight.data(), nullptr, Context(1),
+                 true)
+        .has_grid();
+  };
+  CHECK(has_grid({0.0, 3.0, 1023.0}, ones));
+  CHECK(!has_grid({0.0, 3.0, 1023.0}, twos));
+  CHECK(!has_grid({0.0, 0.5, 1.0}, ones));
+  // Sums with gains are exact: in any order, by any counting.
+  Instance in = make({700, 90, 3}, 6, Spread::normal, false, 503);
+  in.by_gain = true;
+  for (std::size_t i = 0; i < in.score.size(); ++i) in.item_weight.push_back(i % 4);
+  const auto order = in.order(Context(1));
+  CHECK(order->has_grid());
+  Vector x(in.score.size());
+  order->centred(in.score.data(), true, x.data(), Context(2));
+  in.score = x;
+  std::vector<Statistics> found;
+  for (const Counting counting : kAll) found.push_back(compute(in, counting, true, Context(1)));
+  for (const Statistics& one : found) {
+    CHECK(one.score_laplacian == found[0].score_laplacian);
+    CHECK(one.above == found[0].above);
+  }
 }
 
 TEST(order_refuses_more_items_than_its_index_holds) {

@@ -20,6 +20,7 @@ using ranksvm::kFan;
 using ranksvm::kLanes;
 using ranksvm::kMaskItems;
 using ranksvm::mask_words;
+using ranksvm::NetRecord;
 using ranksvm::PairCount;
 using ranksvm::Round;
 using ranksvm::SimdLoops;
@@ -128,6 +129,53 @@ TEST(leaf_sums_against_all_bits) {
         std::vector<double> sum(n, std::nan(""));
         loops->leaf_sums(value.data(), mask.data(), n, sum.data());
         CHECK(sum == expected);  // added in the same order: the same bits
+      }
+    }
+  }
+}
+
+TEST(leaf_split_against_all_bits) {
+  std::mt19937_64 random(4);
+  std::normal_distribution<double> normal;
+  for (unsigned n = 1; n <= kMaskItems; ++n) {
+    const unsigned words = mask_words(n);
+    for (int round = 0; round < 6; ++round) {
+      std::vector<double> value[2], above[2], below[2];
+      std::vector<uint64_t> mask(n * words, 0);
+      for (unsigned k = 0; k < 2; ++k) {
+        value[k].resize(n);
+        above[k].assign(n, 0.0);
+        below[k].assign(n, 0.0);
+        for (double& v : value[k]) {
+          v = normal(random) * std::pow(10.0, static_cast<double>(random() % 20));
+        }
+      }
+      for (unsigned j = 0; j < n; ++j) {
+        for (unsigned i = 0; i < n; ++i) {
+          const bool on = round == 0 ? false : round == 1 ? true : random() % 4 == 0;
+          if (!on) continue;
+          mask[j * words + i / 64] |= uint64_t{1} << (i % 64);
+          for (unsigned k = 0; k < 2; ++k) {
+            if (i < j) above[k][i] += value[k][j];
+            if (i > j) below[k][i] += value[k][j];
+          }
+        }
+      }
+      for (const SimdLoops* loops : all_loops()) {
+        for (const unsigned payloads : {1U, 2U}) {
+          std::vector<double> got[4];
+          for (auto& one : got) one.assign(kMaskItems, std::nan(""));
+          const double* from[] = {value[0].data(), value[1].data()};
+          double* const to_above[] = {got[0].data(), got[1].data()};
+          double* const to_below[] = {got[2].data(), got[3].data()};
+          (payloads == 1 ? loops->leaf_split : loops->leaf_split_two)(from, mask.data(), n,
+                                                                      to_above, to_below);
+          for (auto& one : got) one.resize(n);
+          for (unsigned k = 0; k < payloads; ++k) {  // added in the same order: the same bits
+            CHECK(got[k] == above[k]);
+            CHECK(got[2 + k] == below[k]);
+          }
+        }
       }
     }
   }
@@ -403,48 +451,68 @@ double above(const SumRecord& r) { return r.sum; }
 double below(const SumRecord&) { return 0.0; }
 double above(const SplitRecord& r) { return r.above; }
 double below(const SplitRecord& r) { return r.below; }
+double above(const NetRecord& r) { return r.net[0]; }
+double below(const NetRecord& r) { return r.net[1]; }
 void sweep(const SimdLoops& k, const SumSweep<SumRecord>& s, Round r) { k.sum_sweep(s, r); }
 void sweep(const SimdLoops& k, const SumSweep<SplitRecord>& s, Round r) { k.split_sweep(s, r); }
+void sweep(const SimdLoops& k, const SumSweep<NetRecord>& s, Round r) { k.net_sweep(s, r); }
 
 template <class Rec>
 void check_sum_sweep(const NodeCase& c, bool whole_numbers) {
-  constexpr bool kSplit = std::is_same_v<Rec, SplitRecord>;
+  constexpr bool kSplit = std::is_same_v<Rec, SplitRecord>, kNet = std::is_same_v<Rec, NetRecord>;
   std::mt19937_64 random(c.n);
   std::normal_distribution<double> normal;
   std::vector<double> value(c.n);
   for (double& v : value) {
     v = whole_numbers ? static_cast<double>(random() % 1000) - 500 : normal(random);
   }
+  std::vector<double> other(value.rbegin(), value.rend());  // the second payload, if there is one
   // Where items go does not matter to the sums: backwards.
   std::vector<uint32_t> target(c.n);
   for (uint32_t p = 0; p < c.n; ++p) target[p] = c.n - 1 - p;
 
   std::vector<double> expected_above(c.n), expected_below(c.n);
   for (uint32_t p = 0; p < c.n; ++p) {
-    double up = 0.0, down = 0.0;
+    double up = 0.0, down = 0.0, net = 0.0;
     for (uint32_t h = 0; h < c.n; ++h) {
-      if (h < c.hi[p] && c.digit[h] > c.digit[p]) up += value[h];
-      if (h < c.lo[p] && c.digit[h] < c.digit[p]) down -= value[h];  // the shared part is left out
+      if (h < c.hi[p] && c.digit[h] > c.digit[p]) up += value[h], net += other[h];
+      if (h < c.lo[p] && c.digit[h] < c.digit[p]) {  // the shared part is left out
+        down -= value[h];
+        net += other[h];
+      }
+    }
+    if (kNet) {
+      expected_above[p] = 1.0 + up - down;
+      expected_below[p] = 2.0 + net;
+      continue;
     }
     expected_above[p] = 1.0 + up + (kSplit ? 0.0 : down);
     expected_below[p] = kSplit ? 2.0 + down : 0.0;
   }
-  const std::vector<double> all = c.start(c.n, value);
+  const auto starts = [&](uint32_t first) {
+    std::vector<double> start = c.start(first, value);
+    const std::vector<double> second = c.start(first, other);
+    if (kNet) start.insert(start.end(), second.begin(), second.end());
+    return start;
+  };
+  const std::vector<double> all = starts(c.n);
 
   std::vector<std::vector<double>> results;
   for (const SimdLoops* loops : all_loops()) {
     for (const Way& way : ways(c.n)) {
       std::vector<Rec> in(c.n), out(c.n);
       for (uint32_t p = 0; p < c.n; ++p) {
-        if constexpr (kSplit) {
-          in[p] = {value[p], 1.0, 2.0};
+        if constexpr (kNet) {
+          in[p] = {{value[p], other[p]}, {1.0, 2.0}};
+        } else if constexpr (kSplit) {
+          in[p] = {{value[p]}, 1.0, 2.0};
         } else {
-          in[p] = {value[p], 1.0};
+          in[p] = {{value[p]}, 1.0};
         }
       }
-      std::vector<double> end(kLanes, std::nan("")), upper(c.n);
+      std::vector<double> end(all.size(), std::nan("")), upper(Rec::kPayloads * c.n);
       run_way(way, [&](uint32_t first, uint32_t last, Round round) {
-        const std::vector<double> start = c.start(first, value);
+        const std::vector<double> start = starts(first);
         SumSweep<Rec> s{};
         s.n = c.n;
         s.first = first;
@@ -457,7 +525,7 @@ void check_sum_sweep(const NodeCase& c, bool whole_numbers) {
         s.in = in.data();
         s.out = out.data();
         s.upper = upper.data();
-        std::vector<double> piece_end(kLanes);
+        std::vector<double> piece_end(all.size());
         s.end = piece_end.data();
         sweep(*loops, s, round);
         if (last == c.n && round != Round::move) end = piece_end;
@@ -467,13 +535,13 @@ void check_sum_sweep(const NodeCase& c, bool whole_numbers) {
       const double tolerance = whole_numbers ? 0.0 : 1e-12 * c.n;
       for (uint32_t p = 0; p < c.n; ++p) {
         const Rec& r = out[target[p]];
-        near &= r.value == value[p];
+        near &= r.value[0] == value[p];
         near &= std::abs(above(r) - expected_above[p]) <= tolerance;
         near &= std::abs(below(r) - expected_below[p]) <= tolerance;
         result.push_back(above(r));
         result.push_back(below(r));
       }
-      for (unsigned lane = 0; lane < kLanes; ++lane) {
+      for (std::size_t lane = 0; lane < all.size(); ++lane) {
         near &= std::abs(end[lane] - all[lane]) <= tolerance;
       }
       CHECK(near);
@@ -509,4 +577,10 @@ TEST(split_sweep_of_whole_numbers_is_exact) {
 }
 TEST(split_sweep_gives_the_same_bits_on_every_instruction_set) {
   over_nodes([](const NodeCase& c) { check_sum_sweep<SplitRecord>(c, false); });
+}
+TEST(net_sweep_of_whole_numbers_is_exact) {
+  over_nodes([](const NodeCase& c) { check_sum_sweep<NetRecord>(c, true); });
+}
+TEST(net_sweep_gives_the_same_bits_on_every_instruction_set) {
+  over_nodes([](const NodeCase& c) { check_sum_sweep<NetRecord>(c, false); });
 }

@@ -76,8 +76,9 @@ OF_DATA = (
     "--zero-based --one-based --max-line-bytes --jobs -j"
 )
 OF_MODELS = (
-    "--loss --reduction --scaling --query-features --drop-features --solver --tol --max-iter "
-    "--kernel --gamma --degree --coef0 --approximation --components --landmarks --dtype --seed"
+    "--loss --reduction --pair-weight --gain --discount --truncation --reweight --scaling "
+    "--query-features --drop-features --solver --tol --max-iter --kernel --gamma --degree --coef0 "
+    "--approximation --components --landmarks --dtype --seed"
 )
 OF_PAIRS = "--pairs --pairs-by --pairs-zero-based --with-labels"
 IN_PIECES = "--memory --cache"
@@ -87,9 +88,7 @@ OPTIONS = {
     "--metric -m --conventions --json --factors --restarts --init --init-scale --patience "
     f"{OF_PAIRS}",
     "tune": f"{OF_DATA} {OF_MODELS} {IN_PIECES} {OF_PAIRS} --valid --folds --C-grid --gamma-grid "
-    "--resume "
-    "--metric -m "
-    "--conventions --output -o --force --json",
+    "--pair-weight-grid --resume --metric -m --conventions --output -o --force --json",
     "predict": f"{OF_DATA} {IN_PIECES} --output -o --force --trec-run --tag",
     "evaluate": f"{OF_DATA} {IN_PIECES} --scores --model --run --metric -m --conventions "
     "--per-query --json",

@@ -39,7 +39,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "kernel_approximation": frozenset({"maps", "estimators.inputs"}),
     "preprocessing": frozenset({"data", "estimators.inputs"}),
     "model_selection": frozenset({"data", "maps", "learners", "estimators", "metrics"})
-    | {"models", "pairs.accuracy", "solvers.base"},
+    | {"models", "pairs.accuracy", "pairs.gains", "solvers.base"},
     "export": frozenset({"data", "models", "learners"}),
     # Shards on a cluster, and the estimators for them.
     "dask": frozenset({"data", "learners", "models", "estimators", "metrics", "model_selection"})

@@ -19,7 +19,7 @@ from ranksvm.data import RankingData, load_letor
 from ranksvm.estimators.loading import estimator_of
 from ranksvm.export import read_svmrank, write_svmrank
 from ranksvm.learners import LEARNERS, Learner, kind_of, learner_of, read_model
-from ranksvm.learners.settings import Settings, option_of, searched
+from ranksvm.learners.settings import Settings, option_of, searched, searched_choices
 from ranksvm.model_selection.grids import N_CS, N_CS_OF_GRID
 from ranksvm.models import Model, write_model
 
@@ -85,9 +85,10 @@ def test_the_estimator_has_the_parameters_of_the_settings(kind: str) -> None:
         assert getattr(ranksvm, estimator.__name__) is estimator
         assert estimator.__name__ in ranksvm.__all__
     parameters = inspect.signature(estimator).parameters
-    # Factorized models leave the solver of their linear bound, and its counting, to "auto".
+    # Factorized models leave the solver of their linear bound, and its counting, to "auto"; they
+    # have no weights of pairs that need these.
     missing = {one.name for one in fields(learner.settings)} - parameters.keys()
-    assert missing <= {"solver", "counting"}
+    assert missing <= {"solver", "counting", "truncation", "n_reweight"}
     for one in fields(learner.settings):
         if one.name not in missing:
             assert parameters[one.name].default == one.default, one.name
@@ -188,6 +189,9 @@ def test_a_search_covers_it_or_there_is_none(kind: str) -> None:
     assert search["Cs"].default == (N_CS_OF_GRID if grids else N_CS)
     for parameter, grid in grids.items():
         assert search[f"{parameter}s"].default == grid.n
+    if kind in INSIDE:
+        for parameter in searched_choices(learner.settings):
+            assert search[f"{parameter}s"].default is None
     shared = {one.name for one in fields(learner.settings)} - {"C", *grids}
     assert shared <= search.keys()
 

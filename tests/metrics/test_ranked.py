@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ranksvm import _core
 from ranksvm.metrics import ndcg
-from ranksvm.metrics.dcg import exp2_gain
 from ranksvm.metrics.ranked import Truth
+from ranksvm.pairs.gains import exp2_gain
 
 # A query is a list of (label, score); long ones are sorted in another way than short ones.
 LABELS = st.sampled_from([0.0, 1.0, 2.0, 3.0, 40.0, 0.5, -1.0, 2.0**53])

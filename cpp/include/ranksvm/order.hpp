@@ -76,9 +76,9 @@ inline int64_t count_pairs(const uint32_t* start, uint32_t levels) {
 }
 
 // Of a vector x and the queries that have pairs. With query weight c, item weights v and their sum
-// V: sums over queries of c V sum(v |x|) and c V sum(v x^2), and the same times `additions`: how
-// often a term of a sum over partners is rounded at most, which is told in
-// docs/certificates_proof.md.
+// V, and the largest gain R (1 without gains): sums over queries of c R V sum(v |x|) and
+// c R V sum(v x^2), and the same times `additions`: how often a term of a sum over partners is
+// rounded at most, which is told in docs/certificates_proof.md.
 struct Magnitudes {
   double linear = 0.0, square = 0.0, linear_additions = 0.0, square_additions = 0.0;
   double moved = 0.0;  // how far a grid has moved an element of x
@@ -100,13 +100,17 @@ double centre_of(uint32_t n, Value value) {
 class Order {
  public:
   // `rows` lists the row numbers query by query, offsets[q] .. offsets[q + 1]; `utility` is by row.
-  // Weights may be null (all ones); item_weight is by row.
+  // Weights may be null (all ones); item_weight is by row. By gain: utilities are gains >= 0, and
+  // the weight of a pair is multiplied by their difference. Errors go with the largest gain of a
+  // query, so that the lowest one should be 0.
   Order(const double* utility, const int64_t* rows, const int64_t* offsets, int64_t n_queries,
-        const double* item_weight, const double* query_weight, const Context& context);
+        const double* item_weight, const double* query_weight, const Context& context,
+        bool by_gain = false);
 
   int64_t size() const { return size_; }
   int64_t mask_words_total() const { return mask_words_; }
   bool weighted() const { return !item_weight_.empty(); }
+  bool by_gain() const { return !gain_.empty(); }
   bool has_grid() const { return largest_weight_ > 0.0; }
   bool query_weighted() const { return !query_weight_.empty(); }
   const std::vector<Query>& queries() const { return queries_; }
@@ -125,6 +129,12 @@ class Order {
   double query_weight(std::size_t query) const {
     return query_weight_.empty() ? 1.0 : query_weight_[query];
   }
+  // By row; only by gain.
+  double gain(uint32_t row) const { return gain_[row]; }
+  // The largest gain of a query; 1 without gains.
+  double largest_gain(std::size_t query) const {
+    return largest_gain_.empty() ? 1.0 : largest_gain_[query];
+  }
   // Replaces the weights of the queries; not while a plan is in use.
   void set_query_weight(std::vector<double> weight) { query_weight_ = std::move(weight); }
   // A value near the middle of x over the items of a query. Products and losses do not change when
@@ -138,9 +148,9 @@ class Order {
   //
   // On a grid: rounded to multiples of a power of two that is just coarse enough for sums over the
   // items of a query, and their products with counts, to be exact in any order. That takes item
-  // weights that are whole numbers, and not too large (has_grid).
+  // weights and gains that are whole numbers, and not too large (has_grid).
   Magnitudes centred(const double* x, bool on_grid, double* out, const Context& context) const;
-  // Comparable pairs of a query, and the sum of their item weights' products.
+  // Comparable pairs of a query, and the sum of their weights without that of the query.
   int64_t pairs(std::size_t query) const { return pairs_[query]; }
   double pair_weight(std::size_t query) const { return pair_weight_[query]; }
   // Where evaluations get their arrays from.
@@ -163,17 +173,20 @@ class Order {
  private:
   void arrange(std::size_t q, const double* utility, const int64_t* rows, const Context& context);
   void find_levels(std::size_t q, const Context& context);
+  void weigh_pairs(std::size_t q);
   std::vector<Node> tree(const Query& query, uint32_t& depth) const;
   void fill_digits(const Query& query, const Context& context);
 
   int64_t size_ = 0, mask_words_ = 0;
-  double largest_weight_ = 1.0;  // 0 if some weights are no whole numbers, or too large for a grid
+  // 0 if some weights or gains are no whole numbers, or too large for a grid.
+  double largest_weight_ = 1.0;
   std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
   std::vector<Query> queries_;
   Buffer<Node> nodes_;
   Buffer<uint32_t> row_, position_, level_, level_start_;
   Buffer<uint8_t> digits_;
   std::vector<double> item_weight_, query_weight_, pair_weight_, mass_;  // mass: of a query's items
+  std::vector<double> gain_, largest_gain_;                              // empty without gains
   std::vector<int64_t> pairs_;
   std::vector<std::pair<uint32_t, uint32_t>> batches_;
   std::vector<uint32_t> large_;

@@ -2,14 +2,20 @@
 //
 // Fix scores s and a margin. A comparable pair of a better item b and a worse item w is *violated*
 // when s_b - s_w < margin (in floating point: the same expression everywhere, so that every way of
-// counting agrees to the last pair). With pair weight = query weight x both item weights, the four
-// statistics of an item i are, over the violated pairs it is in,
+// counting agrees to the last pair). With pair weight = query weight x both item weights, by gain
+// also x the difference of their gains, the four statistics of an item i are, over the violated
+// pairs it is in,
 //
 //     above_i = sum of weights, partner better      sum_above_i(v) = sum of weight * v_partner
 //     below_i = sum of weights, partner worse       sum_below_i(v) = likewise
 //
 // and the losses need them only as the total weight, the imbalance above - below, and the product
 // with the graph Laplacian of the violated pairs: (above + below) v - sum_above(v) - sum_below(v).
+//
+// Gain differences are separable: with S the sum over the better partners of i, and g the gains,
+// sum_above_i(v) = S(g v) - g_i S(v); with T the sum over its worse partners, sum_below_i(v) =
+// g_i T(v) - T(g v). So a payload with gains is two payloads, and the Laplacian needs only the
+// differences of the sums over better and over worse partners.
 #pragma once
 
 #include <initializer_list>
@@ -103,8 +109,9 @@ class OrderPlan : public Plan {
       }
     });
   }
-  // Turns sums over partner weights (in above_, below_) into the counts: multiplies in the item's
-  // own weight, and sets total_. Items without a partner get zeros.
+  // Turns sums over partner weights (in above_, below_; by gain times differences of gains) into
+  // the counts: multiplies in the item's own weight, and sets total_. Items without a partner get
+  // zeros.
   void finish_counts(const Context& context);
 
   std::shared_ptr<const Order> order_;

@@ -61,27 +61,37 @@ struct CountSweep {
   PairCount* count_final;  // out, by position, of the others
 };
 
+// An item on its way down the tree: its payload, and what was summed over its partners so far:
+// over all of them, over the better and the worse ones apart, or the difference of both.
 struct SumRecord {
-  double value, sum = 0.0;
+  static constexpr unsigned kPayloads = 1;
+  double value[1], sum = 0.0;
 };
 struct SplitRecord {
-  double value, above = 0.0, below = 0.0;
+  static constexpr unsigned kPayloads = 1;
+  double value[1], above = 0.0, below = 0.0;
 };
+struct NetRecord {
+  static constexpr unsigned kPayloads = 2;
+  double value[2], net[2] = {0.0, 0.0};
+};
+constexpr unsigned kMostPayloads = 2;
 
 // Summing sweep over items [first, last) of a node; from `in` (score order of the node) to `out`
-// (order of the children). The part of `below` that all items of a child share is left out.
+// (order of the children). The part of `below` that all items of a child share is left out. Running
+// sums are kLanes for each payload, one payload after the other.
 template <class Rec>
 struct SumSweep {
   uint32_t n, first, last;
-  const double* start;  // [kLanes] running sums before `first`
+  const double* start;  // running sums before `first`
   const uint8_t* digit;
   const uint32_t* hi;
   const uint32_t* lo;
   const uint32_t* target;
   Rec* in;
   Rec* out;
-  double* upper;  // work, score order; of rounds alone
-  double* end;    // [kLanes] running sums after `last`
+  double* upper;  // work, score order, one for each payload; of rounds alone
+  double* end;    // running sums after `last`
 };
 
 }  // namespace ranksvm

@@ -13,6 +13,7 @@ struct SimdLoops {
   void (*count_sweep)(const CountSweep&, Round);
   void (*sum_sweep)(const SumSweep<SumRecord>&, Round);
   void (*split_sweep)(const SumSweep<SplitRecord>&, Round);
+  void (*net_sweep)(const SumSweep<NetRecord>&, Round);
   // Violated pairs among n <= kMaskItems items in relevance order: bit j of the mask of i (word
   // j / 64 of mask_words(n)) is set when the pair of i and j is comparable and violated; count[i]
   // is added to. Items of one level share level[].
@@ -20,6 +21,12 @@ struct SimdLoops {
                      uint64_t* mask, PairCount* count);
   // sum[i] = sum of value[j] over all j with bit i in their mask.
   void (*leaf_sums)(const double* value, const uint64_t* mask, unsigned n, double* sum);
+  // above[k][i] = sum of value[k][j] over all j > i with bit i in their mask, below[k][i] over all
+  // j < i; for one payload k, or two at a time. Their elements from n to kMaskItems may be written.
+  void (*leaf_split)(const double* const* value, const uint64_t* mask, unsigned n,
+                     double* const* above, double* const* below);
+  void (*leaf_split_two)(const double* const* value, const uint64_t* mask, unsigned n,
+                         double* const* above, double* const* below);
   // gram[i][j] += sum over the rows of a[row][i] * b[row][j], at least for i <= j. All arrays have
   // rows of `width` elements, a multiple of 8.
   void (*add_gram)(const double* a, const double* b, unsigned rows, unsigned width, double* gram);

@@ -55,6 +55,7 @@ class NativeBackend:
         self._threads = n_threads
         weight = order.item_weight
         self._item_weight = weight
+        self._by_gain = order.by_gain
         self._order = _core.Order(
             np.ascontiguousarray(order.utility, dtype=np.float64),
             np.ascontiguousarray(order.groups.rows, dtype=np.int64),
@@ -62,8 +63,10 @@ class NativeBackend:
             None if weight is None else np.ascontiguousarray(weight, dtype=np.float64),
             None,
             n_threads,
+            order.by_gain,
         )
         self._query_weight: Array | None = None
+        self._query_factor: Array | None = None
         self._size_up()
 
     def release_memory(self) -> None:
@@ -77,9 +80,18 @@ class NativeBackend:
 
     @property
     def pair_weights(self) -> Array:
-        return self._order.pair_weights()
+        weights = self._order.pair_weights()
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked elsewhere
+            return weights if self._query_factor is None else self._query_factor * weights
+
+    def set_query_factor(self, factor: Array) -> None:
+        """Multiply the weights of the pairs of each query, beside the weight of the query."""
+        self._query_factor = factor
+        self.set_query_weight(np.ones(len(factor)))
 
     def set_query_weight(self, weight: Array) -> None:
+        if self._query_factor is not None:
+            weight = self._query_factor * weight
         self._query_weight = np.ascontiguousarray(weight, dtype=np.float64)
         self._order.set_query_weight(self._query_weight)
         self._size_up()
@@ -91,16 +103,23 @@ class NativeBackend:
         sums = 0.0
         whole = self._order.has_grid  # sums of integer weights are as exact as counts
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked elsewhere
-            self.weight = dot(own, self.pair_weights)
+            self.weight = dot(own, self._order.pair_weights())
             if not whole:  # running sums and their differences are rounded
                 mass = np.bincount(groups.index, self._item_weight, groups.n_queries)
+                pull = self._order.largest_gains() * mass
                 additions = 4.0 * groups.sizes + 96.0
-                sums = roundings(4) * float(np.einsum("q,q,q,q->", additions, own, mass, mass))
+                terms = float(np.einsum("q,q,q,q->", additions, own, mass, pull))
+                sums = roundings(4) * self._payloads * terms
         weighted = not whole or self._query_weight is not None
         exact = not weighted and self.weight < 2.0**53
         many = groups.n_queries + 16 + (0 if whole else groups.n_items)
         self._count_error = 0.0 if exact else roundings(many) * self.weight + sums
         self._imbalance_error = roundings(8) * self.weight + 2.0 * sums if weighted else 0.0
+
+    @property
+    def _payloads(self) -> float:
+        """Number of sums that a sum over partners takes; see ``cpp/include/ranksvm/plan.hpp``."""
+        return 2.0 if self._by_gain else 1.0
 
     @property
     def factor_rows(self) -> NDArray[np.int64]:
@@ -127,7 +146,7 @@ class NativeBackend:
                 self._count_error, self._imbalance_error, *products, linear, 2.0 * square, moved
             )
         # Sums of weights have such errors, too; the classic algorithms have longer running sums.
-        each = roundings(1 if self._counting == "auto" else 4)
+        each = self._payloads * roundings(1 if self._counting == "auto" else 4)
         counts = 0.0 if self._order.has_grid else 2.0 * each
         return PairErrors(
             total=self._count_error,

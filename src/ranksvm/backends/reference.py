@@ -63,6 +63,8 @@ class ReferenceBackend(_AllPairs):
         self._comparable = same & (utility[:, None] < utility[None, :])
         pairs = np.bincount(query, self._comparable.sum(axis=1), groups.n_queries)
         base = np.where(self._comparable, np.outer(weight, weight), 0.0)
+        if order.by_gain:
+            base *= np.where(self._comparable, utility[None, :] - utility[:, None], 0.0)
         of_pair = np.broadcast_to(query[:, None], base.shape)  # of the worse item
         super().__init__(groups, of_pair, pairs.astype(int).tolist(), base)
 

@@ -28,6 +28,7 @@ from ranksvm.learners.settings import (
     option_of,
     parse_number,
     searched,
+    searched_choices,
 )
 
 Learners = Mapping[str, Learner]
@@ -67,7 +68,7 @@ class ModelOptions(NamedTuple):
 
     settings: Settings
     given: frozenset[str]
-    grids: Mapping[str, list[float]]
+    grids: Mapping[str, list[Any]]
 
 
 def flag_of(parameter: str) -> str | None:
@@ -82,7 +83,8 @@ def model_flags() -> dict[str, str]:
         name: f"--{option.flag or name.replace('_', '-')}"
         for name, option in _all_options(LEARNERS).items()
     }
-    return {**flags, **{f"{name}s": f"{flags[name]}-grid" for name in ("C", *_searched(LEARNERS))}}
+    names = ("C", *_searched(LEARNERS), *_named(LEARNERS))
+    return {**flags, **{f"{name}s": f"{flags[name]}-grid" for name in names}}
 
 
 def model_options(*, searches: bool = False) -> Callable[..., ModelOptions]:
@@ -102,6 +104,8 @@ def model_options(*, searches: bool = False) -> Callable[..., ModelOptions]:
         texts = {name: grid.text for name, grid in _searched(learners).items()}
         texts = {"C": _default_Cs_text(learners), **texts}
         parameters += [_grid_parameter(name, text) for name, text in texts.items()]
+        named = _named(learners).items()
+        parameters += [_names_parameter(name, choices) for name, choices in named]
 
     def make(**values: Any) -> ModelOptions:
         return _make_options(learners, values)
@@ -131,6 +135,15 @@ def _searched(learners: Learners) -> dict[str, Grid]:
     }
 
 
+def _named(learners: Learners) -> dict[str, tuple[str, ...]]:
+    """Return the parameters with names as values that a search can choose, with their choices."""
+    return {
+        name: choices
+        for one in learners.values()
+        for name, choices in searched_choices(one.settings).items()
+    }
+
+
 def _default_Cs_text(learners: Learners) -> str:
     from ranksvm.model_selection.grids import N_CS, N_CS_OF_GRID, default_Cs
 
@@ -150,8 +163,24 @@ def _grid_parameter(name: str, text: str) -> inspect.Parameter:
         help=f"Values of {name} to try (0.1,1,10 or 2^-5,2^0), or a range from:to:how_many, evenly "
         f"in log {name}. {by_default(text)}",
     )
+    return _optional_text(f"{name}s", info)
+
+
+def _names_parameter(name: str, choices: Iterable[str]) -> inspect.Parameter:
+    """Return the option for several values of a parameter with names as values."""
+    flags = model_flags()
+    info = typer.Option(
+        flags[f"{name}s"],
+        metavar="LIST",
+        help=f"Values of {flags[name]} to try, such as {','.join(choices)}. "
+        + by_default(f"that of {flags[name]} alone"),
+    )
+    return _optional_text(f"{name}s", info)
+
+
+def _optional_text(name: str, info: Any) -> inspect.Parameter:
     return inspect.Parameter(
-        f"{name}s",
+        name,
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
         annotation=Annotated[str | None, info],
@@ -221,8 +250,14 @@ def chooser(learner: Learner, settings: Settings | None = None) -> str:
 def _make_options(learners: Learners, values: dict[str, Any]) -> ModelOptions:
     """Make settings of options; what was not given keeps its default."""
     given = {name: value for name, value in values.items() if value is not None}
-    names = [name for name in ("C", *_searched(learners)) if f"{name}s" in given]
-    grids = {name: _parse_grid(given.pop(f"{name}s"), model_flags()[f"{name}s"]) for name in names}
+    grids: dict[str, list[Any]] = {}
+    for name in ("C", *_searched(learners), *_named(learners)):
+        if f"{name}s" in given:
+            text, flag = given.pop(f"{name}s"), model_flags()[f"{name}s"]
+            choices = _named(learners).get(name)
+            grids[name] = _parse_grid(text, flag) if choices is None else text.split(",")
+            if choices is not None:
+                _check_names(grids[name], choices, f"{flag} {text!r}")
     learner = _chosen(learners, given)
     options = _options(learner)
     with as_usage():
@@ -239,7 +274,7 @@ def _make_options(learners: Learners, values: dict[str, Any]) -> ModelOptions:
         settings = learner.settings(**given)
         for name, flag in _flags(given, grids).items():
             cause = excluded_by(settings, name)
-            if cause is not None:
+            if cause is not None and not _used_in_grid(options[name], grids):
                 raise UsageProblem(_no_meaning(flag, options[name], cause))
             if name in given and name in grids:
                 raise UsageProblem(
@@ -290,6 +325,23 @@ def _parse_grid(text: str, option: str) -> list[float]:
     if len(set(values)) < len(values):
         raise UsageProblem(f"{option} {text!r} has a value twice")
     return values
+
+
+def _check_names(names: list[str], choices: tuple[str, ...], what: str) -> None:
+    """Raise unless some values of an option are different choices."""
+    if not set(names) <= set(choices):
+        raise UsageProblem(f"{what}: expected names out of {', '.join(choices)}, such as "
+                           f"{','.join(choices[:2])}")  # fmt: skip
+    if len(set(names)) < len(names):
+        raise UsageProblem(f"{what} has a value twice")
+
+
+def _used_in_grid(option: Option, grids: Mapping[str, list[Any]]) -> bool:
+    """Whether an option applies to a value that a search tries."""
+    if option.only is None:
+        return True
+    other, values = option.only
+    return any(value in values() for value in grids.get(other, ()))
 
 
 def _range(text: str) -> list[float]:

@@ -232,6 +232,10 @@ def search_bar(data: RankingData) -> Iterator[Progress]:
         yield after_fit
 
 
+def _shown_value(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"
+
+
 def _show_search(report: Mapping[str, Any], found: Search, *, to_stderr: bool) -> None:
     """Print the score of every candidate."""
     sizes = " times ".join(
@@ -247,7 +251,7 @@ def _show_search(report: Mapping[str, Any], found: Search, *, to_stderr: bool) -
     spread, best = ["std"] if len(found.scores) > 1 else [], found.best_index
     rows = [
         [
-            *(f"{row[name]:.6g}" for name in found.grid),
+            *(_shown_value(row[name]) for name in found.grid),
             row["mean"],
             *(row[name] for name in spread),
             "best" if k == best else "",

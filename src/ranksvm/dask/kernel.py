@@ -20,8 +20,9 @@ class DaskKernelRankSVM(DaskModelRanker, KernelRankSVM):
 
     Parameters
     ----------
-    C, kernel, gamma, degree, coef0, n_components, landmarks, loss, reduction, scaling, solver, \
-counting, tol, max_iter, memory_budget, dtype, random_state, verbose
+    C, kernel, gamma, degree, coef0, n_components, landmarks, loss, reduction, pair_weight, gain, \
+discount, truncation, n_reweight, scaling, solver, counting, tol, max_iter, memory_budget, dtype, \
+random_state, verbose
         As for :class:`ranksvm.KernelRankSVM`.
     query_features, keep_features
         As for :class:`DaskLinearRankSVM`.
@@ -55,6 +56,11 @@ status_, history_, n_features_in_, feature_names_in_
         landmarks: str = "uniform",
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        gain: str = "exp2",
+        discount: str = "log2",
+        truncation: int = 30,
+        n_reweight: int = 1,
         scaling: str | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
@@ -82,6 +88,11 @@ status_, history_, n_features_in_, feature_names_in_
             landmarks=landmarks,
             loss=loss,
             reduction=reduction,
+            pair_weight=pair_weight,
+            gain=gain,
+            discount=discount,
+            truncation=truncation,
+            n_reweight=n_reweight,
             scaling=scaling,
             query_features=query_features,
             keep_features=keep_features,

@@ -20,7 +20,8 @@ class DaskLinearRankSVM(DaskModelRanker, LinearRankSVM):
 
     Parameters
     ----------
-    C, loss, reduction, scaling, solver, counting, tol, max_iter, warm_start, verbose
+    C, loss, reduction, pair_weight, gain, discount, truncation, n_reweight, scaling, solver, \
+counting, tol, max_iter, warm_start, verbose
         As for :class:`ranksvm.LinearRankSVM`.
     query_features : list or tuple of str, default=()
         Only (): features of the query need all items of a query in one place.
@@ -68,6 +69,11 @@ feature_names_in_
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        gain: str = "exp2",
+        discount: str = "log2",
+        truncation: int = 30,
+        n_reweight: int = 1,
         scaling: str | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
@@ -86,6 +92,11 @@ feature_names_in_
             C,
             loss=loss,
             reduction=reduction,
+            pair_weight=pair_weight,
+            gain=gain,
+            discount=discount,
+            truncation=truncation,
+            n_reweight=n_reweight,
             scaling=scaling,
             query_features=query_features,
             keep_features=keep_features,

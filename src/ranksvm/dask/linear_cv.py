@@ -26,8 +26,8 @@ class DaskLinearRankSVMCV(DaskRanker, LinearRankSVMCV):
 
     Parameters
     ----------
-    Cs, loss, reduction, scaling, solver, counting, tol, max_iter, cv, metric, conventions, refit, \
-checkpoint, verbose
+    Cs, loss, reduction, pair_weight, pair_weights, gain, discount, truncation, n_reweight, \
+scaling, solver, counting, tol, max_iter, cv, metric, conventions, refit, checkpoint, verbose
         As for :class:`ranksvm.LinearRankSVMCV`.
     query_features, keep_features
         As for :class:`DaskLinearRankSVM`.
@@ -38,8 +38,8 @@ checkpoint, verbose
 
     Attributes
     ----------
-    C_, best_index_, best_score_, metric_, Cs_, cv_results_, n_splits_, best_estimator_, coef_, \
-objective_, gap_, n_iter_, n_features_in_, feature_names_in_
+    C_, pair_weight_, best_index_, best_score_, metric_, Cs_, cv_results_, n_splits_, \
+best_estimator_, coef_, objective_, gap_, n_iter_, n_features_in_, feature_names_in_
         As for :class:`ranksvm.LinearRankSVMCV`.
     """
 
@@ -51,6 +51,12 @@ objective_, gap_, n_iter_, n_features_in_, feature_names_in_
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        pair_weights: Any = None,
+        gain: str = "exp2",
+        discount: str = "log2",
+        truncation: int = 30,
+        n_reweight: int = 1,
         scaling: str | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
@@ -72,6 +78,12 @@ objective_, gap_, n_iter_, n_features_in_, feature_names_in_
             Cs,
             loss=loss,
             reduction=reduction,
+            pair_weight=pair_weight,
+            pair_weights=pair_weights,
+            gain=gain,
+            discount=discount,
+            truncation=truncation,
+            n_reweight=n_reweight,
             scaling=scaling,
             query_features=query_features,
             keep_features=keep_features,

@@ -60,6 +60,10 @@ class FactorizedRankSVM(ModelRanker):
         Start from random factors, or from factors of the multipliers of the linear model.
     init_scale : float, default=0.1
         Standard deviation of the scores at a random start, within queries; the margin is 1.
+    pair_weight : {"uniform", "gain"}, default="uniform"
+    gain : {"exp2", "linear"}, default="exp2"
+    discount : {"log2", "letor"}, default="log2"
+        What multiplies the weights of pairs; as for :class:`ranksvm.LinearRankSVM`.
     scaling : {"standard", "minmax", "robust"} or None, default=None
         As for :class:`ranksvm.LinearRankSVM`.
     query_features : list or tuple of str, default=()
@@ -135,6 +139,9 @@ class FactorizedRankSVM(ModelRanker):
         *,
         loss: str = "hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        gain: str = "exp2",
+        discount: str = "log2",
         scaling: str | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
@@ -153,6 +160,9 @@ class FactorizedRankSVM(ModelRanker):
         self.C = C
         self.loss = loss
         self.reduction = reduction
+        self.pair_weight = pair_weight
+        self.gain = gain
+        self.discount = discount
         self.scaling = scaling
         self.query_features = query_features
         self.keep_features = keep_features

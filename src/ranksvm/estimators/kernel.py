@@ -69,6 +69,12 @@ default="rbf"
         Loss of a pair.
     reduction : {"sum", "mean", "query_mean"}, default="mean"
         How the losses of all pairs are combined; as for :class:`ranksvm.LinearRankSVM`.
+    pair_weight : {"uniform", "gain", "lambda"}, default="uniform"
+    gain : {"exp2", "linear"}, default="exp2"
+    discount : {"log2", "letor"}, default="log2"
+    truncation : int, default=30
+    n_reweight : int, default=1
+        What multiplies the weights of pairs; as for :class:`ranksvm.LinearRankSVM`.
     scaling : {"standard", "minmax", "robust", "quantile"} or None, default=None
         How the features are put on one scale, found from the training items: mean 0 and standard
         deviation 1, from 0 to 1, by median and quartiles, or mapped to the quantiles of a normal
@@ -179,6 +185,11 @@ default="rbf"
         landmarks: str = "uniform",
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        gain: str = "exp2",
+        discount: str = "log2",
+        truncation: int = 30,
+        n_reweight: int = 1,
         scaling: str | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
@@ -202,6 +213,11 @@ default="rbf"
         self.landmarks = landmarks
         self.loss = loss
         self.reduction = reduction
+        self.pair_weight = pair_weight
+        self.gain = gain
+        self.discount = discount
+        self.truncation = truncation
+        self.n_reweight = n_reweight
         self.scaling = scaling
         self.query_features = query_features
         self.keep_features = keep_features

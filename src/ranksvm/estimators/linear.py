@@ -47,6 +47,22 @@ class LinearRankSVM(ModelRanker):
     reduction : {"sum", "mean", "query_mean"}, default="mean"
         How the losses of all pairs are combined: their sum, their mean, or the mean over queries of
         the mean over the pairs of each query.  The notes say how to convert C.
+    pair_weight : {"uniform", "gain", "lambda"}, default="uniform"
+        What multiplies the weight of a pair that follows from labels, so that the model looks more
+        at pairs that count in NDCG.  "gain": the difference of the gains of its items, divided by
+        the ideal DCG of its query.  "lambda": the model is fitted with uniform weights, and then
+        again with weights from its ranking: the change of NDCG if both items were swapped.
+    gain : {"exp2", "linear"}, default="exp2"
+        Gain of label y: 2^y - 1, for grades (integers from 0 to 31); or y, for any labels >= 0.
+        Not used with uniform weights.
+    discount : {"log2", "letor"}, default="log2"
+        Discount of rank r in DCG: 1 / log2(1 + r); or 1 / log2(r), and 1 at ranks 1 and 2.  Not
+        used with uniform weights.
+    truncation : int, default=30
+        For "lambda": only pairs with an item among this many first ranks count.  They are listed,
+        and take about 112 bytes each.
+    n_reweight : int, default=1
+        For "lambda": how often the pairs get new weights, and the model is fitted again.
     scaling : {"standard", "minmax", "robust", "quantile"} or None, default=None
         How the features are put on one scale, found from the training items: divided by their
         standard deviation, by their range, or by the distance of their quartiles; or mapped to the
@@ -98,8 +114,10 @@ class LinearRankSVM(ModelRanker):
         "converged", "max_iter", "stalled" (rounding errors prevent further progress) or "stopped"
         (by the callback).
     history_ : list of TraceRow
-        One row per iteration: iteration, objective, gap, n_products, inner_iterations, seconds.
-        Empty in a model that was loaded from a file.
+        One row per iteration: iteration, objective, gap, n_products, inner_iterations, seconds;
+        and ``round``, from 0 to ``n_reweight`` with ``pair_weight="lambda"``.  ``objective_``,
+        ``gap_``, ``n_pairs_`` and ``status_`` are those of the last round.  Empty in a model that
+        was loaded from a file.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had feature names.
@@ -131,6 +149,11 @@ class LinearRankSVM(ModelRanker):
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        gain: str = "exp2",
+        discount: str = "log2",
+        truncation: int = 30,
+        n_reweight: int = 1,
         scaling: str | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
@@ -145,6 +168,11 @@ class LinearRankSVM(ModelRanker):
         self.C = C
         self.loss = loss
         self.reduction = reduction
+        self.pair_weight = pair_weight
+        self.gain = gain
+        self.discount = discount
+        self.truncation = truncation
+        self.n_reweight = n_reweight
         self.scaling = scaling
         self.query_features = query_features
         self.keep_features = keep_features

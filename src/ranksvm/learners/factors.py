@@ -100,6 +100,13 @@ class FactorizedSettings(Settings):
                 scaling=Param("scaling", self.scaling),
                 others=Param("scaling", "standard", "minmax", "robust"),
             )
+        if self.n_rounds:
+            raise ParameterError(
+                "factorized models are fitted once, so {pair_weight} is not available. {remedy}",
+                remedy="Use {others}.",
+                pair_weight=Param("pair_weight", self.pair_weight),
+                others=Param("pair_weight", "gain", "uniform"),
+            )
         if self.init == "linear" and self.n_restarts > 1:
             raise ParameterError(
                 "{n_restarts} with {linear} would repeat the same run, because there is only one "

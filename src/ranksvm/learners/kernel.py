@@ -27,15 +27,14 @@ from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.scaling import find_columns
 from ranksvm.data.shards import ShardedMatrix
+from ranksvm.learners.gains import check_gains
 from ranksvm.learners.kernel_model import KernelModel
 from ranksvm.learners.participants import comparable_items, participants
 from ranksvm.learners.problem import (
     Fit,
     RankProblem,
-    TrainingPairs,
     about_fit,
     check_room,
-    training_pairs,
 )
 from ranksvm.learners.scaled import scaled_data
 from ranksvm.learners.settings import Grid, Settings, check_grid_size, number_or_text, parameter
@@ -44,6 +43,7 @@ from ranksvm.learners.sharded_features import (
     expansion_scores,
     variance_of,
 )
+from ranksvm.learners.training_pairs import TrainingPairs, weighted_pairs
 from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.maps.feature_map import MOST_DIRECTIONS, FeatureMap, NystroemMap
 from ranksvm.maps.features import FOURIER_KERNELS, make_fourier, make_nystroem
@@ -266,13 +266,19 @@ class KernelProblem(RankProblem):
             data = replace(data, X=data.X.tocsr())
         if not settings.is_pairwise:
             check_room(data.n_features)
+        check_gains(data, settings)
         data, self._scaling = scaled_data(data, settings.scaling, n_threads=n_threads)
         if self._scaling is None and isinstance(data.X, np.ndarray):
             _look_at_scales(data, settings, n_threads)
         self._given = data
         self.items = participants(data)
-        self._space, pairs = _make_space(data, self.items, settings, n_threads)
-        super().__init__(self._space.score_map, pairs, settings, n_threads=n_threads)
+        # The score map has the features; pairs need only labels, weights and preferences.
+        bare = replace(data, X=np.empty((data.n_items, 0)), feature_names=None)
+        compared = bare.take(self.items)
+        self._space, pairs = _make_space(data, compared, self.items, settings, n_threads)
+        super().__init__(
+            self._space.score_map, pairs, settings, labeled=compared, n_threads=n_threads
+        )
 
     def solve(self, C: float | None = None, **options: Any) -> Fit:
         """Minimize F; as for :class:`ranksvm.learners.problem.RankProblem`."""
@@ -352,15 +358,16 @@ class _Approximation(NamedTuple):
 
 
 def _make_space(
-    data: RankingData, items: NDArray[np.int64], settings: KernelSettings, n_threads: int
+    data: RankingData,
+    compared: RankingData,
+    items: NDArray[np.int64],
+    settings: KernelSettings,
+    n_threads: int,
 ) -> tuple[_Space, TrainingPairs]:
     X = data.X
-    # The score map has the features; pairs need only labels, weights and preferences.
-    bare = replace(data, X=np.empty((data.n_items, 0)), feature_names=None)
-    compared = bare.take(items)
     if settings.kernel == "precomputed":
         space = _given_space(X, items, settings, n_threads)
-        return space, training_pairs(compared, settings, n_threads=n_threads)
+        return space, weighted_pairs(compared, settings, n_threads=n_threads)
     kernel = Kernel(
         settings.kernel,
         gamma=gamma_of(settings.gamma, X, data.item_weight),
@@ -374,7 +381,7 @@ def _make_space(
         X = X.take(items) if in_shards else take_rows(X, items, n_threads)
     if settings.approximation is None:
         space = _exact_space(X, kernel, settings, n_threads)
-        return space, training_pairs(compared, settings, n_threads=n_threads)
+        return space, weighted_pairs(compared, settings, n_threads=n_threads)
     if not in_shards:
         check_feature_room(X.shape[0], settings)
     found = APPROXIMATIONS[settings.approximation](X, kernel, settings, n_threads)
@@ -390,7 +397,7 @@ def _make_space(
             partial(take_rows, values, n_threads=n_threads),
             n_threads=n_threads,
         )
-        pairs = training_pairs(compared, settings, n_threads=n_threads)
+        pairs = weighted_pairs(compared, settings, n_threads=n_threads)
     return _Space(score_map, found.expansion, kernel, found.to_points), pairs
 
 

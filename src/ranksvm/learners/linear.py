@@ -19,12 +19,14 @@ from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.scaling import Scaling
 from ranksvm.data.shards import ShardedMatrix
+from ranksvm.learners.gains import check_gains
 from ranksvm.learners.linear_model import LinearModel
 from ranksvm.learners.participants import participants
-from ranksvm.learners.problem import Fit, RankProblem, about_fit, check_room, training_pairs
+from ranksvm.learners.problem import Fit, RankProblem, about_fit, check_room
 from ranksvm.learners.scaled import Units, scaled_data, training_units
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.sharded import scores_of, sharded_problem
+from ranksvm.learners.training_pairs import weighted_pairs
 from ranksvm.maps.matrix import EuclideanMap, MatrixMap
 from ranksvm.maps.scaled import ScaledMap
 from ranksvm.solvers.base import Callback
@@ -71,6 +73,7 @@ class LinearProblem(RankProblem):
 
     def __init__(self, data: RankingData, settings: Settings, *, n_threads: int = 1) -> None:
         check_room(data.n_features)
+        check_gains(data, settings)
         self._given = data
         self._quantiles: Scaling | None = None
         self._items: NDArray[np.int64] | None = None  # those that are used, if not all are
@@ -85,12 +88,12 @@ class LinearProblem(RankProblem):
         else:
             data = self._compared(data)
             score_map = MatrixMap(data.X, n_threads=n_threads)
-            pairs = training_pairs(data, settings, n_threads=n_threads)
+            pairs = weighted_pairs(data, settings, n_threads=n_threads)
         self.data = data
         self._units = None if units is None else units.factor
         if units is not None:
             score_map = ScaledMap(score_map, *units)
-        super().__init__(score_map, pairs, settings, n_threads=n_threads)
+        super().__init__(score_map, pairs, settings, labeled=data, n_threads=n_threads)
 
     def _compared(self, data: RankingData) -> RankingData:
         """Return the items that occur in pairs if most do not, otherwise all items."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,19 +24,14 @@ from ranksvm._rows import take_rows
 from ranksvm._text import counted
 from ranksvm._vectors import Array, add_scaled, dot, vector_threads
 from ranksvm._version import library_version
-from ranksvm.backends.native import NativeBackend
-from ranksvm.backends.pair_list import PairListBackend
 from ranksvm.data.preferences import positive_pairs
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.learners.participants import count_pairs
 from ranksvm.learners.settings import Settings
-from ranksvm.learners.weights import no_pairs, reduce_weights
+from ranksvm.learners.training_pairs import TrainingPairs, weighted_pairs
 from ranksvm.maps.matrix import ScoreMap
 from ranksvm.maps.sample import SteadyScatter
 from ranksvm.models.model import Model
 from ranksvm.objective import RankEval, RankObjective, too_large
-from ranksvm.pairs.oracle import LOSSES, PairLoss, SumLoss
-from ranksvm.pairs.order import PairBackend, PairOrder
 from ranksvm.solvers.base import Callback, Resuming, SolverResult, Status, TraceRow
 from ranksvm.solvers.newton import line_search
 
@@ -65,6 +61,9 @@ class Fit:
 
     ``point`` has the coefficients and their scores, from which another fit can start;
     ``evaluation`` has the value and derivatives there, for a fit ``after`` this one.
+
+    With several rounds, numbers of iterations and products are those of all rounds, ``history``
+    tells them apart, and everything else is about the last one.  ``first`` is the fit of round 0.
     """
 
     point: Point
@@ -79,6 +78,17 @@ class Fit:
     tol: float
     evaluation: RankEval | None = field(default=None, repr=False, compare=False)
     lower: float = -math.inf
+    first: Fit | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def on_path(self) -> Fit:
+        """The fit that a path over C goes by: of round 0, whose pairs are the same for all C."""
+        return self if self.first is None else self.first
+
+    def without_evaluation(self) -> Self:
+        """Return the fit without what needs memory: the violated pairs."""
+        first = None if self.first is None else self.first.without_evaluation()
+        return replace(self, evaluation=None, first=first)
 
     @property
     def coef(self) -> Array:
@@ -201,52 +211,6 @@ class GuidedProblem(PathProblem, Protocol):
         ...
 
 
-class TrainingPairs(NamedTuple):
-    """The loss of all pairs of a training set.
-
-    Attributes
-    ----------
-    loss : PairLoss
-        Loss of the scores of the items.
-    factor : float
-        C is multiplied by this.
-    rounding : float
-        Bound on the relative rounding error of the factor and the weights.
-    n_pairs : int
-        Number of pairs of positive weight.
-    backends : sequence of PairBackend
-        Those of the labels, of the preferences, or of both.
-    """
-
-    loss: PairLoss
-    factor: float
-    rounding: float
-    n_pairs: int
-    backends: Sequence[PairBackend] = ()
-
-
-def training_pairs(data: RankingData, settings: Settings, *, n_threads: int = 1) -> TrainingPairs:
-    """Return the pairs of a data set.
-
-    Preferences are used in addition to the pairs that follow from the labels, or alone if there are
-    no labels.  The reductions "sum" and "mean" treat both kinds of pairs alike.  So does
-    "query_mean" if the preferences know their queries; otherwise all of them together are one more
-    query.
-    """
-    backends = list[PairBackend]()
-    if data.y is not None:
-        order = PairOrder(data.y, data.groups, data.item_weight)
-        backends.append(NativeBackend(order, counting=settings.counting, n_threads=n_threads))
-    if data.preferences is not None:
-        backends.append(PairListBackend(data.preferences, data.n_items, n_threads=n_threads))
-    if not backends:
-        raise no_pairs(data)
-    factor, rounding = reduce_weights(backends, settings.reduction, data)
-    losses = [LOSSES[settings.loss](backend) for backend in backends]
-    loss: PairLoss = losses[0] if len(losses) == 1 else SumLoss(losses)
-    return TrainingPairs(loss, factor, rounding, count_pairs(data, backends), backends)
-
-
 class RankProblem:
     """A training set, prepared once and solved for any C.
 
@@ -258,6 +222,9 @@ class RankProblem:
         The pairs of the items.
     settings : Settings
         Parameters.
+    labeled : RankingData or None
+        The items of the map with their labels, queries and weights, for weights that depend on a
+        ranking (``settings.n_rounds``); X does not matter.
     n_threads : int
         Number of threads.
     """
@@ -268,17 +235,40 @@ class RankProblem:
         pairs: TrainingPairs,
         settings: Settings,
         *,
+        labeled: RankingData | None = None,
         n_threads: int = 1,
     ) -> None:
-        self.settings = settings
         self.n_threads = n_threads
+        self.labeled = labeled
+        self._map = score_map
+        self._use(pairs, settings)
+
+    def _use(self, pairs: TrainingPairs, settings: Settings) -> None:
+        self.settings = settings
+        self.solver = settings.make_solver()
         self.backends = pairs.backends
         self.n_pairs = pairs.n_pairs
         self._loss = pairs.loss
         self._factor, self._weight_rounding = pairs.factor, pairs.rounding
-        self._map = score_map
-        self._steady_scatter = SteadyScatter(score_map.scatter)
-        self.solver = settings.make_solver()
+        self._steady_scatter = SteadyScatter(self._map.scatter)
+
+    def with_pairs(self, pairs: TrainingPairs, settings: Settings | None = None) -> Self:
+        """Return the same problem with other pairs of the same items.
+
+        Both share the score map, with all that it has computed: features, landmarks, kernel values
+        and samples for the preconditioner.
+
+        Parameters
+        ----------
+        pairs : TrainingPairs
+            Usually ``weighted_pairs(problem.labeled, settings)``.
+        settings : Settings or None
+            Other parameters of the pairs, the loss and the solver; those of the features must be
+            the same.  None: those of this problem.
+        """
+        other = copy(self)
+        other._use(pairs, settings or self.settings)
+        return other
 
     @property
     def solver_name(self) -> str:
@@ -343,7 +333,36 @@ class RankProblem:
         Fit
         """
         with vector_threads(self.n_threads):
-            return self._solve(C, start, after, callback)
+            after = None if after is None else after.on_path
+            fit = self._solve(C, start, after, callback)
+            for number in range(1, self.settings.n_rounds + 1):
+                if fit.status is Status.STOPPED:
+                    break
+                fit = self._next_round(number, fit, C, callback)
+            return fit
+
+    def _next_round(
+        self, number: int, before: Fit, C: float | None, callback: Callback | None
+    ) -> Fit:
+        """Fit again from the last solution, with the weights that pairs have at its ranking."""
+        assert self.labeled is not None
+        assert before.point.scores is not None
+        pairs = weighted_pairs(
+            self.labeled, self.settings, before.point.scores, n_threads=self.n_threads
+        )
+
+        def tell(row: TraceRow, coef: Array) -> Any:
+            return callback is not None and callback(row._replace(round=number), coef)
+
+        fit = self.with_pairs(pairs)._solve(C, before.point, None, tell)
+        rows = (row._replace(round=number) for row in fit.history)
+        return replace(
+            fit,
+            n_iter=before.n_iter + fit.n_iter,
+            n_products=before.n_products + fit.n_products,
+            history=(*before.history, *rows),
+            first=before.on_path,
+        )
 
     def _solve(
         self,

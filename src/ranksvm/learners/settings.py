@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from ranksvm._checks import check_choice, check_flag, check_integer, check_positive
 from ranksvm._messages import Message, Param, ParameterError, Value
@@ -20,6 +20,7 @@ from ranksvm.data.query_features import QUERY_FEATURES, check_query_features
 from ranksvm.data.query_view import QueryView
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.scaling import SCALINGS
+from ranksvm.pairs.gains import Discount, Gain, Gains
 from ranksvm.pairs.oracle import LOSSES
 from ranksvm.sharded.memory import sample_bytes
 from ranksvm.solvers.base import Solver
@@ -48,6 +49,13 @@ REDUCTIONS = {
     "sum": "sum over pairs",
     "query_mean": "mean over the pairs of each query, then over queries",
 }
+
+
+# What multiplies the weight of a pair of labels; see `ranksvm.learners.gains`.
+PAIR_WEIGHTS = ("uniform", "gain", "lambda")
+WITH_GAINS = ("gain", "lambda")
+WITH_ROUNDS = ("lambda",)
+MOST_ROUNDS = 1000
 
 
 class Grid(NamedTuple):
@@ -89,6 +97,8 @@ class Option(NamedTuple):
         Converts a string to a value, which the settings check.  None: the type of the default.
     grid : Grid or None
         The values that a search tries; None if it does not tune this parameter.
+    searchable : bool
+        Whether a search can choose among several of the choices, if it is asked to.
     """
 
     help: str
@@ -97,6 +107,7 @@ class Option(NamedTuple):
     only: tuple[str, Callable[[], Sequence[Any]]] | None = None
     parse: Callable[[str], Any] | None = None
     grid: Grid | None = None
+    searchable: bool = False
 
 
 def parameter(default: Any, help: str = "", **about: Any) -> Any:
@@ -135,6 +146,16 @@ def searched(settings: type[Settings]) -> dict[str, Grid]:
     }
 
 
+def searched_choices(settings: type[Settings]) -> dict[str, tuple[str, ...]]:
+    """Return the parameters with names as values that a search can choose, with all choices."""
+    options = {one.name: option_of(settings, one.name) for one in fields(settings)}
+    return {
+        name: tuple(option.choices())
+        for name, option in options.items()
+        if option is not None and option.searchable and option.choices is not None
+    }
+
+
 def check_grid_size(name: str, n: int) -> None:
     """Raise unless n can be the number of values of a parameter in a grid."""
     if not 1 <= n <= MOST_VALUES:
@@ -161,6 +182,37 @@ class Settings:
     reduction: str = parameter(
         "mean", "How the losses of all pairs are combined.", choices=lambda: REDUCTIONS
     )
+    pair_weight: str = parameter(
+        "uniform",
+        "Weight of a pair: uniform; gain = gain difference / ideal DCG of the query; lambda = this "
+        "times the discount difference, at the ranking of a first fit with uniform weights.",
+        choices=lambda: PAIR_WEIGHTS,
+        searchable=True,
+    )
+    gain: str = parameter(
+        "exp2",
+        "Gain of label y: exp2 = 2^y - 1, for grades; linear = y, for any labels >= 0.",
+        choices=lambda: get_args(Gain),
+        only=("pair_weight", lambda: WITH_GAINS),
+    )
+    discount: str = parameter(
+        "log2",
+        "Discount of rank r in DCG: log2 = 1 / log2(1 + r); letor = 1 / log2(r), and 1 at ranks 1 "
+        "and 2.",
+        choices=lambda: get_args(Discount),
+        only=("pair_weight", lambda: WITH_GAINS),
+    )
+    truncation: int = parameter(
+        30,
+        "Only pairs with an item among this many first ranks count.",
+        only=("pair_weight", lambda: WITH_ROUNDS),
+    )
+    n_reweight: int = parameter(
+        1,
+        "How often the pairs get new weights, and the model is fitted again.",
+        flag="reweight",
+        only=("pair_weight", lambda: WITH_ROUNDS),
+    )
     scaling: str | None = parameter(
         None, "How the features are put on one scale.", choices=lambda: SCALINGS
     )
@@ -175,7 +227,6 @@ class Settings:
     )
     solver: str = parameter("auto", "Optimization algorithm.", choices=lambda: ("auto", *SOLVERS))
     counting: str = "auto"
-    pair_weight: str = "uniform"
     tol: float = parameter(1e-4, "Stop once the certified relative gap is this small.")
     max_iter: int = parameter(1000, "Maximum number of iterations.")
 
@@ -185,6 +236,11 @@ class Settings:
         check_integer("max_iter", self.max_iter)
         check_choice("loss", self.loss, LOSSES)
         check_choice("reduction", self.reduction, REDUCTIONS)
+        check_choice("pair_weight", self.pair_weight, PAIR_WEIGHTS)
+        check_choice("gain", self.gain, get_args(Gain))
+        check_choice("discount", self.discount, get_args(Discount))
+        check_integer("truncation", self.truncation)
+        check_integer("n_reweight", self.n_reweight, most=MOST_ROUNDS)
         check_choice("scaling", self.scaling, (None, *SCALINGS))
         names = check_query_features("query_features", self.query_features)
         object.__setattr__(self, "query_features", names)
@@ -217,6 +273,16 @@ class Settings:
     def view(self) -> QueryView:
         """What the columns that the model sees are made of."""
         return QueryView(tuple(self.query_features), bool(self.keep_features))
+
+    @property
+    def gains(self) -> Gains | None:
+        """How labels make weights of pairs, whatever the ranking; None if they do not."""
+        return Gains(self.gain, self.discount) if self.pair_weight == "gain" else None
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of fits after the first one, each with weights from the ranking of the last."""
+        return int(self.n_reweight) if self.pair_weight in WITH_ROUNDS else 0
 
     @property
     def shares_coefficients(self) -> bool:

@@ -24,8 +24,9 @@ from ranksvm._vectors import Array, Rows
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.shards import ShardedMatrix, Shards, copied_queries
-from ranksvm.learners.problem import TrainingPairs, training_pairs
+from ranksvm.learners.gains import check_gains
 from ranksvm.learners.settings import Settings
+from ranksvm.learners.training_pairs import TrainingPairs, weighted_pairs
 from ranksvm.learners.weights import reduce_weights
 from ranksvm.maps.matrix import MOST_COLUMNS, EuclideanMap, MatrixMap
 from ranksvm.models.model import Model
@@ -44,7 +45,7 @@ def sharded_problem(
     if layout is None:
         return (
             GatheredMap(data.X, n_threads=n_threads),
-            training_pairs(data, settings, n_threads=n_threads),
+            weighted_pairs(data, settings, n_threads=n_threads),
         )
     return _local_problem(data, layout, settings, n_threads)
 
@@ -92,6 +93,7 @@ def find_layout(data: RankingData) -> Layout | None:
 def _local_problem(
     data: RankingData, layout: Layout, settings: Settings, n_threads: int
 ) -> tuple[LocalMap, TrainingPairs]:
+    check_gains(data, settings)
     matrix: ShardedMatrix = data.X
     shards, groups, inactive = matrix.shards, layout.groups, layout.inactive
     numbers = list[Rows]()  # numbers of the queries of each shard, in its order
@@ -99,7 +101,7 @@ def _local_problem(
         starts = shards.starts
         for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
             numbers.append(QueryGroups.from_qid(groups.index[begin:end], end - begin).ids)
-    task = MakePairShard(settings.loss, settings.counting, keeps=shards.keeps)
+    task = MakePairShard(settings.loss, settings.counting, settings.gains, keeps=shards.keeps)
     tasks = [task] * len(shards.sizes)
     if inactive is not None:
         tasks = [replace(task, inactive=groups.ids[one[inactive[one]]]) for one in numbers]

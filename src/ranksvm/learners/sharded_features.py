@@ -13,9 +13,9 @@ from ranksvm._vectors import Array, Rows, total
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.shards import ShardedMatrix
-from ranksvm.learners.problem import TrainingPairs
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.sharded import find_layout, sharded_problem
+from ranksvm.learners.training_pairs import TrainingPairs
 from ranksvm.maps.feature_map import MOST_ITEMS, FeatureMap
 from ranksvm.maps.sample import sample_rows
 from ranksvm.sharded.local import LocalMap, ScatterSample

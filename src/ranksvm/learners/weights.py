@@ -11,11 +11,14 @@ from ranksvm._checks import SMALLEST_PAIR_WEIGHT, check_weights
 from ranksvm._rounding import roundings
 from ranksvm._text import counted
 from ranksvm._vectors import Array, dot
+from ranksvm.backends.labels import label_backend
 from ranksvm.backends.native import NativeBackend
 from ranksvm.backends.pair_list import PairListBackend
 from ranksvm.data.preferences import positive_pairs
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.learners.gains import check_gains
+from ranksvm.learners.settings import Settings
 from ranksvm.pairs.order import PairOrder
 
 
@@ -72,8 +75,8 @@ def reduce_weights(
     if not np.isfinite(total):
         raise OverflowError(
             "the pair weights are too large for float64: the weight of a pair is its query_weight "
-            "times the sample_weight of both items, or the weight given in a list of pairs. Scale "
-            "the weights down."
+            "times the sample_weight of both items, times the difference of their gains if pairs "
+            "are weighted by gain, or the weight given in a list of pairs. Scale the weights down."
         )
     if not total > SMALLEST_PAIR_WEIGHT:
         raise no_pairs(data)
@@ -81,13 +84,13 @@ def reduce_weights(
     if scaled is not None:
         for backend, place in zip(backends, places, strict=True):
             backend.set_query_weight(scaled[place])
-    if reduction == "sum":
-        return 1.0, 0.0
+    if reduction == "sum":  # a backend may multiply query weights by factors of its own
+        return 1.0, 0.0 if scaled is None else roundings(2)
     factor = 1.0 / total if reduction == "mean" else 1.0
     plain = scaled is None and total < 2.0**53
     if plain:
         plain = all(np.array_equal(backend.pair_weights, backend.pairs) for backend in backends)
-    return factor, roundings(4 if plain else 2 * data.n_items + longest + len(mass) + 16)
+    return factor, roundings(4 if plain else 3 * data.n_items + longest + len(mass) + 16)
 
 
 def _effective_query_weight(
@@ -140,16 +143,20 @@ def no_pairs(data: RankingData) -> ValueError:
     )
 
 
-def total_pair_weight(data: RankingData) -> float:
-    """Return the total weight N of all comparable pairs.
+def total_pair_weight(data: RankingData, settings: Settings | None = None) -> float:
+    """Return the total weight N of all comparable pairs; without settings, they have no gains.
 
     C with ``reduction="sum"`` equals C with ``reduction="mean"`` divided by N.
     """
     if data.y is None and data.preferences is None:
         raise no_pairs(data)
+    gains = None
+    if settings is not None:
+        check_gains(data, settings)
+        gains = settings.gains
     total, own = 0.0, data.query_weight
     if data.y is not None:
-        mass = NativeBackend(PairOrder(data.y, data.groups, data.item_weight)).pair_weights
+        mass = label_backend(data.y, data.groups, data.item_weight, gains).pair_weights
         total = float(mass.sum()) if own is None else dot(own, mass)
     if data.preferences is not None:
         mass = PairListBackend(data.preferences, data.n_items).pair_weights

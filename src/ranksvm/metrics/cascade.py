@@ -19,10 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 from ranksvm import _core
 from ranksvm._messages import Param, ParameterError, Row
 from ranksvm._vectors import Array
-from ranksvm.metrics.dcg import exp2_gain, need_gains
+from ranksvm.metrics.dcg import need_gains
 from ranksvm.metrics.definition import Definition, MeanOrArray
 from ranksvm.metrics.ranked import Ranked
 from ranksvm.metrics.rules import Conventions, Empty, Rules, Ties, rules_of
+from ranksvm.pairs.gains import exp2_gain
 
 
 def reciprocal_rank(

@@ -11,8 +11,7 @@ not retrieved have no gain, but count in n and in the ideal ranking.
 2^y overflows for y > 1023.  Both sums of a query are divided by the same power of two, which
 cancels in their ratio.
 
-Gains 2^y - 1 are meant for grades.  Where labels are real-valued or large, an item that is better
-by 10 has a thousand times the gain, and NDCG says little about any other item; gains y suit these.
+:mod:`ranksvm.pairs.gains` has the gains and discounts.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ from ranksvm._messages import ParameterError, Row
 from ranksvm._vectors import Array
 from ranksvm.metrics.definition import Definition, MeanOrArray, divide
 from ranksvm.metrics.ranked import Ranked, Truth
-from ranksvm.metrics.rules import Conventions, Discount, Empty, Gain, Rules, Short, Ties, rules_of
+from ranksvm.metrics.rules import Conventions, Empty, Rules, Short, Ties, rules_of
+from ranksvm.pairs.gains import Discount, Gain, discounts, exp2_gain
 
 # 2^y is finite up to y = 1023; this leaves room for the sum over the items of a query.
 _LARGEST_EXPONENT = 900.0
@@ -145,15 +145,15 @@ def _ndcg_values(ranked: Ranked, rules: Rules) -> Array:
     need_gains(truth, _name("ndcg", rules))
     gains, k = _gains(truth, rules.gain), rules.k
     # What does not depend on the scores.
-    discounts, ideal = truth.remembered(
+    by_rank, ideal = truth.remembered(
         ("ndcg", k, rules.gain, rules.discount), lambda: _ideal(truth, gains, k, rules.discount)
     )
     if rules.ties == "average":
         top = truth.first(k)
         found = ranked.tie_mean(gains[ranked.order])[top.positions]
-        gained = top.sums(ranked.found(found, top.positions) * discounts[top.ranks - 1])
+        gained = top.sums(ranked.found(found, top.positions) * by_rank[top.ranks - 1])
     else:
-        gained = ranked.top_sums(gains, k, discounts)
+        gained = ranked.top_sums(gains, k, by_rank)
     values = divide(gained, ideal)
     if rules.short == "zero" and k is not None:
         values[(truth.groups.sizes < k) & ~np.isnan(values)] = 0.0
@@ -162,8 +162,8 @@ def _ndcg_values(ranked: Ranked, rules: Rules) -> Array:
 
 def _ideal(truth: Truth, gains: Array, k: int | None, discount: str) -> tuple[Array, Array]:
     """Return the discount of every rank, and the DCG of the labels."""
-    discounts = _discounts(discount, truth.first(k).most)
-    return discounts, Ranked(truth, truth.level).top_sums(gains, k, discounts)
+    by_rank = discounts(discount, truth.first(k).most)
+    return by_rank, Ranked(truth, truth.level).top_sums(gains, k, by_rank)
 
 
 def _gains(truth: Truth, name: str) -> Array:
@@ -182,12 +182,12 @@ def _mean_ndcg_values(ranked: Ranked, rules: Rules) -> Array:
     truth = ranked.truth
     need_gains(truth, _name("mean_ndcg", rules))
     top, gains = truth.all, _gains(truth, rules.gain)
-    discounts = _discounts(rules.discount, top.most)[top.ranks - 1]
+    weights = discounts(rules.discount, top.most)[top.ranks - 1]
     found = gains[ranked.order]
     if rules.ties == "average":
         found = ranked.tie_mean(found)
-    ideal = truth.running_sums(gains[truth.order] * discounts)
-    gained = truth.running_sums(ranked.found(found) * discounts)
+    ideal = truth.running_sums(gains[truth.order] * weights)
+    gained = truth.running_sums(ranked.found(found) * weights)
     values = divide(gained, ideal)  # NDCG@rank, by position
     return top.sums(values) / top.taken
 
@@ -217,13 +217,6 @@ def need_gains(truth: Truth, name: str) -> None:
         )
 
 
-def exp2_gain(y: Array, shift: Array | float) -> Array:
-    """Compute (2^y - 1) / 2^shift, without cancellation for small y."""
-    scale = np.exp2(-shift)
-    small = np.expm1(np.log(2.0) * np.minimum(y, 1.0)) * scale
-    return np.where(y < 1.0, small, np.exp2(y - shift) - scale)
-
-
 def _scaled_exp2_gain(y: Array, largest: Array) -> Array:
     """Compute 2^y - 1, divided by a power of two if the largest label of the query is huge."""
     below = largest - y
@@ -243,17 +236,6 @@ _GAINS: Mapping[str, Callable[[Array, Array], Array]] = {
     "exp2": _scaled_exp2_gain,
     "linear": _linear_gain,
 }
-
-
-def _discounts(name: str, n_ranks: int) -> Array:
-    """Return the discounts of the ranks 1, 2, ..., n_ranks."""
-    table = np.arange(1.0, n_ranks + 1.0)
-    if name == "log2":
-        table = 1.0 / np.log2(1.0 + table)
-    else:
-        table[:2] = 1.0
-        table[2:] = 1.0 / np.log2(table[2:])
-    return table
 
 
 _NEEDS = "an item with a positive label"

@@ -14,15 +14,9 @@ from ranksvm._checks import check_choice
 from ranksvm._vectors import Array
 from ranksvm.metrics.ranked import Truth
 from ranksvm.metrics.registry import Metric, parse_metric, parse_metrics
+from ranksvm.pairs.gains import is_graded
 
 DEFAULT_METRICS = ("ndcg@10", "map", "mrr", "pairwise_accuracy")  # for graded labels
-# More grades than this are taken for real-valued labels.
-_MOST_GRADES = 32
-
-
-def is_graded(y: NDArray[Any]) -> bool:
-    """Return whether labels are grades, for which gains 2^y - 1 are meant: 0, 1, ... up to 31."""
-    return bool((y >= 0.0).all() and (y < _MOST_GRADES).all() and (y % 1 == 0).all())
 
 
 def default_metrics(y: NDArray[Any]) -> tuple[str, ...]:

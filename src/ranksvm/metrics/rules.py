@@ -26,9 +26,8 @@ from typing import Any, Literal, get_args
 
 from ranksvm._checks import check_choice, check_integer, finite_number
 from ranksvm._messages import Param, ParameterError, Value
+from ranksvm.pairs.gains import Discount, Gain
 
-Gain = Literal["exp2", "linear"]
-Discount = Literal["log2", "letor"]
 Ties = Literal["row_order", "average"]
 Empty = Literal["skip", "zero", "one"]
 Short = Literal["as_is", "zero"]

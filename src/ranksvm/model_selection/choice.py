@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from ranksvm._messages import Param, ParameterError
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.metrics.evaluate import is_graded
 from ranksvm.metrics.registry import Metric
 from ranksvm.metrics.rules import rules_of
 from ranksvm.model_selection.judges import (
@@ -27,6 +26,7 @@ from ranksvm.model_selection.judges import (
     PairJudge,
     judge_named,
 )
+from ranksvm.pairs.gains import is_graded
 
 _TOP = 10
 _FOR_GRADES = Metric("ndcg", _TOP)

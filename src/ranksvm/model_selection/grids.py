@@ -7,12 +7,13 @@ log-spaced from 50 * 4^-3 to 50 * 4^6, which are steps of 2 for 19 values.  The 
 pairs.  `make bench ARGS="--only path"` prints the best C for several data sets.
 
 Other parameters.  Their default values belong to the parameter; see
-:class:`ranksvm.learners.settings.Grid`.  A value is the same number in all splits.
+:class:`ranksvm.learners.settings.Grid`.  A value is the same number in all splits.  Parameters with
+names as values, such as the weights of pairs, are part of a grid only if values are given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from ranksvm.learners.settings import (
     check_grid_size,
     excluded_by,
     searched,
+    searched_choices,
 )
 from ranksvm.learners.views import seen_data
 from ranksvm.learners.weights import total_pair_weight
@@ -63,7 +65,7 @@ def default_Cs(n: int, reduction: str, pair_weight: float) -> Array:
 
 def make_grid(
     data: RankingData, settings: Settings, Cs: Any = None, others: Mapping[str, Any] | None = None
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, NDArray[Any]]:
     """Return the values of every searched parameter, C last.
 
     Parameters
@@ -74,13 +76,19 @@ def make_grid(
         Values of C, their number in the default grid, or None for the default number.
     others : mapping of str to such values, or None
         Values of other parameters.  If the settings have no such parameter (a kernel without
-        gamma), a number is ignored, and a sequence is an error.
+        gamma), a number is ignored, and a sequence is an error.  None for names: the parameter is
+        not searched.
     """
     if learner_of(settings).search is None:
         raise ValueError("there is no search for this kind of model")
-    defaults = searched(type(settings))
+    defaults, choices = searched(type(settings)), searched_choices(type(settings))
     given = {**dict.fromkeys(defaults), **(others or {})}
-    grid = {}
+    named = {name: given.pop(name, None) for name in choices}
+    grid: dict[str, NDArray[Any]] = {
+        name: check_names(name, values, choices[name])
+        for name, values in named.items()
+        if values is not None
+    }
     for name, values in given.items():
         what = excluded_by(settings, name) if name in defaults else "this kind of model"
         if what is None:
@@ -101,8 +109,36 @@ def make_grid(
     if Cs is None:
         Cs = N_CS_OF_GRID if defaults else N_CS
     if is_integer(Cs):
-        Cs = default_Cs(int(Cs), settings.reduction, total_pair_weight(data))
+        _refuse_unequal_sums(settings, grid)
+        Cs = default_Cs(int(Cs), settings.reduction, total_pair_weight(data, settings))
     return {**grid, "C": check_grid("C", Cs)}
+
+
+def _refuse_unequal_sums(settings: Settings, grid: Mapping[str, NDArray[Any]]) -> None:
+    """Raise if no grid of C suits all weights of pairs, because their sums differ."""
+    weights = grid.get("pair_weight")
+    if settings.reduction == "sum" and weights is not None and weights.size > 1:
+        raise ParameterError(
+            "{reduction} has no default grid of C for several weights of pairs, whose sums differ. "
+            "Use {mean}, or give {grid}.",
+            reduction=Param("reduction", "sum"),
+            mean=Param("reduction", "mean"),
+            grid=Param("Cs"),
+        )
+
+
+def check_names(name: str, given: Any, choices: Sequence[str]) -> NDArray[np.str_]:
+    """Return the values of a parameter with names; raise unless they are choices, and distinct."""
+    values = [given] if isinstance(given, str) else list(given)
+    if not values or len(set(values)) < len(values):
+        raise ParameterError(
+            "{grid} must be a sequence of at least one name, each listed once; got {value}",
+            grid=Param(f"{name}s"),
+            value=Value(given),
+        )
+    for value in values:
+        check_choice(f"{name}s", value, choices)
+    return np.array(values)
 
 
 def check_grid(name: str, given: Any) -> NDArray[np.float64]:

@@ -30,9 +30,13 @@ class KernelRankSVMCV(SearchCV):
     gammas : int or sequence of float, default=5
         Values of gamma to try, or their number: powers of 4 around "scale".  An integer is ignored
         by kernels without gamma ("linear", "precomputed", callables).
-    kernel, degree, coef0, approximation, n_components, landmarks, loss, reduction, scaling, \
-query_features, keep_features, solver, counting, tol, max_iter, memory_budget, dtype
+    kernel, degree, coef0, approximation, n_components, landmarks, loss, reduction, pair_weight, \
+gain, discount, truncation, n_reweight, scaling, query_features, keep_features, solver, counting, \
+tol, max_iter, memory_budget, dtype
         As in :class:`ranksvm.KernelRankSVM`.  Every fit is certified to ``tol``.
+    pair_weights : sequence of str or None, default=None
+        Values of ``pair_weight`` to try, for example ``("uniform", "gain", "lambda")``; None for
+        the one of ``pair_weight``.
     cv : int, splitter or iterable of (train, test), default=5
         Number of folds; no query is split (without queries, items are distributed by their labels).
         Or a splitter such as :class:`QueryKFold`, which gets the query ids as ``groups``, or pairs
@@ -61,6 +65,8 @@ query_features, keep_features, solver, counting, tol, max_iter, memory_budget, d
     ----------
     C_, gamma_ : float
         The chosen values; ``gamma_`` exists only if the kernel has a gamma.
+    pair_weight_ : str
+        The chosen weights of pairs.
     best_index_, best_score_ : int, float
         Index of the chosen candidate in ``cv_results_``, and its mean score.
     metric_ : str
@@ -69,7 +75,8 @@ query_features, keep_features, solver, counting, tol, max_iter, memory_budget, d
     gammas_ : ndarray of shape (n_gamma,)
         The grid; ``gammas_`` is [1.0] if the kernel has no gamma.
     cv_results_ : dict of str to ndarray of shape (n_gamma * n_C,)
-        ``param_gamma`` and ``param_C``, where C varies fastest; the rest as in
+        ``param_gamma`` and ``param_C``, where C varies fastest, and ``param_pair_weight`` if there
+        are ``pair_weights``, which vary slowest; the rest as in
         :class:`ranksvm.LinearRankSVMCV`.
     n_splits_ : int
     best_estimator_ : KernelRankSVM
@@ -115,6 +122,12 @@ query_features, keep_features, solver, counting, tol, max_iter, memory_budget, d
         landmarks: str = "uniform",
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        pair_weights: Any = None,
+        gain: str = "exp2",
+        discount: str = "log2",
+        truncation: int = 30,
+        n_reweight: int = 1,
         scaling: str | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
@@ -143,6 +156,12 @@ query_features, keep_features, solver, counting, tol, max_iter, memory_budget, d
         self.landmarks = landmarks
         self.loss = loss
         self.reduction = reduction
+        self.pair_weight = pair_weight
+        self.pair_weights = pair_weights
+        self.gain = gain
+        self.discount = discount
+        self.truncation = truncation
+        self.n_reweight = n_reweight
         self.scaling = scaling
         self.query_features = query_features
         self.keep_features = keep_features
@@ -165,10 +184,8 @@ query_features, keep_features, solver, counting, tol, max_iter, memory_budget, d
     def _is_pairwise(self) -> bool:
         return self.kernel == "precomputed"
 
-    def _refit_code(self) -> str:
-        kernel = "" if self.kernel == "rbf" else ", kernel=model.kernel"
-        gamma = ", gamma=model.gamma_" if hasattr(self, "gamma_") else ""
-        return f"KernelRankSVM(model.C_{kernel}{gamma})"
+    def _refit_extra(self) -> str:
+        return "" if self.kernel == "rbf" else ", kernel=model.kernel"
 
     def _converted(self, data: RankingData) -> RankingData:
         return replace(data, X=data.X.tocsr()) if is_sparse(data.X) else data

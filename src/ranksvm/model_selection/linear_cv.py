@@ -23,8 +23,12 @@ class LinearRankSVMCV(SearchCV):
     Cs : int or sequence of float, default=19
         Values of C to try, or their number: log-spaced from 0.78 to 204,800, and divided by the
         total weight of the pairs for ``reduction="sum"``.
-    loss, reduction, scaling, query_features, keep_features, solver, counting, tol, max_iter
+    loss, reduction, pair_weight, gain, discount, truncation, n_reweight, scaling, query_features, \
+keep_features, solver, counting, tol, max_iter
         As in :class:`ranksvm.LinearRankSVM`.  Every fit is certified to ``tol``.
+    pair_weights : sequence of str or None, default=None
+        Values of ``pair_weight`` to try, for example ``("uniform", "gain", "lambda")``; None for
+        the one of ``pair_weight``.  Of equally good ones the first is chosen.
     cv : int, splitter or iterable of (train, test), default=5
         Number of folds; no query is split (without queries, items are distributed by their labels).
         Or a splitter such as :class:`QueryKFold`, which gets the query ids as ``groups``, or pairs
@@ -54,14 +58,17 @@ class LinearRankSVMCV(SearchCV):
     ----------
     C_ : float
         The chosen C.
+    pair_weight_ : str
+        The chosen weights of pairs.
     best_index_, best_score_ : int, float
-        Index of the chosen C in the grid, and its mean score.
+        Index of the chosen candidate in ``cv_results_``, and its mean score.
     metric_ : str
         The metric that was maximized.
     Cs_ : ndarray of shape (n_C,)
         The grid.
     cv_results_ : dict of str to ndarray of shape (n_C,)
-        ``param_C``; ``split{k}_test_score``; ``mean_test_score``, ``std_test_score`` and
+        ``param_C``, and ``param_pair_weight`` if there are ``pair_weights``: C then varies fastest;
+        ``split{k}_test_score``; ``mean_test_score``, ``std_test_score`` and
         ``rank_test_score`` over the splits on which the metric is defined (on the others it is
         NaN); ``mean_fit_time`` and ``std_fit_time`` in seconds; ``split{k}_objective``,
         ``split{k}_gap``, ``split{k}_n_iter`` and ``split{k}_n_products`` of every fit.  ``params``
@@ -101,6 +108,12 @@ class LinearRankSVMCV(SearchCV):
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",
+        pair_weight: str = "uniform",
+        pair_weights: Any = None,
+        gain: str = "exp2",
+        discount: str = "log2",
+        truncation: int = 30,
+        n_reweight: int = 1,
         scaling: str | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
@@ -119,6 +132,12 @@ class LinearRankSVMCV(SearchCV):
         self.Cs = Cs
         self.loss = loss
         self.reduction = reduction
+        self.pair_weight = pair_weight
+        self.pair_weights = pair_weights
+        self.gain = gain
+        self.discount = discount
+        self.truncation = truncation
+        self.n_reweight = n_reweight
         self.scaling = scaling
         self.query_features = query_features
         self.keep_features = keep_features

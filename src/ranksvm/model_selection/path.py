@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,9 +97,10 @@ def fit_path(
             best = min(forecasts, key=lambda kind: errors.get(kind, math.inf))
             start = Combination(forecasts[best])
         last = problem.solve(C, start=start, after=last, callback=callback)
-        errors = {kind: _distance(parts, last.point) for kind, parts in forecasts.items()}
-        known = [*known[-max(DEGREES) :], _Known(C, last.point, guided)]
-        fits[k] = replace(last, evaluation=None)  # it holds the violated pairs, which need memory
+        point = last.on_path.point
+        errors = {kind: _distance(parts, point) for kind, parts in forecasts.items()}
+        known = [*known[-max(DEGREES) :], _Known(C, point, guided)]
+        fits[k] = last.without_evaluation()
         if finished is not None:
             finished(k, fits[k])
     return [fits[k] for k in range(grid.size)]

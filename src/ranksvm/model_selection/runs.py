@@ -203,14 +203,16 @@ class Task:
         """
         (found,) = problem.score(held_out.X, [fit])
         assert isinstance(problem, GuidedProblem)
-        point = problem.shared_point(fit.point)
+        point, on_path = problem.shared_point(fit.on_path.point), found
         if point.scores is None or isinstance(self.data.X, ShardedMatrix):
             return found, point._replace(scores=None)
         scores = [point.scores]
         if split.test is not None:
-            scores.append(found)
+            if fit.on_path is not fit:
+                (on_path,) = problem.score(held_out.X, [fit.on_path])
+            scores.append(on_path)
         if left_out.size:
-            scores += problem.score(self.data.take(left_out).X, [fit])
+            scores += problem.score(self.data.take(left_out).X, [fit.on_path])
         if not all(map(all_finite, scores)):
             return found, None
         return found, point._replace(scores=np.concatenate(scores))

@@ -120,7 +120,7 @@ class Search:
     separated: tuple[str, ...] = ()
 
     @property
-    def candidates(self) -> list[dict[str, float]]:
+    def candidates(self) -> list[dict[str, Any]]:
         """Parameters of each candidate; C varies fastest."""
         return _combinations(self.grid)
 
@@ -138,14 +138,24 @@ class Search:
 
     @property
     def best_index(self) -> int:
-        """Index of the best candidate; ties go to the smallest C, then to smaller other values."""
+        """Index of the best candidate; ties go to the smallest C, then to smaller other values.
+
+        Of names, such as those of weights of pairs, the first one of the grid is the smallest.
+        """
         rounded = np.round(self.means, DIGITS)
         best = np.flatnonzero(rounded == np.nanmax(rounded)).tolist()
         candidates = self.candidates
-        return int(min(best, key=lambda place: list(candidates[place].values())[::-1]))
+
+        def size(place: int) -> list[float]:  # names are as large as their place in the grid
+            return [
+                float(np.flatnonzero(self.grid[name] == value)[0]) if _is_name(value) else value
+                for name, value in reversed(candidates[place].items())
+            ]
+
+        return int(min(best, key=size))
 
     @property
-    def best(self) -> dict[str, float]:
+    def best(self) -> dict[str, Any]:
         """Parameters of the best candidate."""
         return self.candidates[self.best_index]
 
@@ -165,7 +175,7 @@ class Search:
         edges = []
         for name, best in self.best.items():
             values = self.grid[name]
-            if values.size == 1 or best not in (values.min(), values.max()):
+            if _is_name(best) or values.size == 1 or best not in (values.min(), values.max()):
                 continue
             smallest = best == values.min()
             edges.append(
@@ -254,7 +264,8 @@ def search(
         Values of C to try (positive, no duplicates), or their number in the default grid; None uses
         the default number.
     others : mapping of str to such values, or None, default=None
-        Values of other parameters, for example ``{"gamma": [0.1, 1.0]}``.
+        Values of other parameters, for example ``{"gamma": [0.1, 1.0]}`` or
+        ``{"pair_weight": ["uniform", "gain"]}``.
     folds : iterable of (train, test) or None
         Row numbers or masks.  A query must not be on both sides.  Preferences between the two sides
         count on neither, and there is a warning.  Each running split holds a copy of its rows.
@@ -354,7 +365,7 @@ def search(
 
 
 def _gathered(
-    rows: Sequence[Mapping[str, float]],
+    rows: Sequence[Mapping[str, Any]],
     cells: Sequence[Sequence[Cell]],
     splits: Sequence[Split],
     *,
@@ -407,15 +418,21 @@ def _separated(data: RankingData, splits: Sequence[Split]) -> Iterator[str]:
             )
 
 
-def _combinations(grid: Mapping[str, Array]) -> list[dict[str, float]]:
+def _combinations(grid: Mapping[str, Array]) -> list[dict[str, Any]]:
     """Return all combinations of the values of a grid; the last parameter varies fastest."""
     values = itertools.product(*(values.tolist() for values in grid.values()))
     return [dict(zip(grid, row, strict=True)) for row in values]
 
 
-def _where(row: Mapping[str, float]) -> str:
+def _where(row: Mapping[str, Any]) -> str:
     """Return the beginning of messages about a row of the grid."""
-    return "".join(f"{name} = {value:.4g}, " for name, value in row.items())
+    return "".join(
+        f"{name} = {value if _is_name(value) else f'{value:.4g}'}, " for name, value in row.items()
+    )
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _with(settings: Settings, **values: Any) -> Settings:

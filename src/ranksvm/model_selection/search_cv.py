@@ -36,7 +36,7 @@ from ranksvm.estimators.inputs import (
 from ranksvm.estimators.model_ranker import ModelRanker, logged
 from ranksvm.estimators.pair_inputs import pair_data, validation_pairs
 from ranksvm.learners.problem import Fit
-from ranksvm.learners.settings import Settings, searched
+from ranksvm.learners.settings import Settings, searched, searched_choices
 from ranksvm.learners.views import with_view
 from ranksvm.model_selection.search import Progress, Search, search
 from ranksvm.model_selection.splitters import folds_of
@@ -73,8 +73,14 @@ class SearchCV(Ranker):
     def _refit_code(self) -> str:
         """Return the code that makes the model that refit=True would have made."""
         chosen = [name for name in searched(self._settings_class) if hasattr(self, f"{name}_")]
+        named = searched_choices(self._settings_class)
+        chosen += [name for name in named if getattr(self, f"{name}s", None) is not None]
         others = "".join(f", {name}=model.{name}_" for name in chosen)
-        return f"{self._ranker.__name__}(model.C_{others})"
+        return f"{self._ranker.__name__}(model.C_{self._refit_extra()}{others})"
+
+    def _refit_extra(self) -> str:
+        """Return further arguments of that code."""
+        return ""
 
     def _converted(self, data: RankingData) -> RankingData:
         """Return the data in the form that the fits need."""
@@ -232,6 +238,11 @@ class SearchCV(Ranker):
         self._warn(found, fit)
         return self
 
+    def _grids(self) -> dict[str, Any]:
+        """Return the values to try of all parameters but C."""
+        names = [*searched(self._settings_class), *searched_choices(self._settings_class)]
+        return {name: getattr(self, f"{name}s", None) for name in names}
+
     def _search(
         self,
         data: RankingData,
@@ -250,7 +261,7 @@ class SearchCV(Ranker):
                 data,
                 settings,
                 self.Cs,
-                {name: getattr(self, f"{name}s") for name in searched(self._settings_class)},
+                self._grids(),
                 folds=folds,
                 validation=held_out,
                 metric=self.metric,
@@ -310,6 +321,8 @@ class SearchCV(Ranker):
             setattr(self, f"{name}s_", found.grid.get(name, np.ones(1)))
             if name in found.best:
                 setattr(self, f"{name}_", found.best[name])
+        for name in searched_choices(self._settings_class):
+            setattr(self, f"{name}_", found.best.get(name, getattr(self, name)))
         for name in ("best_estimator_", *self._of_model):
             self.__dict__.pop(name, None)
         if model is not None:

@@ -2,6 +2,7 @@
 
 Items i and j are a *comparable pair* if they belong to the same query and their labels differ; the
 one with the larger label is the *better* one.  A pair has the weight ``query_weight * w_i * w_j``.
+By gain, the labels are gains, and the weight is also multiplied by ``gain_better - gain_worse``.
 
 Pairs can also be listed explicitly, each with its own weight
 (:class:`ranksvm.data.preferences.Preferences`).  The same protocols serve such a list.  Its pairs
@@ -31,11 +32,15 @@ class PairOrder:
         Queries.
     item_weight : ndarray of shape (n_items,) or None
         Weights of the items; None means weight 1.
+    by_gain : bool
+        Whether utilities are gains >= 0, whose difference multiplies the weight of a pair; see
+        :func:`ranksvm.pairs.gains.gain_utility`.
     """
 
     utility: Array
     groups: QueryGroups
     item_weight: Array | None = None
+    by_gain: bool = False
 
 
 class PairPlan(Protocol):

@@ -13,9 +13,11 @@ import numpy as np
 
 from ranksvm import _core
 from ranksvm._vectors import Array, Rows, dot
+from ranksvm.backends.labels import label_backend
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.shards import KEEPS, Shard
+from ranksvm.pairs.gains import Gains
 from ranksvm.pairs.oracle import LOSSES, LossErrors, LossEval
 from ranksvm.pairs.order import PairOrder
 from ranksvm.sharded.lazy import Recipe, Where
@@ -39,6 +41,8 @@ class PairShard(Shard):
         takes part as a whole or not at all.
     query_weight : ndarray of shape (n_queries,) or None
     loss, counting : str
+    gains : Gains or None
+        How labels make weights of pairs.
     keeps : frozenset of str
         What is remembered from one task to the next; see ``ranksvm.data.shards.KEEPS``.
     """
@@ -48,6 +52,7 @@ class PairShard(Shard):
     query_weight: Array | None = None
     loss: str
     counting: str
+    gains: Gains | None
     keeps: frozenset[str]
 
     def forget(self) -> None:
@@ -69,8 +74,14 @@ class PairShard(Shard):
             assert self.y is not None
             # Rows with the same label make no pair.
             y = self.y if self.active is None else np.where(self.active, self.y, 0.0)
-            order = PairOrder(y, self.groups, self.item_weight)
-            found = NativeBackend(order, counting=self.counting, n_threads=self.n_threads)
+            found = label_backend(
+                y,
+                self.groups,
+                self.item_weight,
+                self.gains,
+                counting=self.counting,
+                n_threads=self.n_threads,
+            )
             if self.query_weight is not None:
                 found.set_query_weight(self.query_weight)
             self.memo["backend"] = found
@@ -137,6 +148,7 @@ class MakePairShard:
 
     loss: str
     counting: str
+    gains: Gains | None
     inactive: Any = None  # query ids
     keeps: frozenset[str] = frozenset(KEEPS)
 
@@ -159,6 +171,7 @@ class MakePairShard:
             active=active,
             loss=self.loss,
             counting=self.counting,
+            gains=self.gains,
             keeps=self.keeps,
         )
 

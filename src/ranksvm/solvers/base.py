@@ -188,7 +188,8 @@ class Status(enum.Enum):
 class TraceRow(NamedTuple):
     """One iteration of a solver, as kept in ``history_``.
 
-    ``valid`` is the score on a validation set, None without one.
+    ``valid`` is the score on a validation set, None without one.  ``round`` counts the fits of a
+    model that is fitted several times, with other weights of pairs; iterations start anew in each.
     """
 
     iteration: int
@@ -198,6 +199,7 @@ class TraceRow(NamedTuple):
     inner_iterations: int
     seconds: float
     valid: float | None = None
+    round: int = 0
 
 
 Callback = Callable[["TraceRow", Array], Any]
