@@ -20,7 +20,7 @@ from benchmarks.report import Report
 from ranksvm.data import RankingData
 from ranksvm.learners.views import with_view
 from ranksvm.metrics import evaluate
-from ranksvm.metrics.evaluate import is_graded
+from ranksvm.pairs.gains import is_graded
 from ranksvm.model_selection.auto_cells import Key, Outcome, SpaceFits, beyond_edge
 from ranksvm.model_selection.auto_plan import (
     FIRST_GAMMA,

@@ -38,7 +38,7 @@ METRICS = {
     "MAP": ("map", "letor"),
     "NDCG@10": ("ndcg@10", "standard"),
 }
-OURS, OURS_AGAIN, FAST = "ours", "ours, fitted again", "ours, fast"
+OURS, FAST = "ours", "ours, fast"
 RIVAL, RIVAL_RANKS = "LambdaRank", "LambdaRank with ranks"
 AGAIN = ", fitted again"
 
@@ -56,20 +56,14 @@ def run(runner: Runner, report: Report) -> None:
 
 def _ours(runner: Runner, name: str) -> dict[str, Tuned]:
     found = {}
-    for label, preset, refit in (
-        (OURS, "best", False),
-        (OURS_AGAIN, "best", True),
-        (FAST, "fast", False),
-    ):
+    for label, preset in ((OURS, "best"), (FAST, "fast")):
         jobs = auto_jobs(
-            name,
-            folds_of(runner),
-            preset=runner.size(preset, "fast"),
-            refit=refit,
-            threads=runner.threads,
+            name, folds_of(runner), preset=runner.size(preset, "fast"), threads=runner.threads
         )
         results = runner.run(f"{name}, {label}", jobs)
         found[label] = choose(name, label, folds_of(runner), results, CRITERION)
+        again = [result["again"] for result in results]
+        found[label + AGAIN] = replace(found[label], label=label + AGAIN, scores=again)
     return found
 
 
@@ -119,7 +113,8 @@ def _tables(name: str, models: dict[str, Tuned], report: Report) -> None:
     )  # fmt: skip
     if RIVAL not in models:
         return
-    for ours, suffix in ((OURS, ""), (OURS_AGAIN, AGAIN)):
+    for suffix in ("", AGAIN):
+        ours = OURS + suffix
         rivals = [models[rival + suffix] for rival in (RIVAL, RIVAL_RANKS)]
         rows = [row for rival in rivals for row in _differences(models[ours], rival)]
         report.table(

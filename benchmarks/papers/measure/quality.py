@@ -18,48 +18,65 @@ import numpy as np
 from benchmarks.common import SEED, pinned
 from benchmarks.folds import letor_fold
 from benchmarks.papers.jobs import Job
-from ranksvm import AutoRankSVM
 from ranksvm.data import RankingData
 from ranksvm.data.query_view import QueryView
 from ranksvm.metrics import evaluate
+from ranksvm.model_selection.auto_models import as_trained, joined, refitted
+from ranksvm.model_selection.auto_plan import PRESETS
+from ranksvm.model_selection.auto_results import COMPLETE
+from ranksvm.model_selection.auto_search import AutoSearch, Budget
 
 CRITERION = "ndcg@10"
 # Leaves and learning rates; every 10th tree up to 300 is a candidate.
 GRID = tuple(product((4, 7, 15, 31), (0.03, 0.1)))
 TREES = tuple(range(10, 301, 10))
 RANKS = QueryView(("rank",))
+# The defaults of AutoRankSVM.
+N_MODELS, N_LANDMARKS = 20, 300
 
 
-def auto_jobs(
-    name: str, folds: Iterable[int], *, preset: str, refit: bool, threads: int
-) -> list[Job]:
+def auto_jobs(name: str, folds: Iterable[int], *, preset: str, threads: int) -> list[Job]:
     """Our search on some folds of a set."""
     return [
         Job(
-            f"{name}, search, fold {fold + 1}",
+            f"{name}, {preset} search, fold {fold + 1}",
             auto,
-            {"name": name, "fold": fold, "preset": preset, "refit": refit, "threads": threads},
+            {"name": name, "fold": fold, "preset": preset, "threads": threads},
         )
         for fold in folds
     ]
 
 
-def auto(name: str, fold: int, preset: str, refit: bool, threads: int) -> dict[str, Any]:
-    """Return the scores of the test items, and facts about one search."""
+def auto(name: str, fold: int, preset: str, threads: int) -> dict[str, Any]:
+    """One search: scores of the test items by its model as it was trained, and fitted again."""
     train, valid, test = letor_fold(name, fold)
     with pinned(threads):
         before = time.perf_counter()
-        model = AutoRankSVM(preset=preset, refit=refit, n_jobs=threads).fit(
-            train.X, train.truth, train.qid, validation=(valid.X, valid.truth, valid.qid)
+        search = AutoSearch(
+            train,
+            PRESETS[preset],
+            folds=None,
+            validation=valid,
+            metric=CRITERION,
+            conventions="standard",
+            n_models=N_MODELS,
+            n_landmarks=N_LANDMARKS,
+            random_state=SEED,
+            budget=Budget(None),
+            refit=True,
+            n_threads=threads,
         )
+        result = search.run()
+        once = as_trained(result, train, n_threads=threads)
+        again = refitted(result, joined(train, valid), n_threads=threads)
         seconds = time.perf_counter() - before
     return {
-        "candidates": [[len(model.leaderboard_)]],
-        "valid": {CRITERION: [model.best_score_]},
-        "test": [model.predict(test.X, qid=test.qid)],
-        "stopped": [model.ended_ != "complete"],
+        "candidates": [[len(result.candidates)]],
+        "valid": {CRITERION: [result.chosen[0].mean]},
+        "test": [once.scores(test.X, groups=test.groups)],
+        "again": again.scores(test.X, groups=test.groups),
+        "stopped": [result.ended != COMPLETE],
         "seconds": seconds,
-        "members": len(model.members_),
     }
 
 

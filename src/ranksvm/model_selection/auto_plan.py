@@ -28,7 +28,7 @@ from ranksvm.learners.kernel import KernelSettings, gamma_of
 from ranksvm.learners.linear import LinearSettings
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.views import seen_data
-from ranksvm.metrics.evaluate import is_graded
+from ranksvm.pairs.gains import is_graded
 
 STEP = 4.0  # from one gamma or C to the next
 # Powers of STEP: the gamma to begin with, relative to "scale", and the last ones to try.

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from ranksvm.learners.settings import Settings
 from ranksvm.model_selection.auto_cells import Key
 from ranksvm.model_selection.auto_plan import Space
@@ -47,7 +45,7 @@ class Candidate:
     @property
     def mean(self) -> float:
         """Mean score; NaN if one of them is."""
-        return float(np.mean(self.scores))
+        return sum(self.scores) / len(self.scores)
 
     def row(self) -> dict[str, Any]:
         """Return its parameters and its score, for a leaderboard."""

@@ -262,15 +262,15 @@ class AutoSearch:
         if known is not None:
             self._n_resumed += 1
             return known
-        first = not self._candidates and number == 0
+        best = self._best(self._n_models)
+        reserved = self._reserved(best)
 
         def look() -> None:
-            if not first:  # at least one space is complete
-                self._budget.check(self._reserved(), share)
+            if best:  # at least one space is complete
+                self._budget.check(reserved, share)
 
         look()
-        least = sorted((one.mean for one in self._best(self._n_models)), reverse=True)
-        threshold = least[-1] if len(least) == self._n_models else -math.inf
+        threshold = best[-1].mean if len(best) == self._n_models else -math.inf
         part = self._part(number, space)
         run = run_space(
             part,
@@ -308,11 +308,10 @@ class AutoSearch:
             )
         return self._settings[space]
 
-    def _reserved(self) -> float:
-        """Return the seconds that fitting the chosen candidates again will take, about."""
+    def _reserved(self, best: Sequence[Candidate]) -> float:
+        """Return the seconds that fitting these candidates again will take, about."""
         if not self._refits:
             return 0.0
-        best = self._best(self._n_models)
         seconds = sum(one.seconds / len(one.scores) for one in best)
         seconds += sum(self._space_seconds[space] for space in {one.space for one in best})
         n_train = self._splits[0].train.size
