@@ -26,7 +26,7 @@ from ranksvm.pairs.order import PairOrder
 
 # Of a pair: rows, weight and query, their copies by item, and the violated pairs of an evaluation;
 # `make bench ARGS="--only pair_weights"` prints what fits take.
-PAIR_BYTES = 120
+PAIR_BYTES = 160
 
 
 def lambda_pairs(
