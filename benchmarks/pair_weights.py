@@ -1,7 +1,8 @@
 """Linear fits with weights of pairs from gains, against fits with uniform weights.
 
 Both minimize the mean over pairs for C = 50 to the same certified gap.  Gains are 2^y - 1 for
-grades, and y for real-valued labels.
+grades, and y for real-valued labels.  The second table is about ``pair_weight="lambda"``, which
+lists pairs: its time, and its peak memory beyond that of a uniform fit in the same process.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.common import LOSSES, Call, Config, interleave, thread_counts
+from benchmarks.memory import peak, reset_peak
 from benchmarks.report import Report, Row
 from benchmarks.sets import Task, cadata_like, letor_like, mslr_like
 from ranksvm import LinearRankSVM
@@ -33,6 +35,8 @@ def run(config: Config, report: Report) -> None:
     )
     detail = f"the worst of {len(tasks)} sets: {judged['set']}, {judged['loss']}"
     report.reach("gain_fit", judged["gain / uniform"], detail)
+    rows = [_lambda_row(letor_like(config.size(10_000, 60)), loss) for loss in LOSSES]
+    report.table("lambda: one round with listed pairs after the uniform fit, 1 thread", rows)
 
 
 def _rows(task: Task, config: Config) -> list[Row]:
@@ -61,6 +65,25 @@ def _rows(task: Task, config: Config) -> list[Row]:
             }
         )
     return rows
+
+
+def _lambda_row(task: Task, loss: str) -> Row:
+    uniform = Call(_fit(task, loss, "uniform", "exp2", 1))
+    again = Call(_fit(task, loss, "lambda", "exp2", 1))
+    before = interleave({"uniform": uniform}, rounds=2, seconds=1.0)["uniform"]
+    exact = reset_peak()
+    low = peak()
+    timing = interleave({"lambda": again}, rounds=2, seconds=1.0)["lambda"]
+    return {
+        "set": task.name,
+        "loss": loss,
+        "pairs": timing.result.n_pairs_,
+        "uniform, s": before.seconds,
+        "lambda, s": timing.seconds,
+        "bytes of a pair": (peak() - low) / timing.result.n_pairs_,
+        "exact": exact,
+        "status": timing.result.status_,
+    }
 
 
 def _fit(task: Task, loss: str, weight: str, gain: str, threads: int) -> Callable[[], Any]:

@@ -40,7 +40,7 @@ def test_every_weight_has_its_path(data, tmp_path) -> None:
         assert "param_pair_weight" not in alone.cv_results_
     best = int(np.argmax(table["mean_test_score"]))
     assert chosen.pair_weight_ == table["param_pair_weight"][best]
-    assert chosen.C_ == table["param_C"][best]
+    assert table["param_C"][best] == chosen.C_
     assert chosen.best_estimator_.pair_weight == chosen.pair_weight_
     # Interrupted or not, on disk or not.
     path = tmp_path / "search.db"

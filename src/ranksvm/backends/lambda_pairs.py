@@ -24,8 +24,9 @@ from ranksvm.data.queries import QueryGroups
 from ranksvm.pairs.gains import Gains, discounts, ideal_dcg, label_gains
 from ranksvm.pairs.order import PairOrder
 
-# Of a pair: rows, weight and query, their copies by item, and the violated pairs of an evaluation.
-PAIR_BYTES = 112
+# Of a pair: rows, weight and query, their copies by item, and the violated pairs of an evaluation;
+# `make bench ARGS="--only pair_weights"` prints what fits take.
+PAIR_BYTES = 160
 
 
 def lambda_pairs(

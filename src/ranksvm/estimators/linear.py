@@ -60,7 +60,7 @@ class LinearRankSVM(ModelRanker):
         used with uniform weights.
     truncation : int, default=30
         For "lambda": only pairs with an item among this many first ranks count.  They are listed,
-        and take about 112 bytes each.
+        and take about 160 bytes each.
     n_reweight : int, default=1
         For "lambda": how often the pairs get new weights, and the model is fitted again.
     scaling : {"standard", "minmax", "robust", "quantile"} or None, default=None

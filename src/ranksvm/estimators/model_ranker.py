@@ -148,9 +148,10 @@ class ModelRanker(Ranker):
         with logged(self.verbose) as logger:
 
             def report(row: TraceRow, coef: Array) -> Any:
+                where = f", round {row.round}" if row.round else ""
                 logger.info(
-                    "%s %d: objective %.8g, gap %.2e, %d products, %.2f s", problem.solver_name,
-                    row.iteration, row.objective, row.gap, row.n_products, row.seconds,
+                    "%s %d%s: objective %.8g, gap %.2e, %d products, %.2f s", problem.solver_name,
+                    row.iteration, where, row.objective, row.gap, row.n_products, row.seconds,
                 )  # fmt: skip
                 return callback is not None and callback(row, coef.copy())
 
