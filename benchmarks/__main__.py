@@ -34,6 +34,7 @@ from benchmarks import (
     query_features,
     real,
     scaling,
+    scalings,
     small_fits,
     variants,
 )
@@ -48,6 +49,7 @@ PARTS: dict[str, ModuleType] = {
     "fits": fits,
     "growth": growth,
     "scaling": scaling,
+    "scalings": scalings,
     "peers": peers,
     "variants": variants,
     "memory": memory,

@@ -165,7 +165,7 @@ def _parameter(name: str, option: Option, learners: Learners) -> inspect.Paramet
     if option.parse is not None:
         kind = str
     elif option.choices is not None:
-        kind = Literal[tuple(option.choices())]
+        kind = Literal[(*option.choices(), *(["none"] if option.has_none else []))]
     elif name == "random_state":
         kind = int
     info = typer.Option(
@@ -225,6 +225,8 @@ def _make_options(learners: Learners, values: dict[str, Any]) -> ModelOptions:
                 having = [one for one in learners.values() if name in _options(one)]
                 raise UsageProblem(f"{flag} needs {' or '.join(map(chooser, having))}")
         for name in given:
+            if options[name].has_none and given[name] == "none":
+                given[name] = None
             parse = options[name].parse
             if parse is not None:
                 given[name] = parse(given[name])

@@ -47,6 +47,7 @@ _OPTIONS = {
     (None, "docids"): "--pairs-by docid",
     (None, "qid='ignore'"): "--ignore-qid",
     (None, "qid=None"): "--ignore-qid",
+    (None, "scaling=None"): "--scaling none",
     ("read_pairs", "zero_based=True"): "--pairs-zero-based",
 }
 

@@ -41,6 +41,7 @@ from ranksvm.cli.train import check_outputs, check_resume, finish, training_bar,
 from ranksvm.cli.write import is_stdout, save_model
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.settings import searched
+from ranksvm.model_selection.grids import model_data
 from ranksvm.model_selection.search import Progress, Search, search
 from ranksvm.model_selection.splitters import folds_of
 
@@ -121,7 +122,7 @@ def app(
     grids = dict(chosen.grids)
     for name, grid in searched(type(settings)).items():
         if name in chosen.given:
-            grids[name] = [grid.resolve(getattr(settings, name), items)]
+            grids[name] = [grid.resolve(getattr(settings, name), model_data(items, settings))]
     n_folds = folds or 5
     # Solvers import this when they start, which takes longer than a small fit.
     import scipy.linalg  # noqa: F401

@@ -53,7 +53,7 @@ status_, history_, n_features_in_, feature_names_in_
         landmarks: str = "uniform",
         loss: str = "squared_hinge",
         reduction: str = "mean",
-        scaling: str | None = None,
+        scaling: str | None = "auto",
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,

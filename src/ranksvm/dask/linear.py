@@ -63,7 +63,7 @@ feature_names_in_
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",
-        scaling: str | None = None,
+        scaling: str | None = "auto",
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,

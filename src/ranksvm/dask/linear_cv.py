@@ -47,7 +47,7 @@ objective_, gap_, n_iter_, n_features_in_, feature_names_in_
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",
-        scaling: str | None = None,
+        scaling: str | None = "auto",
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,

@@ -99,10 +99,17 @@ class Scaling(ABC):
     # Names of its arrays in a model file, with their number of dimensions; the first axis is that
     # of the features.
     ARRAYS: ClassVar[Mapping[str, int]]
+    # Whether sparse features stay sparse.
+    keeps_zeros: ClassVar[bool] = True
 
     @abstractmethod
     def apply(self, X: Any, n_threads: int = 1) -> Any:
         """Return the scaled features of items: float64, dense or CSR."""
+
+    @property
+    @abstractmethod
+    def constant(self) -> NDArray[np.bool_]:
+        """Which columns are left out, because they have one value only."""
 
     def arrays(self) -> Arrays:
         """Return the arrays for a model file."""
@@ -123,6 +130,10 @@ class Affine(Scaling):
     factor: Array
 
     ARRAYS: ClassVar[Mapping[str, int]] = {"offset": 1, "factor": 1}
+
+    @property
+    def constant(self) -> NDArray[np.bool_]:
+        return self.factor == 0.0
 
     def apply(self, X: Any, n_threads: int = 1) -> Any:
         if is_sparse(X):
@@ -148,6 +159,11 @@ class Quantiles(Scaling):
     levels: Array
 
     ARRAYS: ClassVar[Mapping[str, int]] = {"knots": 2, "levels": 2}
+    keeps_zeros: ClassVar[bool] = False
+
+    @property
+    def constant(self) -> NDArray[np.bool_]:
+        return self.knots[:, 0] == self.knots[:, -1]
 
     def apply(self, X: Any, n_threads: int = 1) -> Any:
         if is_sparse(X):

@@ -58,7 +58,7 @@ class FactorizedRankSVM(ModelRanker):
         Start from random factors, or from factors of the multipliers of the linear model.
     init_scale : float, default=0.1
         Standard deviation of the scores at a random start, within queries; the margin is 1.
-    scaling : {"standard", "minmax", "robust"} or None, default=None
+    scaling : {"auto", "standard", "minmax", "robust"} or None, default="auto"
         As for :class:`ranksvm.LinearRankSVM`.
     optimizer : {"auto", "lbfgs"}, default="auto"
         Deprecated: there is one optimizer, SciPy's L-BFGS.
@@ -129,7 +129,7 @@ class FactorizedRankSVM(ModelRanker):
         *,
         loss: str = "hinge",
         reduction: str = "mean",
-        scaling: str | None = None,
+        scaling: str | None = "auto",
         max_iter: int = 500,
         tol: float = 1e-3,
         n_restarts: int = 1,

@@ -68,10 +68,11 @@ default="rbf"
         Loss of a pair.
     reduction : {"sum", "mean", "query_mean"}, default="mean"
         How the losses of all pairs are combined; as for :class:`ranksvm.LinearRankSVM`.
-    scaling : {"standard", "minmax", "robust", "quantile"} or None, default=None
+    scaling : {"auto", "standard", "minmax", "robust", "quantile"} or None, default="auto"
         How the features are put on one scale, found from the training items: mean 0 and standard
         deviation 1, from 0 to 1, by median and quartiles, or mapped to the quantiles of a normal
-        distribution.  Sparse features are only divided, and become dense with "quantile".
+        distribution.  Sparse features are only divided, and become dense with "quantile".  "auto"
+        is "standard", and None for sparse X and for kernels that are precomputed or callable.
         ``predict`` scales new items in the same way.
     solver : {"auto", "newton", "smoothed_newton", "bundle"}, default="auto"
         Optimization algorithm; as for :class:`ranksvm.LinearRankSVM`.
@@ -171,7 +172,7 @@ default="rbf"
         landmarks: str = "uniform",
         loss: str = "squared_hinge",
         reduction: str = "mean",
-        scaling: str | None = None,
+        scaling: str | None = "auto",
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,

@@ -46,11 +46,12 @@ class LinearRankSVM(ModelRanker):
     reduction : {"sum", "mean", "query_mean"}, default="mean"
         How the losses of all pairs are combined: their sum, their mean, or the mean over queries of
         the mean over the pairs of each query.  The notes say how to convert C.
-    scaling : {"standard", "minmax", "robust", "quantile"} or None, default=None
+    scaling : {"auto", "standard", "minmax", "robust", "quantile"} or None, default="auto"
         How the features are put on one scale, found from the training items: divided by their
         standard deviation, by their range, or by the distance of their quartiles; or mapped to the
-        quantiles of a normal distribution.  The first three cost no copy of X and change only how
-        strongly each weight is regularized: ``coef_`` is for features as they are.
+        quantiles of a normal distribution.  "auto" is "standard", and None for sparse X.
+        "standard", "minmax" and "robust" cost no copy of X and change only how strongly each weight
+        is regularized: ``coef_`` is for features as they are.
     solver : {"auto", "newton", "smoothed_newton", "bundle"}, default="auto"
         Optimization algorithm.  "newton" is for the squared hinge, "smoothed_newton" for the hinge,
         "bundle" (BMRM with line search) for both; "auto" chooses "newton" or "bundle".
@@ -122,7 +123,7 @@ class LinearRankSVM(ModelRanker):
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",
-        scaling: str | None = None,
+        scaling: str | None = "auto",
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,

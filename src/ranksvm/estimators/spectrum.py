@@ -38,6 +38,7 @@ def multiplier_spectrum(
     C: float = 50.0,
     loss: str = "squared_hinge",
     reduction: str = "mean",
+    scaling: str | None = "auto",
     seed: int = 0,
     n_jobs: int | None = None,
 ) -> MultiplierSpectrum:
@@ -54,6 +55,8 @@ def multiplier_spectrum(
         rounded corner are used.
     reduction : {"sum", "mean", "query_mean"}, default="mean"
         As for :class:`ranksvm.LinearRankSVM`.
+    scaling : {"auto", "standard", "minmax", "robust", "quantile"} or None, default="auto"
+        As for :class:`ranksvm.LinearRankSVM`.
     seed : int, default=0
         Seed of the random permutation of the multipliers, for comparison.
     n_jobs : int or None, default=None
@@ -63,7 +66,9 @@ def multiplier_spectrum(
     -------
     MultiplierSpectrum
     """
-    model = LinearRankSVM(C, loss=loss, reduction=reduction, tol=1e-6, n_jobs=n_jobs)
+    model = LinearRankSVM(
+        C, loss=loss, reduction=reduction, scaling=scaling, tol=1e-6, n_jobs=n_jobs
+    )
     settings = model._settings(LinearSettings)
     check_choice("loss", loss, MULTIPLIER_TERMS)
     data = training_data(model, X, y, qid)

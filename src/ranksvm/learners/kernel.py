@@ -37,8 +37,15 @@ from ranksvm.learners.problem import (
     check_room,
     training_pairs,
 )
-from ranksvm.learners.scaled import scaled_data
-from ranksvm.learners.settings import Grid, Settings, check_grid_size, number_or_text, parameter
+from ranksvm.learners.scaled import about_scaling, scaled, scaled_data
+from ranksvm.learners.settings import (
+    AUTO,
+    Grid,
+    Settings,
+    check_grid_size,
+    number_or_text,
+    parameter,
+)
 from ranksvm.learners.sharded_features import (
     ShardedFeatures,
     expansion_scores,
@@ -175,7 +182,7 @@ class KernelSettings(Settings):
         check_choice("landmarks", self.landmarks, LANDMARKS)
         check_choice("dtype", self.dtype, DTYPES)
         parse_memory("memory_budget", self.memory_budget)
-        if self.scaling is not None and self.kernel == "precomputed":
+        if self.scaling not in (None, AUTO) and self.kernel == "precomputed":
             raise ParameterError(
                 "a precomputed kernel has no features to scale: {remedy}",
                 remedy="use {none}",
@@ -196,6 +203,12 @@ class KernelSettings(Settings):
                 nystroem=Param("approximation", "nystroem"),
             )
 
+    def scaling_for(self, X: Any) -> str | None:
+        # A function of the user's knows what its features mean.
+        if self.scaling == AUTO and (callable(self.kernel) or self.is_pairwise):
+            return None
+        return super().scaling_for(X)
+
     @property
     def works_in_shards(self) -> bool:
         return self.approximation is not None
@@ -212,10 +225,12 @@ class KernelSettings(Settings):
         if self.approximation is not None and not isinstance(data.X, ShardedMatrix):
             check_feature_room(comparable_items(data).size, self)
 
-    @property
-    def row_bytes(self) -> int:
+    def row_bytes(self, n_features: int, *, is_sparse: bool) -> int:
         features = 0 if self.approximation is None else int(self.n_components)
-        return features * np.dtype(self.dtype).itemsize
+        found = features * np.dtype(self.dtype).itemsize
+        if self.scaling is None or (is_sparse and self.scaling != "quantile"):
+            return found
+        return found + 8 * n_features
 
     def working_bytes(
         self, n_items: int, n_features: int, itemsize: int, *, is_sparse: bool
@@ -223,14 +238,15 @@ class KernelSettings(Settings):
         """Return the bytes of what is made once: landmarks and samples."""
         if self.approximation is None:
             return 0
-        return kernel_bytes(
+        found = kernel_bytes(
             n_items,
             n_features,
-            itemsize,
+            itemsize if self.scaling is None else 8,
             int(self.n_components),
             approximation=self.approximation,
             landmarks=self.landmarks,
         )
+        return max(found, self.scaling_bytes(n_items, n_features, itemsize))
 
     @property
     def memory(self) -> int:
@@ -265,7 +281,8 @@ class KernelProblem(RankProblem):
             data = replace(data, X=data.X.tocsr())
         if not settings.is_pairwise:
             check_room(data.n_features)
-        data, self._scaling = scaled_data(data, settings.scaling, n_threads=n_threads)
+        self._scaling_name = settings.scaling_for(data.X)
+        data, self._scaling = scaled_data(data, self._scaling_name, n_threads=n_threads)
         if self._scaling is None and isinstance(data.X, np.ndarray):
             _look_at_scales(data, settings, n_threads)
         self._given = data
@@ -288,13 +305,15 @@ class KernelProblem(RankProblem):
             support = self.items[np.flatnonzero(fit.coef)]
         about = about_fit(fit, self._given, self.settings)
         about["facts"]["gamma"] = None if kernel is None else kernel.gamma
+        constant = np.zeros(0) if self._scaling is None else self._scaling.constant
+        about["facts"] |= about_scaling(self._scaling_name, constant)
         return KernelModel(expansion=expansion, support=support, scaling=self._scaling, **about)
 
     def score(self, X: Any, fits: Sequence[Fit]) -> list[Array]:
         """Return the scores of items for each of several fits of this problem."""
         coefs = [self._point_coef(fit) for fit in fits]
         if self._scaling is not None:
-            X = self._scaling.apply(X, self.n_threads)
+            X = scaled(X, self._scaling, self.n_threads)
         if isinstance(X, ShardedMatrix):
             return expansion_scores(self._space.expansion, X, coefs)
         return self._space.expansion.scores_for(X, coefs, n_threads=self.n_threads)

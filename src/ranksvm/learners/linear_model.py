@@ -52,4 +52,4 @@ class LinearModel(Model):
 
     def describe(self) -> dict[str, Any]:
         used = int(np.count_nonzero(self.coef))
-        return {"scaling": self.params.get("scaling"), "features_used": used}
+        return {"scaling": self.scaling_name, "features_used": used}

@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 
 from ranksvm._checks import check_choice, check_integer, check_positive
 from ranksvm._messages import Message, Param, ParameterError, Value
+from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 from ranksvm.backends.native import COUNTINGS
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.scaling import SCALINGS
+from ranksvm.data.scaling import SAMPLE, SCALINGS
+from ranksvm.data.shards import ShardedMatrix
 from ranksvm.pairs.oracle import LOSSES
-from ranksvm.sharded.memory import sample_bytes
+from ranksvm.sharded.memory import TAKEN_TIMES, sample_bytes
 from ranksvm.solvers.base import Solver
 from ranksvm.solvers.bundle import Bundle
 from ranksvm.solvers.newton import Newton
@@ -41,6 +43,9 @@ CAPABILITIES = {
 MOST_VALUES = 1_000_000  # in a grid
 # Bytes of an item if the scores of all items come together: vectors of the solver, and all pairs.
 GATHERED_BYTES, SMOOTHED_BYTES = 420, 600
+# `docs/scaling.md` has the measurements behind these.  Sparse features are mostly words, whose
+# weights (tf-idf) know more than their deviations.
+AUTO, DENSE_SCALING = "auto", "standard"
 REDUCTIONS = {
     "mean": "mean over pairs",
     "sum": "sum over pairs",
@@ -80,6 +85,8 @@ class Option(NamedTuple):
         Name of the option; None for the name of the parameter.
     choices : callable or None
         Returns the allowed values.
+    has_none : bool
+        Whether None is allowed beside the choices; the command line calls it "none".
     only : tuple (name, values) or None
         The parameter applies only if the parameter ``name`` has one of the values that ``values()``
         returns.
@@ -92,6 +99,7 @@ class Option(NamedTuple):
     help: str
     flag: str | None = None
     choices: Callable[[], Iterable[str]] | None = None
+    has_none: bool = False
     only: tuple[str, Callable[[], Sequence[Any]]] | None = None
     parse: Callable[[str], Any] | None = None
     grid: Grid | None = None
@@ -160,7 +168,11 @@ class Settings:
         "mean", "How the losses of all pairs are combined.", choices=lambda: REDUCTIONS
     )
     scaling: str | None = parameter(
-        None, "How the features are put on one scale.", choices=lambda: SCALINGS
+        AUTO,
+        f"How the features are put on one scale; {AUTO} = {DENSE_SCALING}, or none if they are "
+        "sparse.",
+        choices=lambda: (AUTO, *SCALINGS),
+        has_none=True,
     )
     solver: str = parameter("auto", "Optimization algorithm.", choices=lambda: ("auto", *SOLVERS))
     counting: str = "auto"
@@ -173,7 +185,7 @@ class Settings:
         check_integer("max_iter", self.max_iter)
         check_choice("loss", self.loss, LOSSES)
         check_choice("reduction", self.reduction, REDUCTIONS)
-        check_choice("scaling", self.scaling, (None, *SCALINGS))
+        check_choice("scaling", self.scaling, (None, AUTO, *SCALINGS))
         check_choice("counting", self.counting, COUNTINGS)
         check_choice("solver", self.solver, ("auto", *SOLVERS))
         lacking = self._solver_type.requires - LOSSES[self.loss].capabilities
@@ -197,6 +209,13 @@ class Settings:
         """Whether coefficients have the same meaning on every data set, as feature weights do."""
         return False
 
+    def scaling_for(self, X: Any) -> str | None:
+        """Return the scaling of these features: a key of ``SCALINGS``, or None."""
+        if self.scaling != AUTO:
+            return self.scaling
+        stays = X.shards.is_sparse if isinstance(X, ShardedMatrix) else is_sparse(X)
+        return None if stays else DENSE_SCALING
+
     @property
     def works_in_shards(self) -> bool:
         """Whether the model can be trained on data in shards."""
@@ -204,10 +223,10 @@ class Settings:
 
     # What a fit on files needs; see `ranksvm.data.shard_memory.FitMemory`.
 
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of the features that are computed for one item; 0 if there are none."""
-        return 0
+    def row_bytes(self, n_features: int, *, is_sparse: bool) -> int:
+        """Return the bytes of the features that are computed for one item; 0 if there are none."""
+        del is_sparse
+        return 8 * n_features if self.scaling == "quantile" else 0
 
     @property
     def gathered_bytes(self) -> int:
@@ -217,8 +236,17 @@ class Settings:
     def working_bytes(
         self, n_items: int, n_features: int, itemsize: int, *, is_sparse: bool
     ) -> int:
-        """Return the bytes of what is made once: the sample for the preconditioner."""
-        return sample_bytes(n_items, n_features, itemsize, is_sparse=is_sparse)
+        """Return the bytes of what is made once: samples for the scaling, the preconditioner."""
+        if self.scaling == "quantile":
+            itemsize, is_sparse = 8, False
+        found = sample_bytes(n_items, n_features, itemsize, is_sparse=is_sparse)
+        return max(found, self.scaling_bytes(n_items, n_features, itemsize))
+
+    def scaling_bytes(self, n_items: int, n_features: int, itemsize: int) -> int:
+        """Return the bytes of the sample that quartiles and quantiles are those of."""
+        if self.scaling not in ("robust", "quantile"):
+            return 0
+        return min(n_items, 2 * SAMPLE) * n_features * itemsize * TAKEN_TIMES
 
     @property
     def is_pairwise(self) -> bool:

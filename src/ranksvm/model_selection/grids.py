@@ -88,8 +88,7 @@ def make_grid(
                 values = defaults[name].n
             if is_integer(values):
                 check_grid_size(name, values)
-                scaled, _ = scaled_data(data, settings.scaling)  # the features that the model gets
-                values = defaults[name].values(scaled, int(values))
+                values = defaults[name].values(model_data(data, settings), int(values))
             grid[name] = check_grid(name, values)
         elif values is not None and not is_integer(values):
             raise ParameterError(
@@ -104,6 +103,11 @@ def make_grid(
     if is_integer(Cs):
         Cs = default_Cs(int(Cs), settings.reduction, total_pair_weight(data))
     return {**grid, "C": check_grid("C", Cs)}
+
+
+def model_data(data: RankingData, settings: Settings) -> RankingData:
+    """Return a data set with the features that the model gets."""
+    return scaled_data(data, settings.scaling_for(data.X))[0]
 
 
 def check_grid(name: str, given: Any) -> NDArray[np.float64]:

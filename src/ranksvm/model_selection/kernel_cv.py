@@ -114,7 +114,7 @@ solver, counting, tol, max_iter, memory_budget, dtype
         landmarks: str = "uniform",
         loss: str = "squared_hinge",
         reduction: str = "mean",
-        scaling: str | None = None,
+        scaling: str | None = "auto",
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,

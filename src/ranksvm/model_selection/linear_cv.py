@@ -99,7 +99,7 @@ class LinearRankSVMCV(SearchCV):
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",
-        scaling: str | None = None,
+        scaling: str | None = "auto",
         solver: str = "auto",
         counting: str = "auto",
         tol: float = 1e-4,

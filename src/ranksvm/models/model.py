@@ -174,6 +174,12 @@ class Model(ABC):
             items=items or (f"row {i + first}", f"row {j + first}"),
         )
 
+    @property
+    def scaling_name(self) -> str | None:
+        """Name of the scaling of the features; None if they are taken as they are."""
+        found: str | None = self.facts.get("scaling", self.params.get("scaling"))
+        return found
+
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Return a summary for display, by name; values may be lists and mappings."""
