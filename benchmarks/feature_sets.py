@@ -117,7 +117,7 @@ def _reuters(vectorizer: Any, config: Config, *, by_topic: bool) -> list[Split]:
         y = np.asarray((X @ X[[held_out]].T).todense()).ravel()
         rows = np.delete(np.arange(X.shape[0]), held_out)
         X, y = X[rows], y[rows]
-    return _halves(X, y, None, config, n_items=config.size(6_000, 600))
+    return _halves(X, y, None, config, n_items=config.size(3_000, 600))
 
 
 # --- Made sets ------------------------------------------------------------------------------------
@@ -178,9 +178,13 @@ def _web(config: Config) -> list[Split]:
     qid = np.repeat(np.arange(n_queries), 50)
     factors = rng.standard_normal((len(qid), MSLR_FACTORS))
     X = factors @ rng.standard_normal((MSLR_FACTORS, n_features)) / np.sqrt(MSLR_FACTORS)
-    X += 0.5 * rng.standard_normal(X.shape) + 0.5 * rng.standard_normal((n_queries, n_features))[qid]
+    X += (
+        0.5 * rng.standard_normal(X.shape) + 0.5 * rng.standard_normal((n_queries, n_features))[qid]
+    )
     utility = np.tanh(X[:, :40]) @ rng.standard_normal(40) / 6.0 + factors[:, 0] * factors[:, 1]
-    y = np.digitize(utility + rng.standard_normal(len(qid)), (0.5, 1.2, 2.0, 3.0)).astype(np.float64)
+    y = np.digitize(utility + rng.standard_normal(len(qid)), (0.5, 1.2, 2.0, 3.0)).astype(
+        np.float64
+    )
     kind = rng.integers(3, size=n_features)
     X = np.where(kind == 0, X, np.where(kind == 1, np.exp(1.5 * X), np.floor(np.exp(X))))
     return _halves(X * 10.0 ** rng.uniform(-3.0, 7.0, n_features), y, qid, config)
@@ -191,13 +195,18 @@ def _prices(config: Config) -> list[Split]:
     rng = np.random.default_rng(SEED)
     n_items = config.size(4_000, 300)
     Z = rng.standard_normal((n_items, 8)) @ (np.eye(8) + 0.3 * rng.standard_normal((8, 8)))
-    y = Z[:, 0] + np.sin(1.5 * Z[:, 1]) + 0.5 * Z[:, 2] * Z[:, 3] + 0.7 * rng.standard_normal(n_items)
+    y = (
+        Z[:, 0]
+        + np.sin(1.5 * Z[:, 1])
+        + 0.5 * Z[:, 2] * Z[:, 3]
+        + 0.7 * rng.standard_normal(n_items)
+    )
     X = np.exp(Z * rng.uniform(0.2, 1.0, 8)) * 10.0 ** rng.uniform(-1.0, 4.0, 8)
     return _halves(X, y, None, config)
 
 
 def _words(config: Config) -> list[Split]:
-    X, y, qid, _ = make_reuters_like(config.size(4_000, 400), n_features=20_000, random_state=SEED)
+    X, y, qid, _ = make_reuters_like(config.size(3_000, 400), n_features=20_000, random_state=SEED)
     return _halves(X, y, qid, config)
 
 

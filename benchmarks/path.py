@@ -94,7 +94,7 @@ def compare(task: Task, loss: str, Cs: Array, config: Config) -> Row:
 
 def along_the_path(task: Task, loss: str, Cs: Array, folds: list[tuple[Rows, Rows]]) -> Outcome:
     settings = {"loss": loss, "reduction": task.reduction, "tol": TOL, "metric": METRIC}
-    model = LinearRankSVMCV(Cs, cv=folds, refit=False, n_jobs=1, **settings)
+    model = LinearRankSVMCV(Cs, cv=folds, refit=False, scaling=None, n_jobs=1, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a best C at the edge of the grid is no news here
         table = model.fit(task.X, task.y, task.qid).cv_results_
@@ -113,7 +113,7 @@ def from_scratch(task: Task, loss: str, Cs: Array, folds: list[tuple[Rows, Rows]
         X_test, y_test = task.X[test], task.y[test]
         qid, qid_test = (None if task.qid is None else task.qid[part] for part in (train, test))
         for j, C in enumerate(Cs):
-            model = LinearRankSVM(C, n_jobs=1, **settings)
+            model = LinearRankSVM(C, scaling=None, n_jobs=1, **settings)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model.fit(X, y, qid)

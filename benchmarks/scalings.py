@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.common import SEED, Array, Config
-from benchmarks.feature_sets import FeatureSet, Split, feature_sets
+from benchmarks.feature_sets import Split, feature_sets
 from benchmarks.report import Report, Row
 from ranksvm.data.scaling import SCALINGS
 from ranksvm.learners.kernel import KernelProblem, KernelSettings, gamma_of
@@ -27,10 +26,10 @@ from ranksvm.model_selection.choice import choose_metric
 from ranksvm.model_selection.path import fit_path
 
 TITLE = "scalings of the features, each with its best C and gamma on validation parts"
-TOL = 1e-4
-MAX_ITER = 100  # raw features would take forever
+TOL = 3e-4
+MAX_ITER = 30  # raw features would take forever
 N_LANDMARKS = 300
-CS = 50.0 * 4.0 ** np.arange(-6.0, 6.5)
+CS = 50.0 * 4.0 ** np.arange(-5.0, 6.5)
 GAMMAS = 4.0 ** np.arange(-4.0, 1.5)  # relative to "scale"
 SCALE = int(np.flatnonzero(GAMMAS == 1.0)[0])  # its place in the list
 CS_TEXT = [f"{C:.3g}" for C in CS]
@@ -67,7 +66,6 @@ def run(config: Config, report: Report) -> None:
     metrics: dict[str, str] = {}
     for one in feature_sets(config, report.note):
         metrics[one.name] = choose_metric(None, one.splits[0].train).metric.name
-        import time; print(one.name, time.process_time(), flush=True)
         for kind, searches in found.items():
             searches[one.name] = {
                 scaling: Search(
@@ -119,9 +117,7 @@ def search(split: Split, kind: str, scaling: str, config: Config) -> Array:
     return values
 
 
-def _print_scalings(
-    kind: str, metrics: dict[str, str], searches: Searches, report: Report
-) -> None:
+def _print_scalings(kind: str, metrics: dict[str, str], searches: Searches, report: Report) -> None:
     """Print the best values, where they are, and how far each scaling is from the best one."""
     rows: list[Row] = []
     for name, of_set in searches.items():

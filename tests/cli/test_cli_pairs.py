@@ -173,11 +173,11 @@ def test_pairs_of_the_labels_give_the_model_of_the_labels(good, folder, sample, 
 def test_the_estimator_finds_the_same(good, folder, sample, pairs, tmp_path):
     better, worse, weight = pairs
     good("train", folder / "items.txt", "--pairs", folder / "pairs.txt", "-o", tmp_path / "m")
-    model = LinearRankSVM().fit_pairs(sample.X, better, worse, weight=weight)
+    model = LinearRankSVM(scaling=None).fit_pairs(sample.X, better, worse, weight=weight)
     assert np.array_equal(ranksvm.load(tmp_path / "m").coef_, model.coef_)
     good("train", folder / "items.txt", "--pairs", folder / "pairs.txt", "--with-labels",
          "-o", tmp_path / "b")  # fmt: skip
-    model = LinearRankSVM().fit_pairs(
+    model = LinearRankSVM(scaling=None).fit_pairs(
         sample.X, better, worse, weight=weight, y=sample.y, qid=sample.qid
     )
     assert np.array_equal(ranksvm.load(tmp_path / "b").coef_, model.coef_)
@@ -197,7 +197,7 @@ def test_kernels_learn_from_pairs(good, folder, sample, pairs, tmp_path, options
     assert "explicit pairs" in out
     assert "rbf kernel" in out
     better, worse, weight = pairs
-    model = KernelRankSVM(**params).fit_pairs(sample.X, better, worse, weight=weight)
+    model = KernelRankSVM(**params, scaling=None).fit_pairs(sample.X, better, worse, weight=weight)
     assert np.array_equal(ranksvm.load(path).predict(sample.X), model.predict(sample.X))
 
 
@@ -238,7 +238,9 @@ def test_tables_need_no_labels(good, run, folder, pairs, sample, tmp_path):
     good("train", folder / "labelled.csv", "--pairs", folder / "pairs.txt", "-o", tmp_path / "b")
     model = ranksvm.load(tmp_path / "a")
     assert model.feature_names_in_.tolist() == NAMES
-    expected = LinearRankSVM().fit_pairs(sample.X, pairs[0], pairs[1], weight=pairs[2]).coef_
+    expected = (
+        LinearRankSVM(scaling=None).fit_pairs(sample.X, pairs[0], pairs[1], weight=pairs[2]).coef_
+    )
     for name in "ab":
         assert np.allclose(ranksvm.load(tmp_path / name).coef_, expected, rtol=1e-10)
     code, _, err = run("train", folder / "items.csv", "--pairs", folder / "pairs.txt",
@@ -251,7 +253,7 @@ def test_validation_judges_by_labels(good, folder, sample, pairs):
     out = good("train", folder / "items.txt", "--pairs", folder / "pairs.txt",
                "--valid", folder / "valid.txt", "-m", "ndcg@5", "--json")  # fmt: skip
     X, y, qid, _ = make_ranking(10, (4, 8), 5, random_state=4)
-    model = LinearRankSVM().fit_pairs(sample.X, pairs[0], pairs[1], weight=pairs[2])
+    model = LinearRankSVM(scaling=None).fit_pairs(sample.X, pairs[0], pairs[1], weight=pairs[2])
     assert json.loads(out)["valid"] == pytest.approx(
         evaluate(y, model.predict(X), qid, metrics="ndcg@5")
     )

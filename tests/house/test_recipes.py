@@ -91,11 +91,15 @@ def test_a_solver(data: Any, file: Path) -> None:
 
 def test_a_kernel(data: Any, file: Path, tmp_path: Path) -> None:
     X, y, qid = data
-    named = KernelRankSVM(kernel="cosine_similarity").fit(X, y, qid)
-    computed = KernelRankSVM(kernel="precomputed").fit(cosine_similarity(X), y, qid)
+    named = KernelRankSVM(kernel="cosine_similarity", scaling=None).fit(X, y, qid)
+    computed = KernelRankSVM(kernel="precomputed", scaling=None).fit(cosine_similarity(X), y, qid)
     np.testing.assert_allclose(named.predict(X), computed.predict(cosine_similarity(X)), atol=1e-6)
     approximate = KernelRankSVM(
-        kernel="cosine_similarity", approximation="nystroem", n_components=40, random_state=0
+        kernel="cosine_similarity",
+        approximation="nystroem",
+        n_components=40,
+        random_state=0,
+        scaling=None,
     ).fit(X, y, qid)
     np.testing.assert_allclose(approximate.objective_, named.objective_, rtol=1e-3)
     path = tmp_path / "model.safetensors"

@@ -356,12 +356,12 @@ def test_scores_that_overflow_cannot_win(data):
     """Held-out items so large that the larger coefficients score them by infinity."""
     X, y, qid = data
     X, Cs = 1e-3 * X, [1e12, 1e8]
-    high, low = (np.abs(LinearRankSVM(C).fit(X, y, qid).coef_) for C in Cs)
+    high, low = (np.abs(LinearRankSVM(C, scaling=None).fit(X, y, qid).coef_) for C in Cs)
     j = int(np.argmax(np.where(low > 10.0, high / low, 0.0)))
     huge = np.zeros_like(X)
     huge[:, j] = 1.7e308 / np.sqrt(low[j]) / np.sqrt(high[j])
     with pytest.warns(UserWarning, match="1 of 2 fits have no score, .* C = 1e.12: .*not finite"):
-        model = LinearRankSVMCV(Cs).fit(X, y, qid, validation=(huge, y, qid))
+        model = LinearRankSVMCV(Cs, scaling=None).fit(X, y, qid, validation=(huge, y, qid))
     assert np.isnan(model.cv_results_["mean_test_score"][0])
     assert model.C_ == 1e8
     assert model.cv_results_["rank_test_score"].tolist() == [2, 1]
@@ -370,11 +370,11 @@ def test_scores_that_overflow_cannot_win(data):
     large = np.where(first[:, None], huge, X)
     folds = [(~first, first), (~first & ~second, second)]
     with pytest.warns(UserWarning, match="1 of 4 fits have no score, the first of them: fold 1"):
-        model = LinearRankSVMCV(Cs, cv=folds, refit=False).fit(large, y, qid)
+        model = LinearRankSVMCV(Cs, cv=folds, refit=False, scaling=None).fit(large, y, qid)
     assert np.isfinite(model.cv_results_["split1_test_score"]).all()
     assert model.C_ == 1e8
     with pytest.raises(ValueError, match=r"nothing to choose from.*validation set, C = 1e.12"):
-        LinearRankSVMCV(Cs[:1]).fit(X, y, qid, validation=(huge, y, qid))
+        LinearRankSVMCV(Cs[:1], scaling=None).fit(X, y, qid, validation=(huge, y, qid))
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -99,12 +100,15 @@ class Scaling(ABC):
     # Names of its arrays in a model file, with their number of dimensions; the first axis is that
     # of the features.
     ARRAYS: ClassVar[Mapping[str, int]]
-    # Whether sparse features stay sparse.
-    keeps_zeros: ClassVar[bool] = True
 
     @abstractmethod
     def apply(self, X: Any, n_threads: int = 1) -> Any:
         """Return the scaled features of items: float64, dense or CSR."""
+
+    @property
+    def keeps_zeros(self) -> bool:
+        """Whether sparse features stay sparse."""
+        return False
 
     @property
     @abstractmethod
@@ -118,12 +122,12 @@ class Scaling(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Affine(Scaling):
-    """(x - offset) * factor; without the offset for sparse X.
+    """(x - offset) * factor.
 
     Attributes
     ----------
     offset, factor : ndarray of shape (n_features,)
-        The factor of a constant column is 0.
+        The factor of a constant column is 0.  All offsets are 0 if the training items were sparse.
     """
 
     offset: Array
@@ -132,14 +136,20 @@ class Affine(Scaling):
     ARRAYS: ClassVar[Mapping[str, int]] = {"offset": 1, "factor": 1}
 
     @property
+    def keeps_zeros(self) -> bool:
+        return not self.offset.any()
+
+    @property
     def constant(self) -> NDArray[np.bool_]:
         return self.factor == 0.0
 
     def apply(self, X: Any, n_threads: int = 1) -> Any:
-        if is_sparse(X):
+        if is_sparse(X) and self.keeps_zeros:
             X = X.tocsr().astype(np.float64)
             X.data *= self.factor[X.indices]
             return X
+        if is_sparse(X):
+            X = X.toarray()
         scaled = np.empty(X.shape)
         _core.scale_columns(X, self.offset, self.factor, scaled, n_threads)
         return scaled
@@ -159,7 +169,6 @@ class Quantiles(Scaling):
     levels: Array
 
     ARRAYS: ClassVar[Mapping[str, int]] = {"knots": 2, "levels": 2}
-    keeps_zeros: ClassVar[bool] = False
 
     @property
     def constant(self) -> NDArray[np.bool_]:
@@ -177,6 +186,8 @@ def find_scaling(
     name: str,
     columns: Callable[[], Columns],
     sample: Callable[[], tuple[Any, Array]],
+    *,
+    sparse: bool = False,
 ) -> Scaling:
     """Find the scaling of a data set.
 
@@ -189,12 +200,17 @@ def find_scaling(
     sample : callable
         ``sample()`` returns a sample of the items, chosen by :func:`sampled_rows`: their features,
         dense or sparse, and their weights.
+    sparse : bool, default=False
+        Whether the items are sparse, and have to stay so: without offsets.
 
     Returns
     -------
     Scaling
     """
-    return SCALINGS[name](columns, sample)
+    found = SCALINGS[name](columns, sample)
+    if sparse and isinstance(found, Affine):
+        return Affine(np.zeros_like(found.offset), found.factor)
+    return found
 
 
 def scaling_of(
@@ -228,7 +244,8 @@ def scaling_of(
         rows = sampled_rows(weights, hashes)
         return (X, weights) if rows is None else (_rows_of(X, rows), weights[rows])
 
-    return find_scaling(name, columns or (lambda: find_columns(X, weight, n_threads)), sample)
+    columns = columns or (lambda: find_columns(X, weight, n_threads))
+    return find_scaling(name, columns, sample, sparse=is_sparse(X))
 
 
 def _rows_of(X: Any, rows: NDArray[np.int64]) -> Any:
@@ -281,7 +298,7 @@ def find_columns(X: Any, weight: Array | None = None, n_threads: int = 1) -> Col
 
 def _sparse_columns(X: Any, weight: Array | None) -> Columns:
     n_items, n_features = X.shape
-    X = X.tocsc()
+    X = _canonical_csc(X)
     weights = np.ones(n_items) if weight is None else weight
     total = float(weights.sum())
     column = np.repeat(np.arange(n_features), np.diff(X.indptr))
@@ -291,7 +308,7 @@ def _sparse_columns(X: Any, weight: Array | None) -> Columns:
         column, values, of_value = column[is_used], values[is_used], of_value[is_used]
     mean = np.bincount(column, of_value * values, n_features) / max(total, TINY)
     off = values - mean[column]
-    squares = np.bincount(column, of_value * off * off, n_features)
+    squares = np.bincount(column, of_value * off * off, n_features).astype(np.float64)
     there = np.bincount(column, of_value, n_features)
     squares += np.maximum(0.0, total - there) * mean * mean
     # Zero is a value of the column unless all items that count have an entry there.
@@ -363,12 +380,34 @@ def _quantile(columns: Any, sample: Callable[[], tuple[Any, Array]]) -> Scaling:
 
 def _distributions(X: Any, weight: Array) -> Iterator[tuple[Array, Array]]:
     """Yield the distinct values of every column, ascending, and their shares of the weight."""
-    by_column = X.tocsc() if is_sparse(X) else X
-    for k in range(X.shape[1]):
-        column = by_column[:, [k]].toarray()[:, 0] if is_sparse(X) else by_column[:, k]
+    for column, of_value in _entries(X, weight):
         values, place = np.unique(column.astype(np.float64), return_inverse=True)
-        share = np.bincount(place, weight, values.size)
+        share = np.bincount(place, of_value, values.size)
         yield values, share / share.sum()
+
+
+def _entries(X: Any, weight: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield values of every column and their weights; zeros that are not stored as one value."""
+    if not is_sparse(X):
+        for k in range(X.shape[1]):
+            yield X[:, k], weight
+        return
+    X = _canonical_csc(X)
+    for begin, end in pairwise(X.indptr.tolist()):
+        values, of_value = X.data[begin:end], weight[X.indices[begin:end]]
+        if end - begin < X.shape[0]:
+            rest = weight.sum() - of_value.sum()
+            values, of_value = np.append(values, 0.0), np.append(of_value, max(0.0, rest))
+        yield values, of_value
+
+
+def _canonical_csc(X: Any) -> Any:
+    """Return X as CSC in which no place has two entries, which would stand for their sum."""
+    X = X.tocsc()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 SCALINGS: dict[str, Callable[..., Scaling]] = {

@@ -118,4 +118,4 @@ def _in_shards(name: str, X: ShardedMatrix, weight: Array | None) -> Scaling:
             rows = np.arange(X.shape[0])
         return X[rows], weights[rows]
 
-    return find_scaling(name, columns, sample)
+    return find_scaling(name, columns, sample, sparse=X.shards.is_sparse)

@@ -19,9 +19,10 @@ from ranksvm._vectors import Array
 from ranksvm.backends.native import COUNTINGS
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.scaling import SAMPLE, SCALINGS
+from ranksvm.data.shard_memory import TAKEN_TIMES
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.pairs.oracle import LOSSES
-from ranksvm.sharded.memory import TAKEN_TIMES, sample_bytes
+from ranksvm.sharded.memory import sample_bytes
 from ranksvm.solvers.base import Solver
 from ranksvm.solvers.bundle import Bundle
 from ranksvm.solvers.newton import Newton
