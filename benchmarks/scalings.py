@@ -21,6 +21,7 @@ from ranksvm.data.scaling import SCALINGS
 from ranksvm.learners.kernel import KernelProblem, KernelSettings, gamma_of
 from ranksvm.learners.linear import LinearProblem, LinearSettings
 from ranksvm.learners.scaled import scaled_data
+from ranksvm.learners.settings import DENSE_SCALING
 from ranksvm.metrics import evaluate
 from ranksvm.model_selection.choice import choose_metric
 from ranksvm.model_selection.path import fit_path
@@ -140,42 +141,56 @@ def _print_scalings(kind: str, metrics: dict[str, str], searches: Searches, repo
     for what, is_sparse in (("dense", False), ("sparse", True)):
         some = [one for one in searches.values() if ("quantile" not in one) == is_sparse]
         for scaling in NAMES[: -1 if is_sparse else None]:
-            losses = [max(s.best for s in one.values()) - one[scaling].best for one in some]
-            if losses:
-                rows.append({
-                    "sets": f"{len(some)} {what}",
-                    "scaling": scaling,
-                    "mean loss": f"{np.mean(losses):.4f}",
-                    "largest loss": f"{np.max(losses):.4f}",
-                    "wins": int(np.count_nonzero(np.array(losses) == 0.0)),
-                })  # fmt: skip
+            if some:
+                rows.append({"sets": f"{len(some)} {what}", **_compared(some, scaling)})
     report.table(f"{kind}: what each scaling loses against the best one of the set", rows)
+
+
+def _compared(sets: Sequence[dict[str, Search]], scaling: str) -> Row:
+    """Compare a scaling with the best one of each set, and with the default for dense features."""
+    losses = np.array([max(s.best for s in one.values()) - one[scaling].best for one in sets])
+    gains = np.array([one[scaling].best - one[DENSE_SCALING].best for one in sets])
+    error = gains.std(ddof=1) / np.sqrt(gains.size) if gains.size > 1 else np.nan
+    return {
+        "scaling": scaling,
+        "mean loss": f"{losses.mean():.4f}",
+        "median loss": f"{np.median(losses):.4f}",
+        "largest loss": f"{losses.max():.4f}",
+        "wins": int(np.count_nonzero(losses == 0.0)),
+        f"- {DENSE_SCALING}": f"{gains.mean():+.4f}",
+        "standard error": f"{error:.4f}",
+    }
 
 
 def _print_losses(kind: str, searches: Searches, report: Report) -> None:
     """Print what the default scaling loses with one C, or one gamma, for all sets."""
     chosen = {name: of_set[_default(of_set)] for name, of_set in searches.items()}
+    sparse = {name for name, of_set in searches.items() if "quantile" not in of_set}
     # Whoever does not search has gamma = "scale".
     plain = {name: one.values[SCALE if kind == "rbf" else 0] for name, one in chosen.items()}
     what = " with gamma = scale" if kind == "rbf" else ""
     report.table(
         f"{kind}, default scaling{what}: loss by C against the best one of the set",
-        _losses(plain, CS_TEXT),
+        _losses(plain, sparse, CS_TEXT),
     )
     if kind == "rbf":
         report.table(
             f"{kind}, default scaling, best C: loss by gamma / scale against the best one",
-            _losses({n: one.values.max(axis=1) for n, one in chosen.items()}, GAMMAS_TEXT),
+            _losses({n: one.values.max(axis=1) for n, one in chosen.items()}, sparse, GAMMAS_TEXT),
         )
         report.table(
             f"{kind}, default scaling, best gamma: loss by C against the best one",
-            _losses({n: one.values.max(axis=0) for n, one in chosen.items()}, CS_TEXT),
+            _losses({n: one.values.max(axis=0) for n, one in chosen.items()}, sparse, CS_TEXT),
         )
 
 
-def _losses(values: dict[str, Array], columns: Sequence[str]) -> list[Row]:
+def _losses(values: dict[str, Array], sparse: set[str], columns: Sequence[str]) -> list[Row]:
     losses = {name: one.max() - one for name, one in values.items()}
-    losses["mean"] = np.mean(list(losses.values()), axis=0)
+    dense = [loss for name, loss in losses.items() if name not in sparse]
+    others = [loss for name, loss in losses.items() if name in sparse]
+    for what, some in (("dense", dense), ("sparse", others)):
+        if some:
+            losses[f"mean of the {what} sets"] = np.mean(some, axis=0)
     return [
         {"set": name, **{c: f"{x:.4f}" for c, x in zip(columns, one, strict=True)}}
         for name, one in losses.items()
@@ -184,4 +199,4 @@ def _losses(values: dict[str, Array], columns: Sequence[str]) -> list[Row]:
 
 def _default(of_set: dict[str, Search]) -> str:
     """The scaling of ``scaling="auto"``: sparse features stay as they are."""
-    return "standard" if "quantile" in of_set else NONE
+    return DENSE_SCALING if "quantile" in of_set else NONE

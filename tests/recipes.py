@@ -202,7 +202,7 @@ class DifferenceRanker(ModelRanker):
 
     def __init__(
         self,
-        C: float = 50.0,
+        C: float = 5.0,
         *,
         average: str = "mean",
         power: float = 1.0,

@@ -309,7 +309,7 @@ def test_tune_on_folds(good, folder, tmp_path):
     )
     assert ranksvm.load(tmp_path / "m")._facts["selection"]["metric"] == "ndcg@10"
     default = json.loads(good("tune", folder / "train.txt", "--json"))
-    assert len(default["table"]) == 19
+    assert len(default["table"]) == 21
 
 
 def test_the_metric_that_tune_chooses(good, run, folder, tmp_path):

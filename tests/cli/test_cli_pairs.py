@@ -84,7 +84,8 @@ def test_the_model_is_the_minimum_over_the_pairs(
     path = tmp_path / "m.safetensors"
     options = ["--with-labels"] if labels else []
     out = good("train", folder / "items.txt", "--pairs", folder / "pairs.txt", *options, "-C", 4,
-               "--loss", loss, "--tol", "1e-9", "-o", path, "--json")  # fmt: skip
+               "--scaling", "none", "--loss", loss, "--tol", "1e-9", "-o", path,
+               "--json")  # fmt: skip
     better, worse, weight = pairs
     if labels:
         more = utility_pairs(sample.y, sample.qid)
@@ -131,11 +132,11 @@ def test_pairs_of_weight_zero_are_not_counted(good, folder, sample, tmp_path):
 def test_all_listed_pairs_are_one_query(good, folder):
     arguments = ["train", folder / "items.txt", "--reduction", "query_mean"]
     each = "mean over the pairs of each query, then over queries"
-    assert f", {each}, C = 50\n" in good(*arguments)
+    assert f", {each}, C = 5, standard scaling\n" in good(*arguments)
     pairs = ["--pairs", folder / "pairs.txt"]
-    assert ", mean over pairs, C = 50\n" in good(*arguments, *pairs)
+    assert ", mean over pairs, C = 5, standard scaling\n" in good(*arguments, *pairs)
     both = good(*arguments, *pairs, "--with-labels")
-    assert f", {each}, of which the explicit pairs are one, C = 50\n" in both
+    assert f", {each}, of which the explicit pairs are one, C = 5, standard scaling\n" in both
     # What is told is true: for pairs alone the objective is that of the mean over pairs.
     one, other = (
         json.loads(good("train", folder / "items.txt", "--reduction", way, *pairs, "--tol", "1e-8",
@@ -173,11 +174,11 @@ def test_pairs_of_the_labels_give_the_model_of_the_labels(good, folder, sample, 
 def test_the_estimator_finds_the_same(good, folder, sample, pairs, tmp_path):
     better, worse, weight = pairs
     good("train", folder / "items.txt", "--pairs", folder / "pairs.txt", "-o", tmp_path / "m")
-    model = LinearRankSVM(scaling=None).fit_pairs(sample.X, better, worse, weight=weight)
+    model = LinearRankSVM().fit_pairs(sample.X, better, worse, weight=weight)
     assert np.array_equal(ranksvm.load(tmp_path / "m").coef_, model.coef_)
     good("train", folder / "items.txt", "--pairs", folder / "pairs.txt", "--with-labels",
          "-o", tmp_path / "b")  # fmt: skip
-    model = LinearRankSVM(scaling=None).fit_pairs(
+    model = LinearRankSVM().fit_pairs(
         sample.X, better, worse, weight=weight, y=sample.y, qid=sample.qid
     )
     assert np.array_equal(ranksvm.load(tmp_path / "b").coef_, model.coef_)
@@ -197,7 +198,7 @@ def test_kernels_learn_from_pairs(good, folder, sample, pairs, tmp_path, options
     assert "explicit pairs" in out
     assert "rbf kernel" in out
     better, worse, weight = pairs
-    model = KernelRankSVM(**params, scaling=None).fit_pairs(sample.X, better, worse, weight=weight)
+    model = KernelRankSVM(**params).fit_pairs(sample.X, better, worse, weight=weight)
     assert np.array_equal(ranksvm.load(path).predict(sample.X), model.predict(sample.X))
 
 
@@ -238,9 +239,7 @@ def test_tables_need_no_labels(good, run, folder, pairs, sample, tmp_path):
     good("train", folder / "labelled.csv", "--pairs", folder / "pairs.txt", "-o", tmp_path / "b")
     model = ranksvm.load(tmp_path / "a")
     assert model.feature_names_in_.tolist() == NAMES
-    expected = (
-        LinearRankSVM(scaling=None).fit_pairs(sample.X, pairs[0], pairs[1], weight=pairs[2]).coef_
-    )
+    expected = LinearRankSVM().fit_pairs(sample.X, pairs[0], pairs[1], weight=pairs[2]).coef_
     for name in "ab":
         assert np.allclose(ranksvm.load(tmp_path / name).coef_, expected, rtol=1e-10)
     code, _, err = run("train", folder / "items.csv", "--pairs", folder / "pairs.txt",
@@ -253,7 +252,7 @@ def test_validation_judges_by_labels(good, folder, sample, pairs):
     out = good("train", folder / "items.txt", "--pairs", folder / "pairs.txt",
                "--valid", folder / "valid.txt", "-m", "ndcg@5", "--json")  # fmt: skip
     X, y, qid, _ = make_ranking(10, (4, 8), 5, random_state=4)
-    model = LinearRankSVM(scaling=None).fit_pairs(sample.X, pairs[0], pairs[1], weight=pairs[2])
+    model = LinearRankSVM().fit_pairs(sample.X, pairs[0], pairs[1], weight=pairs[2])
     assert json.loads(out)["valid"] == pytest.approx(
         evaluate(y, model.predict(X), qid, metrics="ndcg@5")
     )

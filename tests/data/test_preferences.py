@@ -401,7 +401,7 @@ def test_pairs_of_utilities_give_the_same_model(
     tol = tolerance(solver)
     model = LinearRankSVM(C, loss=loss, solver=solver, reduction=reduction, tol=tol, scaling=None)
     fitted = model.fit(X, data.y, qid=data.qid, sample_weight=weight)
-    listed = LinearRankSVM(**model.get_params(), scaling=None)
+    listed = LinearRankSVM(**model.get_params())
     fit_list(listed, X, pairs_of(data.y, data.qid, weight))
     check_same_model(fitted, listed, X)
 
@@ -425,7 +425,7 @@ def test_pairs_of_utilities_give_the_same_kernel_model(
         5.0, gamma=0.3, loss=loss, solver=solver, tol=1e-6, random_state=0, **options, scaling=None
     )
     fitted = model.fit(data.X, data.y, qid=data.qid, sample_weight=weight)
-    listed = KernelRankSVM(**model.get_params(), scaling=None)
+    listed = KernelRankSVM(**model.get_params())
     fit_list(listed, data.X, pairs_of(data.y, data.qid, weight))
     check_same_model(fitted, listed, data.X)
 
@@ -787,6 +787,7 @@ def test_items_that_are_left_out_change_nothing(make, reduction: str, layout, tm
     weight = np.where(rng.random(n) < 0.5, 0.0, rng.random(n))
     better, worse = np.flatnonzero(qid == 0)[:4], np.flatnonzero(qid == 2)[:4]
     options = {"reduction": reduction, "tol": 1e-7, "C": 0.1 if reduction == "sum" else 10.0}
+    options["scaling"] = None  # which sees all items
     if make is KernelRankSVM:
         options["gamma"] = 0.3
     all_of_it = make(**options).fit_pairs(

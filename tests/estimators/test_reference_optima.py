@@ -58,11 +58,11 @@ def test_newton_and_bundle_agree_on_real_data(data_directory: Path, name: str) -
 def test_defaults_score_within_a_percent_of_the_best_C(data_directory: Path, name: str) -> None:
     """On held-out data, over a grid from far too small to far too large, in all reductions."""
     train, test = load(data_directory, name)
-    default = LinearRankSVM(scaling=None).fit(*train).score(*test)
+    default = LinearRankSVM().fit(*train).score(*test)
     scores = {}
     for reduction in ("mean", "query_mean"):
         for exponent in range(-6, 17, 2):
-            model = LinearRankSVM(2.0**exponent, reduction=reduction, tol=1e-3, scaling=None)
+            model = LinearRankSVM(2.0**exponent, reduction=reduction, tol=1e-3)
             scores[reduction, exponent] = model.fit(*train).score(*test)
     best = max(scores.values())
     assert default >= 0.99 * best, scores

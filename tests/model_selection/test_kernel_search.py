@@ -202,8 +202,8 @@ def test_edges_are_told_in_both_directions():
 def test_default_gammas(data):
     X = data[0]
     scale = 1.0 / (X.shape[1] * X.var())
-    assert np.allclose(default_gammas(X), scale * np.array([1 / 16, 1 / 4, 1, 4, 16]))
-    assert np.allclose(default_gammas(sp.csr_array(X), 2), scale * np.array([0.5, 2.0]))
+    assert np.allclose(default_gammas(X), scale * np.array([1 / 64, 1 / 16, 1 / 4, 1, 4]))
+    assert np.allclose(default_gammas(sp.csr_array(X), 2), scale * np.array([1 / 8, 1 / 2]))
     assert np.array_equal(searched(data, Cs=[1.0], gammas=None).grid["gamma"], default_gammas(X))
     with pytest.raises(ValueError, match="at least 1"):
         default_gammas(X, 0)

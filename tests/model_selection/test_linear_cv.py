@@ -253,9 +253,11 @@ def test_edge_of_the_grid_is_told(data):
 
 
 def test_default_grid_means_the_same_for_each_reduction(data):
-    assert np.allclose(default_Cs(10, "mean", 77.0), 50.0 * 4.0 ** np.arange(-3, 7))
-    assert 50.0 in default_Cs(10, "mean", 1.0)
-    assert default_Cs(1, "query_mean", 1.0).tolist() == [50.0]
+    assert np.allclose(default_Cs(11, "mean", 77.0), 50.0 * 4.0 ** np.arange(-5, 6))
+    assert default_Cs(11, "mean", 1.0)[5] == pytest.approx(50.0)
+    between = default_Cs(3, "sum", 10.0, (1.0, 100.0))
+    assert between == pytest.approx([0.1, 1.0, 10.0])
+    assert default_Cs(1, "query_mean", 1.0) == pytest.approx([50.0])
     X, y, qid = data
     settings = {"cv": 2, "refit": False, "tol": 1e-6}
     mean = LinearRankSVMCV(4, **settings).fit(X, y, qid)
@@ -584,7 +586,7 @@ def test_a_search_has_the_default_grid_and_a_start_for_the_refit(data):
     items = RankingData(X, y.astype(float), qid)
     folds = list(QueryKFold(3).split(qid=qid))
     found = search(items, LinearSettings(), folds=folds)
-    assert np.array_equal(found.grid["C"], default_Cs(19, "mean", 1.0))
+    assert np.array_equal(found.grid["C"], default_Cs(21, "mean", 1.0))
     assert found.n_resumed == 0
     parts = [LinearRankSVM(found.best["C"]).fit(X[a], y[a], qid[a]).coef_ for a, _ in folds]
     assert np.allclose(found.best_start, np.mean(parts, axis=0), atol=0.02)

@@ -128,14 +128,15 @@ def _searched(learners: Learners) -> dict[str, Grid]:
 
 
 def _default_Cs_text(learners: Learners) -> str:
-    from ranksvm.model_selection.grids import N_CS, N_CS_OF_GRID, default_Cs
+    from ranksvm.model_selection.grids import N_CS, N_CS_OF_GRID
 
-    low, *_, high = default_Cs(N_CS, "mean", 1.0)
-    having = [chooser(one) for one in learners.values() if searched(one.settings)]
-    return (
-        f"{N_CS} values from {low:.2g} to {high:,.0f}, {N_CS_OF_GRID} with {' or '.join(having)}; "
-        "scaled for --reduction sum"
-    )
+    texts = {}
+    for one in learners.values():
+        low, high = one.settings.C_RANGE
+        n = N_CS_OF_GRID if searched(one.settings) else N_CS
+        texts[f"{n} values from {low:.3g} to {high:,.0f}"] = chooser(one)
+    parts = [f"{text} with {name}" if name else text for text, name in texts.items()]
+    return f"{', '.join(parts)}; scaled for --reduction sum"
 
 
 def _grid_parameter(name: str, text: str) -> inspect.Parameter:

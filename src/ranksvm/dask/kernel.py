@@ -42,7 +42,7 @@ status_, history_, n_features_in_, feature_names_in_
 
     def __init__(
         self,
-        C: float = 50.0,
+        C: float = 1000.0,
         *,
         kernel: str | Callable[[Any, Any], Any] = "rbf",
         gamma: float | str = "scale",

@@ -59,7 +59,7 @@ feature_names_in_
 
     def __init__(
         self,
-        C: float = 50.0,
+        C: float = 5.0,
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",

@@ -40,7 +40,7 @@ class FactorizedRankSVM(ModelRanker):
     ----------
     n_factors : int, default=10
         Length of the vector of each item.
-    C : float, default=50.0
+    C : float, default=5.0
         Weight of the loss relative to the regularizer; a larger C fits the training data more
         closely.  Its scale depends on ``reduction``.
     loss : {"hinge", "squared_hinge"}, default="hinge"
@@ -125,7 +125,7 @@ class FactorizedRankSVM(ModelRanker):
     def __init__(
         self,
         n_factors: int = 10,
-        C: float = 50.0,
+        C: float = 5.0,
         *,
         loss: str = "hinge",
         reduction: str = "mean",

@@ -39,7 +39,7 @@ class KernelRankSVM(ModelRanker):
 
     Parameters
     ----------
-    C : float, default=50.0
+    C : float, default=1000.0
         Weight of the loss relative to the regularizer; a larger C fits the training data more
         closely.  Its scale depends on ``reduction``.
     kernel : {"rbf", "laplacian", "poly", "sigmoid", "linear", "precomputed"} or callable, \
@@ -161,7 +161,7 @@ default="rbf"
 
     def __init__(
         self,
-        C: float = 50.0,
+        C: float = 1000.0,
         *,
         kernel: str | Callable[[Any, Any], Any] = "rbf",
         gamma: float | str = "scale",

@@ -38,7 +38,7 @@ class LinearRankSVM(ModelRanker):
 
     Parameters
     ----------
-    C : float, default=50.0
+    C : float, default=5.0
         Weight of the loss relative to the regularizer; a larger C fits the training data more
         closely.  Its scale depends on ``reduction``.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
@@ -119,7 +119,7 @@ class LinearRankSVM(ModelRanker):
 
     def __init__(
         self,
-        C: float = 50.0,
+        C: float = 5.0,
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",

@@ -35,7 +35,7 @@ def multiplier_spectrum(
     y: ArrayLike,
     qid: ArrayLike | None = None,
     *,
-    C: float = 50.0,
+    C: float = 5.0,
     loss: str = "squared_hinge",
     reduction: str = "mean",
     scaling: str | None = "auto",
@@ -48,7 +48,7 @@ def multiplier_spectrum(
     ----------
     X, y, qid
         As for :meth:`ranksvm.LinearRankSVM.fit`.
-    C : float, default=50.0
+    C : float, default=5.0
         Weight of the loss.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a pair.  For "hinge", whose multipliers are not unique, those of the hinge with a

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,11 +40,13 @@ from ranksvm.learners.problem import (
 from ranksvm.learners.scaled import about_scaling, scaled, scaled_data
 from ranksvm.learners.settings import (
     AUTO,
+    C_RANGE,
     Grid,
     Settings,
     check_grid_size,
     number_or_text,
     parameter,
+    with_default,
 )
 from ranksvm.learners.sharded_features import (
     ShardedFeatures,
@@ -73,14 +75,15 @@ from ranksvm.sharded.memory import kernel_bytes
 MAX_DEGREE = 100
 N_GAMMAS = 5  # in the default grid
 FACTOR = 4.0  # from one gamma to the next
+MIDDLE = 0.25  # of the grid, relative to "scale"
 MOST_APART = 1e3  # standard deviations of features, without a warning
 
 
 def default_gammas(X: Any, n: int = N_GAMMAS, item_weight: Array | None = None) -> Array:
-    """Return a log-spaced grid around ``gamma="scale"``.
+    """Return a log-spaced grid around a quarter of ``gamma="scale"``.
 
-    Good values are usually within a few powers of 4 of "scale", which makes the squared distances
-    in the exponent about 2.
+    "scale" makes the squared distances in the exponent about 2.  Wider kernels are more often
+    better, as docs/scaling.md shows.
 
     Parameters
     ----------
@@ -98,13 +101,18 @@ def default_gammas(X: Any, n: int = N_GAMMAS, item_weight: Array | None = None) 
     powers = np.arange(n, dtype=np.float64) - 0.5 * (n - 1)
     if is_sparse(X):
         X = X.tocsr()
-    return np.asarray(gamma_of("scale", X, item_weight) * FACTOR**powers, dtype=np.float64)
+    middle = MIDDLE * gamma_of("scale", X, item_weight)
+    return np.asarray(middle * FACTOR**powers, dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class KernelSettings(Settings):
     """The parameters of ``KernelRankSVM`` that determine the model, and the memory budget."""
 
+    # Kernel values are at most 1 for the usual kernels, products of scaled features are about the
+    # number of features: C has to be larger.
+    C: float = with_default("C", 1000.0)
+    C_RANGE: ClassVar[tuple[float, float]] = (50.0 / 4.0, C_RANGE[1])
     kernel: str | Callable[[Any, Any], Any] = parameter(
         "rbf", "Train a kernel model with this kernel, not a linear one.", choices=lambda: KERNELS
     )
@@ -117,7 +125,7 @@ class KernelSettings(Settings):
         grid=Grid(
             lambda data, n: default_gammas(data.X, n, data.item_weight),
             N_GAMMAS,
-            f"{N_GAMMAS} values around scale, each {FACTOR:g} times the one before",
+            f"{N_GAMMAS} values around scale / {1.0 / MIDDLE:g}, each {FACTOR:g} times the one before",
             resolve=lambda gamma, data: gamma_of(gamma, data.X, data.item_weight),
         ),
     )

@@ -24,12 +24,12 @@ class KernelRankSVMCV(SearchCV):
 
     Parameters
     ----------
-    Cs : int or sequence of float, default=10
-        Values of C to try, or their number: log-spaced from 0.78 to 204,800, and divided by the
+    Cs : int or sequence of float, default=7
+        Values of C to try, or their number: log-spaced from 12.5 to 51,200, and divided by the
         total weight of the pairs for ``reduction="sum"``.
     gammas : int or sequence of float, default=5
-        Values of gamma to try, or their number: powers of 4 around "scale".  An integer is ignored
-        by kernels without gamma ("linear", "precomputed", callables).
+        Values of gamma to try, or their number: powers of 4 around a quarter of "scale".  An
+        integer is ignored by kernels without gamma ("linear", "precomputed", callables).
     kernel, degree, coef0, approximation, n_components, landmarks, loss, reduction, scaling, \
 solver, counting, tol, max_iter, memory_budget, dtype
         As in :class:`ranksvm.KernelRankSVM`.  Every fit is certified to ``tol``.

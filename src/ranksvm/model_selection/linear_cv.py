@@ -19,8 +19,8 @@ class LinearRankSVMCV(SearchCV):
 
     Parameters
     ----------
-    Cs : int or sequence of float, default=19
-        Values of C to try, or their number: log-spaced from 0.78 to 204,800, and divided by the
+    Cs : int or sequence of float, default=21
+        Values of C to try, or their number: log-spaced from 0.049 to 51,200, and divided by the
         total weight of the pairs for ``reduction="sum"``.
     loss, reduction, scaling, solver, counting, tol, max_iter
         As in :class:`ranksvm.LinearRankSVM`.  Every fit is certified to ``tol``.
