@@ -810,7 +810,7 @@ def test_items_that_are_left_out_change_nothing(make, reduction: str, layout, tm
     if make is KernelRankSVM:
         assert set(all_of_it.support_) <= set(rows.tolist())
         return
-    again = LinearRankSVM(**options, warm_start=True, scaling=None)
+    again = LinearRankSVM(**options, warm_start=True)
     arguments = {"y": y, "qid": qid, "sample_weight": weight, "query_weight": of_query}
     first = again.fit_pairs(layout(X), better, worse, **arguments).n_products_
     assert again.fit_pairs(layout(X), better, worse, **arguments).n_products_ < first

@@ -729,17 +729,17 @@ def test_parameters_are_stored_as_given() -> None:
         "solver": "bundle", "counting": "tree", "tol": 1e-3, "max_iter": 7,
         "warm_start": True, "n_jobs": 2, "verbose": 1,
     }  # fmt: skip
-    model = LinearRankSVM(**params, scaling=None)
+    model = LinearRankSVM(**params)
     assert model.get_params() == params
     assert clone(model).get_params() == params
-    assert LinearRankSVM(scaling=None).set_params(**params).get_params() == params
+    assert LinearRankSVM().set_params(**params).get_params() == params
     with pytest.raises(TypeError):
         LinearRankSVM(1.0, "hinge", scaling=None)
 
 
 def test_defaults_are_the_documented_ones() -> None:
-    assert LinearRankSVM(scaling=None).get_params() == {
-        "C": 50.0, "loss": "squared_hinge", "reduction": "mean", "scaling": None,
+    assert LinearRankSVM().get_params() == {
+        "C": 5.0, "loss": "squared_hinge", "reduction": "mean", "scaling": "auto",
         "solver": "auto", "counting": "auto", "tol": 1e-4, "max_iter": 1000,
         "warm_start": False, "n_jobs": None, "verbose": 0,
     }  # fmt: skip

@@ -104,7 +104,7 @@ def test_a_kernel(data: Any, file: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(approximate.objective_, named.objective_, rtol=1e-3)
     path = tmp_path / "model.safetensors"
     assert "cosine_similarity kernel" in command(
-        "train", file, "--kernel", "cosine_similarity", "-o", path
+        "train", file, "--kernel", "cosine_similarity", "--scaling", "none", "-o", path
     )
     np.testing.assert_array_equal(ranksvm.load(path).predict(X), named.predict(X))
     scores = [float(line) for line in command("predict", path, file).split()]
@@ -194,7 +194,7 @@ def test_a_search_for_it(data: Any, file: Path, tmp_path: Path) -> None:
     assert {row["power"] for row in fixed["table"]} == {3.0}
     told = command("tune", "--help")
     assert "even steps to 2" in told
-    assert "10 with --kernel or --average" in told
+    assert "7 values from 12.5 to 51,200 with --kernel" in told
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_one_huge_query_does_not_make_a_huge_sample() -> None:
     for gathers in (False, True):
         one = data.take(rng.permutation(data.n_items)) if gathers else data
         problem = make_problem(
-            cut(one, range(50_000, data.n_items, 10_000)), LinearSettings(scaling=None)
+            cut(one, range(50_000, data.n_items, 10_000)), LinearSettings(C=50.0, scaling=None)
         )
         problem.solve()
         sample = problem._map._samples[0][1] if gathers else problem._map.pairs.sample.features

@@ -141,7 +141,7 @@ class Affine(Scaling):
 
     @property
     def constant(self) -> NDArray[np.bool_]:
-        return self.factor == 0.0
+        return np.equal(self.factor, 0.0)
 
     def apply(self, X: Any, n_threads: int = 1) -> Any:
         if is_sparse(X) and self.keeps_zeros:
@@ -172,7 +172,7 @@ class Quantiles(Scaling):
 
     @property
     def constant(self) -> NDArray[np.bool_]:
-        return self.knots[:, 0] == self.knots[:, -1]
+        return np.equal(self.knots[:, 0], self.knots[:, -1])
 
     def apply(self, X: Any, n_threads: int = 1) -> Any:
         if is_sparse(X):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,7 +112,7 @@ class KernelSettings(Settings):
     # Kernel values are at most 1 for the usual kernels, products of scaled features are about the
     # number of features: C has to be larger.
     C: float = with_default("C", 1000.0)
-    C_RANGE: ClassVar[tuple[float, float]] = (50.0 / 4.0, C_RANGE[1])
+    C_RANGE = (50.0 / 4.0, C_RANGE[1])
     kernel: str | Callable[[Any, Any], Any] = parameter(
         "rbf", "Train a kernel model with this kernel, not a linear one.", choices=lambda: KERNELS
     )
@@ -125,7 +125,7 @@ class KernelSettings(Settings):
         grid=Grid(
             lambda data, n: default_gammas(data.X, n, data.item_weight),
             N_GAMMAS,
-            f"{N_GAMMAS} values around scale / {1.0 / MIDDLE:g}, each {FACTOR:g} times the one before",
+            f"{N_GAMMAS} values around scale / {1.0 / MIDDLE:g}, each {FACTOR:g} times the last",
             resolve=lambda gamma, data: gamma_of(gamma, data.X, data.item_weight),
         ),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from ranksvm._checks import check_choice, check_integer, check_positive
 from ranksvm._messages import Message, Param, ParameterError, Value
@@ -44,8 +44,8 @@ CAPABILITIES = {
 MOST_VALUES = 1_000_000  # in a grid
 # Bytes of an item if the scores of all items come together: vectors of the solver, and all pairs.
 GATHERED_BYTES, SMOOTHED_BYTES = 420, 600
-# `docs/scaling.md` has the measurements behind these, and behind the defaults of C.  Sparse features are mostly words, whose
-# weights (tf-idf) know more than their deviations.
+# `docs/scaling.md` has the measurements behind these and behind the defaults of C.  Sparse features
+# are mostly words, whose weights (tf-idf) know more than their deviations.
 AUTO, DENSE_SCALING = "auto", "standard"
 C_RANGE = 50.0 * 4.0**-5, 50.0 * 4.0**5
 REDUCTIONS = {
@@ -182,7 +182,7 @@ class Settings:
     max_iter: int = parameter(1000, "Maximum number of iterations.")
 
     # The smallest and the largest C that a search tries, unless it is told otherwise.
-    C_RANGE: ClassVar[tuple[float, float]] = C_RANGE
+    C_RANGE = C_RANGE
 
     def __post_init__(self) -> None:
         check_positive("C", self.C)

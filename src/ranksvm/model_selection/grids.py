@@ -60,9 +60,10 @@ def default_Cs(
     """
     check_choice("reduction", reduction, REDUCTIONS)
     check_grid_size("C", n)
-    low, high = np.log2(between)
-    powers = np.linspace(low, high, n) if n > 1 else np.array([0.5 * (low + high)])
-    Cs: Array = 2.0**powers
+    low, high = between
+    middle = np.sqrt(low * high)
+    powers = np.linspace(-1.0, 1.0, n) if n > 1 else np.zeros(1)
+    Cs: Array = middle * 2.0 ** (powers * np.log2(high / middle))
     return Cs / pair_weight if reduction == "sum" else Cs
 
 

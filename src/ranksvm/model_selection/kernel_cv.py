@@ -88,7 +88,7 @@ solver, counting, tol, max_iter, memory_budget, dtype
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-2.0, 2.0, (120, 1))
     >>> y = np.cos(3.0 * X[:, 0]) + rng.normal(0.0, 0.5, 120)  # no linear function has this order
-    >>> model = KernelRankSVMCV([1.0, 100.0, 1e4], [0.01, 1.0, 100.0], cv=3).fit(X, y)
+    >>> model = KernelRankSVMCV([1.0, 1e3, 1e6], [0.01, 1.0, 100.0], cv=3).fit(X, y)
     >>> model.gamma_
     1.0
     >>> model.cv_results_["mean_test_score"].shape

@@ -82,7 +82,7 @@ class LinearRankSVMCV(SearchCV):
     >>> X, y, qid, _ = make_ranking(n_queries=30, random_state=0)
     >>> model = LinearRankSVMCV([5.0, 50.0, 500.0, 5000.0, 50000.0], cv=3).fit(X, y, qid=qid)
     >>> model.C_
-    5000.0
+    50.0
     >>> model.cv_results_["mean_test_score"].shape
     (5,)
     """
