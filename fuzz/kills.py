@@ -154,7 +154,7 @@ class _Search:
 
     def __init__(self, path: Path, n_done: int, writer: int) -> None:
         self.path, self.n_done, self.writer = path, n_done, writer
-        self.file: Checkpoint | None = None
+        self.file: Checkpoint[Cell] | None = None
 
     def add(self, k: int) -> None:
         self.file = self.file or _checkpoint(self.path)
@@ -166,8 +166,9 @@ def _name(k: int) -> str:
     return f"gamma={1.0 + k}"
 
 
-def _checkpoint(path: Path) -> Checkpoint:
-    return Checkpoint(path, SEARCH, n_C=1, random_state=None)
+def _checkpoint(path: Path) -> Checkpoint[Cell]:
+    read = functools.partial(Cell.from_text, n_C=1, metric=SEARCH["metric"])
+    return Checkpoint(path, SEARCH, read, random_state=None)
 
 
 def _kill(work: Callable[[int], object], draw: random.Random) -> None:

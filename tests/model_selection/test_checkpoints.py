@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -377,8 +378,9 @@ CELL = Cell((0.5,), (1.0,), (0.0,), (0.1,), (3,), (9,), ("CONVERGED",), "newton"
 KEYS = [(f"gamma={k}.5", split) for k in range(8) for split in range(4)]
 
 
-def small_checkpoint(path: Path, seed: int = 7) -> Checkpoint:
-    return Checkpoint(path, {"metric": "pairwise_accuracy", "items": "5f3a"}, 1, seed)
+def small_checkpoint(path: Path, seed: int = 7) -> Checkpoint[Cell]:
+    read = partial(Cell.from_text, n_C=1, metric="pairwise_accuracy")
+    return Checkpoint(path, {"metric": "pairwise_accuracy", "items": "5f3a"}, read, seed)
 
 
 @pytest.mark.parametrize("some", [True, pytest.param(False, marks=pytest.mark.slow)])

@@ -1,8 +1,8 @@
 """Checkpoints: finished parts of a search in a file, so that an interrupted search can continue.
 
 A checkpoint is an SQLite database with two tables.  ``search`` identifies the search, part by part
-(long parts by their SHA-256).  ``cells`` has one row for each finished cell: all values of C on one
-training part.  Each row is written in its own transaction, so a process that is killed at any
+(long parts by their SHA-256).  ``cells`` has one row for each finished cell, such as all values of
+C on one training part.  Each row is written in its own transaction, so a process that is killed at any
 moment loses at most the cell it was working on.
 
 Only one process at a time can use a checkpoint.  The file is locked with flock while it is open,
@@ -28,11 +28,11 @@ import math
 import os
 import sqlite3
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -44,7 +44,7 @@ from ranksvm._version import library_version
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.learners.settings import Settings
-from ranksvm.model_selection.cell import UNREADABLE, Cell
+from ranksvm.model_selection.cell import UNREADABLE
 from ranksvm.model_selection.splits import Split
 
 APPLICATION = 0x52535643  # SQLite's application id of checkpoints: "RSVC"
@@ -72,7 +72,18 @@ HASHED_VALUES = 1 << 22  # values hashed at a time
 START_OVER = "Delete the file to start over."
 
 
-class Checkpoint:
+class Stored(Protocol):
+    """A finished part of a search."""
+
+    def to_text(self) -> str:
+        """Return it as text."""
+        ...
+
+
+Part = TypeVar("Part", bound=Stored)
+
+
+class Checkpoint(Generic[Part]):
     """The checkpoint of a search, locked while it is open.
 
     Parameters
@@ -81,8 +92,8 @@ class Checkpoint:
         A regular file.  It is read if it exists and created otherwise.
     search : mapping of str to str
         The identity of the search; see :func:`identity`.
-    n_C : int
-        Number of C in each cell.
+    read : callable
+        ``read(text)`` returns a cell; raises one of ``UNREADABLE`` if the text is not valid.
     random_state : int or None
         Seed to store in a new file.
 
@@ -103,12 +114,12 @@ class Checkpoint:
         self,
         path: str | os.PathLike[str],
         search: Mapping[str, str],
-        n_C: int,
+        read: Callable[[str], Part],
         random_state: int | None,
     ) -> None:
         self.random_state = random_state
-        self._search, self._n_C = dict(search), n_C
-        self._cells: dict[tuple[str, int], Cell] = {}
+        self._search, self._read = dict(search), read
+        self._cells: dict[tuple[str, int], Part] = {}
         self._path = _checked_path(path)
         self._file = os.path.realpath(self._path)
         self._journal = f"{self._file}-journal"  # SQLite's rollback journal
@@ -181,7 +192,7 @@ class Checkpoint:
             try:
                 if self._checksum(candidate, split, content) != checksum:
                     raise ValueError
-                cell = Cell.from_text(content, self._n_C, self._search["metric"])
+                cell = self._read(content)
             except UNREADABLE:
                 where = f"candidate {candidate!r}, split {split!r}"
                 raise self._damaged(
@@ -212,11 +223,11 @@ class Checkpoint:
                     os.unlink(path)
         os.close(self._descriptor)  # releases the lock
 
-    def get(self, candidate: str, split: int) -> Cell | None:
+    def get(self, candidate: str, split: int) -> Part | None:
         """Return a cell, or None if it is not finished."""
         return self._cells.get((candidate, split))
 
-    def add(self, candidate: str, split: int, cell: Cell) -> None:
+    def add(self, candidate: str, split: int, cell: Part) -> None:
         """Store a finished cell."""
         assert self._base is not None
         content = cell.to_text()
@@ -346,12 +357,21 @@ def identity(
             checkpoint=Param("checkpoint"),
         )
     return {
-        "items": _digest(data.X, data.truth, data.groups.index),
-        "weights": _digest(data.item_weight, data.query_weight),
-        "splits": _digest(*(array for split in splits for array in split.parts())),
+        **data_identity(data, splits, metric, conventions),
         "Cs": _digest(Cs),
         # A parameter may be a NumPy number.
         "settings": json.dumps(part, sort_keys=True, default=lambda value: value.item()),
+    }
+
+
+def data_identity(
+    data: RankingData, splits: Sequence[Split], metric: str, conventions: str
+) -> dict[str, str]:
+    """Return the parts of the identity of a search that every search has."""
+    return {
+        "items": _digest(data.X, data.truth, data.groups.index),
+        "weights": _digest(data.item_weight, data.query_weight),
+        "splits": _digest(*(array for split in splits for array in split.parts())),
         "metric": metric,
         "conventions": conventions,
         "version of ranksvm": library_version(),

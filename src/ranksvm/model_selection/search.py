@@ -25,6 +25,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -294,13 +295,14 @@ def search(
     mean_coefs: list[Array] = []
     n_resumed = 0
     with ExitStack() as stack:
-        file: Checkpoint | None = None
+        file: Checkpoint[Cell] | None = None
         if checkpoint is not None:
             # Not every Python has SQLite.
             from ranksvm.model_selection.checkpoint import Checkpoint, identity
 
             which = identity(data, settings, splits, grid["C"], metric, conventions, list(beside))
-            file = stack.enter_context(Checkpoint(checkpoint, which, grid["C"].size, seed))
+            read = partial(Cell.from_text, n_C=grid["C"].size, metric=metric)
+            file = stack.enter_context(Checkpoint(checkpoint, which, read, seed))
             seed = file.random_state
         if seed is not None:
             settings = _with(settings, random_state=seed)
