@@ -62,8 +62,9 @@ def default_Cs(
     check_grid_size("C", n)
     low, high = between
     middle = np.sqrt(low * high)
-    powers = np.linspace(-1.0, 1.0, n) if n > 1 else np.zeros(1)
-    Cs: Array = middle * 2.0 ** (powers * np.log2(high / middle))
+    half = np.log2(high / middle)
+    powers = np.linspace(-half, half, n) if n > 1 else np.zeros(1)
+    Cs: Array = middle * 2.0**powers
     return Cs / pair_weight if reduction == "sum" else Cs
 
 
