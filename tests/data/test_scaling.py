@@ -12,12 +12,12 @@ from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 from ranksvm import _core
 from ranksvm.data import scaling as module
+from ranksvm.data.column_facts import find_columns
 from ranksvm.data.scaling import (
     PREFIX,
     SCALINGS,
     Affine,
     Quantiles,
-    find_columns,
     scaling_arrays,
     scaling_from,
     scaling_of,

@@ -24,8 +24,8 @@ from ranksvm._rows import take_rows
 from ranksvm._sparse import is_sparse
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
+from ranksvm.data.column_facts import find_columns
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.scaling import find_columns
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.learners.kernel_model import KernelModel
 from ranksvm.learners.participants import comparable_items, participants

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._vectors import Array
+from ranksvm.data.column_facts import Columns, find_columns
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.scaling import (
     Affine,
-    Columns,
     Scaling,
-    find_columns,
     find_scaling,
     sampled_rows,
     scaling_of,

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from ranksvm import _core
 from ranksvm._sparse import canonical_csr, is_sparse
 from ranksvm._vectors import Array, Rows, dot
+from ranksvm.data.column_facts import Columns, find_columns
 from ranksvm.data.row_sources import first_not_finite
-from ranksvm.data.scaling import Columns, Scaling, find_columns
+from ranksvm.data.scaling import Scaling
 from ranksvm.data.shards import RowBlock, Shard, ShardedMatrix, Shards
 from ranksvm.maps.expansion import Expansion
 from ranksvm.maps.matrix import MatrixMap
