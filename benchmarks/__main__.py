@@ -35,6 +35,7 @@ from benchmarks import (
     query_features,
     real,
     scaling,
+    scalings,
     small_fits,
     variants,
 )
@@ -50,6 +51,7 @@ PARTS: dict[str, ModuleType] = {
     "pair_weights": pair_weights,
     "growth": growth,
     "scaling": scaling,
+    "scalings": scalings,
     "peers": peers,
     "variants": variants,
     "memory": memory,

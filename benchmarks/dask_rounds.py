@@ -123,7 +123,7 @@ def _seconds(data: RankingData) -> dict[str, float]:
     rng = np.random.default_rng(SEED)
     w, direction = rng.normal(size=(2, N_FEATURES))
     g = rng.normal(size=data.n_items)
-    problem = LinearProblem(data, LinearSettings())
+    problem = LinearProblem(data, LinearSettings(C=50.0, scaling=None))
     pairs = problem._map.pairs.shards  # type: ignore[attr-defined]
     parts = shards.split(g)
 
@@ -167,7 +167,7 @@ def _bytes_moved(data: RankingData) -> dict[str, int]:
     shards = data.X.shards
     rng = np.random.default_rng(SEED)
     w = rng.normal(size=N_FEATURES)
-    problem = LinearProblem(data, LinearSettings())
+    problem = LinearProblem(data, LinearSettings(C=50.0, scaling=None))
     pairs = problem._map.pairs  # type: ignore[attr-defined]
     where = Where(LazyScores(w).recipe)
     pairs.ask(where, pull=True, samples=True)  # the first round chooses the sample

@@ -37,6 +37,9 @@ TITLE = "one thread, against an earlier revision (--against REV)"
 
 ROOT = Path(__file__).resolve().parents[1]
 GOAL = "earlier"
+# Of the calls that search, and the one of those that do not: defaults change from one revision to
+# the next.
+CS = [50.0 * 2.0**power for power in range(-6, 13)]
 METRICS = ["ndcg@10", "map", "mrr", "pairwise_accuracy"]
 # One thread, whoever starts them.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -185,7 +188,7 @@ def sets(config: Config) -> list[Set]:
             partial(_ranking, config.size(50, 5)),
             {
                 "fit": _linear({}),
-                "LinearRankSVMCV": _fit("LinearRankSVMCV", cv=5, tol=TOL),
+                "LinearRankSVMCV": _fit("LinearRankSVMCV", Cs=CS, cv=5, tol=TOL),
                 "predict of 100 items": _predict(100, {}),
             },
         ),
@@ -253,7 +256,7 @@ def _fit(estimator: str, **parameters: Any) -> Call:
 
 
 def _linear(parameters: Mapping[str, Any]) -> Call:
-    return _fit("LinearRankSVM", tol=TOL, **parameters)
+    return _fit("LinearRankSVM", **{"C": CS[6], "tol": TOL, **parameters})
 
 
 def _predict(n_items: int, parameters: Mapping[str, Any]) -> Call:

@@ -10,6 +10,7 @@ with the library of another revision.
 
 from __future__ import annotations
 
+import inspect
 import json
 import statistics
 import sys
@@ -79,6 +80,9 @@ def fit(folder: Path, parameters: dict[str, Any]) -> Callable[[], Any]:
 
     data = load(folder)
     make = getattr(ranksvm, parameters.pop("estimator"))
+    known = inspect.signature(make).parameters
+    if "scaling" in known:  # earlier revisions had none
+        parameters = {"scaling": None, **parameters}
     return lambda: make(n_jobs=1, **parameters).fit(*data)
 
 

@@ -40,7 +40,9 @@ def _starts(name: str, train: RankingData, config: Config, report: Report) -> No
             found: list[Run] = []
             for seed in range(SEED, SEED + n_seeds):
                 settings = FactorizedSettings(
+                    C=50.0,
                     loss=loss,
+                    scaling=None,
                     n_factors=N_FACTORS,
                     init=init,
                     random_state=seed,

@@ -52,7 +52,9 @@ def _measure(name: str, X: Any, y: Any, threads: int, counting: str) -> Row:
         timer.start()
         try:
             while True:  # fits that end by themselves start again
-                LinearRankSVM(tol=1e-9, n_jobs=threads, counting=counting).fit(X, y)
+                LinearRankSVM(50.0, scaling=None, tol=1e-9, n_jobs=threads, counting=counting).fit(
+                    X, y
+                )
         except KeyboardInterrupt:
             longest = max(longest, time.perf_counter() - sent[0])
         timer.join()

@@ -144,7 +144,7 @@ def kernel_fit(
     """
     settings = {
         "C": task.C, "reduction": task.reduction, "gamma": task.gamma, "tol": TOL,
-        "random_state": SEED, "n_jobs": threads, **settings,
+        "scaling": None, "random_state": SEED, "n_jobs": threads, **settings,
     }  # fmt: skip
     model = KernelRankSVM(**settings)
     gc.collect()  # the K of the fit before may still be there

@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from benchmarks.common import LOSSES, SEED, Config
 from benchmarks.report import Report, Row
 from benchmarks.sets import Task, matrix_bytes, reuters_like
+from ranksvm import KernelRankSVM
 from ranksvm.datasets import make_ranking
 
 TITLE = "peak memory of a fit, 1 thread"
@@ -65,6 +67,16 @@ LAYOUTS: dict[str, Callable[[int, str], Task]] = {
 }
 
 
+# Kernel models of items with 136 features, and how many items.
+KERNELS: dict[str, tuple[dict[str, Any], tuple[int, int]]] = {
+    "exact": ({}, (8_000, 300)),
+    "Nystrom, 500 landmarks": (
+        {"approximation": "nystroem", "n_components": 500, "random_state": SEED},
+        (40_000, 600),
+    ),
+}
+
+
 def run(config: Config, report: Report) -> None:
     sizes = {
         "dense": config.size(500_000, 20_000),
@@ -83,6 +95,25 @@ def run(config: Config, report: Report) -> None:
     report.note("peak: X, y and what the fit adds; bytes / (m + n): what is added, shared out")
     worst = max(row["(peak - input) / (m + n), B"] for row in rows)
     report.note(f"the most that a fit adds: {worst:.0f} bytes for each item and feature")
+    report.table("rbf kernels, 136 features: what a scaled copy of X adds", _kernel_rows(config))
+
+
+def _kernel_rows(config: Config) -> list[Row]:
+    rows: list[Row] = []
+    for kernel, (_, sizes) in KERNELS.items():
+        case = {"kernel": kernel, "m": config.size(*sizes)}
+        plain, scaled = (_in_child({**case, "scaling": name}) for name in (None, "standard"))
+        rows.append(
+            {
+                "model": kernel,
+                "items": case["m"],
+                "input, MB": plain["input"] / 1e6,
+                "fit adds, MB": plain["added"] / 1e6,
+                "with scaling, MB": scaled["added"] / 1e6,
+                "ratio": scaled["added"] / plain["added"],
+            }
+        )
+    return rows
 
 
 def _row(found: dict[str, Any]) -> Row:
@@ -120,6 +151,8 @@ def _in_child(case: dict[str, Any]) -> dict[str, Any]:
 
 def _measure(case: dict[str, Any]) -> dict[str, Any]:
     """In the child: make the data, fit, and see how far the memory rose."""
+    if "kernel" in case:
+        return _measure_kernel(case)
     # A tiny fit first, so that loaded libraries and the like do not count.
     _dense(200, "float64").fit(case["loss"])
     task = LAYOUTS[case["layout"]](case["m"], case["dtype"])
@@ -132,6 +165,21 @@ def _measure(case: dict[str, Any]) -> dict[str, Any]:
         "added": peak() - before,
         "exact": exact,
     }
+
+
+def _measure_kernel(case: dict[str, Any]) -> dict[str, Any]:
+    rng = np.random.default_rng(SEED)
+    X = rng.standard_normal((case["m"], 136))
+    y = np.digitize(X[:, 0] + rng.standard_normal(len(X)), (0.0, 1.0)).astype(np.float64)
+    qid = np.arange(len(X)) // 40
+    model = KernelRankSVM(
+        50.0, scaling=case["scaling"], tol=0.1, n_jobs=1, **KERNELS[case["kernel"]][0]
+    )
+    clone(model).fit(X[:600], y[:600], qid[:600])
+    reset_peak()
+    before = peak()
+    model.fit(X, y, qid)
+    return {"input": X.nbytes + y.nbytes + qid.nbytes, "added": peak() - before}
 
 
 def reset_peak() -> bool:

@@ -63,7 +63,7 @@ def _row(X: Any, better: Any, worse: Any, config: Config) -> Row:
     loss = LOSSES["squared_hinge"](backend)
     calls = {"value and gradient": Call(lambda: loss.at(scores))}
     for name in ("squared_hinge", "hinge"):
-        model = LinearRankSVM(C, loss=name, tol=1e-3, n_jobs=config.threads)
+        model = LinearRankSVM(C, loss=name, scaling=None, tol=1e-3, n_jobs=config.threads)
         told = f"fit, {name.replace('_', ' ')}"
         calls[told] = Call(lambda model=model: model.fit_pairs(X, better, worse))
     if len(better) <= MOST_EXPLICIT:

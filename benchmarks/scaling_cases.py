@@ -235,7 +235,7 @@ def fit_linear(data: Any, n_threads: int, settings: Mapping[str, Any]) -> Linear
     """Fit a linear model to (X, y, qid)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return LinearRankSVM(tol=TOL, n_jobs=n_threads, **settings).fit(*data)
+        return LinearRankSVM(scaling=None, tol=TOL, n_jobs=n_threads, **settings).fit(*data)
 
 
 def _other_cases(config: Config) -> list[Case]:
@@ -306,8 +306,8 @@ def _mq2007(n_queries: int) -> Task:
 
 def _fit_kernel(task: Task, n_threads: int, settings: Mapping[str, Any]) -> KernelRankSVM:
     model = KernelRankSVM(
-        task.C, gamma=task.gamma, reduction=task.reduction, tol=TOL, random_state=SEED,
-        n_jobs=n_threads, **settings,
+        task.C, gamma=task.gamma, reduction=task.reduction, scaling=None, tol=TOL,
+        random_state=SEED, n_jobs=n_threads, **settings,
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -343,7 +343,12 @@ def _write(file: TextFile, n_threads: int) -> None:
 
 def _search(task: Task, n_threads: int) -> LinearRankSVMCV:
     model = LinearRankSVMCV(
-        2.0 ** np.arange(-14.0, 5.0), cv=5, metric="ndcg@10", tol=TOL, n_jobs=n_threads
+        2.0 ** np.arange(-14.0, 5.0),
+        cv=5,
+        metric="ndcg@10",
+        scaling=None,
+        tol=TOL,
+        n_jobs=n_threads,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

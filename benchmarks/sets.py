@@ -129,7 +129,7 @@ class Task:
     def fit(
         self, loss: str, *, threads: int = 1, stop_after: float = np.inf, **settings: Any
     ) -> FitResult:
-        settings = {"tol": TOL, "n_jobs": threads, **settings}
+        settings = {"scaling": None, "tol": TOL, "n_jobs": threads, **settings}
         model = LinearRankSVM(C=self.C, reduction=self.reduction, loss=loss, **settings)
         return timed_fit(model, self.X, self.y, self.qid, stop_after=stop_after)
 

@@ -1,7 +1,7 @@
 """Certificates against rational arithmetic: ``python -m fuzz.certificates --cases 100000``.
 
-Random problems of many shapes, scales, weights, gains, losses, reductions, solvers, starts, paths,
-listed pairs, kernels and shards.  Of every fit
+Random problems of many shapes, scales, scalings, weights, gains, losses, reductions, solvers,
+starts, paths, listed pairs, kernels and shards.  Of every fit
 
 - F(coef) lies between ``objective - gap`` and ``objective``, exactly;
 - no point with a lower F than ``objective - gap`` is found (:mod:`fuzz.exact` looks for one);
@@ -40,6 +40,7 @@ from ranksvm.data.local_shards import LocalShards
 from ranksvm.data.preferences import Preferences, pairs_by_query
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.scaling import SCALINGS
 from ranksvm.data.shards import KEEPS, RowBlock, Shard, ShardedMatrix
 from ranksvm.learners import (
     REDUCTIONS,
@@ -51,6 +52,7 @@ from ranksvm.learners import (
     LinearProblem,
     LinearSettings,
 )
+from ranksvm.learners.settings import AUTO
 from ranksvm.maps.feature_map import NystroemMap
 from ranksvm.model_selection.path import fit_path
 from ranksvm.pairs.gains import above_lowest, is_graded, label_gains
@@ -60,7 +62,6 @@ Array = np.ndarray
 SOLVERS = {"squared_hinge": ("newton", "bundle"), "hinge": ("bundle", "smoothed_newton")}
 ROUNDING = 2.0**-53
 WHOLE = 40  # more items than this are rare: every pair is a rational number
-ROUNDING = 2.0**-53
 
 
 @dataclass(frozen=True)
@@ -251,6 +252,7 @@ def _draw_settings(rng: np.random.Generator, *, moderate: bool) -> LinearSetting
         C=float(10.0 ** rng.uniform(-width, width)),
         loss=loss,
         reduction=str(rng.choice(list(REDUCTIONS))),
+        scaling=None if rng.random() < 0.6 else str(rng.choice([AUTO, *SCALINGS])),
         solver=str(rng.choice(SOLVERS[loss])),
         counting="auto" if rng.random() < 0.6 else str(rng.choice(COUNTINGS)),
         tol=float(10.0 ** rng.uniform(-5.0 if moderate else -12.0, -1.0)),
@@ -327,14 +329,18 @@ def linear_case(rng: np.random.Generator) -> None:
     start = None
     if rng.random() < 0.3:
         start = rng.normal(size=values.shape[1]) * 10.0 ** rng.uniform(-8.0, 8.0)
-    check_linear(case, values, problem.solve(start=start), case.settings.C)
+    check_linear(case, model_rows(problem, values), problem.solve(start=start), case.settings.C)
 
 
 def warm_case(rng: np.random.Generator) -> None:
-    """The estimator, from one C to another."""
+    """The estimator, from one C to another.
+
+    Weights of features as they are are rounded: F is not exactly that of the scaled ones.
+    """
     case = replace(draw_case(rng), preferences=None)
     if case.y is None:
         return
+    case = replace(case, settings=replace(case.settings, scaling=None))
     params = {name: getattr(case.settings, name) for name in case.settings.__dataclass_fields__}
     model = LinearRankSVM(**params, warm_start=True)
     weights = {"sample_weight": case.item_weight, "query_weight": case.query_weight}
@@ -350,7 +356,7 @@ def warm_case(rng: np.random.Generator) -> None:
             point, model.objective_, model.gap_, model.n_iter_, model.n_products_, model.n_pairs_,
             status, (), case.settings.solver, case.settings.tol,
         )  # fmt: skip
-        check_linear(case, case.X, fit, model.C)
+        check_linear(case, model_rows(found, case.X), fit, model.C)
         model.set_params(C=float(case.settings.C * 10.0 ** rng.uniform(-width, width)))
 
 
@@ -367,11 +373,15 @@ def path_case(rng: np.random.Generator) -> None:
         more = np.vstack([values, rng.normal(size=(2, values.shape[1])) * np.std(values)])
         utility = np.concatenate([case.y, [0.0, 1.0]])  # type: ignore[list-item]
         larger = RankingData(more, utility, np.concatenate([case.qid, [0, 0]]))
-        others = fit_path(LinearProblem(larger, case.settings), Cs)
+        other = LinearProblem(larger, case.settings)
+        others = [other.shared_point(fit.point) for fit in fit_path(other, Cs)]
         rows = np.arange(len(values))
-        guide = lambda k: problem.known_point(others[k].point, rows)  # noqa: E731
+        # Points of other quantiles are points of other features.
+        if problem.settings.scaling != "quantile":
+            guide = lambda k: problem.known_point(others[k], rows)  # noqa: E731
+    items = model_rows(problem, values)
     for C, fit in zip(Cs.tolist(), fit_path(problem, Cs, guide=guide), strict=True):
-        check_linear(case, values, fit, C)
+        check_linear(case, items, fit, C)
 
 
 def shard_case(rng: np.random.Generator) -> None:
@@ -396,9 +406,11 @@ def shard_case(rng: np.random.Generator) -> None:
     width = 1.0 if case.moderate else 5.0
     Cs = case.settings.C * 10.0 ** rng.uniform(-width, width, int(rng.integers(1, 4)))
     Cs = np.unique(Cs)
+    items = model_rows(problem, values)
+    values = np.array(items, dtype=np.float64)
     for C, fit in zip(Cs.tolist(), fit_path(problem, Cs), strict=True):
         known = replace(fit, point=fit.point._replace(scores=values @ fit.coef))
-        check_linear(case, values, known, C)
+        check_linear(case, items, known, C)
 
 
 def _cut(data: RankingData, cuts: list[int], rng: np.random.Generator) -> RankingData:
@@ -420,8 +432,19 @@ def _cut(data: RankingData, cuts: list[int], rng: np.random.Generator) -> Rankin
     return replace(data, X=ShardedMatrix(made))
 
 
-def check_linear(case: Case, values: Array, fit: Fit, C: float) -> None:
-    exact = case.exact([rational(row) for row in values], C)
+def model_rows(problem: LinearProblem, values: Array) -> list[Vector]:
+    """Return the items as the problem sees them: scaled, exactly or by the quantiles it found."""
+    if problem._quantiles is not None:
+        values = problem._quantiles.apply(values)
+    rows = [rational(row) for row in values]
+    if problem._units is None:
+        return rows
+    units = rational(problem._units)
+    return [[x * unit for x, unit in zip(row, units, strict=True)] for row in rows]
+
+
+def check_linear(case: Case, items: list[Vector], fit: Fit, C: float) -> None:
+    exact = case.exact(items, C)
     w = rational(fit.coef)
     check(fit, exact.value(w), exact, [w], case)
 
@@ -441,13 +464,16 @@ def kernel_case(rng: np.random.Generator) -> None:
     """A kernel of whole vectors, whose values are exact; or one whose values are what it is."""
     case = _without_removed_gains(draw_case(rng))
     Z = rng.integers(-4, 5, case.X.shape).astype(float) * 2.0 ** rng.integers(-3, 4)
+    kernel = str(rng.choice(["precomputed", "linear", "rbf"]))
+    precise = kernel != "rbf"
+    if precise:  # scaled vectors are not whole
+        case = replace(case, settings=replace(case.settings, scaling=None))
     settings = KernelSettings(
         **{name: getattr(case.settings, name) for name in case.settings.__dataclass_fields__},
-        kernel=str(rng.choice(["precomputed", "linear", "rbf"])),
+        kernel=kernel,
         gamma=0.5,
         dtype=str(rng.choice(["float64", "float32"])),
     )
-    precise = settings.kernel != "rbf"
     given = (Z @ Z.T).astype(settings.dtype) if settings.kernel == "precomputed" else Z
     problem = KernelProblem(case.data(given), settings)
     fit = problem.solve()
@@ -527,13 +553,15 @@ def factorized_case(rng: np.random.Generator) -> None:
         pair_weight=case.settings.pair_weight,
         gain=case.settings.gain,
         discount=case.settings.discount,
+        scaling=None if case.settings.scaling == "quantile" else case.settings.scaling,
         tol=case.settings.tol,
         max_iter=20,
         n_factors=2,
         random_state=int(rng.integers(100)),
     )
-    fit = FactorizedProblem(case.data(case.X), settings).solve()
-    exact = case.exact([rational(row) for row in case.X], case.settings.C)
+    problem = FactorizedProblem(case.data(case.X), settings)
+    fit = problem.solve()
+    exact = case.exact(model_rows(problem._linear, case.X), case.settings.C)
     w = rational(fit.coef)
     check(fit, exact.value(w), exact, [w], replace(case, moderate=False))
 

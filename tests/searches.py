@@ -32,7 +32,7 @@ def searched(data: Any, settings: Settings | None = None, **options: Any) -> Sea
     Cs, gammas = options.pop("Cs", CS), options.pop("gammas", GAMMAS)
     return search(
         RankingData(X, y.astype(float), qid, **weights),
-        KernelSettings() if settings is None else settings,
+        KernelSettings(scaling=None) if settings is None else settings,
         Cs,
         {"gamma": gammas},
         **options,

@@ -53,6 +53,15 @@ def test_quick_run_writes_goals(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_quick_run_of_scalings(tmp_path: Path) -> None:
+    found, _ = quick_run(tmp_path, "scalings")
+    tables = found["parts"]["scalings"]["tables"]
+    best = tables["rbf: best value on validation by scaling"]
+    assert all(0.0 < float(row["standard"]) <= 1.0 for row in best)
+    assert {row["set"] for row in best} >= {"raw web features", "words"}
+
+
+@pytest.mark.slow
 def test_quick_run_of_threads(tmp_path: Path) -> None:
     found, goals = quick_run(tmp_path, "scaling")
     measured = {key for key, goal in goals.items() if goal["measured"] is not None}

@@ -85,7 +85,8 @@ def test_the_model_is_the_minimum_over_the_pairs(
     path = tmp_path / "m.safetensors"
     options = ["--with-labels"] if labels else []
     out = good("train", folder / "items.txt", "--pairs", folder / "pairs.txt", *options, "-C", 4,
-               "--loss", loss, "--tol", "1e-9", "-o", path, "--json")  # fmt: skip
+               "--scaling", "none", "--loss", loss, "--tol", "1e-9", "-o", path,
+               "--json")  # fmt: skip
     better, worse, weight = pairs
     if labels:
         more = utility_pairs(sample.y, sample.qid)
@@ -132,12 +133,12 @@ def test_pairs_of_weight_zero_are_not_counted(good, folder, sample, tmp_path):
 def test_listed_pairs_belong_to_their_queries(good, run, folder, sample, pairs, tmp_path):
     arguments = ["train", folder / "items.txt", "--reduction", "query_mean"]
     each = "mean over the pairs of each query, then over queries"
-    assert f", {each}, C = 50\n" in good(*arguments)
+    assert f", {each}, C = 5, standard scaling\n" in good(*arguments)
     better, worse, weight = pairs
     listed = ["--pairs", folder / "pairs.txt"]
     for labels in ([], ["--with-labels"]):
         _, out, _ = run(*arguments, *listed, *labels, "-o", tmp_path / "m")
-        assert f", {each}, of which the pairs across queries are one, C = 50\n" in out
+        assert f", {each}, of which the pairs across queries are one, C = 5, standard scaling\n" in out
         y = sample.y if labels else None
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*from the labels as well")
@@ -154,7 +155,7 @@ def test_listed_pairs_belong_to_their_queries(good, run, folder, sample, pairs, 
             ]
             (tmp_path / "across.txt").write_text("".join(lines))
             listed = ["--pairs", tmp_path / "across.txt"]
-        assert ", mean over pairs, C = 50\n" in good(*arguments, *listed, *options)
+        assert ", mean over pairs, C = 5, standard scaling\n" in good(*arguments, *listed, *options)
         one, other = (
             json.loads(good("train", folder / "items.txt", "--reduction", way, *listed, *options,
                             "--tol", "1e-8", "--json"))

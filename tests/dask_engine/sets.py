@@ -53,8 +53,10 @@ def local_data(data: RankingData, cuts: list[int], *, order: str = "C") -> Ranki
 
 
 def local_fit(data: RankingData, cuts: list[int], settings: Settings, *, order: str = "C") -> Fit:
-    fit: Fit = make_problem(local_data(data, cuts, order=order), settings).solve()
-    return fit
+    """The fit of a linear model has weights of the features as they are."""
+    problem: Any = make_problem(local_data(data, cuts, order=order), settings)
+    fit: Fit = problem.solve()
+    return replace(fit, point=problem.shared_point(fit.point))
 
 
 def exact_objective(data: RankingData, coef: Any, C: float) -> float:

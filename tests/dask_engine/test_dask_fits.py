@@ -34,6 +34,7 @@ from ranksvm.dask.engine import Engine
 from ranksvm.dask.partitions import training_shards
 from ranksvm.dask.shards import KEPT_SHARE
 from ranksvm.data import RankingData
+from ranksvm.data.scaling import SCALINGS
 from ranksvm.data.shard_files import open_files
 from ranksvm.learners.kernel import KernelSettings
 from ranksvm.learners.linear import LinearProblem, LinearSettings
@@ -105,9 +106,11 @@ def cut_sets(draw: Any) -> tuple[RankingData, list[int]]:
 @given(cut_sets(), st.sampled_from([0.5, 30.0]))
 def test_any_cuts_of_any_rows(threads, case, C) -> None:
     data, cuts = case
-    model = DaskLinearRankSVM(C, tol=1e-6, client=threads).fit(sets.as_tuples(data, cuts))
-    same_bits(model, sets.local_fit(data, cuts, LinearSettings(C=C, tol=1e-6)))
-    memory = LinearRankSVM(C, tol=1e-6)
+    model = DaskLinearRankSVM(C, tol=1e-6, client=threads, scaling=None).fit(
+        sets.as_tuples(data, cuts)
+    )
+    same_bits(model, sets.local_fit(data, cuts, LinearSettings(C=C, tol=1e-6, scaling=None)))
+    memory = LinearRankSVM(C, tol=1e-6, scaling=None)
     memory.fit(data.X, data.y, data.qid, sample_weight=data.item_weight)
     exact = sets.exact_objective(data, memory.coef_, C)
     assert sets.exact_objective(data, model.coef_, C) == pytest.approx(exact, rel=1e-12)
@@ -145,8 +148,9 @@ def test_frames(threads, data, cuts) -> None:
     assert np.array_equal(again.coef_, model.coef_)
 
 
+@pytest.mark.parametrize("scaling", [None, *SCALINGS])
 @pytest.mark.parametrize("memory", ["4MB", "20MB"])
-def test_files_and_a_cluster_give_the_same_bits(threads, tmp_path, memory) -> None:
+def test_files_and_a_cluster_give_the_same_bits(threads, tmp_path, memory, scaling) -> None:
     pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
     data = sets.ranking(600, seed=3)
     frame = sets.as_frame(data, [])
@@ -154,9 +158,14 @@ def test_files_and_a_cluster_give_the_same_bits(threads, tmp_path, memory) -> No
     files = {"y": "label", "qid": "query", "memory_budget": memory}
     sizes = open_files(tmp_path / "train.parquet", **files).X.shards.sizes
     assert (len(sizes) > 1) == (memory == "4MB")
-    expected = LinearRankSVM(C=500.0).fit_files(tmp_path / "train.parquet", **files)
+    expected = LinearRankSVM(C=500.0, scaling=scaling)
+    # The budget of a fit decides where the files are cut.
+    expected.fit_files(tmp_path / "train.parquet", **files)
+    chosen = LinearSettings(scaling=scaling)
+    sizes = open_files(tmp_path / "train.parquet", **files, fit=chosen).X.shards.sizes
     cut = sets.as_frame(data, np.cumsum(sizes)[:-1].tolist())
-    model = DaskLinearRankSVM(C=500.0, client=threads).fit(cut, "label", qid="query")
+    model = DaskLinearRankSVM(C=500.0, scaling=scaling, client=threads)
+    model.fit(cut, "label", qid="query")
     assert np.array_equal(model.coef_, expected.coef_)
     assert (model.objective_, model.gap_) == (expected.objective_, expected.gap_)
 
@@ -303,11 +312,13 @@ def test_it_is_an_estimator(threads, data, cuts, tmp_path) -> None:
 
 @pytest.mark.parametrize("approximation", ["nystroem", "fourier"])
 @pytest.mark.parametrize("kept", [True, False])
-def test_kernels(threads, monkeypatch, data, cuts, approximation, kept) -> None:
+@pytest.mark.parametrize("scaling", [None, *SCALINGS])
+def test_kernels(threads, monkeypatch, data, cuts, approximation, kept, scaling) -> None:
     if not kept:
         monkeypatch.setattr("ranksvm.dask.shards.FEATURES_SHARE", 0.0)
         monkeypatch.setattr(Engine, "memory", lambda self: 1.0)
     options = {"gamma": 0.1, "approximation": approximation, "n_components": 20, "random_state": 0}
+    options["scaling"] = scaling
     model = DaskKernelRankSVM(client=threads, **options).fit(sets.as_tuples(data, cuts))
     same_kernel = sets.local_fit(data, cuts, KernelSettings(**options))
     assert model.objective_ == same_kernel.objective

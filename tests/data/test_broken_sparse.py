@@ -120,7 +120,10 @@ def text_like() -> sp.csr_array:
 def test_every_format_is_read(form: str) -> None:
     X = text_like()
     y = np.arange(40) % 3
-    for model in (LinearRankSVM(tol=1e-10), KernelRankSVM(gamma=1.0, tol=1e-10)):
+    for model in (
+        LinearRankSVM(tol=1e-10, scaling=None),
+        KernelRankSVM(gamma=1.0, tol=1e-10, scaling=None),
+    ):
         model.fit(X.toarray(), y)
         expected = model.predict(X.toarray())
         np.testing.assert_allclose(model.predict(X.asformat(form)), expected, atol=1e-12)
@@ -133,7 +136,10 @@ def test_every_format_is_read(form: str) -> None:
 def test_indices_of_unusual_types_are_read(form: str, kind: str) -> None:
     X = text_like().asformat(form)
     y = np.arange(40) % 3
-    model, kernel = LinearRankSVM().fit(X, y), KernelRankSVM(gamma=1.0).fit(X, y)
+    model, kernel = (
+        LinearRankSVM(scaling=None).fit(X, y),
+        KernelRankSVM(gamma=1.0, scaling=None).fit(X, y),
+    )
     expected, by_kernel = model.predict(X), kernel.predict(X)
     odd = X.copy()
     odd.indices = odd.indices.astype(kind)
@@ -165,7 +171,7 @@ def test_unused_space_behind_the_last_entry_is_ignored(form: str, rest: float) -
     assert len(checked.data) == len(checked.indices) == len(X.data)
     np.testing.assert_array_equal(checked.toarray(), X.toarray())
     assert len(roomy.data) == len(X.data) + 1  # the caller's matrix is left as it is
-    for model in (LinearRankSVM(), KernelRankSVM(gamma=1.0)):
+    for model in (LinearRankSVM(scaling=None), KernelRankSVM(gamma=1.0, scaling=None)):
         expected = model.fit(X, y).predict(X)
         np.testing.assert_array_equal(model.predict(roomy), expected)
         np.testing.assert_array_equal(model.fit(roomy, y).predict(X), expected)
@@ -179,9 +185,9 @@ def test_a_dict_of_keys_with_a_row_too_many() -> None:
     X = text_like().todok()
     X._dict[10**8, 3] = 1.0
     with pytest.raises(ValueError, match=r"broken sparse matrix.*is outside"):
-        LinearRankSVM().fit(X, np.arange(40))
+        LinearRankSVM(scaling=None).fit(X, np.arange(40))
 
 
 def test_complex_entries_are_refused() -> None:
     with pytest.raises(ValueError, match="X must hold real numbers; got a sparse matrix of dtype"):
-        LinearRankSVM().fit(text_like() * 1j, np.arange(40))
+        LinearRankSVM(scaling=None).fit(text_like() * 1j, np.arange(40))

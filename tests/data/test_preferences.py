@@ -400,7 +400,7 @@ def test_pairs_of_utilities_give_the_same_model(
     weight = data.item_weight if weighted else None
     C = 10.0 if reduction == "mean" else 0.1
     tol = tolerance(solver)
-    model = LinearRankSVM(C, loss=loss, solver=solver, reduction=reduction, tol=tol)
+    model = LinearRankSVM(C, loss=loss, solver=solver, reduction=reduction, tol=tol, scaling=None)
     fitted = model.fit(X, data.y, qid=data.qid, sample_weight=weight)
     listed = LinearRankSVM(**model.get_params())
     fit_list(listed, X, pairs_of(data.y, data.qid, weight))
@@ -423,7 +423,7 @@ def test_pairs_of_utilities_give_the_same_kernel_model(
     data = Data()
     weight = data.item_weight if weighted else None
     model = KernelRankSVM(
-        5.0, gamma=0.3, loss=loss, solver=solver, tol=1e-6, random_state=0, **options
+        5.0, gamma=0.3, loss=loss, solver=solver, tol=1e-6, random_state=0, **options, scaling=None
     )
     fitted = model.fit(data.X, data.y, qid=data.qid, sample_weight=weight)
     listed = KernelRankSVM(**model.get_params())
@@ -436,7 +436,9 @@ def test_pairs_across_queries_against_liblinear(loss: str, solver: str) -> None:
     data = Data()
     C = 0.2
     better, worse, weight = data.across
-    model = LinearRankSVM(C, loss=loss, solver=solver, reduction="sum", tol=1e-8, max_iter=5000)
+    model = LinearRankSVM(
+        C, loss=loss, solver=solver, reduction="sum", tol=1e-8, max_iter=5000, scaling=None
+    )
     fit_list(model, data.X, data.across)
     rows = data.X[better] - data.X[worse]
     side = np.where(np.arange(len(rows)) % 2, 1.0, -1.0)  # it wants two classes
@@ -456,7 +458,7 @@ def test_pairs_across_queries_against_liblinear(loss: str, solver: str) -> None:
 def test_the_certificate_is_true(mixed: bool, loss: str, solver: str, tol: float) -> None:
     data = Data(seed=3)
     options = {"y": data.y, "qid": data.qid} if mixed else {}
-    model = LinearRankSVM(30.0, loss=loss, solver=solver)
+    model = LinearRankSVM(30.0, loss=loss, solver=solver, scaling=None)
     near = tolerance(solver)
     best = fit_list(model.set_params(tol=near), data.X, data.across, **options).objective_
     rough = fit_list(model.set_params(tol=tol), data.X, data.across, **options)
@@ -499,9 +501,9 @@ def test_a_mix_is_the_sum_of_both(loss: str, solver: str, reduction: str) -> Non
     data = Data(seed=1)
     C = 0.1 if reduction == "sum" else 10.0
     tol = tolerance(solver)
-    mixed = LinearRankSVM(C, loss=loss, solver=solver, reduction=reduction, tol=tol)
+    mixed = LinearRankSVM(C, loss=loss, solver=solver, reduction=reduction, tol=tol, scaling=None)
     fit_list(mixed, data.X, data.across, y=data.y, qid=data.qid, sample_weight=data.item_weight)
-    listed = LinearRankSVM(C, loss=loss, solver=solver, reduction="sum", tol=tol)
+    listed = LinearRankSVM(C, loss=loss, solver=solver, reduction="sum", tol=tol, scaling=None)
     fit_list(listed, data.X, together(data, reduction))
     check_same_model(mixed, listed, data.X)
 
@@ -514,9 +516,9 @@ def test_a_mix_with_kernels_and_their_preconditioners(
     monkeypatch.setattr(kernel_module, "VALUE_TIME", 0.0)
     data = Data(n=400, n_queries=40)
     shared = {"gamma": 0.3, "random_state": 0, "tol": 1e-6, **options}
-    mixed = KernelRankSVM(50.0, **shared)
+    mixed = KernelRankSVM(50.0, **shared, scaling=None)
     fit_list(mixed, data.X, data.across, y=data.y, qid=data.qid, sample_weight=data.item_weight)
-    listed = KernelRankSVM(50.0, reduction="sum", **shared)
+    listed = KernelRankSVM(50.0, reduction="sum", **shared, scaling=None)
     fit_list(listed, data.X, together(data, "mean"))
     check_same_model(mixed, listed, data.X)
 
@@ -526,7 +528,7 @@ def test_a_mix_along_a_path(X) -> None:
     """The scatter of two parts is kept from one C to the next."""
     data = Data(n=300, seed=2)
     items = RankingData(X(data.X), data.y, data.qid, preferences=data.across)
-    problem = LinearProblem(items, LinearSettings(tol=1e-6))
+    problem = LinearProblem(items, LinearSettings(tol=1e-6, scaling=None))
     fit = None
     for C in (0.1, 1.0, 10.0, 100.0):
         fit = problem.solve(C, after=fit)
@@ -548,10 +550,10 @@ def test_weights_of_queries() -> None:
         (data.y, [replace(of_utilities, weight=first), replace(across, weight=second)]),
         (None, [replace(across, weight=second)]),
     ):
-        mixed = LinearRankSVM(0.1, reduction="sum", tol=1e-7)
+        mixed = LinearRankSVM(0.1, reduction="sum", tol=1e-7, scaling=None)
         fit_list(mixed, data.X, across, y=y, qid=data.qid, query_weight=weights)
         joined = [np.concatenate(parts) for parts in zip(*listed, strict=True)]
-        plain = LinearRankSVM(0.1, reduction="sum", tol=1e-7)
+        plain = LinearRankSVM(0.1, reduction="sum", tol=1e-7, scaling=None)
         fit_list(plain, data.X, Preferences(*joined))
         check_same_model(mixed, plain, data.X)
 
@@ -559,7 +561,7 @@ def test_weights_of_queries() -> None:
 def test_the_mean_of_one_list_is_that_of_one_query() -> None:
     data = Data()
     models = [
-        fit_list(LinearRankSVM(reduction=name, tol=1e-7), data.X, data.across)
+        fit_list(LinearRankSVM(reduction=name, tol=1e-7, scaling=None), data.X, data.across)
         for name in ("mean", "query_mean")
     ]
     np.testing.assert_allclose(models[0].coef_, models[1].coef_, rtol=1e-9)
@@ -572,7 +574,12 @@ def test_every_number_of_threads_gives_the_same_bits(mixed, loss: str, solver: s
     preferences = random_list(5, 20_000, 60_000)
     options = {"y": data.y, "qid": data.qid} if mixed else {}
     models = [
-        fit_list(LinearRankSVM(loss=loss, solver=solver, n_jobs=k), data.X, preferences, **options)
+        fit_list(
+            LinearRankSVM(loss=loss, solver=solver, n_jobs=k, scaling=None),
+            data.X,
+            preferences,
+            **options,
+        )
         for k in (1, 2, 3)
     ]
     for one, other in pairwise(models):
@@ -589,7 +596,7 @@ def test_a_million_pairs(loss: str) -> None:
     i = rng.integers(0, n, n_pairs)
     j = (i + rng.integers(1, n, n_pairs)) % n
     first = X[i] @ w > X[j] @ w
-    model = LinearRankSVM(loss=loss)
+    model = LinearRankSVM(loss=loss, scaling=None)
     model.fit_pairs(X, np.where(first, i, j), np.where(first, j, i))
     assert model.status_ == "converged"
     assert model.n_pairs_ == n_pairs
@@ -611,15 +618,17 @@ def test_pairs_of_weight_zero_count_for_nothing() -> None:
 def test_only_items_of_pairs_get_coefficients() -> None:
     data = Data()
     better, worse = [10, 20, 30], [20, 40, 41]
-    model = KernelRankSVM(gamma=0.5).fit_pairs(data.X, better, worse)
+    model = KernelRankSVM(gamma=0.5, scaling=None).fit_pairs(data.X, better, worse)
     assert set(model.support_) <= {10, 20, 30, 40, 41}
     np.testing.assert_array_equal(model.support_vectors_, data.X[model.support_])
     assert model.score_pairs(data.X, better, worse) == 1.0
     K = np.exp(-0.5 * ((data.X[:, None] - data.X[None]) ** 2).sum(axis=2))
-    given = KernelRankSVM(kernel="precomputed").fit_pairs(K, better, worse)
+    given = KernelRankSVM(kernel="precomputed", scaling=None).fit_pairs(K, better, worse)
     np.testing.assert_array_equal(given.support_, model.support_)
     np.testing.assert_allclose(given.dual_coef_, model.dual_coef_, rtol=1e-6)
-    constant = KernelRankSVM(gamma=0.5).fit_pairs(data.X, better, worse, y=np.zeros(60))
+    constant = KernelRankSVM(gamma=0.5, scaling=None).fit_pairs(
+        data.X, better, worse, y=np.zeros(60)
+    )
     np.testing.assert_allclose(constant.dual_coef_, model.dual_coef_, rtol=1e-6)
 
 
@@ -630,17 +639,17 @@ def test_contradictions_are_counted_in_a_warning() -> None:
     X = np.random.default_rng(0).normal(size=(6, 2))
     better, worse = [0, 1, 1, 2, 3, 4, 5, 4], [1, 0, 0, 3, 2, 5, 4, 0]
     with pytest.warns(UserWarning, match="3 pairs of items are preferred both ways") as found:
-        LinearRankSVM().fit_pairs(X, better, worse)
+        LinearRankSVM(scaling=None).fit_pairs(X, better, worse)
     assert [w.filename for w in found] == [__file__]
     with pytest.warns(UserWarning, match="1 pair of items is preferred both ways"):
-        LinearRankSVM().fit_pairs(X, [0, 1], [1, 0])
-    LinearRankSVM().fit_pairs(X, [0, 1], [1, 0], weight=[1.0, 0.0])
+        LinearRankSVM(scaling=None).fit_pairs(X, [0, 1], [1, 0])
+    LinearRankSVM(scaling=None).fit_pairs(X, [0, 1], [1, 0], weight=[1.0, 0.0])
 
 
 @pytest.mark.parametrize(("loss", "solver"), SOLVERS)
 def test_nothing_but_contradictions(loss: str, solver: str) -> None:
     X = np.random.default_rng(0).normal(size=(4, 2))
-    model = LinearRankSVM(loss=loss, solver=solver)
+    model = LinearRankSVM(loss=loss, solver=solver, scaling=None)
     fit_list(model, X, Preferences(np.array([0, 1, 2, 3]), np.array([1, 0, 3, 2])))
     assert model.status_ == "converged"
     np.testing.assert_allclose(model.coef_, 0.0, atol=1e-2)
@@ -649,7 +658,7 @@ def test_nothing_but_contradictions(loss: str, solver: str) -> None:
 
 
 def test_score_of_pairs_is_the_weighted_share() -> None:
-    model = LinearRankSVM().fit([[0.0], [1.0]], [0, 1])
+    model = LinearRankSVM(scaling=None).fit([[0.0], [1.0]], [0, 1])
     X = [[3.0], [1.0], [1.0], [2.0]]
     better, worse = [0, 1, 1, 2], [1, 2, 3, 0]  # right, tied, wrong, wrong
     assert model.score_pairs(X, better, worse) == pytest.approx(1.5 / 4)
@@ -692,7 +701,7 @@ def test_a_fit_that_fails_leaves_the_old_model(make, options, message: str) -> N
 
 def test_an_interrupted_fit_leaves_the_old_model() -> None:
     data = Data()
-    model = LinearRankSVM().fit(data.X[:, :2], data.y)
+    model = LinearRankSVM(scaling=None).fit(data.X[:, :2], data.y)
     before = model.coef_.copy()
 
     def interrupt(row, coef) -> None:
@@ -707,9 +716,9 @@ def test_an_interrupted_fit_leaves_the_old_model() -> None:
 def test_frames_name_their_columns() -> None:
     data = Data()
     frame = pd.DataFrame(data.X, columns=list("abcd")).assign(label=data.y, query=data.qid)
-    model = LinearRankSVM()
+    model = LinearRankSVM(scaling=None)
     fit_list(model, frame, data.across, y="label", qid="query")
-    plain = fit_list(LinearRankSVM(), data.X, data.across, y=data.y, qid=data.qid)
+    plain = fit_list(LinearRankSVM(scaling=None), data.X, data.across, y=data.y, qid=data.qid)
     np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-12)
     assert model.feature_names_in_.tolist() == list("abcd")
     np.testing.assert_allclose(model.predict(frame), plain.predict(data.X), rtol=1e-9)
@@ -734,23 +743,25 @@ def test_a_saved_model_scores_the_same(make, tmp_path) -> None:
 
 def test_warm_start_and_callback() -> None:
     data = Data()
-    model = fit_list(LinearRankSVM(warm_start=True, tol=1e-8), data.X, data.across)
+    model = fit_list(LinearRankSVM(warm_start=True, tol=1e-8, scaling=None), data.X, data.across)
     products = model.n_products_
     rows = []
     fit_list(model, data.X, data.across, callback=lambda row, coef: rows.append(row))
     assert model.n_products_ < products
     assert [row.iteration for row in rows] == list(range(model.n_iter_ + 1))
-    stopped = fit_list(LinearRankSVM(tol=1e-12), data.X, data.across, callback=lambda *_: True)
+    stopped = fit_list(
+        LinearRankSVM(tol=1e-12, scaling=None), data.X, data.across, callback=lambda *_: True
+    )
     assert stopped.status_ == "stopped"
 
 
 def test_a_problem_without_any_pairs_is_refused() -> None:
     X = np.zeros((3, 2))
     with pytest.raises(ValueError, match="neither labels nor preferences"):
-        LinearProblem(RankingData(X), LinearSettings())
+        LinearProblem(RankingData(X), LinearSettings(scaling=None))
     message = re.escape("no comparable pair to learn from (3 samples, 1 query)")
     with pytest.raises(ValueError, match=message):
-        LinearProblem(RankingData(X, np.zeros(3)), LinearSettings())
+        LinearProblem(RankingData(X, np.zeros(3)), LinearSettings(scaling=None))
 
 
 # --- Costs, rounding, odd input ------------------------------------------------------------------
@@ -764,9 +775,9 @@ def test_few_pairs_among_many_items_cost_what_few_items_cost():
     better = np.where(value[first] > value[second], first, second)
     worse = np.where(value[first] > value[second], second, first)
     for layout in (np.asarray, sp.csr_array, sp.csc_array):
-        model = LinearRankSVM(1e3, tol=1e-6).fit_pairs(layout(X), better, worse)
+        model = LinearRankSVM(1e3, tol=1e-6, scaling=None).fit_pairs(layout(X), better, worse)
         rows = np.concatenate([better, worse])
-        few = LinearRankSVM(1e3, tol=1e-6)
+        few = LinearRankSVM(1e3, tol=1e-6, scaling=None)
         few.fit_pairs(layout(X[rows]), np.arange(200), np.arange(200, 400))
         np.testing.assert_allclose(model.objective_, few.objective_, rtol=3e-6)
         assert model.n_products_ <= 1.5 * few.n_products_
@@ -785,6 +796,7 @@ def test_items_that_are_left_out_change_nothing(make, reduction: str, layout, tm
     weight = np.where(rng.random(n) < 0.5, 0.0, rng.random(n))
     better, worse = np.flatnonzero(qid == 0)[:4], np.flatnonzero(qid == 2)[:4]
     options = {"reduction": reduction, "tol": 1e-7, "C": 0.1 if reduction == "sum" else 10.0}
+    options["scaling"] = None  # which sees all items
     if make is KernelRankSVM:
         options["gamma"] = 0.3
     all_of_it = make(**options).fit_pairs(
@@ -817,12 +829,12 @@ def test_points_have_scores_for_the_rows_that_take_part() -> None:
     data = Data(n=100)
     preferences = Preferences(np.array([3, 7]), np.array([50, 3]))
     items = RankingData(data.X, preferences=preferences)
-    problem = LinearProblem(items, LinearSettings())
+    problem = LinearProblem(items, LinearSettings(scaling=None))
     fit = problem.solve()
     assert problem.data.n_items == 3
     np.testing.assert_allclose(fit.point.scores, data.X[[3, 7, 50]] @ fit.coef, rtol=1e-12)
     assert problem.model(fit).facts["n_items"] == 100
-    many = LinearProblem(replace(items, preferences=data.across), LinearSettings())
+    many = LinearProblem(replace(items, preferences=data.across), LinearSettings(scaling=None))
     assert many.data.n_items == 100
     assert many.solve().point.scores.shape == (100,)
 
@@ -833,8 +845,8 @@ def test_the_smoothed_hinge_certifies_features_with_an_offset(offset):
         rng = np.random.default_rng(seed)
         X = rng.standard_normal((30, 4))
         y, qid = X[:, 0] + rng.standard_normal(30), np.repeat([0, 1, 2], 10)
-        optimum = LinearRankSVM(10.0, loss="hinge", tol=1e-10).fit(X, y, qid)
-        model = LinearRankSVM(10.0, loss="hinge", solver="smoothed_newton", tol=1e-6)
+        optimum = LinearRankSVM(10.0, loss="hinge", tol=1e-10, scaling=None).fit(X, y, qid)
+        model = LinearRankSVM(10.0, loss="hinge", solver="smoothed_newton", tol=1e-6, scaling=None)
         model.fit(X + offset, y, qid)
         s = X @ model.coef_
         pair = (qid[:, None] == qid[None, :]) & (y[:, None] > y[None, :])
@@ -848,21 +860,23 @@ def test_weights_of_any_size_keep_the_certificate(weight):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 3))
     better, worse = np.arange(15), np.arange(15, 30)
-    model = LinearRankSVM(loss="hinge").fit_pairs(X, better, worse, weight=np.full(15, weight))
-    plain = LinearRankSVM(loss="hinge").fit_pairs(X, better, worse)
+    model = LinearRankSVM(loss="hinge", scaling=None).fit_pairs(
+        X, better, worse, weight=np.full(15, weight)
+    )
+    plain = LinearRankSVM(loss="hinge", scaling=None).fit_pairs(X, better, worse)
     assert model.status_ == "converged"
     np.testing.assert_allclose(model.objective_, plain.objective_, rtol=1e-3)
 
 
 def test_pairs_as_objects_and_as_masked_arrays():
     X = np.eye(3)
-    plain = LinearRankSVM().fit_pairs(X, [0, 1], [1, 2])
-    objects = LinearRankSVM().fit_pairs(
+    plain = LinearRankSVM(scaling=None).fit_pairs(X, [0, 1], [1, 2])
+    objects = LinearRankSVM(scaling=None).fit_pairs(
         X, np.array([0, 1], dtype=object), np.array([1, 2], dtype=object)
     )
     assert np.array_equal(plain.coef_, objects.coef_)
     with pytest.raises(ValueError, match="masked"):
-        LinearRankSVM().fit_pairs(X, np.ma.array([0, 1], mask=[False, True]), [1, 2])
+        LinearRankSVM(scaling=None).fit_pairs(X, np.ma.array([0, 1], mask=[False, True]), [1, 2])
 
 
 def test_group_is_another_name_and_the_file_tells_of_the_pairs(tmp_path):
@@ -870,14 +884,16 @@ def test_group_is_another_name_and_the_file_tells_of_the_pairs(tmp_path):
     X, y, qid = rng.standard_normal((12, 3)), rng.integers(0, 3, 12), np.repeat([0, 1], 6)
     weight = [1.0, 0.0, 2.0]
     models = [
-        LinearRankSVM().fit_pairs(X, [0, 1, 2], [7, 8, 9], weight=weight, y=y, **{name: qid})
+        LinearRankSVM(scaling=None).fit_pairs(
+            X, [0, 1, 2], [7, 8, 9], weight=weight, y=y, **{name: qid}
+        )
         for name in ("qid", "group")
     ]
     assert np.array_equal(models[0].coef_, models[1].coef_)
     models[0].save(tmp_path / "m.safetensors")
     assert read_model(tmp_path / "m.safetensors").facts["explicit_pairs"] == 2
     with pytest.raises(ValueError, match="two names for one thing"):
-        LinearRankSVM().fit_pairs(X, [0], [1], group=qid, qid=qid)
+        LinearRankSVM(scaling=None).fit_pairs(X, [0], [1], group=qid, qid=qid)
 
 
 @pytest.mark.parametrize("n_items", [7, 8, 60])

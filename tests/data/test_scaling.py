@@ -12,12 +12,12 @@ from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 from ranksvm import _core
 from ranksvm.data import scaling as module
+from ranksvm.data.column_facts import find_columns
 from ranksvm.data.scaling import (
     PREFIX,
     SCALINGS,
     Affine,
     Quantiles,
-    find_columns,
     scaling_arrays,
     scaling_from,
     scaling_of,
@@ -233,3 +233,19 @@ def test_native_code_checks_shapes() -> None:
         _core.map_columns(X, np.zeros((2, 0)), np.zeros((2, 0)), out, 1)
     with pytest.raises(ValueError, match="second axis of levels"):
         _core.map_columns(X, np.zeros((2, 3)), np.zeros((2, 2)), out, 1)
+
+
+def test_repeated_and_missing_entries_of_sparse_columns() -> None:
+    """Entries of the same place stand for their sum; a part may have no entries at all."""
+    X = np.random.default_rng(0).normal(size=(6, 3))
+    indices, indptr = np.repeat(np.tile(np.arange(3), 6), 2), np.arange(0, 37, 6)
+    twice = sp.csr_array((np.repeat(X.ravel() / 2.0, 2), indices, indptr), shape=X.shape)
+    for form in (twice, twice.tocsc()):
+        stored = form.nnz
+        one, other = find_columns(form), find_columns(X)
+        assert form.nnz == stored
+        np.testing.assert_allclose(one.deviation, other.deviation)
+        np.testing.assert_allclose(one.low, other.low)
+    empty = find_columns(sp.csr_array((4, 2)))
+    np.testing.assert_array_equal(empty.deviation, [0.0, 0.0])
+    assert empty.is_constant.all()

@@ -35,7 +35,7 @@ from ranksvm.sharded.gathered import GatheredMap
 from ranksvm.sharded.local import LocalMap
 from ranksvm.sharded.tasks import Scores
 
-SETTINGS = LinearSettings(C=20.0, tol=1e-9)
+SETTINGS = LinearSettings(C=20.0, tol=1e-9, scaling=None)
 
 
 def same_fit(data: RankingData, memory: RankingData, chosen: LinearSettings = SETTINGS) -> None:
@@ -176,7 +176,7 @@ def test_weights_and_every_loss_are_as_in_memory(tmp_path, ranking):
     assert "w" not in data.feature_names
     memory = RankingData(ranking.X, ranking.y, ranking.qid, item_weight=weight.astype(float))
     for loss in ("squared_hinge", "hinge"):
-        same_fit(data, memory, LinearSettings(C=20.0, loss=loss, tol=1e-9))
+        same_fit(data, memory, LinearSettings(C=20.0, loss=loss, tol=1e-9, scaling=None))
 
 
 @pytest.mark.parametrize("n_threads", [2, 3])
@@ -477,7 +477,7 @@ def test_what_is_kept_follows_from_the_budget(files, ranking):
 def test_shards_made_from_others_share_what_stays_in_memory(files):
     data = open_files(files, y="label", qid="query", memory_budget="1MB")
     shards = data.X.shards
-    for chosen in (SETTINGS, LinearSettings(C=1.0)):
+    for chosen in (SETTINGS, LinearSettings(C=1.0, scaling=None)):
         LinearProblem(data, chosen).solve()
     used = sum(shard.X.nbytes for shard in shards._shards if shard.rows.is_loaded)
     assert used == data.n_items * 6 * 4

@@ -304,7 +304,7 @@ def test_no_pair_at_score() -> None:
 
 
 def test_two_items_are_enough() -> None:
-    model = LinearRankSVM(0.5, reduction="sum", tol=1e-12).fit([[0.0], [1.0]], [0, 1])
+    model = LinearRankSVM(0.5, reduction="sum", tol=1e-12, scaling=None).fit([[0.0], [1.0]], [0, 1])
     # F(w) = 1/2 w^2 + 1/2 max(0, 1 - w)^2 has its minimum 1/4 at w = 1/2.
     assert model.coef_[0] == pytest.approx(0.5, rel=1e-6)
     assert model.objective_ == pytest.approx(0.25, rel=1e-12)
@@ -437,22 +437,22 @@ every_loss = pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
 @pytest.mark.parametrize("scale", [1e160, 1e200, 1e300])
 def test_features_so_large_that_the_loss_overflows(loss: str, scale: float) -> None:
     with refused("too large", "Scale the features down", error=OverflowError):
-        LinearRankSVM(loss=loss).fit(X * scale, Y, QID)
+        LinearRankSVM(loss=loss, scaling=None).fit(X * scale, Y, QID)
 
 
 @every_loss
 @pytest.mark.parametrize("scale", [1e-30, 1e-6, 1e6, 1e100])
 def test_features_of_any_other_size_are_fine(loss: str, scale: float) -> None:
     """Scaling X by a and C by 1 / a^2 scales the model by 1 / a: the same ranking."""
-    expected = LinearRankSVM(50.0, loss=loss, tol=1e-9).fit(X, Y, QID)
-    model = LinearRankSVM(50.0 / scale**2, loss=loss, tol=1e-9).fit(X * scale, Y, QID)
+    expected = LinearRankSVM(50.0, loss=loss, tol=1e-9, scaling=None).fit(X, Y, QID)
+    model = LinearRankSVM(50.0 / scale**2, loss=loss, tol=1e-9, scaling=None).fit(X * scale, Y, QID)
     np.testing.assert_allclose(model.coef_ * scale, expected.coef_, rtol=1e-3, atol=1e-4)
     np.testing.assert_array_equal(model.rank(X * scale, QID), expected.rank(X, QID))
 
 
 @every_loss
 def test_features_too_small_to_matter_are_fine(loss: str) -> None:
-    model = LinearRankSVM(loss=loss).fit(X * 1e-200, Y, QID)
+    model = LinearRankSVM(loss=loss, scaling=None).fit(X * 1e-200, Y, QID)
     np.testing.assert_allclose(model.coef_, 0.0, atol=1e-190)
     assert model.objective_ == pytest.approx(50.0)
     assert model.gap_ <= 1e-4 * model.objective_

@@ -57,11 +57,11 @@ def test_a_warm_start_from_a_far_larger_c() -> None:
     """The multipliers at the start are scaled by a factor far from 1, and so are their errors."""
     X = np.array([[3.0, 3.0], [2.0, 0.0], [1.0, -2.0]]) * 672.1702372981217
     y = [1, 2, 0]
-    model = LinearRankSVM(23417.16469419702, warm_start=True).fit(X, y)
+    model = LinearRankSVM(23417.16469419702, warm_start=True, scaling=None).fit(X, y)
     check(model, X, y)
     model.set_params(C=4.0878938661582107e-4).fit(X, y)
     check(model, X, y)
-    cold = LinearRankSVM(model.C).fit(X, y)
+    cold = LinearRankSVM(model.C, scaling=None).fit(X, y)
     assert model.status_ == "converged"
     assert abs(model.objective_ - cold.objective_) <= model.gap_ + cold.gap_
 
@@ -71,9 +71,9 @@ def test_warm_starts_of_larger_sets(n: int, dim: int) -> None:
     rng = np.random.default_rng(n)
     X = rng.normal(size=(n, dim)) * 30.0
     y = rng.integers(0, 5, n)
-    model = LinearRankSVM(3.07e4, warm_start=True).fit(X, y)
+    model = LinearRankSVM(3.07e4, warm_start=True, scaling=None).fit(X, y)
     model.set_params(C=0.471).fit(X, y)
-    cold = LinearRankSVM(0.471, tol=1e-9).fit(X, y)
+    cold = LinearRankSVM(0.471, tol=1e-9, scaling=None).fit(X, y)
     assert model.objective_ - model.gap_ <= cold.objective_
     assert cold.objective_ <= model.objective_ + cold.gap_
 
@@ -85,7 +85,7 @@ def test_separable_data_of_a_huge_scale(loss: str) -> None:
     X = rng.normal(size=(6, 2))
     y = np.argsort(np.argsort(X @ [1.0, 2.0]))
     for scale in (1.0, 1e4, 6e8):
-        model = quiet(LinearRankSVM(5000, loss=loss), X * scale, y)
+        model = quiet(LinearRankSVM(5000, loss=loss, scaling=None), X * scale, y)
         check(model, X * scale, y)
         if scale == 1.0:
             assert model.status_ == "converged"
@@ -100,7 +100,7 @@ def test_offsets_of_the_features(loss: str, offset: float) -> None:
     X = np.round(rng.normal(size=(9, 2)), 3) + offset
     y = rng.integers(0, 3, 9)
     for tol in (1e-4, 1e-12):
-        model = quiet(LinearRankSVM(3.0, loss=loss, tol=tol), X, y)
+        model = quiet(LinearRankSVM(3.0, loss=loss, tol=tol, scaling=None), X, y)
         check(model, X, y)
         if tol == 1e-4:
             assert model.status_ == "converged"
@@ -159,7 +159,7 @@ def test_a_smoothing_finer_than_the_grid_is_not_exact() -> None:
 def test_paths_of_many_steps_do_not_add_up_roundings(loss: str) -> None:
     """Every fit is that of the one before, for a C that is a few bits larger."""
     X = np.array([[0.3], [0.0]])
-    settings = LinearSettings(C=1.3, loss=loss, reduction="sum", tol=1e-12)
+    settings = LinearSettings(C=1.3, loss=loss, reduction="sum", tol=1e-12, scaling=None)
     problem = LinearProblem(RankingData(X, np.array([1.0, 0.0])), settings)
     Cs = 1.3 * (1.0 + 4.0 * np.arange(800) * 2.0**-52)
     rows = [rational(row) for row in X]
@@ -173,11 +173,11 @@ def test_paths_of_many_steps_do_not_add_up_roundings(loss: str) -> None:
 def test_errors_that_overflow_spoil_nothing() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2)) * 1e150
-    settings = LinearSettings(loss="hinge", solver="bundle")
+    settings = LinearSettings(loss="hinge", solver="bundle", scaling=None)
     problem = LinearProblem(RankingData(X, rng.integers(0, 3, 200).astype(float)), settings)
     fit = problem.solve(start=np.full(2, 1e152))
     assert np.isfinite([fit.objective, fit.gap]).all()
-    tiny = quiet(LinearRankSVM(loss="hinge"), X * 1e-460, rng.integers(0, 3, 200))
+    tiny = quiet(LinearRankSVM(loss="hinge", scaling=None), X * 1e-460, rng.integers(0, 3, 200))
     assert np.isfinite([tiny.objective_, tiny.gap_]).all()
 
 
@@ -185,7 +185,7 @@ def test_repeated_entries_of_a_sparse_matrix() -> None:
     """Their squares say nothing about the norm of a row, nor do rows about the length of a sum."""
     k = 500
     X = sp.csr_array((np.full(k, 0.125), np.zeros(k, np.int32), [0, k, k]), shape=(2, 1))
-    model = quiet(LinearRankSVM(1e-3, reduction="sum", tol=1e-13), X, [1, 0])
+    model = quiet(LinearRankSVM(1e-3, reduction="sum", tol=1e-13, scaling=None), X, [1, 0])
     exact = ExactProblem([rational([k * 0.125]), rational([0.0])], [0], [1], rational([1e-3]), 2)
     w = rational(model.coef_)
     objective, gap = rational([model.objective_, model.gap_])
@@ -198,7 +198,7 @@ def test_a_stalled_fit_returns_the_lowest_point_it_saw() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 6)) * 10.0
     y = X[:, 0] + 10.0 * np.sin(0.3 * X[:, 1]) + 2.0 * rng.normal(size=400)
-    model = KernelRankSVM(50.0, kernel="poly", gamma=1.0)
+    model = KernelRankSVM(50.0, kernel="poly", gamma=1.0, scaling=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y)

@@ -172,7 +172,7 @@ def test_a_random_start_has_the_scale_that_is_asked_for() -> None:
 def test_the_best_multiple_is_the_best() -> None:
     X, y, qid = small_set(7)
     objective = make_objective(X, y, qid, "squared_hinge", 0.5).objective
-    w = LinearRankSVM().fit(X, y, qid=qid).coef_ * 7.0
+    w = LinearRankSVM(scaling=None).fit(X, y, qid=qid).coef_ * 7.0
     a = best_multiple(objective, w)
     values = {f: objective.at(objective.point(f * a * w)).value for f in (0.98, 1.0, 1.02)}
     assert min(values, key=values.__getitem__) == 1.0
@@ -186,7 +186,14 @@ def test_the_best_multiple_is_the_best() -> None:
 def test_a_descent_is_monotone_and_goes_on_to_its_end(init: str, loss: str) -> None:
     X, y, qid = small_set(32)
     settings = FactorizedSettings(
-        C=2.0, n_factors=2, loss=loss, init=init, tol=1e-13, max_iter=20_000, random_state=0
+        C=2.0,
+        n_factors=2,
+        loss=loss,
+        init=init,
+        tol=1e-13,
+        max_iter=20_000,
+        random_state=0,
+        scaling=None,
     )
     problem = FactorizedProblem(RankingData(X, y, qid), settings)
     fit = problem.solve()
@@ -212,7 +219,9 @@ def test_kinks_of_the_hinge_do_not_end_a_descent(init: str) -> None:
     found = []
     for seed in range(20):
         X, y, qid = small_set(seed, n=4 + seed, d=2 + seed % 7, queries=1 + seed % 3)
-        model = FactorizedRankSVM(init=init, random_state=0, max_iter=200).fit(X, y, qid=qid)
+        model = FactorizedRankSVM(init=init, random_state=0, max_iter=200, scaling=None).fit(
+            X, y, qid=qid
+        )
         assert model.objective_ == min(row.objective for row in model.history_)
         found.append(model.status_)
     assert found.count("converged") >= 14  # about half of them end at a kink otherwise
@@ -221,9 +230,9 @@ def test_kinks_of_the_hinge_do_not_end_a_descent(init: str) -> None:
 @pytest.mark.parametrize("loss", sorted(LOSSES))
 def test_the_scale_of_the_features_changes_nothing(loss: str) -> None:
     X, y, qid = small_set(33, n=120, queries=8)
-    model = FactorizedRankSVM(3, 50.0, loss=loss, random_state=0).fit(X, y, qid=qid)
+    model = FactorizedRankSVM(3, 50.0, loss=loss, random_state=0, scaling=None).fit(X, y, qid=qid)
     for scale in (2.0**-20, 2.0**20):
-        scaled = FactorizedRankSVM(3, 50.0 / scale**2, loss=loss, random_state=0)
+        scaled = FactorizedRankSVM(3, 50.0 / scale**2, loss=loss, random_state=0, scaling=None)
         scaled.fit(scale * X, y, qid=qid)
         assert scaled.status_ == "converged"
         assert scaled.n_iter_ == model.n_iter_
@@ -232,7 +241,9 @@ def test_the_scale_of_the_features_changes_nothing(loss: str) -> None:
 
 def test_a_descent_ends_when_told() -> None:
     X, y, qid = small_set(32)
-    model = FactorizedRankSVM(2, 1e3, tol=1e-12, max_iter=3, random_state=0).fit(X, y, qid=qid)
+    model = FactorizedRankSVM(2, 1e3, tol=1e-12, max_iter=3, random_state=0, scaling=None).fit(
+        X, y, qid=qid
+    )
     assert (model.status_, model.n_iter_, len(model.history_)) == ("max_iter", 3, 4)
     model.fit(X, y, qid=qid, callback=lambda row, coef: row.iteration == 2)
     assert (model.status_, model.n_iter_, len(model.history_)) == ("stopped", 2, 3)
@@ -245,10 +256,12 @@ def test_a_descent_ends_when_told() -> None:
 def test_the_descent_arrives_at_the_linear_machine(loss: str, reduction: str) -> None:
     X, y, qid = small_set(8)
     C = 0.05 if reduction == "sum" else 5.0
-    linear = LinearRankSVM(C=C, loss=loss, reduction=reduction, tol=1e-8, max_iter=5000)
+    linear = LinearRankSVM(
+        C=C, loss=loss, reduction=reduction, tol=1e-8, max_iter=5000, scaling=None
+    )
     linear.fit(X, y, qid=qid)
     model = FactorizedRankSVM(
-        3, C, loss=loss, reduction=reduction, tol=1e-4, max_iter=3000, random_state=0
+        3, C, loss=loss, reduction=reduction, tol=1e-4, max_iter=3000, random_state=0, scaling=None
     ).fit(X, y, qid=qid)
     assert model.status_ == "converged"
     excess = model.objective_ - linear.objective_
@@ -259,7 +272,9 @@ def test_the_descent_arrives_at_the_linear_machine(loss: str, reduction: str) ->
 
 def test_even_one_factor_is_enough() -> None:
     X, y, qid = small_set(9)
-    model = FactorizedRankSVM(1, 5.0, tol=1e-3, max_iter=3000, random_state=0).fit(X, y, qid=qid)
+    model = FactorizedRankSVM(1, 5.0, tol=1e-3, max_iter=3000, random_state=0, scaling=None).fit(
+        X, y, qid=qid
+    )
     assert model.status_ == "converged"
     assert model.factors_.shape == (60, 1)
 
@@ -268,7 +283,7 @@ def test_even_one_factor_is_enough() -> None:
 def test_the_books_of_a_descent(optimizer: str) -> None:
     X, y, qid = small_set(10, n=200, queries=40)
     model = FactorizedRankSVM(
-        3, 2.0, optimizer=optimizer, tol=0.02, max_iter=3000, random_state=0
+        3, 2.0, optimizer=optimizer, tol=0.02, max_iter=3000, random_state=0, scaling=None
     ).fit(X, y, qid=qid)
     assert model.status_ == "converged"
     objectives = [row.objective for row in model.history_]
@@ -285,12 +300,14 @@ def test_the_books_of_a_descent(optimizer: str) -> None:
 @pytest.mark.parametrize("optimizer", ["gradient", "sgd"])
 def test_optimizers_of_earlier_versions_are_replaced_with_a_warning(optimizer: str) -> None:
     X, y, qid = small_set(10)
-    model = FactorizedRankSVM(2, optimizer=optimizer, random_state=0)  # as of every parameter,
+    model = FactorizedRankSVM(
+        2, optimizer=optimizer, random_state=0, scaling=None
+    )  # as of every parameter,
     with pytest.warns(FutureWarning, match=f"optimizer='{optimizer}' was removed") as found:
         model.fit(X, y, qid=qid)  # the estimator takes note when it is fitted
     assert [w.filename for w in found] == [__file__]
     assert model.optimizer == optimizer
-    plain = FactorizedRankSVM(2, random_state=0).fit(X, y, qid=qid)
+    plain = FactorizedRankSVM(2, random_state=0, scaling=None).fit(X, y, qid=qid)
     assert np.array_equal(model.coef_, plain.coef_)
     assert np.array_equal(model.factors_, plain.factors_)
     with pytest.warns(FutureWarning, match="was removed"):
@@ -299,7 +316,7 @@ def test_optimizers_of_earlier_versions_are_replaced_with_a_warning(optimizer: s
 
 def test_a_saved_model_of_an_earlier_optimizer_is_read_in_silence(tmp_path: Any) -> None:
     X, y, qid = small_set(10)
-    model = FactorizedRankSVM(2, random_state=0).fit(X, y, qid=qid)
+    model = FactorizedRankSVM(2, random_state=0, scaling=None).fit(X, y, qid=qid)
     model.set_params(optimizer="sgd").save(tmp_path / "model.safetensors")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -314,14 +331,16 @@ def test_items_and_queries_of_weight_zero_take_no_part(reduction: str) -> None:
     rng = np.random.default_rng(0)
     weight = rng.integers(0, 3, len(y)).astype(float)
     of_query = {q: float(q % 3) for q in range(6)}
-    model = FactorizedRankSVM(2, 3.0, reduction=reduction, tol=0.05, random_state=1, max_iter=2000)
+    model = FactorizedRankSVM(
+        2, 3.0, reduction=reduction, tol=0.05, random_state=1, max_iter=2000, scaling=None
+    )
     model.fit(X, y, qid=qid, sample_weight=weight, query_weight=of_query)
     idle = (weight == 0.0) | (qid % 3 == 0)
     assert model.status_ == "converged"
     assert model.gap_ <= 0.05 * model.objective_
     assert not model.factors_[idle].any()
     assert model.factors_[~idle].any()
-    linear = LinearRankSVM(3.0, loss="hinge", reduction=reduction, tol=1e-6)
+    linear = LinearRankSVM(3.0, loss="hinge", reduction=reduction, tol=1e-6, scaling=None)
     linear.fit(X, y, qid=qid, sample_weight=weight, query_weight=of_query)
     assert model.objective_ >= linear.objective_ - linear.gap_
     assert model.objective_ - linear.objective_ <= model.gap_ + 1e-9
@@ -330,9 +349,9 @@ def test_items_and_queries_of_weight_zero_take_no_part(reduction: str) -> None:
 def test_same_bits_for_all_threads_and_restarts_in_parallel() -> None:
     X, y, qid = small_set(12, n=300, queries=20)
     models = [
-        FactorizedRankSVM(4, n_restarts=3, max_iter=12, tol=1e-9, random_state=5, n_jobs=jobs).fit(
-            X, y, qid=qid
-        )
+        FactorizedRankSVM(
+            4, n_restarts=3, max_iter=12, tol=1e-9, random_state=5, n_jobs=jobs, scaling=None
+        ).fit(X, y, qid=qid)
         for jobs in (1, 2, 3)
     ]
     for other in models[1:]:
@@ -342,7 +361,9 @@ def test_same_bits_for_all_threads_and_restarts_in_parallel() -> None:
     restarts = models[0].restarts_
     assert len({r.seed for r in restarts}) == len({r.objective for r in restarts}) == 3
     assert models[0].objective_ == min(r.objective for r in restarts)
-    alone = FactorizedRankSVM(4, max_iter=12, tol=1e-9, random_state=5).fit(X, y, qid=qid)
+    alone = FactorizedRankSVM(4, max_iter=12, tol=1e-9, random_state=5, scaling=None).fit(
+        X, y, qid=qid
+    )
     assert alone.objective_ == restarts[0].objective
 
 
@@ -356,7 +377,7 @@ def test_an_interrupt_ends_all_restarts() -> None:
             os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.01)
 
-    model = FactorizedRankSVM(4, n_restarts=5, tol=1e-12, random_state=0, n_jobs=2)
+    model = FactorizedRankSVM(4, n_restarts=5, tol=1e-12, random_state=0, n_jobs=2, scaling=None)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y, qid=qid, callback=interrupt)
     assert len(seen) < 100  # the runs have ended, and others have not begun
@@ -366,7 +387,7 @@ def test_an_interrupt_ends_all_restarts() -> None:
 def test_early_stopping_keeps_the_best_on_the_validation_set() -> None:
     X, y, qid = small_set(13, n=120, d=12, queries=8)
     valid = small_set(14, n=60, d=12, queries=5)
-    model = FactorizedRankSVM(4, 1e4, tol=1e-9, patience=5, random_state=0)
+    model = FactorizedRankSVM(4, 1e4, tol=1e-9, patience=5, random_state=0, scaling=None)
     model.fit(X, y, qid=qid, eval_set=valid)
     assert model.status_ == "early"
     scores = [row.valid for row in model.history_]
@@ -396,7 +417,7 @@ def test_the_status_speaks_of_the_model_that_is_kept() -> None:
     X, y, qid = small_set(13, n=120, d=6, queries=8)
     seen = set()
     for seed in range(8):
-        model = FactorizedRankSVM(2, 10.0, tol=0.02, patience=50, random_state=seed)
+        model = FactorizedRankSVM(2, 10.0, tol=0.02, patience=50, random_state=seed, scaling=None)
         model.fit(X, y, qid=qid, eval_set=small_set(14, n=40, d=6))
         seen.add(model.status_)
         if model.status_ == "converged":
@@ -416,7 +437,9 @@ def test_a_lucky_start_is_not_kept() -> None:
         return row.iteration == 2
 
     for seed in range(5):
-        model = FactorizedRankSVM(2, 1e3, tol=1e-9, n_restarts=5, random_state=seed, n_jobs=1)
+        model = FactorizedRankSVM(
+            2, 1e3, tol=1e-9, n_restarts=5, random_state=seed, n_jobs=1, scaling=None
+        )
         model.fit(X, y, qid=qid, eval_set=small_set(14, n=40, d=12), callback=callback)
         assert model.best_iteration_ > 0
 
@@ -430,7 +453,7 @@ def test_the_scale_of_a_start_is_that_of_the_items_that_count() -> None:
         first.append(coef)
         return True
 
-    model = FactorizedRankSVM(3, init_scale=0.2, random_state=0)
+    model = FactorizedRankSVM(3, init_scale=0.2, random_state=0, scaling=None)
     model.fit(X, y, qid=qid, sample_weight=weight, callback=callback)
     counts = weight > 0.0
     groups = np.unique(qid[counts], return_inverse=True)[1]
@@ -441,19 +464,23 @@ def test_more_factors_than_memory_are_refused_at_once() -> None:
     X, y, qid = small_set(29)
     for n_factors in (10**9, 2**62):
         with pytest.raises(MemoryError, match="Use fewer n_factors"):
-            FactorizedRankSVM(n_factors).fit(X, y, qid=qid)
+            FactorizedRankSVM(n_factors, scaling=None).fit(X, y, qid=qid)
 
 
 def test_early_stopping_with_frames() -> None:
     pandas = pytest.importorskip("pandas")
     X, y, qid = small_set(15)
     frame = pandas.DataFrame(X, columns=list("abcd")).assign(label=y, query=qid)
-    by_name = FactorizedRankSVM(2, random_state=0).fit(
+    by_name = FactorizedRankSVM(2, random_state=0, scaling=None).fit(
         frame, "label", "query", eval_set=(frame, "label", "query")
     )
-    short = FactorizedRankSVM(2, random_state=0).fit(frame, "label", "query", eval_set=frame)
+    short = FactorizedRankSVM(2, random_state=0, scaling=None).fit(
+        frame, "label", "query", eval_set=frame
+    )
     np.testing.assert_array_equal(short.coef_, by_name.coef_)
-    by_array = FactorizedRankSVM(2, random_state=0).fit(X, y, qid, eval_set=(X, y, qid))
+    by_array = FactorizedRankSVM(2, random_state=0, scaling=None).fit(
+        X, y, qid, eval_set=(X, y, qid)
+    )
     np.testing.assert_allclose(by_name.coef_, by_array.coef_, rtol=1e-6)  # another layout
     np.testing.assert_allclose(by_name.predict(frame), by_array.predict(X), rtol=1e-6)
 
@@ -481,7 +508,7 @@ def test_early_stopping_with_frames() -> None:
 )
 def test_bad_validation_sets(arguments: Any, message: str) -> None:
     X, y, qid = small_set(16)
-    model = FactorizedRankSVM(2, random_state=0).fit(X, y, qid=qid)
+    model = FactorizedRankSVM(2, random_state=0, scaling=None).fit(X, y, qid=qid)
     before = model.coef_
     with pytest.raises(ValueError, match=message):
         model.fit(X, y, qid=qid, **arguments)
@@ -507,16 +534,16 @@ def test_bad_validation_sets(arguments: Any, message: str) -> None:
 def test_bad_parameters(params: Any, message: str) -> None:
     X, y, qid = small_set(17)
     with pytest.raises(ValueError, match=message):
-        FactorizedRankSVM(**params).fit(X, y, qid=qid)
+        FactorizedRankSVM(**params, scaling=None).fit(X, y, qid=qid)
 
 
 def test_no_pair_is_an_error() -> None:
     with pytest.raises(ValueError, match="no comparable pair"):
-        FactorizedRankSVM().fit(np.ones((3, 2)), [1, 1, 1])
+        FactorizedRankSVM(scaling=None).fit(np.ones((3, 2)), [1, 1, 1])
 
 
 def test_items_that_all_look_the_same() -> None:
-    model = FactorizedRankSVM(2, random_state=0).fit(np.ones((4, 2)), [1, 2, 3, 4])
+    model = FactorizedRankSVM(2, random_state=0, scaling=None).fit(np.ones((4, 2)), [1, 2, 3, 4])
     np.testing.assert_allclose(model.coef_, 0.0, atol=1e-12)
     assert model.status_ == "converged"
 
@@ -530,7 +557,9 @@ def test_a_callback_stops_all_restarts_and_sees_every_row() -> None:
         rows.append(row)
         return len(rows) == 4
 
-    model = FactorizedRankSVM(2, 1e3, tol=1e-9, n_restarts=2, random_state=0, n_jobs=2)
+    model = FactorizedRankSVM(
+        2, 1e3, tol=1e-9, n_restarts=2, random_state=0, n_jobs=2, scaling=None
+    )
     model.fit(X, y, qid=qid, callback=callback)
     assert {r.status for r in model.restarts_} == {"stopped"}
     assert len(rows) == sum(len(r.history) for r in model.restarts_)
@@ -547,7 +576,9 @@ def test_a_failure_is_noticed_at_once() -> None:
         time.sleep(0.02)
         return float(len(slow))
 
-    model = FactorizedRankSVM(2, 1e3, tol=1e-12, n_restarts=2, n_jobs=2, max_iter=100_000)
+    model = FactorizedRankSVM(
+        2, 1e3, tol=1e-12, n_restarts=2, n_jobs=2, max_iter=100_000, scaling=None
+    )
     with pytest.raises(RuntimeError, match="broken metric"):
         model.fit(X, y, qid=qid, eval_set=(X, y, qid), eval_metric=metric)
     assert len(slow) < 1000
@@ -562,7 +593,9 @@ def test_an_error_in_one_restart_ends_the_others() -> None:
             raise RuntimeError("enough")
         return False
 
-    model = FactorizedRankSVM(2, 1e3, tol=1e-12, n_restarts=4, n_jobs=2, max_iter=100_000)
+    model = FactorizedRankSVM(
+        2, 1e3, tol=1e-12, n_restarts=4, n_jobs=2, max_iter=100_000, scaling=None
+    )
     with pytest.raises(RuntimeError, match="enough"):
         model.fit(X, y, qid=qid, callback=callback)
     assert threading.active_count() == alive
@@ -574,14 +607,14 @@ def test_an_error_in_one_restart_ends_the_others() -> None:
 def test_a_descent_that_is_cut_short_says_how_far_it_is() -> None:
     X, y, qid = small_set(20)
     with pytest.warns(ConvergenceWarning, match="gap to the global optimum.*raise max_iter"):
-        FactorizedRankSVM(2, 1e3, max_iter=2, random_state=0).fit(X, y, qid=qid)
+        FactorizedRankSVM(2, 1e3, max_iter=2, random_state=0, scaling=None).fit(X, y, qid=qid)
 
 
 def test_a_query_of_a_hundred_thousand_items() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((100_000, 3))
     y = X[:, 0] + rng.standard_normal(len(X))  # five thousand million pairs
-    model = FactorizedRankSVM(3, tol=0.02, random_state=0).fit(X, y)
+    model = FactorizedRankSVM(3, tol=0.02, random_state=0, scaling=None).fit(X, y)
     assert model.status_ == "converged"
     assert model.n_pairs_ == 100_000 * 99_999 // 2
     assert model.coef_[0] > 5.0 * np.abs(model.coef_[1:]).max()
@@ -593,7 +626,9 @@ def test_sparse_and_dense_agree() -> None:
     X, y, qid = small_set(21)
     X[np.abs(X) < 0.5] = 0.0
     models = [
-        FactorizedRankSVM(2, random_state=0, max_iter=5, tol=1e-9).fit(layout(X), y, qid=qid)
+        FactorizedRankSVM(2, random_state=0, max_iter=5, tol=1e-9, scaling=None).fit(
+            layout(X), y, qid=qid
+        )
         for layout in (np.asarray, csr_array, csc_array)
     ]
     for other in models[1:]:
@@ -602,7 +637,9 @@ def test_sparse_and_dense_agree() -> None:
 
 def test_save_and_load(tmp_path: Any) -> None:
     X, y, qid = small_set(22)
-    model = FactorizedRankSVM(3, 7.0, n_restarts=2, random_state=np.random.RandomState(0))
+    model = FactorizedRankSVM(
+        3, 7.0, n_restarts=2, random_state=np.random.RandomState(0), scaling=None
+    )
     model.fit(X, y, qid=qid, eval_set=(X, y, qid))
     model.save(tmp_path / "model.safetensors")
     again = ranksvm.load(tmp_path / "model.safetensors")
@@ -620,7 +657,7 @@ def test_save_and_load(tmp_path: Any) -> None:
 
 def test_pickles_and_clones() -> None:
     X, y, qid = small_set(22)
-    model = FactorizedRankSVM(3, 7.0, n_restarts=2, random_state=0)
+    model = FactorizedRankSVM(3, 7.0, n_restarts=2, random_state=0, scaling=None)
     for options in ({}, {"eval_set": (X, y, qid)}):
         model.fit(X, y, qid=qid, **options)
         again = pickle.loads(pickle.dumps(model))
@@ -636,7 +673,7 @@ def test_pickles_and_clones() -> None:
 @pytest.mark.parametrize("shape", [(0, 0), (60, 0), (0, 3)])
 def test_a_file_without_factors_is_no_model(shape: Any, tmp_path: Any) -> None:
     X, y, qid = small_set(22)
-    model = FactorizedRankSVM(3, random_state=0).fit(X, y, qid=qid)
+    model = FactorizedRankSVM(3, random_state=0, scaling=None).fit(X, y, qid=qid)
     model.factors_ = np.empty(shape)
     with pytest.raises(ValueError, match="'factors' must not be empty"):
         model.save(tmp_path / "model.safetensors")
@@ -650,7 +687,7 @@ def test_grid_search_over_factors() -> None:
     X, y, qid = small_set(23, n=120, queries=12)
     with ranksvm_routing():
         search = GridSearchCV(
-            FactorizedRankSVM(random_state=0, tol=0.05),
+            FactorizedRankSVM(random_state=0, tol=0.05, scaling=None),
             {"n_factors": [1, 3], "C": [1.0, 10.0]},
             cv=GroupKFold(3).set_split_request(groups="qid"),
         ).fit(X, y, qid=qid)
@@ -666,8 +703,8 @@ def ranksvm_routing() -> Any:
 def test_it_learns_to_rank_new_queries() -> None:
     X, y, qid, _ = make_letor_like(40, random_state=0)
     half = np.isin(qid, np.unique(qid)[:25])
-    model = FactorizedRankSVM(random_state=0).fit(X[half], y[half], qid=qid[half])
-    linear = LinearRankSVM(loss="hinge").fit(X[half], y[half], qid=qid[half])
+    model = FactorizedRankSVM(random_state=0, scaling=None).fit(X[half], y[half], qid=qid[half])
+    linear = LinearRankSVM(loss="hinge", scaling=None).fit(X[half], y[half], qid=qid[half])
     rest = (X[~half], y[~half], qid[~half])
     assert model.score(*rest) > 0.6
     assert abs(model.score(*rest) - linear.score(*rest)) < 0.03
@@ -675,10 +712,12 @@ def test_it_learns_to_rank_new_queries() -> None:
 
 @parametrize_with_checks(
     [
-        FactorizedRankSVM(random_state=0, tol=0.05),
-        FactorizedRankSVM(2, loss="squared_hinge", optimizer="lbfgs", tol=0.05, random_state=0),
-        FactorizedRankSVM(2, max_iter=20, n_restarts=2, random_state=0),
-        FactorizedRankSVM(2, init="linear", tol=0.05, random_state=0),
+        FactorizedRankSVM(random_state=0, tol=0.05, scaling=None),
+        FactorizedRankSVM(
+            2, loss="squared_hinge", optimizer="lbfgs", tol=0.05, random_state=0, scaling=None
+        ),
+        FactorizedRankSVM(2, max_iter=20, n_restarts=2, random_state=0, scaling=None),
+        FactorizedRankSVM(2, init="linear", tol=0.05, random_state=0, scaling=None),
     ],
     expected_failed_checks=lambda model: {
         f"check_sample_weight_equivalence_on_{layout}_data": "every item draws factors of its own: "
@@ -720,7 +759,7 @@ def test_products_with_the_multipliers(loss: str, levels: int) -> None:
 
 def test_the_spectrum_of_the_multipliers() -> None:
     X, y, qid = small_set(26, n=90, queries=4, levels=3)
-    found = multiplier_spectrum(X, y, qid, C=1e-3)
+    found = multiplier_spectrum(X, y, qid, C=1e-3, scaling=None)
     # With a tiny C all scores are near zero, all pairs violated by nearly 1: rank one, but for the
     # steps of the levels.
     pairs = [int(np.sum(y[qid == q][:, None] > y[qid == q][None, :])) for q in pd_unique(qid)]
@@ -739,8 +778,8 @@ def test_the_spectrum_of_the_multipliers() -> None:
     assert (found.rank(1.0, shuffled=True) <= found.full_rank).all()
 
     # What it should be: the multipliers of the squared hinge, pair by pair.
-    found = multiplier_spectrum(X, y, qid, C=20.0)
-    model = LinearRankSVM(20.0, tol=1e-9).fit(X, y, qid=qid)
+    found = multiplier_spectrum(X, y, qid, C=20.0, scaling=None)
+    model = LinearRankSVM(20.0, tol=1e-9, scaling=None).fit(X, y, qid=qid)
     s = model.predict(X)
     for q, energy in zip(pd_unique(qid), found.energy, strict=True):
         mine = qid == q
@@ -756,7 +795,7 @@ def test_the_spectrum_of_the_multipliers() -> None:
 @pytest.mark.parametrize("C", [0.5, 20.0, 2000.0])
 def test_the_multipliers_make_the_weights(loss: str, C: float) -> None:
     X, y, qid = small_set(26, n=90, queries=4, levels=3)
-    settings = LinearSettings(C=C, loss=loss, tol=1e-8, max_iter=9999)
+    settings = LinearSettings(C=C, loss=loss, tol=1e-8, max_iter=9999, scaling=None)
     problem = LinearProblem(RankingData(X, y, qid), settings)
     objective = problem.objective(C)
     point = multiplier_point(objective, problem.solve().point, loss)
@@ -769,7 +808,7 @@ def test_the_multipliers_make_the_weights(loss: str, C: float) -> None:
     w = X.T @ (alpha.sum(axis=1) - alpha.sum(axis=0))
     np.testing.assert_allclose(point.w, w, rtol=0, atol=2e-3 * np.linalg.norm(w))
 
-    found = multiplier_spectrum(X, y, qid, C=C, loss=loss)
+    found = multiplier_spectrum(X, y, qid, C=C, loss=loss, scaling=None)
     assert found.queries.tolist() == pd_unique(qid)
     for q, energy in zip(pd_unique(qid), found.energy, strict=True):
         sigma = np.linalg.svd(alpha[np.ix_(qid == q, qid == q)], compute_uv=False) ** 2
@@ -778,7 +817,9 @@ def test_the_multipliers_make_the_weights(loss: str, C: float) -> None:
 
 @pytest.mark.parametrize("loss", sorted(LOSSES))
 def test_a_linear_start_never_stays_at_the_saddle(loss: str) -> None:
-    model = FactorizedRankSVM(2, init="linear", loss=loss, random_state=0, max_iter=2000)
+    model = FactorizedRankSVM(
+        2, init="linear", loss=loss, random_state=0, max_iter=2000, scaling=None
+    )
     model.fit(np.eye(4), [3, 2, 1, 0])
     assert model.status_ == "converged"
     for seed in range(20):
@@ -788,7 +829,9 @@ def test_a_linear_start_never_stays_at_the_saddle(loss: str) -> None:
         for C in (50.0, 1e4):
             fit = FactorizedProblem(
                 RankingData(X, y, qid),
-                FactorizedSettings(C=C, loss=loss, init="linear", random_state=0, max_iter=200),
+                FactorizedSettings(
+                    C=C, loss=loss, init="linear", random_state=0, max_iter=200, scaling=None
+                ),
             ).solve()  # fmt: skip
             assert fit.n_iter > 0 or fit.status.name == "CONVERGED"
             assert fit.objective < 0.999 * C
@@ -797,18 +840,18 @@ def test_a_linear_start_never_stays_at_the_saddle(loss: str) -> None:
 def test_no_weights_that_lead_up() -> None:
     X, y, qid = small_set(7)
     objective = make_objective(X, y, qid, "squared_hinge", 0.5).objective
-    w = LinearRankSVM().fit(X, y, qid=qid).coef_
+    w = LinearRankSVM(scaling=None).fit(X, y, qid=qid).coef_
     assert best_multiple(objective, -w) == 0.0
     assert best_multiple(objective, 0.0 * w) == 0.0
 
 
 def test_the_rank_of_one_item_between_many() -> None:
     y = np.array([2.0] + [1.0] * 10 + [0.0])
-    found = multiplier_spectrum(np.random.default_rng(0).standard_normal((12, 2)), y)
+    found = multiplier_spectrum(np.random.default_rng(0).standard_normal((12, 2)), y, scaling=None)
     assert found.full_rank.tolist() == [2]
     assert found.energy[0][-1] == pytest.approx(1.0)
     with pytest.raises(ValueError, match="at most 5,000 items"):
-        multiplier_spectrum(np.zeros((5001, 1)), np.arange(5001))
+        multiplier_spectrum(np.zeros((5001, 1)), np.arange(5001), scaling=None)
 
 
 def pd_unique(values: Any) -> list[Any]:
@@ -833,7 +876,9 @@ def test_two_levels_get_the_best_approximation() -> None:
 
 def test_more_factors_than_a_query_has_items() -> None:
     X, y, qid = small_set(30, n=60, queries=12)
-    model = FactorizedRankSVM(200, init="linear", random_state=0, tol=1e-3, max_iter=2000)
+    model = FactorizedRankSVM(
+        200, init="linear", random_state=0, tol=1e-3, max_iter=2000, scaling=None
+    )
     assert model.fit(X, y, qid=qid).status_ == "converged"
     assert model.factors_.shape == (60, 200)
     np.testing.assert_allclose(model.coef_, double_sum(X, y, qid, model.factors_), rtol=1e-9)
@@ -842,7 +887,9 @@ def test_more_factors_than_a_query_has_items() -> None:
 @pytest.mark.parametrize(("scale", "C"), [(1e-3, 1e-3), (1e5, 1e7), (1e3, 1e7), (1e5, 1e-3)])
 def test_a_linear_start_is_never_worse_than_nothing(scale: float, C: float) -> None:
     X, y, qid = small_set(31)
-    settings = FactorizedSettings(C=C, init="linear", n_factors=3, random_state=0, max_iter=1)
+    settings = FactorizedSettings(
+        C=C, init="linear", n_factors=3, random_state=0, max_iter=1, scaling=None
+    )
     fit = FactorizedProblem(RankingData(scale * X, y, qid), settings).solve()
     assert fit.history[0].objective <= C * (1.0 + 1e-9)  # F(0)
 
@@ -854,7 +901,7 @@ def test_a_start_at_the_linear_multipliers_is_near_the_optimum(loss: str) -> Non
     data = RankingData(X, y, qid)
     starts = {}
     for init in ("random", "linear"):
-        fit = FactorizedProblem(data, FactorizedSettings(init=init, **common)).solve()
+        fit = FactorizedProblem(data, FactorizedSettings(init=init, **common, scaling=None)).solve()
         starts[init] = fit.history[0].gap / fit.objective
         assert fit.status.name == "CONVERGED"
     assert starts["linear"] < 0.1 < starts["random"]

@@ -52,13 +52,13 @@ EXPECTED = {
 
 @parametrize_with_checks(
     [
-        KernelRankSVM(),
-        KernelRankSVM(kernel="laplacian", reduction="sum", C=0.1),
-        KernelRankSVM(kernel="poly", degree=2, gamma=1e-4, reduction="query_mean"),
-        KernelRankSVM(kernel="precomputed"),
-        KernelRankSVM(loss="hinge"),
-        KernelRankSVM(approximation="nystroem", n_components=5, landmarks="kmeans"),
-        KernelRankSVM(approximation="fourier", n_components=50, dtype="float32"),
+        KernelRankSVM(scaling=None),
+        KernelRankSVM(kernel="laplacian", reduction="sum", C=0.1, scaling=None),
+        KernelRankSVM(kernel="poly", degree=2, gamma=1e-4, reduction="query_mean", scaling=None),
+        KernelRankSVM(kernel="precomputed", scaling=None),
+        KernelRankSVM(loss="hinge", scaling=None),
+        KernelRankSVM(approximation="nystroem", n_components=5, landmarks="kmeans", scaling=None),
+        KernelRankSVM(approximation="fourier", n_components=50, dtype="float32", scaling=None),
     ],
     expected_failed_checks=lambda model: EXPECTED.get(model.approximation or model.kernel, {}),
 )
@@ -107,7 +107,9 @@ def test_objective_and_gap_are_what_they_say(data, loss: str, solver: str, reduc
     X, y, qid = data
     K = rbf_kernel(X, gamma=GAMMA)
     C = 0.05 if reduction == "sum" else 30.0
-    model = KernelRankSVM(C, gamma=GAMMA, loss=loss, solver=solver, reduction=reduction)
+    model = KernelRankSVM(
+        C, gamma=GAMMA, loss=loss, solver=solver, reduction=reduction, scaling=None
+    )
     model.fit(X, y, qid)
     assert model.status_ == "converged"
     assert model.objective_ == pytest.approx(stated_objective(model, K, y, qid), rel=1e-9)
@@ -121,8 +123,8 @@ def test_objective_and_gap_are_what_they_say(data, loss: str, solver: str, reduc
 def test_linear_kernel_is_the_linear_machine(data, loss: str, solver: str) -> None:
     X, y, qid = data
     settings = {"loss": loss, "solver": solver, "tol": 1e-8, "max_iter": 5000}
-    linear = LinearRankSVM(30.0, **settings).fit(X, y, qid)
-    kernel = KernelRankSVM(30.0, kernel="linear", **settings).fit(X, y, qid)
+    linear = LinearRankSVM(30.0, **settings, scaling=None).fit(X, y, qid)
+    kernel = KernelRankSVM(30.0, kernel="linear", **settings, scaling=None).fit(X, y, qid)
     assert kernel.objective_ == pytest.approx(linear.objective_, rel=3e-8)
     np.testing.assert_allclose(kernel.predict(X), linear.predict(X), atol=2e-3)
     w = kernel.dual_coef_ @ kernel.support_vectors_
@@ -146,7 +148,9 @@ def test_hinge_is_a_classifier_of_pair_differences(data) -> None:
     alpha[classifier.support_] = classifier.dual_coef_[0]
     margins = (both @ alpha)[: len(better)]
     theirs = 0.5 * alpha @ both @ alpha + C * np.maximum(0.0, 1.0 - margins).sum()
-    ours = KernelRankSVM(C, gamma=GAMMA, loss="hinge", reduction="sum", tol=1e-9, max_iter=9999)
+    ours = KernelRankSVM(
+        C, gamma=GAMMA, loss="hinge", reduction="sum", tol=1e-9, max_iter=9999, scaling=None
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         ours.fit(X, y, qid)
@@ -169,8 +173,8 @@ def test_squared_hinge_is_a_linear_machine_on_eigen_features(data) -> None:
         return 0.5 * w @ w + C * slack @ slack, w - 2.0 * C * slack @ rows
 
     found = minimize(objective, np.zeros(features.shape[1]), jac=True, tol=1e-14)
-    model = KernelRankSVM(C, gamma=GAMMA, reduction="sum", tol=1e-10).fit(X, y, qid)
-    linear = LinearRankSVM(C, reduction="sum", tol=1e-10).fit(features, y, qid)
+    model = KernelRankSVM(C, gamma=GAMMA, reduction="sum", tol=1e-10, scaling=None).fit(X, y, qid)
+    linear = LinearRankSVM(C, reduction="sum", tol=1e-10, scaling=None).fit(features, y, qid)
     assert model.objective_ == pytest.approx(found.fun, rel=1e-8)
     assert model.objective_ == pytest.approx(linear.objective_, rel=1e-9)
     np.testing.assert_allclose(model.predict(X), linear.predict(features), atol=1e-4)
@@ -189,9 +193,11 @@ def test_squared_hinge_is_a_linear_machine_on_eigen_features(data) -> None:
 )
 def test_precomputed_and_callable_are_the_named_kernel(data, params: Any, matrix: Any) -> None:
     X, y, qid = data
-    named = KernelRankSVM(30.0, tol=1e-9, **params).fit(X, y, qid)
-    called = KernelRankSVM(30.0, tol=1e-9, kernel=matrix).fit(X, y, qid)
-    given = KernelRankSVM(30.0, tol=1e-9, kernel="precomputed").fit(matrix(X, X), y, qid)
+    named = KernelRankSVM(30.0, tol=1e-9, **params, scaling=None).fit(X, y, qid)
+    called = KernelRankSVM(30.0, tol=1e-9, kernel=matrix, scaling=None).fit(X, y, qid)
+    given = KernelRankSVM(30.0, tol=1e-9, kernel="precomputed", scaling=None).fit(
+        matrix(X, X), y, qid
+    )
     new = X[::3] + 0.1
     expected = named.predict(new)
     np.testing.assert_allclose(called.predict(new), expected, atol=1e-9)
@@ -205,11 +211,11 @@ def test_precomputed_and_callable_are_the_named_kernel(data, params: Any, matrix
 @pytest.mark.parametrize("landmarks", ["uniform", "leverage"])
 def test_nystroem_with_all_items_is_exact(data, landmarks: str) -> None:
     X, y, qid = data
-    exact = KernelRankSVM(30.0, gamma=GAMMA, **EXACT).fit(X, y, qid)
+    exact = KernelRankSVM(30.0, gamma=GAMMA, **EXACT, scaling=None).fit(X, y, qid)
     approximate = KernelRankSVM(
         30.0, gamma=GAMMA, approximation="nystroem", n_components=len(y), landmarks=landmarks,
-        random_state=0, tol=1e-8,
-    ).fit(X, y, qid)  # fmt: skip
+        random_state=0, tol=1e-8, scaling=None,
+).fit(X, y, qid)  # fmt: skip
     assert approximate.objective_ == pytest.approx(exact.objective_, rel=1e-7)
     np.testing.assert_allclose(approximate.predict(X), exact.predict(X), atol=1e-4)
 
@@ -220,11 +226,11 @@ def test_approximations_come_near_and_say_what_they_are(
     data, approximation: str, loss: str, solver: str
 ) -> None:
     X, y, qid = data
-    exact = KernelRankSVM(30.0, gamma=GAMMA, loss=loss).fit(X, y, qid)
+    exact = KernelRankSVM(30.0, gamma=GAMMA, loss=loss, scaling=None).fit(X, y, qid)
     model = KernelRankSVM(
         30.0, gamma=GAMMA, loss=loss, solver=solver, approximation=approximation,
-        n_components=60 if approximation == "nystroem" else 4000, random_state=0,
-    ).fit(X, y, qid)  # fmt: skip
+        n_components=60 if approximation == "nystroem" else 4000, random_state=0, scaling=None,
+).fit(X, y, qid)  # fmt: skip
     assert model.status_ == "converged"
     assert model.objective_ == pytest.approx(exact.objective_, rel=0.05)
     if approximation == "nystroem":
@@ -240,7 +246,9 @@ def test_approximations_come_near_and_say_what_they_are(
 
 def test_switching_the_approximation_leaves_nothing_behind(data) -> None:
     X, y, qid = data
-    model = KernelRankSVM(gamma=GAMMA, approximation="fourier", random_state=0).fit(X, y, qid)
+    model = KernelRankSVM(gamma=GAMMA, approximation="fourier", random_state=0, scaling=None).fit(
+        X, y, qid
+    )
     model.set_params(approximation=None).fit(X, y, qid)
     assert not hasattr(model, "components_")
     assert not hasattr(model, "random_offset_")
@@ -270,7 +278,13 @@ def test_the_model_does_not_depend_on_memory_or_threads(
     given = sp.csr_matrix(np.where(X > 0.3, X, 0.0)) if sparse else X
     models = [
         KernelRankSVM(
-            30.0, kernel=chosen, gamma=GAMMA, dtype=dtype, memory_budget=budget, n_jobs=n_jobs
+            30.0,
+            kernel=chosen,
+            gamma=GAMMA,
+            dtype=dtype,
+            memory_budget=budget,
+            n_jobs=n_jobs,
+            scaling=None,
         ).fit(given, y, qid)
         for budget, n_jobs in [("1GB", 1), ("1GB", 3), (45_000, 1), ("60kB", 2)]
     ]
@@ -291,17 +305,19 @@ def test_sparse_items_in_any_order_are_the_dense_ones(data, approximation: str |
     untidy = sp.csr_matrix((csr.data[order], csr.indices[order], csr.indptr), shape=csr.shape)
     settings: dict[str, Any] = {"gamma": GAMMA, "approximation": approximation, "tol": 1e-7}
     settings |= {"n_components": 40, "random_state": 0}
-    expected = KernelRankSVM(30.0, **settings).fit(dense, y, qid).predict(dense)
+    expected = KernelRankSVM(30.0, **settings, scaling=None).fit(dense, y, qid).predict(dense)
     for items in (csr, csr.tocsc(), untidy, sp.csr_array(csr)):
-        model = KernelRankSVM(30.0, **settings).fit(items, y, qid)
+        model = KernelRankSVM(30.0, **settings, scaling=None).fit(items, y, qid)
         np.testing.assert_allclose(model.predict(items), expected, atol=1e-4)
         np.testing.assert_allclose(model.predict(dense), expected, atol=1e-4)
 
 
 def test_float32_is_near(data) -> None:
     X, y, qid = data
-    double = KernelRankSVM(30.0, gamma=GAMMA, tol=1e-5).fit(X, y, qid)
-    single = KernelRankSVM(30.0, gamma=GAMMA, tol=1e-5, dtype="float32").fit(X, y, qid)
+    double = KernelRankSVM(30.0, gamma=GAMMA, tol=1e-5, scaling=None).fit(X, y, qid)
+    single = KernelRankSVM(30.0, gamma=GAMMA, tol=1e-5, dtype="float32", scaling=None).fit(
+        X, y, qid
+    )
     assert single.status_ == "converged"
     assert single.objective_ == pytest.approx(double.objective_, rel=1e-5)
     np.testing.assert_allclose(single.predict(X), double.predict(X), atol=5e-3)
@@ -310,8 +326,8 @@ def test_float32_is_near(data) -> None:
 def test_an_offset_costs_no_digits(data) -> None:
     """Distances do not change when all items move far away."""
     X, y, qid = data
-    here = KernelRankSVM(30.0, gamma=GAMMA, tol=1e-9).fit(X, y, qid)
-    there = KernelRankSVM(30.0, gamma=GAMMA, tol=1e-9).fit(X + 1e6, y, qid)
+    here = KernelRankSVM(30.0, gamma=GAMMA, tol=1e-9, scaling=None).fit(X, y, qid)
+    there = KernelRankSVM(30.0, gamma=GAMMA, tol=1e-9, scaling=None).fit(X + 1e6, y, qid)
     np.testing.assert_allclose(there.predict(X + 1e6), here.predict(X), atol=1e-6)
 
 
@@ -319,12 +335,12 @@ def test_items_without_a_partner_are_left_out(data) -> None:
     X, y, qid = data
     alone = qid == qid[0]
     assert alone.sum() > 1
-    whole = KernelRankSVM(30.0, gamma=GAMMA).fit(X, y, qid)
-    part = KernelRankSVM(30.0, gamma=GAMMA).fit(X[~alone], y[~alone], qid[~alone])
+    whole = KernelRankSVM(30.0, gamma=GAMMA, scaling=None).fit(X, y, qid)
+    part = KernelRankSVM(30.0, gamma=GAMMA, scaling=None).fit(X[~alone], y[~alone], qid[~alone])
     assert not np.isin(np.flatnonzero(alone), whole.support_).any()
     np.testing.assert_array_equal(whole.dual_coef_, part.dual_coef_)
     weight = np.where(np.arange(len(y)) % 5 == 0, 0.0, 1.0)
-    weighted = KernelRankSVM(30.0, gamma=GAMMA).fit(X, y, qid, sample_weight=weight)
+    weighted = KernelRankSVM(30.0, gamma=GAMMA, scaling=None).fit(X, y, qid, sample_weight=weight)
     assert (weight[weighted.support_] > 0.0).all()
 
 
@@ -332,15 +348,19 @@ def test_weights(data) -> None:
     X, y, qid = data
     K = rbf_kernel(X, gamma=GAMMA)
     weight = np.random.default_rng(0).integers(0, 4, len(y)).astype(float)
-    model = KernelRankSVM(30.0, gamma=GAMMA, tol=1e-8).fit(X, y, qid, sample_weight=weight)
+    model = KernelRankSVM(30.0, gamma=GAMMA, tol=1e-8, scaling=None).fit(
+        X, y, qid, sample_weight=weight
+    )
     assert model.objective_ == pytest.approx(stated_objective(model, K, y, qid, weight), rel=1e-9)
     rows = np.repeat(np.arange(len(y)), weight.astype(int))
-    repeated = KernelRankSVM(30.0, gamma=GAMMA, tol=1e-8).fit(X[rows], y[rows], qid[rows])
+    repeated = KernelRankSVM(30.0, gamma=GAMMA, tol=1e-8, scaling=None).fit(
+        X[rows], y[rows], qid[rows]
+    )
     assert repeated.objective_ == pytest.approx(model.objective_, rel=1e-7)
     np.testing.assert_allclose(repeated.predict(X), model.predict(X), atol=1e-3)
     ids = list(dict.fromkeys(qid.tolist()))
     of_query = {q: float(k % 3) for k, q in enumerate(ids)}
-    by_query = KernelRankSVM(1.0, gamma=GAMMA, reduction="sum", tol=1e-9)
+    by_query = KernelRankSVM(1.0, gamma=GAMMA, reduction="sum", tol=1e-9, scaling=None)
     by_query.fit(X, y, qid, query_weight=of_query)
     by_item = clone(by_query)
     by_item.fit(X, y, qid, sample_weight=np.sqrt([of_query[q] for q in qid.tolist()]))
@@ -357,7 +377,7 @@ def test_any_small_set(data: st.DataObject) -> None:
     C = data.draw(st.sampled_from([1e-3, 1.0, 1e3]))
     kernel = data.draw(st.sampled_from(["rbf", "laplacian", "linear"]))
     loss = data.draw(st.sampled_from(["squared_hinge", "hinge"]))
-    model = KernelRankSVM(C, kernel=kernel, gamma=0.5, loss=loss, reduction="sum")
+    model = KernelRankSVM(C, kernel=kernel, gamma=0.5, loss=loss, reduction="sum", scaling=None)
     if not len(pairs(y, qid)[0]):
         with pytest.raises(ValueError, match="no comparable pair"):
             model.fit(X[:, None], y, qid)
@@ -379,7 +399,7 @@ def test_grid_search_and_pickle(data) -> None:
     X, y, qid = data
     with sklearn.config_context(enable_metadata_routing=True):
         search = GridSearchCV(
-            KernelRankSVM(gamma=GAMMA),
+            KernelRankSVM(gamma=GAMMA, scaling=None),
             {"C": [1.0, 30.0], "kernel": ["rbf", "laplacian"]},
             cv=GroupKFold(3).set_split_request(groups="qid"),
         ).fit(X, y, qid=qid)
@@ -399,8 +419,8 @@ def test_precomputed_kernels_are_split_by_scikit_learn(data) -> None:
         scores = [
             GridSearchCV(model, {"C": [30.0]}, cv=folds).fit(given, y, qid=qid).best_score_
             for model, given in [
-                (KernelRankSVM(gamma=GAMMA), X),
-                (KernelRankSVM(kernel="precomputed"), K),
+                (KernelRankSVM(gamma=GAMMA, scaling=None), X),
+                (KernelRankSVM(kernel="precomputed", scaling=None), K),
             ]
         ]
     assert scores[0] == pytest.approx(scores[1])
@@ -409,7 +429,7 @@ def test_precomputed_kernels_are_split_by_scikit_learn(data) -> None:
 def test_callback_and_history(data) -> None:
     X, y, qid = data
     rows = []
-    model = KernelRankSVM(1000.0, gamma=GAMMA, tol=1e-9)
+    model = KernelRankSVM(1000.0, gamma=GAMMA, tol=1e-9, scaling=None)
     model.fit(X, y, qid, callback=lambda row, coef: rows.append((row, len(coef))))
     assert [row for row, _ in rows] == model.history_
     stopped = clone(model).fit(X, y, qid, callback=lambda row, coef: row.iteration == 1)
@@ -420,10 +440,10 @@ def test_callback_and_history(data) -> None:
 def test_a_step_costs_one_product(data) -> None:
     """A gradient and every conjugate gradient step but the first: one product with K each."""
     X, y, qid = data
-    model = KernelRankSVM(1000.0, gamma=GAMMA, tol=1e-9).fit(X, y, qid)
+    model = KernelRankSVM(1000.0, gamma=GAMMA, tol=1e-9, scaling=None).fit(X, y, qid)
     steps = sum(row.inner_iterations for row in model.history_)
     assert model.n_products_ <= steps + 2  # the first gradient, and a last look at the scores
-    planes = KernelRankSVM(30.0, gamma=GAMMA, loss="hinge").fit(X, y, qid)
+    planes = KernelRankSVM(30.0, gamma=GAMMA, loss="hinge", scaling=None).fit(X, y, qid)
     assert planes.n_products_ <= 2 * planes.n_iter_ + 2
 
 
@@ -464,7 +484,7 @@ def test_bad_parameters(data, params: dict[str, Any], message: str) -> None:
     X, y, qid = data
     if params.get("kernel") == "precomputed":
         X = rbf_kernel(X)
-    model = KernelRankSVM(**params)
+    model = KernelRankSVM(**params, scaling=None)
     with pytest.raises(ValueError, match=f"(?s){message}"):
         model.fit(X, y, qid)
     with pytest.raises(NotFittedError):
@@ -480,17 +500,17 @@ def test_bad_kernel_functions(data) -> None:
         return K
 
     with pytest.raises(ValueError, match=r"kernel holed returned nan.*not finite"):
-        KernelRankSVM(kernel=holed).fit(X, y, qid)
+        KernelRankSVM(kernel=holed, scaling=None).fit(X, y, qid)
     with pytest.raises(ValueError, match=r"must return an array of shape \(n_X, n_Z\)"):
-        KernelRankSVM(kernel=lambda A, B: np.ones(3)).fit(X, y, qid)
+        KernelRankSVM(kernel=lambda A, B: np.ones(3), scaling=None).fit(X, y, qid)
     with pytest.raises(ValueError, match="not positive semi-definite"):
-        KernelRankSVM(kernel=lambda A, B: -rbf_kernel(A, B)).fit(X, y, qid)
+        KernelRankSVM(kernel=lambda A, B: -rbf_kernel(A, B), scaling=None).fit(X, y, qid)
 
 
 def test_bad_precomputed_matrices(data) -> None:
     X, y, qid = data
     K = rbf_kernel(X, gamma=GAMMA)
-    model = KernelRankSVM(kernel="precomputed")
+    model = KernelRankSVM(kernel="precomputed", scaling=None)
     with pytest.raises(ValueError, match=r"must be square.*got shape \(\d+, \d+\)"):
         model.fit(K[:, :-1], y, qid)
     skew = K.copy()
@@ -521,19 +541,19 @@ def test_large_matrices_are_checked_by_lanczos() -> None:
 
 def test_mismatched_features_at_predict(data) -> None:
     X, y, qid = data
-    model = KernelRankSVM(gamma=GAMMA).fit(X, y, qid)
+    model = KernelRankSVM(gamma=GAMMA, scaling=None).fit(X, y, qid)
     with pytest.raises(ValueError, match=r"4 features.*expecting 5"):
         model.predict(X[:, :4])
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=list("abcde"))
-    named = KernelRankSVM(gamma=GAMMA).fit(frame, y, qid)
+    named = KernelRankSVM(gamma=GAMMA, scaling=None).fit(frame, y, qid)
     with pytest.raises(ValueError, match="feature names"):
         named.predict(frame.rename(columns={"a": "z"}))
 
 
 def test_a_failed_fit_leaves_the_older_model(data) -> None:
     X, y, qid = data
-    model = KernelRankSVM(gamma=GAMMA).fit(X, y, qid)
+    model = KernelRankSVM(gamma=GAMMA, scaling=None).fit(X, y, qid)
     before = model.predict(X)
     with pytest.raises(ValueError, match="gamma"):
         model.set_params(gamma=-1.0).fit(X[:, :3], y, qid)

@@ -46,12 +46,12 @@ every_reduction = pytest.mark.parametrize("reduction", REDUCTIONS)
 
 @parametrize_with_checks(
     [
-        LinearRankSVM(),
-        LinearRankSVM(reduction="sum", C=0.1),
-        LinearRankSVM(reduction="query_mean", counting="tree"),
-        LinearRankSVM(loss="hinge"),
-        LinearRankSVM(loss="hinge", solver="smoothed_newton"),
-        LinearRankSVM(solver="bundle", n_jobs=2),
+        LinearRankSVM(scaling=None),
+        LinearRankSVM(reduction="sum", C=0.1, scaling=None),
+        LinearRankSVM(reduction="query_mean", counting="tree", scaling=None),
+        LinearRankSVM(loss="hinge", scaling=None),
+        LinearRankSVM(loss="hinge", solver="smoothed_newton", scaling=None),
+        LinearRankSVM(solver="bundle", n_jobs=2, scaling=None),
     ]
 )
 def test_scikit_learn_checks(estimator: LinearRankSVM, check: Any) -> None:
@@ -104,7 +104,9 @@ def stated_objective(
 def test_objective_and_gap_are_what_they_say(data, loss: str, solver: str, reduction: str) -> None:
     X, y, qid = data
     C = 0.05 if reduction == "sum" else 30.0
-    model = LinearRankSVM(C, loss=loss, solver=solver, reduction=reduction).fit(X, y, qid)
+    model = LinearRankSVM(C, loss=loss, solver=solver, reduction=reduction, scaling=None).fit(
+        X, y, qid
+    )
     assert model.status_ == "converged"
     assert model.objective_ == pytest.approx(stated_objective(model, X, y, qid), rel=1e-10)
     assert 0.0 <= model.gap_ <= model.tol * model.objective_
@@ -128,7 +130,7 @@ def test_certificate_holds_when_scores_spread_wide(loss: str, C: float) -> None:
     qid = np.zeros(len(y))
     models = []
     for solver in [solver for of_loss, solver in WAYS if of_loss == loss]:
-        model = LinearRankSVM(C, loss=loss, solver=solver, reduction="sum", tol=1e-6)
+        model = LinearRankSVM(C, loss=loss, solver=solver, reduction="sum", tol=1e-6, scaling=None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # honest
             models.append(model.fit(X, y))
@@ -142,7 +144,7 @@ def test_certificate_holds_when_scores_spread_wide(loss: str, C: float) -> None:
 @every_way
 def test_attributes_of_a_fit(data, loss: str, solver: str) -> None:
     X, y, qid = data
-    model = LinearRankSVM(loss=loss, solver=solver).fit(X, y, qid)
+    model = LinearRankSVM(loss=loss, solver=solver, scaling=None).fit(X, y, qid)
     assert model.coef_.shape == (X.shape[1],)
     assert model.coef_.dtype == np.float64
     for value, kind in (
@@ -165,32 +167,34 @@ def test_attributes_of_a_fit(data, loss: str, solver: str) -> None:
 def test_pairs_are_counted_exactly() -> None:
     n = 150_000
     rng = np.random.default_rng(0)
-    model = LinearRankSVM(tol=0.5).fit(rng.normal(size=(n, 1)), rng.permutation(n))
+    model = LinearRankSVM(tol=0.5, scaling=None).fit(rng.normal(size=(n, 1)), rng.permutation(n))
     assert model.n_pairs_ == n * (n - 1) // 2 > 2**33
     assert type(model.n_pairs_) is int
 
 
 def test_learns_what_there_is_to_learn(data) -> None:
     X, y, qid = data
-    model = LinearRankSVM().fit(X, y, qid)
+    model = LinearRankSVM(scaling=None).fit(X, y, qid)
     assert model.score(X, y, qid) > 0.8
     X, y, qid, _ = make_ranking(20, 20, 6, noise=0.0, n_levels=None, random_state=1)
-    assert LinearRankSVM(C=1e6).fit(X, y, qid).score(X, y, qid) > 0.99
+    assert LinearRankSVM(C=1e6, scaling=None).fit(X, y, qid).score(X, y, qid) > 0.99
 
 
 def test_no_qid_is_one_query(data) -> None:
     X, y, _ = data
-    together = LinearRankSVM().fit(X, y)
-    named = LinearRankSVM().fit(X, y, np.full(len(y), "all"))
+    together = LinearRankSVM(scaling=None).fit(X, y)
+    named = LinearRankSVM(scaling=None).fit(X, y, np.full(len(y), "all"))
     np.testing.assert_array_equal(together.coef_, named.coef_)
     assert together.n_pairs_ == len(explicit(X, y, np.zeros(len(y)))[0])
 
 
 def test_group_is_another_name_for_qid(data) -> None:
     X, y, qid = data
-    expected = LinearRankSVM().fit(X, y, qid=qid)
-    np.testing.assert_array_equal(LinearRankSVM().fit(X, y, group=qid).coef_, expected.coef_)
-    np.testing.assert_array_equal(LinearRankSVM().fit(X, y, qid).coef_, expected.coef_)
+    expected = LinearRankSVM(scaling=None).fit(X, y, qid=qid)
+    np.testing.assert_array_equal(
+        LinearRankSVM(scaling=None).fit(X, y, group=qid).coef_, expected.coef_
+    )
+    np.testing.assert_array_equal(LinearRankSVM(scaling=None).fit(X, y, qid).coef_, expected.coef_)
 
 
 @pytest.mark.parametrize(
@@ -198,17 +202,19 @@ def test_group_is_another_name_for_qid(data) -> None:
 )
 def test_ids_are_only_names(data, as_ids) -> None:
     X, y, qid = data
-    expected = LinearRankSVM().fit(X, y, qid)
-    model = LinearRankSVM().fit(X, y, as_ids(qid))
+    expected = LinearRankSVM(scaling=None).fit(X, y, qid)
+    model = LinearRankSVM(scaling=None).fit(X, y, as_ids(qid))
     np.testing.assert_array_equal(model.coef_, expected.coef_)
     np.testing.assert_array_equal(model.rank(X, as_ids(qid)), expected.rank(X, qid))
 
 
 def test_only_the_order_of_the_utilities_counts(data) -> None:
     X, y, qid = data
-    expected = LinearRankSVM().fit(X, y, qid)
+    expected = LinearRankSVM(scaling=None).fit(X, y, qid)
     for other in (np.exp(3 * y), y.astype(int), y - 10, y > 0 if set(y) == {0, 1} else y * 2):
-        np.testing.assert_array_equal(LinearRankSVM().fit(X, other, qid).coef_, expected.coef_)
+        np.testing.assert_array_equal(
+            LinearRankSVM(scaling=None).fit(X, other, qid).coef_, expected.coef_
+        )
 
 
 def test_arguments_are_left_alone(data) -> None:
@@ -219,7 +225,7 @@ def test_arguments_are_left_alone(data) -> None:
         frozen = np.array(X, order=order)
         for part in (frozen, y, qid, weight):
             part.setflags(write=False)
-        model = LinearRankSVM().fit(frozen, y, qid, sample_weight=weight)
+        model = LinearRankSVM(scaling=None).fit(frozen, y, qid, sample_weight=weight)
         model.predict(frozen)
         model.score(frozen, y, qid, sample_weight=weight)
     for part, copy in zip((frozen, y, qid, weight), copies, strict=True):
@@ -234,7 +240,7 @@ def test_thread_count_does_not_change_a_bit(data, loss: str, solver: str) -> Non
     X, y, qid = data
     for matrix in (X, np.asfortranarray(X), sp.csr_array(X)):
         models = [
-            LinearRankSVM(loss=loss, solver=solver, n_jobs=n_jobs).fit(matrix, y, qid)
+            LinearRankSVM(loss=loss, solver=solver, n_jobs=n_jobs, scaling=None).fit(matrix, y, qid)
             for n_jobs in (1, 2, 3, None, -1)
         ]
         for model in models[1:]:
@@ -249,14 +255,14 @@ def test_thread_count_does_not_change_a_bit_of_a_large_model(sparse: bool) -> No
     X, y, _, _ = make_ranking(
         None, n, 20, n_levels=None, density=0.5 if sparse else 1.0, random_state=2
     )
-    one, two = (LinearRankSVM(n_jobs=n_jobs).fit(X, y).coef_ for n_jobs in (1, 2))
+    one, two = (LinearRankSVM(n_jobs=n_jobs, scaling=None).fit(X, y).coef_ for n_jobs in (1, 2))
     np.testing.assert_array_equal(one, two)
 
 
 def test_fits_side_by_side_do_not_disturb_each_other(data) -> None:
     """Native code runs without the interpreter's lock, and there are no global settings."""
     X, y, qid = data
-    models = [LinearRankSVM(C, n_jobs=n) for C in (1.0, 10.0, 50.0) for n in (1, 2)]
+    models = [LinearRankSVM(C, n_jobs=n, scaling=None) for C in (1.0, 10.0, 50.0) for n in (1, 2)]
     expected = [clone(model).fit(X, y, qid).coef_ for model in models]
     with ThreadPoolExecutor(4) as pool:
         got = list(pool.map(lambda model: model.fit(X, y, qid).coef_, models))
@@ -270,7 +276,7 @@ def test_row_order_does_not_change_the_model(data, loss: str, solver: str, reduc
     X, y, qid = data
     weight = np.random.default_rng(3).random(len(y))
     C = 0.05 if reduction == "sum" else 30.0
-    model = LinearRankSVM(C, loss=loss, solver=solver, reduction=reduction)
+    model = LinearRankSVM(C, loss=loss, solver=solver, reduction=reduction, scaling=None)
     expected = clone(model).fit(X, y, qid, sample_weight=weight)
     for seed in range(3):
         rows = np.random.default_rng(seed).permutation(len(y))
@@ -282,9 +288,9 @@ def test_row_order_does_not_change_the_model(data, loss: str, solver: str, reduc
 @pytest.mark.parametrize("shape", [(40, 30, 6), (100, 60, 120), (1, 40_000, 96)])
 def test_row_order_does_not_change_the_model_of_a_larger_set(shape: tuple[int, int, int]) -> None:
     X, y, qid, _ = make_ranking(*shape, n_levels=5, random_state=4)
-    expected = LinearRankSVM().fit(X, y, qid).coef_
+    expected = LinearRankSVM(scaling=None).fit(X, y, qid).coef_
     rows = np.random.default_rng(5).permutation(len(y))
-    got = LinearRankSVM().fit(X[rows], y[rows], qid[rows]).coef_
+    got = LinearRankSVM(scaling=None).fit(X[rows], y[rows], qid[rows]).coef_
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
@@ -292,9 +298,11 @@ def test_row_order_does_not_change_the_model_of_a_larger_set(shape: tuple[int, i
 def test_every_counting_gives_the_same_model(data, loss: str) -> None:
     X, y, qid = data
     weight = np.random.default_rng(6).random(len(y))
-    expected = LinearRankSVM(loss=loss).fit(X, y, qid, sample_weight=weight)
+    expected = LinearRankSVM(loss=loss, scaling=None).fit(X, y, qid, sample_weight=weight)
     for counting in COUNTINGS:
-        model = LinearRankSVM(loss=loss, counting=counting).fit(X, y, qid, sample_weight=weight)
+        model = LinearRankSVM(loss=loss, counting=counting, scaling=None).fit(
+            X, y, qid, sample_weight=weight
+        )
         np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-8, atol=1e-8)
 
 
@@ -304,7 +312,7 @@ def test_every_counting_gives_the_same_model(data, loss: str) -> None:
 )
 def test_layout_does_not_change_the_model(data, loss: str, solver: str, layout) -> None:
     X, y, qid = data
-    model = LinearRankSVM(loss=loss, solver=solver, tol=1e-7)
+    model = LinearRankSVM(loss=loss, solver=solver, tol=1e-7, scaling=None)
     expected = clone(model).fit(X, y, qid)
     got = clone(model).fit(layout(X), y, qid)
     assert got.objective_ == pytest.approx(expected.objective_, rel=2e-7)
@@ -319,7 +327,7 @@ def test_layout_does_not_change_the_model(data, loss: str, solver: str, layout) 
 def test_float32_is_the_model_of_the_rounded_features(data, loss: str, layout) -> None:
     X, y, qid = data
     rounded = X.astype(np.float32)
-    model = LinearRankSVM(loss=loss, tol=1e-9)
+    model = LinearRankSVM(loss=loss, tol=1e-9, scaling=None)
     expected = clone(model).fit(layout(rounded.astype(np.float64)), y, qid)
     got = clone(model).fit(layout(rounded), y, qid)
     np.testing.assert_allclose(got.coef_, expected.coef_, rtol=1e-8, atol=1e-8)
@@ -338,7 +346,7 @@ def test_sample_weight_is_repetition(data, loss: str, solver: str, reduction: st
     C = 0.05 if reduction == "sum" else 30.0
     # Rounding of weighted sums lets smoothing go only so far.
     tol = 1e-7 if (solver, reduction) == ("smoothed_newton", "query_mean") else 1e-8
-    model = LinearRankSVM(C, loss=loss, solver=solver, reduction=reduction, tol=tol)
+    model = LinearRankSVM(C, loss=loss, solver=solver, reduction=reduction, tol=tol, scaling=None)
     weighted = clone(model).fit(X, y, qid, sample_weight=times)
     repeated = clone(model).fit(X[rows], y[rows], qid[rows])
     assert weighted.objective_ == pytest.approx(repeated.objective_, rel=2.0 * tol)
@@ -350,9 +358,9 @@ def test_sample_weight_is_repetition(data, loss: str, solver: str, reduction: st
 
 def test_scalar_and_uniform_weights(data) -> None:
     X, y, qid = data
-    expected = LinearRankSVM().fit(X, y, qid)  # a mean: the size of the weights cancels
+    expected = LinearRankSVM(scaling=None).fit(X, y, qid)  # a mean: the size of the weights cancels
     for weight in (2.0, np.full(len(y), 3.0)):
-        model = LinearRankSVM().fit(X, y, qid, sample_weight=weight)
+        model = LinearRankSVM(scaling=None).fit(X, y, qid, sample_weight=weight)
         np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-9, atol=1e-9)
 
 
@@ -361,7 +369,7 @@ def test_query_weight_is_a_factor_of_its_pairs(data, loss: str) -> None:
     X, y, qid = data
     first_seen = list(dict.fromkeys(qid.tolist()))
     weights = np.random.default_rng(8).choice([0.0, 1.0, 2.0], len(first_seen))
-    model = LinearRankSVM(0.05, loss=loss, reduction="sum", tol=1e-10)
+    model = LinearRankSVM(0.05, loss=loss, reduction="sum", tol=1e-10, scaling=None)
     got = clone(model).fit(X, y, qid, query_weight=weights)
     by_id = clone(model).fit(X, y, qid, query_weight=dict(zip(first_seen, weights, strict=True)))
     np.testing.assert_array_equal(by_id.coef_, got.coef_)
@@ -383,7 +391,7 @@ def test_reductions_convert_into_each_other(data, loss: str) -> None:
     X, y, qid = data
     C = 20.0
     n_pairs = len(explicit(X, y, qid)[0])
-    model = LinearRankSVM(C, loss=loss, tol=1e-10)
+    model = LinearRankSVM(C, loss=loss, tol=1e-10, scaling=None)
     mean = clone(model).set_params(reduction="mean").fit(X, y, qid)
     total = clone(model).set_params(reduction="sum", C=C / n_pairs).fit(X, y, qid)
     np.testing.assert_allclose(total.coef_, mean.coef_, rtol=1e-9, atol=1e-9)
@@ -402,7 +410,9 @@ def test_strength_in_the_other_notation(data) -> None:
     """J(w) = (1/N) sum loss + lambda |w|^2 has its minimum at the model with C = 1 / (2 lambda)."""
     X, y, qid = data
     lam = 0.01
-    model = LinearRankSVM(1.0 / (2.0 * lam), reduction="mean", tol=1e-11).fit(X, y, qid)
+    model = LinearRankSVM(1.0 / (2.0 * lam), reduction="mean", tol=1e-11, scaling=None).fit(
+        X, y, qid
+    )
     rows = explicit(X, y, qid)[0]
     slack = np.maximum(0.0, 1.0 - rows @ model.coef_)
     gradient = -2.0 * slack @ rows / len(rows) + 2.0 * lam * model.coef_
@@ -411,7 +421,9 @@ def test_strength_in_the_other_notation(data) -> None:
 
 def test_given_pairs_count_although_no_labeled_pair_has_weight() -> None:
     weight = [0.0, 0.0, 1.0]
-    model = LinearRankSVM().fit_pairs(np.eye(3), [0], [1], y=[1, 2, 3], sample_weight=weight)
+    model = LinearRankSVM(scaling=None).fit_pairs(
+        np.eye(3), [0], [1], y=[1, 2, 3], sample_weight=weight
+    )
     assert model.n_pairs_ == 1
     assert model.coef_[0] > model.coef_[1]
 
@@ -419,20 +431,20 @@ def test_given_pairs_count_although_no_labeled_pair_has_weight() -> None:
 def test_items_of_no_weight_do_not_count(data) -> None:
     X, y, qid = data
     keep = np.random.default_rng(9).random(len(y)) < 0.7
-    expected = LinearRankSVM(tol=1e-10).fit(X[keep], y[keep], qid[keep])
-    got = LinearRankSVM(tol=1e-10).fit(X, y, qid, sample_weight=keep.astype(float))
+    expected = LinearRankSVM(tol=1e-10, scaling=None).fit(X[keep], y[keep], qid[keep])
+    got = LinearRankSVM(tol=1e-10, scaling=None).fit(X, y, qid, sample_weight=keep.astype(float))
     np.testing.assert_allclose(got.coef_, expected.coef_, rtol=0, atol=1e-5)
 
 
 def test_queries_without_pairs_do_not_count(data) -> None:
     X, y, qid = data
-    expected = LinearRankSVM().fit(X, y, qid)
+    expected = LinearRankSVM(scaling=None).fit(X, y, qid)
     lonely = np.vstack([X, X[:3], X[:4] * 5.0])
     more_y = np.concatenate([y, [0.0, 1.0, 2.0], np.full(4, 7.0)])
     more_qid = np.concatenate([qid, [900, 901, 902], np.full(4, 903)])  # single items, one level
     for reduction in REDUCTIONS:
         C = 0.05 if reduction == "sum" else 30.0
-        model = LinearRankSVM(C, reduction=reduction, tol=1e-10)
+        model = LinearRankSVM(C, reduction=reduction, tol=1e-10, scaling=None)
         expected = clone(model).fit(X, y, qid)
         got = clone(model).fit(lonely, more_y, more_qid)
         np.testing.assert_allclose(got.coef_, expected.coef_, rtol=0, atol=1e-5)
@@ -445,7 +457,7 @@ def test_queries_without_pairs_do_not_count(data) -> None:
 @every_way
 def test_iteration_limit_warns_with_solver_gap_and_remedy(data, loss: str, solver: str) -> None:
     X, y, qid = data
-    model = LinearRankSVM(loss=loss, solver=solver, max_iter=1, tol=1e-12)
+    model = LinearRankSVM(loss=loss, solver=solver, max_iter=1, tol=1e-12, scaling=None)
     with pytest.warns(ConvergenceWarning) as caught:
         model.fit(X, y, qid)
     (warning,) = caught
@@ -461,20 +473,20 @@ def test_iteration_limit_warns_with_solver_gap_and_remedy(data, loss: str, solve
     assert model.n_iter_ == 1
     assert model.gap_ > 0.0
     # Early as it is, the certificate holds.
-    best = LinearRankSVM(loss=loss, tol=1e-8).fit(X, y, qid)
+    best = LinearRankSVM(loss=loss, tol=1e-8, scaling=None).fit(X, y, qid)
     assert model.objective_ - best.objective_ <= model.gap_
 
 
 def test_parameters_of_numpy_are_told_as_numbers(data) -> None:
     X, y, qid = data
     with pytest.warns(ConvergenceWarning, match=r"which exceeds tol=1e-12 "):
-        LinearRankSVM(max_iter=np.int64(1), tol=np.float64(1e-12)).fit(X, y, qid)
+        LinearRankSVM(max_iter=np.int64(1), tol=np.float64(1e-12), scaling=None).fit(X, y, qid)
 
 
 @every_way
 def test_tolerance_beyond_rounding_stalls_with_a_warning(data, loss: str, solver: str) -> None:
     X, y, qid = data
-    model = LinearRankSVM(loss=loss, solver=solver, tol=1e-18)
+    model = LinearRankSVM(loss=loss, solver=solver, tol=1e-18, scaling=None)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X, y, qid)
@@ -499,38 +511,44 @@ def test_callback_sees_every_iteration_and_can_stop(data, loss: str, solver: str
         coef[:] = np.nan  # a copy: nothing to break
         return row.iteration == 3
 
-    model = LinearRankSVM(loss=loss, solver=solver, tol=1e-12).fit(X, y, qid, callback=watch)
+    model = LinearRankSVM(loss=loss, solver=solver, tol=1e-12, scaling=None).fit(
+        X, y, qid, callback=watch
+    )
     assert model.status_ == "stopped"
     assert model.n_iter_ == 3
     assert [row for row, _ in seen] == model.history_
     np.testing.assert_array_equal(seen[-1][1], model.coef_)
-    best = LinearRankSVM(loss=loss, tol=1e-8).fit(X, y, qid)
+    best = LinearRankSVM(loss=loss, tol=1e-8, scaling=None).fit(X, y, qid)
     assert model.objective_ - best.objective_ <= model.gap_
 
 
 def test_callback_error_leaves_the_estimator_usable(data) -> None:
     X, y, qid = data
-    model = LinearRankSVM()
+    model = LinearRankSVM(scaling=None)
 
     def fail(row: TraceRow, coef: Array) -> None:
         raise RuntimeError("of my own making")
 
     with pytest.raises(RuntimeError, match="of my own making"):
         model.fit(X, y, qid, callback=fail)
-    np.testing.assert_array_equal(model.fit(X, y, qid).coef_, LinearRankSVM().fit(X, y, qid).coef_)
+    np.testing.assert_array_equal(
+        model.fit(X, y, qid).coef_, LinearRankSVM(scaling=None).fit(X, y, qid).coef_
+    )
 
 
 @every_way
 def test_warm_start_goes_on_where_the_last_fit_ended(data, loss: str, solver: str) -> None:
     X, y, qid = data
-    model = LinearRankSVM(20.0, loss=loss, solver=solver, warm_start=True).fit(X, y, qid)
+    model = LinearRankSVM(20.0, loss=loss, solver=solver, warm_start=True, scaling=None).fit(
+        X, y, qid
+    )
     cold = model.n_products_
     model.fit(X, y, qid)
     if solver != "smoothed_newton":  # it smooths as much as at first before it looks
         assert model.n_products_ < cold
     # From another problem's solution it still ends at this one's.
     model.set_params(C=30.0).fit(X, y, qid)
-    expected = LinearRankSVM(30.0, loss=loss, tol=1e-8).fit(X, y, qid)
+    expected = LinearRankSVM(30.0, loss=loss, tol=1e-8, scaling=None).fit(X, y, qid)
     assert model.objective_ - expected.objective_ <= model.gap_ <= 1e-4 * model.objective_
     # Other features: it starts anew.
     model.fit(X[:, :5], y, qid)
@@ -539,7 +557,7 @@ def test_warm_start_goes_on_where_the_last_fit_ended(data, loss: str, solver: st
 
 def test_no_warm_start_by_default(data) -> None:
     X, y, qid = data
-    model = LinearRankSVM().fit(X, y, qid)
+    model = LinearRankSVM(scaling=None).fit(X, y, qid)
     first = model.coef_
     np.testing.assert_array_equal(model.fit(X, y, qid).coef_, first)
     assert model.coef_ is not first
@@ -549,9 +567,9 @@ def test_verbose_logs_and_leaves_no_trace(data, capsys, caplog) -> None:
     X, y, qid = data
     logger = logging.getLogger("ranksvm")
     before = list(logger.handlers), logger.level
-    LinearRankSVM().fit(X, y, qid)
+    LinearRankSVM(scaling=None).fit(X, y, qid)
     assert not capsys.readouterr().err
-    model = LinearRankSVM(verbose=1).fit(X, y, qid)
+    model = LinearRankSVM(verbose=1, scaling=None).fit(X, y, qid)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == len(model.history_)
     for word in ("newton", "objective", "gap", "products"):
@@ -560,7 +578,7 @@ def test_verbose_logs_and_leaves_no_trace(data, capsys, caplog) -> None:
     # A user who listens to the logger gets each line there, and not on the screen as well.
     caplog.clear()
     with caplog.at_level(logging.INFO, logger="ranksvm"):
-        LinearRankSVM(verbose=1).fit(X, y, qid)
+        LinearRankSVM(verbose=1, scaling=None).fit(X, y, qid)
     assert len(caplog.records) == len(model.history_)
     assert not capsys.readouterr().err
 
@@ -581,7 +599,7 @@ def test_verbose_shows_each_line_once_with_logging_set_up() -> None:
 @pytest.mark.parametrize("how", ["callback", "input"])
 def test_a_failed_refit_leaves_the_old_model_at_work(data, how: str) -> None:
     X, y, qid = data
-    model = LinearRankSVM().fit(X, y, qid)
+    model = LinearRankSVM(scaling=None).fit(X, y, qid)
     expected = model.predict(X)
     wide = np.hstack([X, X])
 
@@ -605,11 +623,11 @@ def test_weighted_smoothed_newton_survives_rounded_counts() -> None:
     X = rng.standard_normal((n, 3))
     y = X[:, 0] + 0.1 * rng.standard_normal(n)
     weight = 10 ** rng.uniform(-2, 2, n)
-    model = LinearRankSVM(1e6, loss="hinge", solver="smoothed_newton", tol=1e-8)
+    model = LinearRankSVM(1e6, loss="hinge", solver="smoothed_newton", tol=1e-8, scaling=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y, sample_weight=weight)
-    best = LinearRankSVM(1e6, loss="hinge", tol=1e-6).fit(X, y, sample_weight=weight)
+    best = LinearRankSVM(1e6, loss="hinge", tol=1e-6, scaling=None).fit(X, y, sample_weight=weight)
     assert model.objective_ - model.gap_ <= best.objective_
 
 
@@ -617,7 +635,7 @@ def test_crossed_bounds_are_not_taken_for_optimality() -> None:
     """Huge offsets of the features make both bounds noisy; a gap of zero would be a false claim."""
     X = np.random.default_rng(0).standard_normal((200, 4)) + 1.7e9
     y = X[:, 0] - 1.7e9
-    model = LinearRankSVM(loss="hinge", solver="smoothed_newton", tol=1e-8)
+    model = LinearRankSVM(loss="hinge", solver="smoothed_newton", tol=1e-8, scaling=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y)
@@ -649,14 +667,14 @@ def test_fit_in_a_forked_child_of_a_threaded_parent() -> None:
 
 def test_predict_is_linear(data) -> None:
     X, y, qid = data
-    model = LinearRankSVM().fit(X, y, qid)
+    model = LinearRankSVM(scaling=None).fit(X, y, qid)
     np.testing.assert_allclose(model.predict(X), X @ model.coef_, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(model.predict(X[:1].tolist()), X[:1] @ model.coef_, rtol=1e-12)
 
 
 def test_rank_counts_from_the_best_inside_each_query(data) -> None:
     X, y, qid = data
-    model = LinearRankSVM().fit(X, y, qid)
+    model = LinearRankSVM(scaling=None).fit(X, y, qid)
     scores, ranks = model.predict(X), model.rank(X, qid)
     assert ranks.dtype == np.int64
     for q in np.unique(qid):
@@ -671,7 +689,7 @@ def test_rank_counts_from_the_best_inside_each_query(data) -> None:
 
 
 def test_rank_keeps_the_order_of_ties() -> None:
-    model = LinearRankSVM().fit([[0.0], [1.0]], [0, 1])
+    model = LinearRankSVM(scaling=None).fit([[0.0], [1.0]], [0, 1])
     X = [[1.0], [2.0], [1.0], [2.0], [0.0], [1.0]]
     assert model.rank(X).tolist() == [3, 1, 4, 2, 6, 5]
     assert model.rank(X, ["b", "a", "b", "b", "a", "b"]).tolist() == [2, 1, 3, 1, 2, 4]
@@ -680,7 +698,7 @@ def test_rank_keeps_the_order_of_ties() -> None:
 
 def test_score_is_the_pairwise_accuracy(data) -> None:
     X, y, qid = data
-    model = LinearRankSVM().fit(X, y, qid)
+    model = LinearRankSVM(scaling=None).fit(X, y, qid)
     weight = np.random.default_rng(10).random(len(y))
     scores = model.predict(X)
     assert model.score(X, y, qid) == pairwise_accuracy(y, scores, qid)
@@ -689,14 +707,14 @@ def test_score_is_the_pairwise_accuracy(data) -> None:
         pairwise_accuracy(y, scores, qid, sample_weight=weight), rel=1e-14
     )
     # By hand: of query 0 the one pair is right, of query 1 one of two, ties half.
-    model = LinearRankSVM().fit([[0.0], [1.0]], [0, 1])
+    model = LinearRankSVM(scaling=None).fit([[0.0], [1.0]], [0, 1])
     X = [[2.0], [1.0], [3.0], [4.0], [3.0]]
     assert model.score(X, [1, 0, 2, 1, 1], [0, 0, 1, 1, 1]) == (1.0 + 0.25) / 2
 
 
 def test_not_fitted_says_so(data) -> None:
     X, y, qid = data
-    model = LinearRankSVM()
+    model = LinearRankSVM(scaling=None)
     for call in (lambda: model.predict(X), lambda: model.rank(X), lambda: model.score(X, y, qid)):
         with pytest.raises(NotFittedError, match="not fitted yet"):
             call()
@@ -718,13 +736,13 @@ def test_parameters_are_stored_as_given() -> None:
     assert clone(model).get_params() == params
     assert LinearRankSVM().set_params(**params).get_params() == params
     with pytest.raises(TypeError):
-        LinearRankSVM(1.0, "hinge")
+        LinearRankSVM(1.0, "hinge", scaling=None)
 
 
 def test_defaults_are_the_documented_ones() -> None:
     assert LinearRankSVM().get_params() == {
-        "C": 50.0, "loss": "squared_hinge", "reduction": "mean", "pair_weight": "uniform",
-        "gain": "exp2", "discount": "log2", "truncation": 30, "n_reweight": 1, "scaling": None,
+        "C": 5.0, "loss": "squared_hinge", "reduction": "mean", "pair_weight": "uniform",
+        "gain": "exp2", "discount": "log2", "truncation": 30, "n_reweight": 1, "scaling": "auto",
         "query_features": (), "keep_features": True,
         "solver": "auto", "counting": "auto", "tol": 1e-4, "max_iter": 1000,
         "warm_start": False, "n_jobs": None, "verbose": 0,
@@ -734,7 +752,11 @@ def test_defaults_are_the_documented_ones() -> None:
 def test_fit_changes_no_parameter(data) -> None:
     X, y, qid = data
     model = LinearRankSVM(
-        C=np.float32(2.0), tol=np.float64(1e-3), max_iter=np.int64(50), n_jobs=np.int64(1)
+        C=np.float32(2.0),
+        tol=np.float64(1e-3),
+        max_iter=np.int64(50),
+        n_jobs=np.int64(1),
+        scaling=None,
     )
     before = model.get_params()
     model.fit(X, y, qid)
@@ -745,7 +767,7 @@ def test_fit_changes_no_parameter(data) -> None:
 
 def test_clone_is_unfitted_and_equal(data) -> None:
     X, y, qid = data
-    model = LinearRankSVM(C=3.0).fit(X, y, qid)
+    model = LinearRankSVM(C=3.0, scaling=None).fit(X, y, qid)
     copy = clone(model)
     assert not hasattr(copy, "coef_")
     np.testing.assert_array_equal(copy.fit(X, y, qid).coef_, model.coef_)
@@ -754,7 +776,7 @@ def test_clone_is_unfitted_and_equal(data) -> None:
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 def test_pickle_keeps_everything(data, protocol: int) -> None:
     X, y, qid = data
-    model = LinearRankSVM(loss="hinge").fit(X, y, qid)
+    model = LinearRankSVM(loss="hinge", scaling=None).fit(X, y, qid)
     back = pickle.loads(pickle.dumps(model, protocol=protocol))
     np.testing.assert_array_equal(back.predict(X), model.predict(X))
     assert back.get_params() == model.get_params()
@@ -764,14 +786,14 @@ def test_pickle_keeps_everything(data, protocol: int) -> None:
         model.gap_,
         model.status_,
     )
-    assert isinstance(pickle.loads(pickle.dumps(LinearRankSVM())), LinearRankSVM)
+    assert isinstance(pickle.loads(pickle.dumps(LinearRankSVM(scaling=None))), LinearRankSVM)
 
 
 def test_pipeline_without_routing(data) -> None:
     X, y, qid = data
-    pipe = make_pipeline(StandardScaler(), LinearRankSVM())
+    pipe = make_pipeline(StandardScaler(), LinearRankSVM(scaling=None))
     pipe.fit(X, y, linearranksvm__qid=qid)
-    expected = LinearRankSVM().fit(StandardScaler().fit_transform(X), y, qid)
+    expected = LinearRankSVM(scaling=None).fit(StandardScaler().fit_transform(X), y, qid)
     np.testing.assert_array_equal(pipe[-1].coef_, expected.coef_)
     np.testing.assert_array_equal(
         pipe.predict(X), expected.predict(StandardScaler().fit_transform(X))
@@ -781,10 +803,10 @@ def test_pipeline_without_routing(data) -> None:
 def test_pipeline_with_routing(data) -> None:
     X, y, qid = data
     with sklearn.config_context(enable_metadata_routing=True):
-        pipe = Pipeline([("scale", StandardScaler()), ("rank", LinearRankSVM())])
+        pipe = Pipeline([("scale", StandardScaler()), ("rank", LinearRankSVM(scaling=None))])
         pipe.fit(X, y, qid=qid)
         scaled = StandardScaler().fit_transform(X)
-        expected = LinearRankSVM().fit(scaled, y, qid)
+        expected = LinearRankSVM(scaling=None).fit(scaled, y, qid)
         np.testing.assert_array_equal(pipe[-1].coef_, expected.coef_)
         assert pipe.score(X, y, qid=qid) == expected.score(scaled, y, qid)
 
@@ -794,7 +816,7 @@ def test_grid_search_with_qid_routed(data, in_pipeline: bool) -> None:
     """One keyword reaches the folds, every fit and every score."""
     X, y, qid = data
     with sklearn.config_context(enable_metadata_routing=True):
-        estimator: Any = LinearRankSVM()
+        estimator: Any = LinearRankSVM(scaling=None)
         grid: dict[str, list] = {"C": [1.0, 50.0]}
         if in_pipeline:
             estimator = make_pipeline(StandardScaler(), estimator)
@@ -810,7 +832,7 @@ def test_grid_search_with_qid_routed(data, in_pipeline: bool) -> None:
             if in_pipeline:
                 scaler = StandardScaler().fit(X_train)
                 X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
-            by_hand = LinearRankSVM(next(iter(candidate.values()))).fit(
+            by_hand = LinearRankSVM(next(iter(candidate.values())), scaling=None).fit(
                 X_train, y[train], qid[train]
             )
             expected = by_hand.score(X_test, y[test], qid[test])
@@ -824,7 +846,7 @@ def test_cross_validate_with_weights_routed(data) -> None:
     weight = np.random.default_rng(11).random(len(y))
     with sklearn.config_context(enable_metadata_routing=True):
         model = (
-            LinearRankSVM()
+            LinearRankSVM(scaling=None)
             .set_fit_request(sample_weight=True)
             .set_score_request(sample_weight=True)
         )
@@ -833,7 +855,9 @@ def test_cross_validate_with_weights_routed(data) -> None:
             model, X, y, cv=folds, params={"qid": qid, "sample_weight": weight}, error_score="raise"
         )
     for k, (train, test) in enumerate(GroupKFold(3).split(X, y, groups=qid)):
-        by_hand = LinearRankSVM().fit(X[train], y[train], qid[train], sample_weight=weight[train])
+        by_hand = LinearRankSVM(scaling=None).fit(
+            X[train], y[train], qid[train], sample_weight=weight[train]
+        )
         expected = by_hand.score(X[test], y[test], qid[test], sample_weight=weight[test])
         assert results["test_score"][k] == pytest.approx(expected, rel=1e-12)
 
@@ -845,11 +869,13 @@ def test_feature_names_are_kept_and_checked(data) -> None:
     table = pandas.DataFrame(X, columns=names)
     # Rows are matched by position: the index plays no part.
     backwards = np.arange(len(y))[::-1]
-    model = LinearRankSVM().fit(
+    model = LinearRankSVM(scaling=None).fit(
         table, pandas.Series(y, index=backwards), pandas.Series(qid, index=backwards)
     )
     assert model.feature_names_in_.tolist() == names
-    np.testing.assert_allclose(model.coef_, LinearRankSVM().fit(X, y, qid).coef_, rtol=1e-9)
+    np.testing.assert_allclose(
+        model.coef_, LinearRankSVM(scaling=None).fit(X, y, qid).coef_, rtol=1e-9
+    )
     np.testing.assert_array_equal(
         model.predict(table), model.predict(pandas.DataFrame(X, columns=names))
     )
@@ -859,7 +885,7 @@ def test_feature_names_are_kept_and_checked(data) -> None:
         model.predict(X)
     table.iloc[3, 1] = np.nan
     with pytest.raises(ValueError, match=r"column 1 \('feature 1'\): 1 NaN"):
-        LinearRankSVM().fit(table, y, qid)
+        LinearRankSVM(scaling=None).fit(table, y, qid)
 
 
 # --- Interruption --------------------------------------------------------------------------------

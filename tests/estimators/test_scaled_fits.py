@@ -40,8 +40,8 @@ def data():
 def test_linear_is_a_fit_on_scaled_features(data, name: str, loss: str) -> None:
     X, y, qid = data
     spread = SPREAD[name](X)
-    ours = LinearRankSVM(scaling=name, loss=loss, tol=1e-6).fit(X, y, qid)
-    theirs = LinearRankSVM(loss=loss, tol=1e-6).fit(X / spread, y, qid)
+    ours = LinearRankSVM(50.0, scaling=name, loss=loss, tol=1e-6).fit(X, y, qid)
+    theirs = LinearRankSVM(50.0, scaling=None, loss=loss, tol=1e-6).fit(X / spread, y, qid)
     assert ours.objective_ - ours.gap_ <= theirs.objective_
     assert theirs.objective_ - theirs.gap_ <= ours.objective_
     assert ours.gap_ <= 1e-6 * ours.objective_
@@ -73,7 +73,7 @@ def test_kernels_are_those_of_scaled_features(data, name: str, settings) -> None
     X, y, qid = data
     scaled = scaling_of(name, X).apply(X)
     ours = KernelRankSVM(scaling=name, **settings).fit(X, y, qid)
-    theirs = KernelRankSVM(**settings).fit(scaled, y, qid)
+    theirs = KernelRankSVM(scaling=None, **settings).fit(scaled, y, qid)
     assert ours.objective_ == theirs.objective_
     np.testing.assert_array_equal(ours.predict(X), theirs.predict(scaled))
 
@@ -95,12 +95,12 @@ def test_sparse_and_dense_agree(data, name: str, form) -> None:
 def test_a_kernel_on_features_of_very_different_scales_warns(data) -> None:
     X, y, qid = data
     with pytest.warns(UserWarning, match=r"differ by a factor of \de\+0\d.*scaling='standard'"):
-        KernelRankSVM().fit(X, y, qid)
+        KernelRankSVM(scaling=None).fit(X, y, qid)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        KernelRankSVM(scaling="robust").fit(X, y, qid)
-        KernelRankSVM(kernel="linear", tol=0.1).fit(X, y, qid)
-        KernelRankSVM().fit(np.c_[X[:, :3], np.ones(len(X))], y, qid)
+        KernelRankSVM().fit(X, y, qid)
+        KernelRankSVM(kernel="linear", scaling=None, tol=0.1).fit(X, y, qid)
+        KernelRankSVM(scaling=None).fit(np.c_[X[:, :3], np.ones(len(X))], y, qid)
 
 
 def test_scales_of_the_features_do_not_matter(data) -> None:
@@ -114,12 +114,54 @@ def test_scales_of_the_features_do_not_matter(data) -> None:
 def test_constant_features_are_left_out(data) -> None:
     X, y, qid = data
     wide = np.c_[X, np.full(len(X), 1e9)]
-    for name in AFFINE:
+    for name in sorted(SCALINGS):
         plain = LinearRankSVM(scaling=name).fit(X, y, qid)
         model = LinearRankSVM(scaling=name).fit(wide, y, qid)
         assert model.coef_[-1] == 0.0
         assert model._facts["constant_features"] == 1
         assert model.objective_ == pytest.approx(plain.objective_, rel=1e-3)
+        kernel = KernelRankSVM(scaling=name, gamma=0.1).fit(wide, y, qid)
+        without = KernelRankSVM(scaling=name, gamma=0.1).fit(X, y, qid)
+        assert kernel._facts["constant_features"] == 1
+        assert kernel.objective_ == pytest.approx(without.objective_, rel=1e-6)
+
+
+def test_constant_features_are_logged(data, capsys) -> None:
+    X, y, qid = data
+    wide = np.c_[X, np.full(len(X), 3.0), np.zeros(len(X))]
+    LinearRankSVM(verbose=1).fit(wide, y, qid)
+    assert "ranksvm: 2 constant features left out" in capsys.readouterr().err
+    LinearRankSVM(verbose=1).fit(X, y, qid)
+    assert "left out" not in capsys.readouterr().err
+
+
+def test_constant_features_are_printed(data, run, tmp_path) -> None:
+    X, y, qid = data
+    wide = np.c_[X, np.full(len(X), 3.0), np.zeros(len(X))]
+    ranksvm.data.save_letor(tmp_path / "train.txt", wide, y, qid)
+    model = tmp_path / "m.safetensors"
+    for kernel in ((), ("--kernel", "rbf")):
+        code, out, err = run("train", tmp_path / "train.txt", "-o", model, "--force", *kernel)
+        assert code == 0, err
+        assert "standard scaling, 2 constant features left out" in out
+        code, out, _ = run("info", model, "--json")
+        assert json.loads(out)["constant_features"] == 2
+
+
+def test_the_default_is_standard_for_dense_features_alone(data) -> None:
+    X, y, qid = data
+    for estimator, of_model in ((LinearRankSVM, "coef_"), (KernelRankSVM, "dual_coef_")):
+        for X_given, expected in ((X, "standard"), (sp.csr_array(X), None)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                auto = estimator(tol=0.1).fit(X_given, y, qid)
+                named = estimator(tol=0.1, scaling=expected).fit(X_given, y, qid)
+            np.testing.assert_array_equal(getattr(auto, of_model), getattr(named, of_model))
+            assert auto._get_model().describe()["scaling"] == expected
+    given = KernelRankSVM(kernel="precomputed").fit(X[:, :2] @ X[:, :2].T, y, qid)
+    assert given._facts["scaling"] is None
+    called = KernelRankSVM(kernel=lambda a, b: a[:, :2] @ b[:, :2].T).fit(X, y, qid)
+    assert called._facts["scaling"] is None
 
 
 MODELS = [
@@ -161,7 +203,7 @@ def test_folds_are_scaled_by_their_training_parts(data) -> None:
         search.fit(X, y, qid)
         for k, (train, _) in enumerate(folds):
             for c, C in enumerate(Cs):
-                alone = LinearRankSVM(C, tol=1e-5)
+                alone = LinearRankSVM(C, scaling=None, tol=1e-5)
                 alone.fit(StandardScaler().fit_transform(X[train]), y[train], qid[train])
                 # Every fit is certified to the tolerance.
                 expected = pytest.approx(alone.objective_, rel=3e-5)
@@ -212,9 +254,8 @@ def test_what_cannot_be_scaled_is_refused(data, tmp_path) -> None:
         write_svmrank(tmp_path / "model.dat", model._get_model())
 
 
-@pytest.mark.filterwarnings("ignore:.*of the grid:UserWarning")
-@pytest.mark.parametrize("name", AFFINE)
-def test_files_give_the_same_model(data, name: str, tmp_path) -> None:
+@pytest.fixture
+def folder_of_files(data, tmp_path):
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     X, y, qid = data
@@ -222,14 +263,39 @@ def test_files_give_the_same_model(data, name: str, tmp_path) -> None:
         columns = {"label": y[rows], "qid": qid[rows]}
         columns |= {f"x{j}": X[rows, j] for j in range(X.shape[1])}
         parquet.write_table(pa.table(columns), tmp_path / f"{number}.parquet")
-    for estimator in (LinearRankSVM(tol=1e-8), LinearRankSVMCV([1.0, 10.0], cv=3, tol=1e-6)):
-        one = clone(estimator).set_params(scaling=name).fit(X, y, qid)
-        files = clone(estimator).set_params(scaling=name).fit_files(tmp_path, memory_budget="30MB")
-        np.testing.assert_allclose(files.coef_, one.coef_, rtol=1e-3, atol=1e-9)
-    kernel = KernelRankSVM(approximation="nystroem", scaling=name, random_state=0)
-    for other in (LinearRankSVM(scaling="quantile"), kernel):
-        with pytest.raises(ValueError, match="all items in memory"):
-            other.fit_files(tmp_path, memory_budget="30MB")
+    return tmp_path
+
+
+def scores_without_names(model, X):
+    return model._get_model().scores(X)
+
+
+@pytest.mark.filterwarnings("ignore:.*of the grid:UserWarning")
+@pytest.mark.parametrize("name", sorted(SCALINGS))
+@pytest.mark.parametrize(
+    "estimator", [LinearRankSVM(tol=1e-8), LinearRankSVMCV([1.0, 10.0], cv=3, tol=1e-6)]
+)
+def test_files_give_the_same_linear_model(data, name: str, estimator, folder_of_files) -> None:
+    X, y, qid = data
+    one = clone(estimator).set_params(scaling=name).fit(X, y, qid)
+    files = clone(estimator).set_params(scaling=name)
+    files.fit_files(folder_of_files, memory_budget="40MB")
+    np.testing.assert_allclose(files.coef_, one.coef_, rtol=1e-3, atol=1e-9)
+    np.testing.assert_allclose(scores_without_names(files, X), one.predict(X), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", sorted(SCALINGS))
+@pytest.mark.parametrize("kind", ["nystroem", "fourier"])
+def test_files_give_the_same_kernel_model(data, name: str, kind: str, folder_of_files) -> None:
+    X, y, qid = data
+    model = KernelRankSVM(
+        approximation=kind, n_components=40, scaling=name, random_state=0, tol=1e-8
+    )
+    one = clone(model).fit(X, y, qid)
+    files = clone(model).fit_files(folder_of_files, memory_budget="40MB")
+    assert files._facts["gamma"] == pytest.approx(one._facts["gamma"], rel=1e-9)
+    assert files._facts["scaling"] == name
+    np.testing.assert_allclose(scores_without_names(files, X), one.predict(X), rtol=1e-4, atol=1e-3)
 
 
 def test_commands(run, folder, tmp_path) -> None:
@@ -239,6 +305,10 @@ def test_commands(run, folder, tmp_path) -> None:
     )
     assert code == 0, err
     assert json.loads(out)["settings"]["scaling"] == "standard"
+    code, out, err = run("train", folder / "train.txt", "-o", model, "--scaling", "none", "--json")
+    assert code == 0, err
+    assert json.loads(out)["settings"]["scaling"] is None
+    run("train", folder / "train.txt", "-o", model, "--scaling", "standard", "--json")
     X, y, qid, *_ = ranksvm.data.load_letor(folder / "train.txt")
     expected = LinearRankSVM(scaling="standard").fit(X, y, qid)
     code, out, _ = run("predict", model, folder / "test.txt")

@@ -261,7 +261,7 @@ def test_the_weights_of_a_factorized_model_are_written():
 
 
 def test_what_the_format_cannot_hold_is_refused():
-    kernel = KernelRankSVM().fit([[1.0], [2.0], [4.0]], [0, 1, 2])._get_model()
+    kernel = KernelRankSVM(scaling=None).fit([[1.0], [2.0], [4.0]], [0, 1, 2])._get_model()
     with pytest.raises(ValueError, match=r"one weight per feature; got a kernel model"):
         written(kernel)
     with pytest.raises(ValueError, match="must be finite"):
@@ -340,7 +340,9 @@ def svmrank_optimum(X, y, qid, c: float, loss: int) -> np.ndarray:
 def test_the_same_model_as_svmrank(c, loss):
     X, y, qid = make_set()
     C, reduction = from_svmrank_c(c, QueryGroups.from_qid(qid, len(y)), y, loss=loss)
-    model = LinearRankSVM(C, loss="hinge", reduction=reduction, tol=1e-9).fit(X, y, qid=qid)
+    model = LinearRankSVM(C, loss="hinge", reduction=reduction, tol=1e-9, scaling=None).fit(
+        X, y, qid=qid
+    )
     np.testing.assert_allclose(
         model.coef_, svmrank_optimum(X, y, qid, c, loss), rtol=0.0, atol=1e-6
     )

@@ -91,16 +91,20 @@ def test_a_solver(data: Any, file: Path) -> None:
 
 def test_a_kernel(data: Any, file: Path, tmp_path: Path) -> None:
     X, y, qid = data
-    named = KernelRankSVM(kernel="cosine_similarity").fit(X, y, qid)
-    computed = KernelRankSVM(kernel="precomputed").fit(cosine_similarity(X), y, qid)
+    named = KernelRankSVM(kernel="cosine_similarity", scaling=None).fit(X, y, qid)
+    computed = KernelRankSVM(kernel="precomputed", scaling=None).fit(cosine_similarity(X), y, qid)
     np.testing.assert_allclose(named.predict(X), computed.predict(cosine_similarity(X)), atol=1e-6)
     approximate = KernelRankSVM(
-        kernel="cosine_similarity", approximation="nystroem", n_components=40, random_state=0
+        kernel="cosine_similarity",
+        approximation="nystroem",
+        n_components=40,
+        random_state=0,
+        scaling=None,
     ).fit(X, y, qid)
     np.testing.assert_allclose(approximate.objective_, named.objective_, rtol=1e-3)
     path = tmp_path / "model.safetensors"
     assert "cosine_similarity kernel" in command(
-        "train", file, "--kernel", "cosine_similarity", "-o", path
+        "train", file, "--kernel", "cosine_similarity", "--scaling", "none", "-o", path
     )
     np.testing.assert_array_equal(ranksvm.load(path).predict(X), named.predict(X))
     scores = [float(line) for line in command("predict", path, file).split()]
@@ -185,12 +189,12 @@ def test_a_search_for_it(data: Any, file: Path, tmp_path: Path) -> None:
     assert (report["C"], report["power"]) == (1.0, best)
     np.testing.assert_array_equal(ranksvm.load(path).predict(X), same.predict(X))
     assert "2 values of C" in command("tune", file, *options)
-    assert "4 values of power times 10 values of C" in command("tune", file, *kind)
+    assert "4 values of power times 7 values of C" in command("tune", file, *kind)
     fixed = json.loads(command("tune", file, *kind, "--power", 3, "--C-grid", "1,9", "--json"))
     assert {row["power"] for row in fixed["table"]} == {3.0}
     told = command("tune", "--help")
     assert "even steps to 2" in told
-    assert "10 with --kernel or --average" in told
+    assert "7 values from 12.5 to 51,200 with --kernel" in told
 
 
 @pytest.mark.parametrize(

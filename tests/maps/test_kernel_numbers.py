@@ -44,8 +44,8 @@ def quiet_fit(model: KernelRankSVM, X: Any, y: Array) -> KernelRankSVM:
 @pytest.mark.parametrize("offset", [0.0, 100.0, 1e6, 1e9])
 def test_linear_kernel_of_items_far_away(data, dtype: str, offset: float) -> None:
     X, y = data
-    truth = LinearRankSVM(1e3, tol=1e-9).fit(X, y)
-    model = quiet_fit(KernelRankSVM(1e3, kernel="linear", dtype=dtype), X + offset, y)
+    truth = LinearRankSVM(1e3, tol=1e-9, scaling=None).fit(X, y)
+    model = quiet_fit(KernelRankSVM(1e3, kernel="linear", dtype=dtype, scaling=None), X + offset, y)
     slack = 1e-6 * truth.objective_ * max(1.0, offset / 1e3)  # of X + offset itself
     assert abs(model.objective_ - truth.objective_) <= model.gap_ + slack
     assert (model.status_ == "converged") == (model.gap_ <= 1.01e-4 * model.objective_)
@@ -58,8 +58,8 @@ def test_certificate_of_kernels_that_hardly_tell_items_apart(
 ) -> None:
     """For gamma -> 0 and C ~ 1 / gamma the rbf kernel becomes the linear one: a finite limit."""
     X, y = data
-    limit = LinearRankSVM(20.0, tol=1e-9).fit(X, y).objective_ / 20.0
-    model = quiet_fit(KernelRankSVM(10.0 / gamma, gamma=gamma, dtype=dtype), X, y)
+    limit = LinearRankSVM(20.0, tol=1e-9, scaling=None).fit(X, y).objective_ / 20.0
+    model = quiet_fit(KernelRankSVM(10.0 / gamma, gamma=gamma, dtype=dtype, scaling=None), X, y)
     value, gap = model.objective_ * gamma / 10.0, model.gap_ * gamma / 10.0
     assert value - gap <= limit + 50.0 * gamma
     assert value >= limit - 50.0 * gamma - gap
@@ -70,7 +70,9 @@ def test_certificate_of_kernels_that_hardly_tell_items_apart(
 @pytest.mark.parametrize("gamma", [0.1, 1.0])
 def test_polynomials_of_unscaled_features_end_honestly(data, gamma: float) -> None:
     X, y = data
-    model = quiet_fit(KernelRankSVM(1e3, kernel="poly", gamma=gamma, max_iter=200), X + 1000.0, y)
+    model = quiet_fit(
+        KernelRankSVM(1e3, kernel="poly", gamma=gamma, max_iter=200, scaling=None), X + 1000.0, y
+    )
     assert model.status_ != "converged"
     assert model.gap_ > 1e-4 * model.objective_
 
@@ -80,20 +82,20 @@ def test_polynomials_of_unscaled_features_end_honestly(data, gamma: float) -> No
 
 def test_an_item_far_away_does_no_harm(data) -> None:
     X, y = data
-    plain = KernelRankSVM(30.0, gamma=0.2, tol=1e-8).fit(X, y)
+    plain = KernelRankSVM(30.0, gamma=0.2, tol=1e-8, scaling=None).fit(X, y)
     for far in (1e8, 1e12):
         more = np.vstack([X, np.full(3, far)])
-        model = KernelRankSVM(30.0, gamma=0.2, tol=1e-8)
+        model = KernelRankSVM(30.0, gamma=0.2, tol=1e-8, scaling=None)
         model.fit(more, np.append(y, 0.0), qid=np.append(np.zeros(N), 1))
         np.testing.assert_allclose(model.predict(X), plain.predict(X), atol=1e-4)
         # And when it takes part in pairs.
-        with_it = quiet_fit(KernelRankSVM(30.0, gamma=0.2), more, np.append(y, 0.0))
+        with_it = quiet_fit(KernelRankSVM(30.0, gamma=0.2, scaling=None), more, np.append(y, 0.0))
         assert np.isfinite(with_it.objective_)
 
 
 def test_sparse_items_are_scored_like_dense_ones_far_away(data) -> None:
     X, y = data
-    model = KernelRankSVM(30.0, gamma=0.2).fit(X + 1e7, y)
+    model = KernelRankSVM(30.0, gamma=0.2, scaling=None).fit(X + 1e7, y)
     dense = model.predict(X + 1e7)
     np.testing.assert_allclose(model.predict(sp.csr_matrix(X + 1e7)), dense, atol=1e-9)
 
@@ -135,15 +137,17 @@ def test_sigmoid_is_refused_where_it_is_no_kernel_and_right_where_it_is(data) ->
     X, y = data
     for gamma, coef0 in ((0.1, 0.0), (0.5, 1.0), (3.0, -1.0)):
         with pytest.raises(ValueError, match=r"sigmoid is not positive semi-definite.*coef0"):
-            KernelRankSVM(kernel="sigmoid", gamma=gamma, coef0=coef0).fit(X, y)
+            KernelRankSVM(kernel="sigmoid", gamma=gamma, coef0=coef0, scaling=None).fit(X, y)
     small = 0.1 * X
     K = np.tanh(0.1 * small @ small.T - 1.0)
     centred = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
-    model = KernelRankSVM(1e4, kernel="sigmoid", gamma=0.1, coef0=-1.0, tol=1e-8).fit(small, y)
+    model = KernelRankSVM(1e4, kernel="sigmoid", gamma=0.1, coef0=-1.0, tol=1e-8, scaling=None).fit(
+        small, y
+    )
     # The same ranking problem with a constant added, which no pair can see.
     values, vectors = np.linalg.eigh(centred)
     features = vectors * np.sqrt(np.maximum(values, 0.0))
-    truth = LinearRankSVM(1e4, tol=1e-8).fit(features, y)
+    truth = LinearRankSVM(1e4, tol=1e-8, scaling=None).fit(features, y)
     assert np.linalg.eigvalsh(K)[0] < -1.0
     assert model.objective_ == pytest.approx(truth.objective_, rel=1e-5)
 
@@ -155,20 +159,22 @@ def test_callables_that_are_no_kernels(data) -> None:
         return rbf_kernel(A, B) + 0.1 * A[:, :1]
 
     with pytest.raises(ValueError, match=r"kernel skew must be symmetric; K\["):
-        KernelRankSVM(kernel=skew).fit(X, y)
+        KernelRankSVM(kernel=skew, scaling=None).fit(X, y)
     with pytest.raises(ValueError, match="is not positive semi-definite on these items"):
-        KernelRankSVM(kernel=lambda A, B: np.sin(3.0 * A @ B.T)).fit(X, y)
+        KernelRankSVM(kernel=lambda A, B: np.sin(3.0 * A @ B.T), scaling=None).fit(X, y)
     with pytest.raises(ValueError, match="must return real numbers; got values of type complex"):
-        KernelRankSVM(kernel=lambda A, B: rbf_kernel(A, B) + 0j).fit(X, y)
-    flat = KernelRankSVM(C=1.0, kernel=lambda A, B: rbf_kernel(A, B).astype(np.float32).tolist())
-    named = KernelRankSVM(C=1.0, gamma=1.0 / 3.0).fit(X, y)
+        KernelRankSVM(kernel=lambda A, B: rbf_kernel(A, B) + 0j, scaling=None).fit(X, y)
+    flat = KernelRankSVM(
+        C=1.0, kernel=lambda A, B: rbf_kernel(A, B).astype(np.float32).tolist(), scaling=None
+    )
+    named = KernelRankSVM(C=1.0, gamma=1.0 / 3.0, scaling=None).fit(X, y)
     np.testing.assert_allclose(flat.fit(X, y).predict(X), named.predict(X), atol=1e-5)
 
 
 def test_a_matrix_of_zeros_is_a_kernel() -> None:
     assert check_gram(np.zeros((1500, 1500))).shape == (1500, 1500)
     y = np.arange(4.0)
-    model = KernelRankSVM(kernel="precomputed", C=2.0).fit(np.zeros((4, 4)), y)
+    model = KernelRankSVM(kernel="precomputed", C=2.0, scaling=None).fit(np.zeros((4, 4)), y)
     assert model.objective_ == pytest.approx(2.0)
 
 
@@ -182,7 +188,7 @@ def test_a_matrix_of_zeros_is_a_kernel() -> None:
 )
 def test_parameters_out_of_range(data, params: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        KernelRankSVM(**params).fit(*data)
+        KernelRankSVM(**params, scaling=None).fit(*data)
 
 
 def test_a_failed_refit_of_a_transformer_leaves_the_older_one(data) -> None:
@@ -233,7 +239,7 @@ def test_half_as_many_digits_of_items_cost_no_bits_of_their_scores(data, sparse:
     X, y = data
     single = X.astype(np.float32)
     given = sp.csr_matrix(single) if sparse else single
-    model = KernelRankSVM(30.0, gamma=0.2).fit(given, y)
+    model = KernelRankSVM(30.0, gamma=0.2, scaling=None).fit(given, y)
     np.testing.assert_array_equal(model.predict(given), model.predict(given.astype(np.float64)))
-    again = KernelRankSVM(30.0, gamma=0.2).fit(given.astype(np.float64), y)
+    again = KernelRankSVM(30.0, gamma=0.2, scaling=None).fit(given.astype(np.float64), y)
     np.testing.assert_array_equal(again.dual_coef_, model.dual_coef_)

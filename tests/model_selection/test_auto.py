@@ -152,7 +152,8 @@ def test_views_depend_on_the_data(graded: RankingData) -> None:
     assert pair_weights_for(real, best) == ("uniform",)
     wide = RankingData(sp.csr_matrix((40_000, 40_000)), np.zeros(40_000), np.arange(40_000) // 2)
     assert {(one.scaling, one.query_features) for one in families_of(wide, best)} == {
-        ("standard", ())
+        (None, ()),
+        ("standard", ()),
     }
     assert [(one.kernel, one.query_features) for one in families_of(graded, PRESETS["fast"])] == [
         (None, ("rank",))

@@ -69,7 +69,7 @@ def test_the_table_is_that_of_separate_fits(data, params, metric, conventions, l
     params = {**TIGHT, **params}
     Cs = [0.01, 0.5] if params.get("reduction") == "sum" else CS
     table = searched(
-        (layout(X), y, qid), KernelSettings(**params), Cs=Cs, metric=metric,
+        (layout(X), y, qid), KernelSettings(**params, scaling=None), Cs=Cs, metric=metric,
         conventions=conventions, n_threads=2,
     )  # fmt: skip
     assert table.scores.shape == (3, len(GAMMAS) * len(Cs))
@@ -79,7 +79,7 @@ def test_the_table_is_that_of_separate_fits(data, params, metric, conventions, l
             for j, C in enumerate(Cs):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ConvergenceWarning)
-                    one = KernelRankSVM(C, gamma=gamma, **params)
+                    one = KernelRankSVM(C, gamma=gamma, **params, scaling=None)
                     one.fit(X[train], y[train], qid[train])
                 found = evaluate(
                     y[test], one.predict(X[test]), qid[test], [metric], conventions=conventions
@@ -106,13 +106,14 @@ def test_a_validation_set_and_weights(data):
     items, queries = rng.uniform(0.5, 2.0, len(y)), rng.uniform(0.5, 2.0, len(set(qid)))
     other, utility, ids, _ = make_ranking(9, (3, 9), 5, random_state=7)
     table = searched(
-        data, KernelSettings(**TIGHT), validation=RankingData(other, utility.astype(float), ids),
+        data, KernelSettings(**TIGHT, scaling=None),
+        validation=RankingData(other, utility.astype(float), ids),
         metric="map", conventions="letor", item_weight=items, query_weight=queries,
     )  # fmt: skip
     assert table.scores.shape == (1, 6)
     for i, gamma in enumerate(GAMMAS):
         for j, C in enumerate(CS):
-            one = KernelRankSVM(C, gamma=gamma, **TIGHT)
+            one = KernelRankSVM(C, gamma=gamma, **TIGHT, scaling=None)
             one.fit(X, y, qid, sample_weight=items, query_weight=queries)
             found = evaluate(utility, one.predict(other), ids, ["map"], conventions="letor")
             assert by_gamma(table, "scores")[i, 0, j] == pytest.approx(found["map"], abs=1e-6)
@@ -120,8 +121,8 @@ def test_a_validation_set_and_weights(data):
 
 def test_threads_change_nothing(data):
     for params in ({}, {"approximation": "nystroem", "n_components": 10, "random_state": 0}):
-        one = searched(data, KernelSettings(**params))
-        assert same(one, searched(data, KernelSettings(**params), n_threads=2))
+        one = searched(data, KernelSettings(**params, scaling=None))
+        assert same(one, searched(data, KernelSettings(**params, scaling=None), n_threads=2))
 
 
 def test_a_path_of_kernel_fits_is_a_row_of_the_grid(data):
@@ -137,21 +138,23 @@ def test_a_path_of_kernel_fits_is_a_row_of_the_grid(data):
 def test_a_precomputed_kernel_is_the_named_one(data):
     X, y, qid = data
     K = rbf_kernel(X, gamma=GAMMAS[0])
-    given = searched((K, y, qid), KernelSettings(kernel="precomputed", **TIGHT), gammas=None)
-    named = searched(data, KernelSettings(**TIGHT), gammas=GAMMAS[:1])
+    given = searched(
+        (K, y, qid), KernelSettings(kernel="precomputed", **TIGHT, scaling=None), gammas=None
+    )
+    named = searched(data, KernelSettings(**TIGHT, scaling=None), gammas=GAMMAS[:1])
     assert np.allclose(given.scores, named.scores, atol=1e-9)
     assert np.allclose(given.objectives, named.objectives, rtol=1e-8)
     assert given.grid.keys() == given.candidates[0].keys() == {"C"}
     with pytest.raises(
         ValueError, match=r"^kernel='precomputed' has no gamma to choose: give no g"
     ):
-        searched((K, y, qid), KernelSettings(kernel="precomputed"))
+        searched((K, y, qid), KernelSettings(kernel="precomputed", scaling=None))
 
 
 def by_hand(scores: Any, Cs: Any = (1.0, 0.1, 10.0), gammas: Any = (2.0, 0.5)) -> Search:
     table = np.array(scores, dtype=float).reshape(1, -1)
     return Search(
-        grid={"gamma": np.array(gammas), "C": np.array(Cs)}, settings=KernelSettings(),
+        grid={"gamma": np.array(gammas), "C": np.array(Cs)}, settings=KernelSettings(scaling=None),
         metric="map", metric_default_for="", conventions="standard", scores=table,
         counted=np.ones(1, dtype=bool),
         objectives=table, gaps=table, seconds=table, n_iter=np.zeros(table.shape, int),
@@ -199,8 +202,8 @@ def test_edges_are_told_in_both_directions():
 def test_default_gammas(data):
     X = data[0]
     scale = 1.0 / (X.shape[1] * X.var())
-    assert np.allclose(default_gammas(X), scale * np.array([1 / 16, 1 / 4, 1, 4, 16]))
-    assert np.allclose(default_gammas(sp.csr_array(X), 2), scale * np.array([0.5, 2.0]))
+    assert np.allclose(default_gammas(X), scale * np.array([1 / 64, 1 / 16, 1 / 4, 1, 4]))
+    assert np.allclose(default_gammas(sp.csr_array(X), 2), scale * np.array([1 / 8, 1 / 2]))
     assert np.array_equal(searched(data, Cs=[1.0], gammas=None).grid["gamma"], default_gammas(X))
     with pytest.raises(ValueError, match="at least 1"):
         default_gammas(X, 0)
@@ -216,8 +219,11 @@ def test_default_gammas(data):
         ({"metric": "nonsense"}, "nonsense"),
         ({"folds": []}, "no fold"),
         ({"folds": None}, "either folds or a validation set"),
-        ({"settings": KernelSettings(kernel="linear")}, "kernel='linear' has no gamma to choose"),
-        ({"settings": FactorizedSettings()}, "no search for this kind of model"),
+        (
+            {"settings": KernelSettings(kernel="linear", scaling=None)},
+            "kernel='linear' has no gamma to choose",
+        ),
+        ({"settings": FactorizedSettings(scaling=None)}, "no search for this kind of model"),
     ],
 )
 def test_bad_grids(data, options, message):
@@ -253,7 +259,7 @@ def overflowing(data) -> dict[str, Any]:
     """A search with gammas under which a cubic kernel of held-out items overflows."""
     X, y, qid = data
     huge = np.where((qid == qid[0])[:, None], 1e120 * X, X)
-    return {"settings": KernelSettings(kernel="poly"),
+    return {"settings": KernelSettings(kernel="poly", scaling=None),
             "validation": RankingData(huge, y.astype(float), qid), "Cs": [1.0, 10.0]}  # fmt: skip
 
 
@@ -281,7 +287,7 @@ def test_a_gamma_that_overflows_cannot_be_chosen(tmp_path, data, overflowing, ga
 def test_overflow_in_the_table_of_the_estimator(data, overflowing):
     X, y, qid = data
     held_out = tuple(overflowing["validation"])
-    model = KernelRankSVMCV([1.0, 10.0], [1e-10, 1e-60], kernel="poly")
+    model = KernelRankSVMCV([1.0, 10.0], [1e-10, 1e-60], kernel="poly", scaling=None)
     with pytest.warns(UserWarning, match="2 of 4 fits have no score, the first of them: gamma = 1"):
         model.fit(X, y, qid, validation=held_out)
     assert model.gamma_ == 1e-60
@@ -301,7 +307,7 @@ def test_errors_say_where(data, monkeypatch):
             with pytest.raises(kind, match=r"^gamma = 0.3, fold 1: no good$"):
                 searched(data)
             with pytest.raises(kind, match=r"^fold 1: no good$"):
-                searched(data, KernelSettings(kernel="linear"), gammas=None)
+                searched(data, KernelSettings(kernel="linear", scaling=None), gammas=None)
     X, y, qid = data
     flat = np.where(qid == qid[0], y, 0.0)
     folds = [(qid == qid[0], qid != qid[0]), (qid != qid[0], qid == qid[0])]
@@ -323,14 +329,14 @@ def test_room_for_the_last_fit_is_looked_for_first(data, fits):
     X, y, qid = data
     settings = {"approximation": "fourier", "n_components": 50, "random_state": 0}
     items = RankingData(X, y.astype(float), qid)
-    KernelProblem(items, KernelSettings(**settings))
+    KernelProblem(items, KernelSettings(**settings, scaling=None))
     n_items = len(comparable_items(items))
     short = {**settings, "memory_budget": n_items * 50 * 8 - 1}
-    model = KernelRankSVMCV([1.0, 10.0], [0.1], cv=3, **short)
+    model = KernelRankSVMCV([1.0, 10.0], [0.1], cv=3, **short, scaling=None)
     with pytest.raises(ValueError, match=rf"50 features of {n_items} items take"):
         model.fit(X, y, qid)
     assert fits == []
-    searched(data, KernelSettings(**short))  # folds are smaller
+    searched(data, KernelSettings(**short, scaling=None))  # folds are smaller
 
 
 # --- KernelRankSVMCV ------------------------------------------------------------------------------
@@ -340,9 +346,16 @@ def test_room_for_the_last_fit_is_looked_for_first(data, fits):
 @pytest.mark.filterwarnings("ignore:KernelRankSVMCV. . of . splits do not count:UserWarning")
 @parametrize_with_checks(
     [
-        KernelRankSVMCV([1.0, 50.0], [0.1, 1.0], cv=2),
+        KernelRankSVMCV([1.0, 50.0], [0.1, 1.0], cv=2, scaling=None),
         KernelRankSVMCV(
-            [1.0, 50.0], 2, cv=2, approximation="fourier", n_components=20, random_state=0, n_jobs=1
+            [1.0, 50.0],
+            2,
+            cv=2,
+            approximation="fourier",
+            n_components=20,
+            random_state=0,
+            n_jobs=1,
+            scaling=None,
         ),
     ]
 )
@@ -361,7 +374,7 @@ def test_scikit_learn_checks(estimator: KernelRankSVMCV, check: Any) -> None:
 )
 def test_the_chosen_model(tmp_path: Path, data, params):
     X, y, qid = data
-    model = KernelRankSVMCV(CS, GAMMAS, cv=3, **params).fit(X, y, qid)
+    model = KernelRankSVMCV(CS, GAMMAS, cv=3, **params, scaling=None).fit(X, y, qid)
     table = model.cv_results_
     assert table["param_C"].tolist() == CS * 2
     assert table["param_gamma"].tolist() == np.repeat(GAMMAS, 3).tolist()
@@ -374,7 +387,9 @@ def test_the_chosen_model(tmp_path: Path, data, params):
     assert table["rank_test_score"][model.best_index_] == 1
     seed = model.best_estimator_.random_state
     assert (seed is None) == (params == {})
-    expected = KernelRankSVM(**best, **{**params, "random_state": seed}).fit(X, y, qid)
+    expected = KernelRankSVM(**best, **{**params, "random_state": seed}, scaling=None).fit(
+        X, y, qid
+    )
     assert np.array_equal(model.predict(X), expected.predict(X))
     assert model.objective_ == expected.objective_
     settings = expected._settings(KernelSettings)
@@ -399,12 +414,12 @@ def test_validation_frames_and_checkpoints(tmp_path, data, fits):
     frame = pd.DataFrame(X, columns=list("abcde")).assign(label=y, query=qid)
     half = frame["query"].isin(sorted(set(qid))[:9])
     settings = {"metric": "ndcg@5", "conventions": "letor", "checkpoint": tmp_path / "search.db"}
-    model = KernelRankSVMCV(CS, GAMMAS, **settings)
+    model = KernelRankSVMCV(CS, GAMMAS, **settings, scaling=None)
     model.fit(frame[half], "label", "query", validation=frame[~half])
     assert len(fits) == 7
     for k, (C, gamma) in enumerate(zip(model.cv_results_["param_C"],
                                        model.cv_results_["param_gamma"], strict=True)):  # fmt: skip
-        one = KernelRankSVM(C, gamma=gamma).fit(X[half], y[half], qid[half])
+        one = KernelRankSVM(C, gamma=gamma, scaling=None).fit(X[half], y[half], qid[half])
         found = evaluate(y[~half], one.predict(X[~half]), qid[~half], ["ndcg@5"],
                          conventions="letor")  # fmt: skip
         assert model.cv_results_["mean_test_score"][k] == pytest.approx(found["ndcg@5"], abs=1e-3)
@@ -419,7 +434,7 @@ def test_validation_frames_and_checkpoints(tmp_path, data, fits):
 @quiet
 def test_without_refit_there_is_no_model(data):
     X, y, qid = data
-    model = KernelRankSVMCV([1.0, 10.0], [0.1], cv=2, refit=False).fit(X, y, qid)
+    model = KernelRankSVMCV([1.0, 10.0], [0.1], cv=2, refit=False, scaling=None).fit(X, y, qid)
     assert model.gamma_ == 0.1
     assert not hasattr(model, "best_estimator_")
     with pytest.raises(NotFittedError, match=r"KernelRankSVM\(model.C_, gamma=model.gamma_\)"):
@@ -429,12 +444,12 @@ def test_without_refit_there_is_no_model(data):
         ("linear", X, "model.C_, kernel=model.kernel"),
         ("poly", X, "model.C_, kernel=model.kernel, gamma=model.gamma_"),
     ):
-        model = KernelRankSVMCV([1.0, 10.0], 1, kernel=kernel, cv=2, refit=False)
+        model = KernelRankSVMCV([1.0, 10.0], 1, kernel=kernel, cv=2, refit=False, scaling=None)
         with pytest.raises(NotFittedError, match=rf"KernelRankSVM\({advice}\)") as caught:
             model.fit(items, y, qid).predict(items)
         (call,) = re.findall(r"KernelRankSVM\(.*\)", str(caught.value))
         by_hand = eval(call, {"KernelRankSVM": KernelRankSVM, "model": model})
-        by_hand.fit(items, y, qid)
+        by_hand.set_params(scaling=None).fit(items, y, qid)
         refitted = clone(model).set_params(refit=True).fit(items, y, qid)
         assert np.array_equal(by_hand.predict(items), refitted.predict(items))
 
@@ -443,31 +458,37 @@ def test_without_refit_there_is_no_model(data):
 def test_kernels_without_gamma(data):
     X, y, qid = data
     K = rbf_kernel(X, gamma=0.1)
-    given = KernelRankSVMCV(CS, kernel="precomputed", cv=3).fit(K, y, qid)
-    named = KernelRankSVMCV(CS, [0.1], cv=3).fit(X, y, qid)
+    given = KernelRankSVMCV(CS, kernel="precomputed", cv=3, scaling=None).fit(K, y, qid)
+    named = KernelRankSVMCV(CS, [0.1], cv=3, scaling=None).fit(X, y, qid)
     assert given.C_ == named.C_
     assert not hasattr(given, "gamma_")
     assert "param_gamma" not in given.cv_results_
     assert np.allclose(given.predict(K), named.predict(X), atol=1e-8)
-    held = KernelRankSVMCV(CS, kernel="precomputed").fit(K, y, qid, validation=(K, y, qid))
+    held = KernelRankSVMCV(CS, kernel="precomputed", scaling=None).fit(
+        K, y, qid, validation=(K, y, qid)
+    )
     assert held.best_score_ >= given.best_score_
-    called = KernelRankSVMCV(CS, kernel=lambda A, B: rbf_kernel(A, B, gamma=0.1), cv=3)
+    called = KernelRankSVMCV(
+        CS, kernel=lambda A, B: rbf_kernel(A, B, gamma=0.1), cv=3, scaling=None
+    )
     assert np.allclose(called.fit(X, y, qid).predict(X), named.predict(X), atol=1e-6)
     with pytest.raises(ValueError, match="must be positive semi-definite"):
-        KernelRankSVMCV(CS, kernel="precomputed", cv=3).fit(K - np.eye(len(y)), y, qid)
+        KernelRankSVMCV(CS, kernel="precomputed", cv=3, scaling=None).fit(
+            K - np.eye(len(y)), y, qid
+        )
     with pytest.raises(ValueError, match="has no gamma"):
-        KernelRankSVMCV(CS, [0.1], kernel="linear").fit(X, y, qid)
+        KernelRankSVMCV(CS, [0.1], kernel="linear", scaling=None).fit(X, y, qid)
 
 
 def test_warnings_and_errors(data):
     X, y, qid = data
-    model = KernelRankSVMCV([0.01, 0.1, 1.0, 10.0], [1e-6, 1e-5], cv=2)
+    model = KernelRankSVMCV([0.01, 0.1, 1.0, 10.0], [1e-6, 1e-5], cv=2, scaling=None)
     with pytest.warns(UserWarning, match="the best") as caught:
         model.fit(X, y, qid)
     assert any("the best gamma" in str(one.message) for one in caught)
     assert all(one.filename == __file__ for one in caught)
     with pytest.warns(ConvergenceWarning, match="fits ended early"):
-        KernelRankSVMCV([100.0], [0.1], tol=1e-14, max_iter=1, cv=2).fit(X, y, qid)
+        KernelRankSVMCV([100.0], [0.1], tol=1e-14, max_iter=1, cv=2, scaling=None).fit(X, y, qid)
     for params, message in (
         ({"kernel": "nonsense"}, "kernel must be one of"),
         ({"cv": "five"}, "cv must be"),
@@ -475,7 +496,7 @@ def test_warnings_and_errors(data):
         ({"approximation": "fourier", "kernel": "poly"}, "random Fourier features exist for"),
     ):
         with pytest.raises(ValueError, match=message):
-            KernelRankSVMCV(**{"Cs": [1.0], **params}).fit(X, y, qid)
+            KernelRankSVMCV(**{"Cs": [1.0], **params}, scaling=None).fit(X, y, qid)
 
 
 def test_splits_are_handed_rows_of_both_axes(data):

@@ -253,9 +253,11 @@ def test_edge_of_the_grid_is_told(data):
 
 
 def test_default_grid_means_the_same_for_each_reduction(data):
-    assert np.allclose(default_Cs(10, "mean", 77.0), 50.0 * 4.0 ** np.arange(-3, 7))
-    assert 50.0 in default_Cs(10, "mean", 1.0)
-    assert default_Cs(1, "query_mean", 1.0).tolist() == [50.0]
+    assert np.allclose(default_Cs(11, "mean", 77.0), 50.0 * 4.0 ** np.arange(-5, 6))
+    assert default_Cs(11, "mean", 1.0)[5] == pytest.approx(50.0)
+    between = default_Cs(3, "sum", 10.0, (1.0, 100.0))
+    assert between == pytest.approx([0.1, 1.0, 10.0])
+    assert default_Cs(1, "query_mean", 1.0) == pytest.approx([50.0])
     X, y, qid = data
     settings = {"cv": 2, "refit": False, "tol": 1e-6}
     mean = LinearRankSVMCV(4, **settings).fit(X, y, qid)
@@ -356,12 +358,12 @@ def test_scores_that_overflow_cannot_win(data):
     """Held-out items so large that the larger coefficients score them by infinity."""
     X, y, qid = data
     X, Cs = 1e-3 * X, [1e12, 1e8]
-    high, low = (np.abs(LinearRankSVM(C).fit(X, y, qid).coef_) for C in Cs)
+    high, low = (np.abs(LinearRankSVM(C, scaling=None).fit(X, y, qid).coef_) for C in Cs)
     j = int(np.argmax(np.where(low > 10.0, high / low, 0.0)))
     huge = np.zeros_like(X)
     huge[:, j] = 1.7e308 / np.sqrt(low[j]) / np.sqrt(high[j])
     with pytest.warns(UserWarning, match="1 of 2 fits have no score, .* C = 1e.12: .*not finite"):
-        model = LinearRankSVMCV(Cs).fit(X, y, qid, validation=(huge, y, qid))
+        model = LinearRankSVMCV(Cs, scaling=None).fit(X, y, qid, validation=(huge, y, qid))
     assert np.isnan(model.cv_results_["mean_test_score"][0])
     assert model.C_ == 1e8
     assert model.cv_results_["rank_test_score"].tolist() == [2, 1]
@@ -370,11 +372,11 @@ def test_scores_that_overflow_cannot_win(data):
     large = np.where(first[:, None], huge, X)
     folds = [(~first, first), (~first & ~second, second)]
     with pytest.warns(UserWarning, match="1 of 4 fits have no score, the first of them: fold 1"):
-        model = LinearRankSVMCV(Cs, cv=folds, refit=False).fit(large, y, qid)
+        model = LinearRankSVMCV(Cs, cv=folds, refit=False, scaling=None).fit(large, y, qid)
     assert np.isfinite(model.cv_results_["split1_test_score"]).all()
     assert model.C_ == 1e8
     with pytest.raises(ValueError, match=r"nothing to choose from.*validation set, C = 1e.12"):
-        LinearRankSVMCV(Cs[:1]).fit(X, y, qid, validation=(huge, y, qid))
+        LinearRankSVMCV(Cs[:1], scaling=None).fit(X, y, qid, validation=(huge, y, qid))
 
 
 @pytest.mark.parametrize(
@@ -584,7 +586,7 @@ def test_a_search_has_the_default_grid_and_a_start_for_the_refit(data):
     items = RankingData(X, y.astype(float), qid)
     folds = list(QueryKFold(3).split(qid=qid))
     found = search(items, LinearSettings(), folds=folds)
-    assert np.array_equal(found.grid["C"], default_Cs(19, "mean", 1.0))
+    assert np.array_equal(found.grid["C"], default_Cs(21, "mean", 1.0))
     assert found.n_resumed == 0
     parts = [LinearRankSVM(found.best["C"]).fit(X[a], y[a], qid[a]).coef_ for a, _ in folds]
     assert np.allclose(found.best_start, np.mean(parts, axis=0), atol=0.02)

@@ -47,7 +47,7 @@ def problem(loss="squared_hinge", rows=None, *, sparse=False, weighted=False, **
             "query_weight": rng.uniform(0.5, 2.0, len(set(qid))),
         }
     data = RankingData(sp.csr_array(X) if sparse else X, y, qid, **weights)
-    made = LinearProblem(data, LinearSettings(loss=loss, **settings))
+    made = LinearProblem(data, LinearSettings(loss=loss, **settings, scaling=None))
     return made, total_pair_weight(data)
 
 
@@ -179,7 +179,7 @@ def test_paths_on_features_far_from_zero():
     rng = np.random.default_rng(0)
     X = rng.normal(loc=100.0, size=(100, 2))
     data = RankingData(X, rng.integers(0, 2, 100).astype(float))
-    made = LinearProblem(data, LinearSettings())
+    made = LinearProblem(data, LinearSettings(scaling=None))
     Cs = 50.0 * 4.0 ** np.arange(-3, 9)
     guide = [made.solve(C) for C in Cs]
     for guided in (None, lambda k: guide[k].point):

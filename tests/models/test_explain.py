@@ -36,7 +36,7 @@ def sample():
 
 @pytest.fixture(scope="module")
 def linear(sample):
-    return LinearRankSVM().fit(*sample)
+    return LinearRankSVM(scaling=None).fit(*sample)
 
 
 def linear_model(coef):
@@ -150,7 +150,7 @@ def test_ties_are_sorted_by_index():
 
 def test_single_precision_is_explained_in_double(sample):
     X = sample[0].astype(np.float32)
-    model = LinearRankSVM().fit(X, *sample[1:])
+    model = LinearRankSVM(scaling=None).fit(X, *sample[1:])
     found = model.explain(X, 2, 0)
     wide = X.astype(np.float64)
     expected = model.coef_ * (wide[2] - wide[0])
@@ -160,7 +160,7 @@ def test_single_precision_is_explained_in_double(sample):
 def test_names_of_frames(sample):
     X, y, qid = sample
     frame = pd.DataFrame(X, columns=NAMES).assign(query=qid)
-    model = LinearRankSVM().fit(frame, y, qid="query")
+    model = LinearRankSVM(scaling=None).fit(frame, y, qid="query")
     found = model.explain(frame, 0, 2)
     assert found.names == tuple(NAMES[k] for k in found.index)
     assert model.explain(pl.from_pandas(frame), 0, 2).names == found.names
@@ -189,7 +189,7 @@ VALUES = {
 @pytest.mark.parametrize("kernel", VALUES)
 def test_support_items_explain_an_exact_kernel(sample, kernel, layout):
     X, y, qid = sample
-    model = KernelRankSVM(kernel=kernel, degree=2).fit(X, y, qid)
+    model = KernelRankSVM(kernel=kernel, degree=2, scaling=None).fit(X, y, qid)
     found = model.explain(LAYOUTS[layout](X), 1, 9)
     values = VALUES[kernel](X, X, model)
     beta = np.zeros(len(X))
@@ -210,7 +210,7 @@ def test_support_items_explain_an_exact_kernel(sample, kernel, layout):
 def test_landmarks_explain_nystroem_features(sample, sparse):
     X, y, qid = sample
     data = sp.csr_array(X) if sparse else X
-    model = KernelRankSVM(approximation="nystroem", n_components=8, random_state=0)
+    model = KernelRankSVM(approximation="nystroem", n_components=8, random_state=0, scaling=None)
     model.fit(data, y, qid)
     points = model.components_.toarray() if sparse else model.components_
     expected = model.coef_ * (rbf(X, points, model.gamma_)[4] - rbf(X, points, model.gamma_)[0])
@@ -225,7 +225,9 @@ def test_landmarks_explain_nystroem_features(sample, sparse):
 
 def test_random_features_explain_themselves(sample):
     X, y, qid = sample
-    model = KernelRankSVM(approximation="fourier", n_components=15, random_state=0).fit(X, y, qid)
+    model = KernelRankSVM(
+        approximation="fourier", n_components=15, random_state=0, scaling=None
+    ).fit(X, y, qid)
     angles = X @ model.components_.T + model.random_offset_
     expected = model.coef_ * np.sqrt(2 / 15) * (np.cos(angles[3]) - np.cos(angles[2]))
     found = model.explain(X, 3, 2)
@@ -240,10 +242,12 @@ def test_random_features_explain_themselves(sample):
 def test_precomputed_and_callable_kernels(sample, layout):
     X, y, qid = sample
     K = rbf(X, X, 0.2)
-    exact = KernelRankSVM(gamma=0.2, tol=1e-8).fit(X, y, qid).explain(X, 6, 1)
-    given_values = KernelRankSVM(kernel="precomputed", tol=1e-8).fit(K, y, qid)
+    exact = KernelRankSVM(gamma=0.2, tol=1e-8, scaling=None).fit(X, y, qid).explain(X, 6, 1)
+    given_values = KernelRankSVM(kernel="precomputed", tol=1e-8, scaling=None).fit(K, y, qid)
     found = given_values.explain(LAYOUTS[layout](K), 6, 1)
-    called = KernelRankSVM(kernel=lambda A, B: rbf(A, B, 0.2), tol=1e-8).fit(X, y, qid)
+    called = KernelRankSVM(kernel=lambda A, B: rbf(A, B, 0.2), tol=1e-8, scaling=None).fit(
+        X, y, qid
+    )
     for other in (found, called.explain(X, 6, 1)):
         assert other.part == "support item"
         check_order(other)
@@ -256,10 +260,10 @@ def test_precomputed_and_callable_kernels(sample, layout):
 @pytest.mark.parametrize(
     "model",
     [
-        LinearRankSVM(),
-        KernelRankSVM(),
-        KernelRankSVM(approximation="nystroem", n_components=9, random_state=0),
-        FactorizedRankSVM(3, random_state=0),
+        LinearRankSVM(scaling=None),
+        KernelRankSVM(scaling=None),
+        KernelRankSVM(approximation="nystroem", n_components=9, random_state=0, scaling=None),
+        FactorizedRankSVM(3, random_state=0, scaling=None),
     ],
 )
 def test_a_loaded_model_explains_as_the_saved_one(sample, tmp_path, model):
@@ -301,7 +305,7 @@ def test_integers_of_numpy_are_row_numbers(linear, sample):
 
 def test_before_fit_and_with_other_features(linear, sample):
     with pytest.raises(NotFittedError):
-        LinearRankSVM().explain(sample[0], 0, 1)
+        LinearRankSVM(scaling=None).explain(sample[0], 0, 1)
     with pytest.raises(ValueError, match="5 features"):
         linear.explain(sample[0][:, :5], 0, 1)
     with pytest.raises(ValueError, match="NaN"):

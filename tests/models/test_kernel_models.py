@@ -18,6 +18,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 import ranksvm
 from ranksvm import KernelRankSVM
+from ranksvm.data.scaling import scaling_arrays
 from ranksvm.datasets import make_ranking
 from ranksvm.learners import LEARNERS, KernelModel, read_model
 from ranksvm.maps import kernels as maps_kernels
@@ -305,7 +306,8 @@ def test_the_file_says_which_function_is_computed(tmp_path, data, kind, function
 @pytest.mark.parametrize("kind", MODELS)
 def test_what_is_too_large_to_be_read_is_not_written(tmp_path, data, kind, monkeypatch):
     model, path = fitted(kind, data), tmp_path / "m"
-    size = sum(array.nbytes for array in model._get_model().arrays().values())
+    parts = model._get_model().arrays() | scaling_arrays(model.scaling_)
+    size = sum(array.nbytes for array in parts.values())
     monkeypatch.setattr(files, "LARGEST_BODY", size)
     model.save(path)
     before = path.read_bytes()

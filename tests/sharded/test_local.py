@@ -26,7 +26,9 @@ def data() -> RankingData:
 
 
 def local_problem(data: RankingData, keeps=EVERYTHING, loss="squared_hinge"):
-    problem = make_problem(cut(data, [100, 333, 700], keeps=keeps), LinearSettings(loss=loss))
+    problem = make_problem(
+        cut(data, [100, 333, 700], keeps=keeps), LinearSettings(loss=loss, scaling=None)
+    )
     assert isinstance(problem._map, LocalMap)
     return problem
 
@@ -87,7 +89,10 @@ def test_nothing_grows_with_the_evaluations(data: RankingData) -> None:
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
 def test_slopes_along_any_direction(data: RankingData, loss) -> None:
-    here, there = make_problem(data, LinearSettings(loss=loss)), local_problem(data, loss=loss)
+    here, there = (
+        make_problem(data, LinearSettings(loss=loss, scaling=None)),
+        local_problem(data, loss=loss),
+    )
     w, along, other = weights(3)
     slopes = []
     for problem in (here, there):

@@ -47,7 +47,7 @@ def test_the_sample_of_the_preconditioner(shape, gathers) -> None:
         data = replace(data, qid=None)
     said = sample_bytes(data.n_items, data.n_features, 8)
     block = 3 * 2000 * data.n_features * 8  # blocks that are read ahead
-    assert peak_of(data, LinearSettings()) <= said + block + ROW_BYTES * data.n_items
+    assert peak_of(data, LinearSettings(scaling=None)) <= said + block + ROW_BYTES * data.n_items
 
 
 def test_the_sample_does_not_grow_with_the_data() -> None:
@@ -64,7 +64,9 @@ def test_one_huge_query_does_not_make_a_huge_sample() -> None:
     data = RankingData(X, rng.integers(0, 2, qid.size).astype(float), qid)
     for gathers in (False, True):
         one = data.take(rng.permutation(data.n_items)) if gathers else data
-        problem = make_problem(cut(one, range(50_000, data.n_items, 10_000)), LinearSettings())
+        problem = make_problem(
+            cut(one, range(50_000, data.n_items, 10_000)), LinearSettings(C=50.0, scaling=None)
+        )
         problem.solve()
         sample = problem._map._samples[0][1] if gathers else problem._map.pairs.sample.features
         assert 3 * sample.nbytes <= sample_bytes(data.n_items, 3, 8)
@@ -96,7 +98,12 @@ def test_copies_of_split_queries() -> None:
 def test_kernel_features(approximation, landmarks, m) -> None:
     data = ranking(1500, 30)
     chosen = KernelSettings(
-        approximation=approximation, landmarks=landmarks, n_components=m, random_state=0, gamma=0.1
+        approximation=approximation,
+        landmarks=landmarks,
+        n_components=m,
+        random_state=0,
+        gamma=0.1,
+        scaling=None,
     )
     said = kernel_bytes(data.n_items, 30, 8, m, approximation=approximation, landmarks=landmarks)
     block = 4 * 2000 * (m + 30) * 8

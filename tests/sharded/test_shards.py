@@ -63,7 +63,9 @@ def brute_force_objective(data: RankingData, fit, chosen) -> float:
 )
 def test_any_cut_gives_the_fit_in_memory(case, loss, reduction, C) -> None:
     data, cuts = case
-    chosen = LinearSettings(C=C, loss=loss, reduction=reduction, tol=1e-6, max_iter=300)
+    chosen = LinearSettings(
+        C=C, loss=loss, reduction=reduction, tol=1e-6, max_iter=300, scaling=None
+    )
     here = make_problem(data, chosen)
     there = make_problem(cut(data, cuts), chosen)
     assert there.n_pairs == here.n_pairs
@@ -82,7 +84,7 @@ def test_any_cut_gives_the_fit_in_memory(case, loss, reduction, C) -> None:
 @given(case=sets(), solver=st.sampled_from(["bundle", "smoothed_newton"]))
 def test_the_solvers_of_the_hinge(case, solver) -> None:
     data, cuts = case
-    chosen = LinearSettings(C=1.0, loss="hinge", solver=solver, tol=1e-4)
+    chosen = LinearSettings(C=1.0, loss="hinge", solver=solver, tol=1e-4, scaling=None)
     fit, known = make_problem(cut(data, cuts), chosen).solve(), make_problem(data, chosen).solve()
     assert fit.objective == pytest.approx(known.objective, rel=1e-8)
     assert np.abs(fit.coef - known.coef).max() <= 1e-6 * max(np.abs(known.coef).max(), 1e-300)
@@ -92,7 +94,7 @@ def test_the_solvers_of_the_hinge(case, solver) -> None:
 @given(case=sets(), loss=st.sampled_from(["squared_hinge", "hinge"]))
 def test_the_bits_do_not_depend_on_what_is_remembered(case, loss) -> None:
     data, cuts = case
-    chosen = LinearSettings(C=3.0, loss=loss)
+    chosen = LinearSettings(C=3.0, loss=loss, scaling=None)
     first = make_problem(cut(data, cuts, memory=1e9), chosen).solve()
     for keeps in (frozenset({"scores", "order"}), frozenset({"scores"}), NOTHING):
         other = make_problem(cut(data, cuts, keeps=keeps), chosen).solve()
@@ -104,7 +106,7 @@ def test_the_bits_do_not_depend_on_what_is_remembered(case, loss) -> None:
 @given(case=sets(), loss=st.sampled_from(sorted(LOSSES)))
 def test_the_bits_do_not_depend_on_threads(case, loss) -> None:
     data, cuts = case
-    chosen = LinearSettings(C=3.0, loss=loss)
+    chosen = LinearSettings(C=3.0, loss=loss, scaling=None)
     first, *others = (
         make_problem(cut(data, cuts, n_threads=n), chosen, n_threads=n).solve() for n in (1, 2)
     )
@@ -119,7 +121,7 @@ def test_the_bits_do_not_depend_on_threads(case, loss) -> None:
 )
 def test_local_and_gathered_have_the_same_objective(case, loss, reduction) -> None:
     data, cuts = case
-    chosen = LinearSettings(loss=loss, reduction=reduction)
+    chosen = LinearSettings(loss=loss, reduction=reduction, scaling=None)
     there = cut(data, cuts)
     w = np.random.default_rng(0).normal(size=data.n_features)
     found = []
@@ -139,7 +141,7 @@ def test_local_and_gathered_have_the_same_objective(case, loss, reduction) -> No
 def test_paths_over_C_and_folds(case, loss, n_folds) -> None:
     data, cuts = case
     there, Cs = cut(data, cuts), np.array([0.1, 1.0, 10.0])
-    chosen = LinearSettings(loss=loss, tol=1e-6, max_iter=300)
+    chosen = LinearSettings(loss=loss, tol=1e-6, max_iter=300, scaling=None)
     parts = [(data, there)]
     if data.qid is not None and data.groups.n_queries >= n_folds:
         for fold in range(n_folds):
@@ -178,8 +180,8 @@ def test_kernel_features_of_any_cut(case, loss, reduction, approximation, n_comp
     data, cuts = case
     chosen = KernelSettings(
         C=5.0, loss=loss, reduction=reduction, gamma=0.3, approximation=approximation,
-        n_components=min(n_components, data.n_items), random_state=1, tol=1e-6,
-    )  # fmt: skip
+        n_components=min(n_components, data.n_items), random_state=1, tol=1e-6, scaling=None,
+)  # fmt: skip
     known, fit = make_problem(data, chosen).solve(), make_problem(cut(data, cuts), chosen).solve()
     assert fit.objective == pytest.approx(known.objective, rel=1e-9)
     assert fit.lower <= known.objective
@@ -194,7 +196,7 @@ def data() -> RankingData:
 
 def test_the_rule(data: RankingData) -> None:
     """Few rows of shared queries are copied; otherwise the scores are gathered."""
-    chosen, n = LinearSettings(), data.n_items
+    chosen, n = LinearSettings(scaling=None), data.n_items
     whole = data.groups.offsets[[10, 30]].tolist()
     layout = find_layout(cut(data, whole))
     assert layout is not None
@@ -218,7 +220,7 @@ def test_sampled_rows_are_those_of_a_fit_in_memory() -> None:
         n_queries=3000, items_per_query=(1, 20), n_features=6, random_state=1
     )
     data = RankingData(X, y, qid)
-    chosen = LinearSettings(C=500.0)
+    chosen = LinearSettings(C=500.0, scaling=None)
     known = make_problem(data, chosen).solve()
     order = np.random.default_rng(2).permutation(data.n_items)
     for one in (data, data.take(order)):
@@ -229,7 +231,7 @@ def test_sampled_rows_are_those_of_a_fit_in_memory() -> None:
 def test_rows_that_are_alike_have_another_sample() -> None:
     X = np.tile([[0.0, 1.0], [1.0, 0.0]], (20_000, 1))
     data = RankingData(X, np.tile([0.0, 1.0], 20_000), np.repeat(np.arange(20_000), 2))
-    chosen = LinearSettings(C=1.0)
+    chosen = LinearSettings(C=1.0, scaling=None)
     known = make_problem(data, chosen).solve()
     for one in (data, data.take(np.random.default_rng(0).permutation(40_000))):
         fit = make_problem(cut(one, [11_111, 30_000]), chosen).solve()
@@ -243,7 +245,7 @@ def test_kernel_features(data: RankingData, approximation, n_components, unsorte
     if unsorted:
         data = data.take(np.random.default_rng(1).permutation(data.n_items))
     chosen = KernelSettings(
-        C=20.0, approximation=approximation, n_components=n_components, random_state=5
+        C=20.0, approximation=approximation, n_components=n_components, random_state=5, scaling=None
     )
     here = make_problem(data, chosen)
     there = make_problem(cut(data, [100, 101, 400]), chosen)
@@ -259,7 +261,12 @@ def test_kernel_features(data: RankingData, approximation, n_components, unsorte
 @pytest.mark.parametrize("landmarks", ["kmeans", "leverage"])
 def test_landmarks_come_from_all_shards(data: RankingData, landmarks) -> None:
     chosen = KernelSettings(
-        C=20.0, approximation="nystroem", n_components=20, landmarks=landmarks, random_state=5
+        C=20.0,
+        approximation="nystroem",
+        n_components=20,
+        landmarks=landmarks,
+        random_state=5,
+        scaling=None,
     )
     fit = make_problem(cut(data, [100, 300]), chosen).solve()
     known = make_problem(data, chosen).solve()
@@ -268,7 +275,7 @@ def test_landmarks_come_from_all_shards(data: RankingData, landmarks) -> None:
 
 def test_exact_kernels_are_refused(data: RankingData) -> None:
     with pytest.raises(ValueError, match=r"needs all items in memory.*approximation"):
-        make_problem(cut(data, [100]), KernelSettings())
+        make_problem(cut(data, [100]), KernelSettings(scaling=None))
 
 
 @pytest.mark.parametrize("kind", ["queries", "unsorted", "one query"])
@@ -279,9 +286,9 @@ def test_a_search_over_shards(data: RankingData, kind) -> None:
         data = RankingData(data.X, data.y)
     shards = cut(data, [100, 101, 400])
     for chosen, others in (
-        (LinearSettings(), None),
+        (LinearSettings(scaling=None), None),
         (
-            KernelSettings(approximation="nystroem", n_components=20, random_state=0),
+            KernelSettings(approximation="nystroem", n_components=20, random_state=0, scaling=None),
             {"gamma": [0.1, 1.0]},
         ),
     ):
@@ -307,13 +314,13 @@ def test_a_value_that_is_not_finite(data: RankingData) -> None:
         broken = replace(data, X=X)
         for one in (broken, replace(broken, qid=None)):
             with pytest.raises(ValueError, match=f"{value} in row 123, column 4"):
-                make_problem(cut(one, [100]), LinearSettings()).solve()
+                make_problem(cut(one, [100]), LinearSettings(scaling=None)).solve()
 
 
 def test_no_pair_to_learn_from(data: RankingData) -> None:
     alike = replace(data, y=np.ones(data.n_items))
     with pytest.raises(ValueError, match="no comparable pair"):
-        make_problem(cut(alike, [100]), LinearSettings())
+        make_problem(cut(alike, [100]), LinearSettings(scaling=None))
 
 
 def test_the_digest_tells_data_apart(data: RankingData) -> None:

@@ -52,6 +52,7 @@ def factorized(name: str, fold: int, seed: int, log2_Cs: list[int], threads: int
     settings = FactorizedSettings(
         n_factors=N_FACTORS,
         reduction="sum",
+        scaling=None,
         max_iter=200,
         patience=30,
         random_state=seed,
@@ -96,7 +97,7 @@ def rank_jobs(name: str, Cs: Iterable[float]) -> list[Job]:
 def multiplier_rank(name: str, loss: str, C: float) -> dict[str, Any]:
     """Share of the squared multipliers that the best matrix of each rank has, mean of queries."""
     X, y, qid = letor_fold(name, 0).train
-    found = multiplier_spectrum(X, y, qid, C=C, loss=loss, seed=SEED)
+    found = multiplier_spectrum(X, y, qid, C=C, loss=loss, scaling=None, seed=SEED)
     return {
         "loss": loss,
         "C": C,

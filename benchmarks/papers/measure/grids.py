@@ -65,6 +65,7 @@ class Family:
 def _kernel(approximation: str | None = None, reduction: str = "sum", **more: Any) -> Settings:
     return KernelSettings(
         reduction=reduction,
+        scaling=None,
         tol=KERNEL_TOL,
         approximation=approximation,
         n_components=500,
@@ -73,21 +74,25 @@ def _kernel(approximation: str | None = None, reduction: str = "sum", **more: An
     )
 
 
+def _linear(**about: Any) -> Settings:
+    return LinearSettings(scaling=None, **about)
+
+
 FAMILIES: Mapping[str, Family] = {
-    "linear L1": Family(LinearSettings(reduction="sum", loss="hinge", tol=LINEAR_TOL)),
-    "linear L2": Family(LinearSettings(reduction="sum", tol=LINEAR_TOL)),
+    "linear L1": Family(_linear(reduction="sum", loss="hinge", tol=LINEAR_TOL)),
+    "linear L2": Family(_linear(reduction="sum", tol=LINEAR_TOL)),
     "exact rbf": Family(_kernel()),
     "Nystrom rbf": Family(_kernel("nystroem")),
     "Fourier rbf": Family(_kernel("fourier")),
     "linear L1, wider grid": Family(
-        LinearSettings(reduction="sum", loss="hinge", tol=LINEAR_TOL), LOG2_WIDE_CS
+        _linear(reduction="sum", loss="hinge", tol=LINEAR_TOL), LOG2_WIDE_CS
     ),
-    "linear L2, wider grid": Family(LinearSettings(reduction="sum", tol=LINEAR_TOL), LOG2_WIDE_CS),
+    "linear L2, wider grid": Family(_linear(reduction="sum", tol=LINEAR_TOL), LOG2_WIDE_CS),
     "linear L1, queries equal": Family(
-        LinearSettings(reduction="query_mean", loss="hinge", tol=LINEAR_TOL), LOG2_QUERY_CS
+        _linear(reduction="query_mean", loss="hinge", tol=LINEAR_TOL), LOG2_QUERY_CS
     ),
     "linear L2, queries equal": Family(
-        LinearSettings(reduction="query_mean", tol=LINEAR_TOL), LOG2_QUERY_CS
+        _linear(reduction="query_mean", tol=LINEAR_TOL), LOG2_QUERY_CS
     ),
     "Nystrom rbf, queries equal": Family(_kernel("nystroem", "query_mean"), LOG2_QUERY_CS),
 }

@@ -77,7 +77,7 @@ def fit_sample(
     queries = np.random.default_rng(SEED).permutation(groups.n_queries)[:wanted]
     part = train.take(np.flatnonzero(np.isin(groups.index, queries)))
     model = KernelRankSVM(
-        2.0**log2_C, gamma=2.0**log2_gamma, reduction="sum", tol=TOL, n_jobs=threads
+        2.0**log2_C, gamma=2.0**log2_gamma, reduction="sum", scaling=None, tol=TOL, n_jobs=threads
     )
     with pinned(threads):
         before = time.perf_counter()

@@ -96,7 +96,9 @@ def _sets(name: str, rows: int) -> tuple[RankingData, RankingData, RankingData, 
 
 
 def _problem(name: str, data: RankingData, loss: str, tol: float = DEFAULT_TOL) -> LinearProblem:
-    settings = LinearSettings(loss=loss, reduction=REDUCTION[name], tol=tol, max_iter=5000)
+    settings = LinearSettings(
+        loss=loss, reduction=REDUCTION[name], scaling=None, tol=tol, max_iter=5000
+    )
     return LinearProblem(data, settings)
 
 
@@ -222,7 +224,13 @@ def dual_zeros(name: str, fold: int | None, C: float, solver: str, tol: float) -
     """
     data = _whole(name) if fold is None else letor_fold(name, fold).train
     settings = LinearSettings(
-        C=C, reduction="sum", solver=solver, tol=tol, max_iter=5000, loss="squared_hinge"
+        C=C,
+        reduction="sum",
+        scaling=None,
+        solver=solver,
+        tol=tol,
+        max_iter=5000,
+        loss="squared_hinge",
     )
     problem = LinearProblem(data, settings)
     fit = problem.solve()

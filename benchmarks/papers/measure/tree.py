@@ -123,6 +123,7 @@ def _bmrm(task: Task, counting: str) -> LinearRankSVM:
         C=task.C,
         reduction=task.reduction,
         loss="hinge",
+        scaling=None,
         solver="bmrm",
         counting=counting,
         tol=_NEVER_TOL,
@@ -137,7 +138,9 @@ def _bmrm(task: Task, counting: str) -> LinearRankSVM:
 
 
 def _ours(task: Task, loss: str, threads: int = 1) -> LinearRankSVM:
-    model = LinearRankSVM(C=task.C, reduction=task.reduction, loss=loss, tol=EPS, n_jobs=threads)
+    model = LinearRankSVM(
+        C=task.C, reduction=task.reduction, loss=loss, scaling=None, tol=EPS, n_jobs=threads
+    )
     return model.fit(task.X, task.y)
 
 

@@ -145,14 +145,15 @@ def _named(learners: Learners) -> dict[str, tuple[str, ...]]:
 
 
 def _default_Cs_text(learners: Learners) -> str:
-    from ranksvm.model_selection.grids import N_CS, N_CS_OF_GRID, default_Cs
+    from ranksvm.model_selection.grids import N_CS, N_CS_OF_GRID
 
-    low, *_, high = default_Cs(N_CS, "mean", 1.0)
-    having = [chooser(one) for one in learners.values() if searched(one.settings)]
-    return (
-        f"{N_CS} values from {low:.2g} to {high:,.0f}, {N_CS_OF_GRID} with {' or '.join(having)}; "
-        "scaled for --reduction sum"
-    )
+    texts = {}
+    for one in learners.values():
+        low, high = one.settings.C_RANGE
+        n = N_CS_OF_GRID if searched(one.settings) else N_CS
+        texts[f"{n} values from {low:.3g} to {high:,.0f}"] = chooser(one)
+    parts = [f"{text} with {name}" if name else text for text, name in texts.items()]
+    return f"{', '.join(parts)}; scaled for --reduction sum"
 
 
 def _grid_parameter(name: str, text: str) -> inspect.Parameter:
@@ -198,7 +199,7 @@ def _parameter(name: str, option: Option, learners: Learners) -> inspect.Paramet
     if option.parse is not None:
         kind = str
     elif option.choices is not None:
-        kind = Literal[tuple(option.choices())]
+        kind = Literal[(*option.choices(), *(["none"] if option.has_none else []))]
     elif name == "random_state":
         kind = int
     info = typer.Option(
@@ -266,6 +267,8 @@ def _make_options(learners: Learners, values: dict[str, Any]) -> ModelOptions:
                 having = [one for one in learners.values() if name in _options(one)]
                 raise UsageProblem(f"{flag} needs {' or '.join(map(chooser, having))}")
         for name in given:
+            if options[name].has_none and given[name] == "none":
+                given[name] = None
             parse, default = options[name].parse, _default(learner, name)
             if parse is not None:
                 given[name] = parse(given[name])

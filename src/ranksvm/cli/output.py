@@ -49,6 +49,7 @@ _OPTIONS = {
     (None, "qid=None"): "--ignore-qid",
     (None, "keep_features=True"): "no --drop-features",
     (None, "keep_features=False"): "--drop-features",
+    (None, "scaling=None"): "--scaling none",
     ("read_pairs", "zero_based=True"): "--pairs-zero-based",
 }
 

@@ -205,6 +205,7 @@ def app(
             },
             "settings": asdict(settings),
             **model.describe(),
+            "constant_features": model.facts.get("constant_features", 0),
             **fit.report(),
             "objective": fit.objective,
             "gap": fit.gap,
@@ -305,7 +306,9 @@ def _hinge_for_svmrank(c: float, chosen: ModelOptions, explicit: PairOptions) ->
         raise UsageProblem("--svmrank-c sets --C, --loss and --reduction; give no others")
     with as_usage():
         check_positive("svmrank_c", c)
-        return replace(settings, loss="hinge")
+        # SVM^rank takes features as they are.
+        scaling = settings.scaling if "scaling" in chosen.given else None
+        return replace(settings, loss="hinge", scaling=scaling)
 
 
 def _read_training(
@@ -381,6 +384,13 @@ def check_resume(resume: str, inputs: Sequence[str | None], output: str | None) 
     check_output(resume, inputs, called="--resume")
 
 
+def _scaling_text(report: Mapping[str, Any]) -> str:
+    """Say how the features were scaled, and how many have one value only."""
+    text = "" if report.get("scaling") is None else f", {report['scaling']} scaling"
+    constant = report["constant_features"]
+    return text + (f", {counted(constant, 'constant feature')} left out" if constant else "")
+
+
 def _show_training(report: Mapping[str, Any], summary: str, *, to_stderr: bool) -> None:
     """Print a few lines about a fit; ``summary`` is the line about its kind of model."""
     data, settings = report["data"], report["settings"]
@@ -389,7 +399,7 @@ def _show_training(report: Mapping[str, Any], summary: str, *, to_stderr: bool) 
         f"{counted(data['queries'], 'query')}, {counted(data['features'], 'feature')}, "
         f"{_pairs_text(data)}",
         f"{settings['loss'].replace('_', ' ')}, {_reduction_text(settings['reduction'], data)}, "
-        f"C = {settings['C']:.6g}",
+        f"C = {settings['C']:.6g}{_scaling_text(report)}",
         *([summary] if summary else []),
         f"objective {report['objective']:.8g}, certified relative gap "
         f"{report['relative_gap']:.1e}, {counted(report['iterations'], 'iteration')}, "

@@ -45,7 +45,7 @@ status_, history_, n_features_in_, feature_names_in_
 
     def __init__(
         self,
-        C: float = 50.0,
+        C: float = 1000.0,
         *,
         kernel: str | Callable[[Any, Any], Any] = "rbf",
         gamma: float | str = "scale",
@@ -61,7 +61,7 @@ status_, history_, n_features_in_, feature_names_in_
         discount: str = "log2",
         truncation: int = 30,
         n_reweight: int = 1,
-        scaling: str | None = None,
+        scaling: str | None = "auto",
         query_features: Sequence[str] = (),
         keep_features: bool = True,
         solver: str = "auto",

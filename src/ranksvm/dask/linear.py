@@ -65,7 +65,7 @@ feature_names_in_
 
     def __init__(
         self,
-        C: float = 50.0,
+        C: float = 5.0,
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",
@@ -74,7 +74,7 @@ feature_names_in_
         discount: str = "log2",
         truncation: int = 30,
         n_reweight: int = 1,
-        scaling: str | None = None,
+        scaling: str | None = "auto",
         query_features: Sequence[str] = (),
         keep_features: bool = True,
         solver: str = "auto",

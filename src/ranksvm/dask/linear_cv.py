@@ -57,7 +57,7 @@ best_estimator_, coef_, objective_, gap_, n_iter_, n_features_in_, feature_names
         discount: str = "log2",
         truncation: int = 30,
         n_reweight: int = 1,
-        scaling: str | None = None,
+        scaling: str | None = "auto",
         query_features: Sequence[str] = (),
         keep_features: bool = True,
         solver: str = "auto",

@@ -47,13 +47,13 @@ class Part(NamedTuple):
         Everything but the rows.
     block : Future of Block
         The rows.
-    features : bytes, futures of bytes or None
-        The task that makes other columns of the rows, if these are not kept.
+    features : tuple of bytes or futures of bytes
+        The tasks that make other columns of the rows, one after the other, if these are not kept.
     """
 
     state: Any
     block: Any
-    features: Any = None
+    features: tuple[Any, ...] = ()
 
 
 @dataclass
@@ -157,20 +157,20 @@ class DaskShards(Shards):
         size = self.shape[0] * n_features * np.dtype(dtype).itemsize
         if is_sparse:
             size = self.n_bytes  # the features of sparse rows are about as many
-        keeps = self.keeps
+        keeps, n_bytes = self.keeps, self.n_bytes
         if is_sparse or size <= FEATURES_SHARE * self._engine.memory():
             assert self.facts.groups is not None
-            # The rows that the features were made of stay as well.
-            keeps &= kept_in_memory(self._engine, self.facts.groups, self.n_bytes + size)
+            n_bytes += size  # the rows that the features were made of stay as well
+            keeps &= kept_in_memory(self._engine, self.facts.groups, n_bytes)
             blocks = self._submitted(make_features, task)
             pairs = zip(self._parts, blocks, strict=True)
-            parts = [part._replace(block=block, features=None) for part, block in pairs]
+            parts = [part._replace(block=block, features=()) for part, block in pairs]
         else:
             features = self._engine.packed(task, shared=True)
-            parts = [part._replace(features=features) for part in self._parts]
+            parts = [part._replace(features=(*part.features, features)) for part in self._parts]
         other = DaskShards(
             self._engine, parts, self._names, self.sizes, n_features, dtype, is_sparse=is_sparse,
-            n_bytes=self.n_bytes,
+            n_bytes=n_bytes,
         )  # fmt: skip
         other.inherit(self, same_columns=False)
         other.keeps = keeps
@@ -229,7 +229,7 @@ def _no_rows() -> Any:
     raise RuntimeError("the rows of this shard are in another future")
 
 
-def run_task(task: Any, state: Shard, block: Block, features: Any) -> Any:
+def run_task(task: Any, state: Shard, block: Block, features: Sequence[Any]) -> Any:
     """Run a task on a shard."""
     todo = unpacked(task)
     shard = _with_rows(state, block, features)
@@ -238,27 +238,27 @@ def run_task(task: Any, state: Shard, block: Block, features: Any) -> Any:
     return todo(shard)
 
 
-def run_replacement(task: Any, state: Shard, block: Block, features: Any) -> Shard:
+def run_replacement(task: Any, state: Shard, block: Block, features: Sequence[Any]) -> Shard:
     """Run a task that returns a shard; the rows stay in their block."""
     made: Shard = run_task(task, state, block, features)
     return replace(made, rows=rows_elsewhere(), memo={})
 
 
-def make_features(task: Any, state: Shard, block: Block, features: Any) -> Block:
+def make_features(task: Any, state: Shard, block: Block, features: Sequence[Any]) -> Block:
     """Return other columns of the rows."""
     return Block(unpacked(task)(_with_rows(state, block, features)).X)
 
 
-def _with_rows(state: Shard, block: Block, features: Any) -> Shard:
+def _with_rows(state: Shard, block: Block, features: Sequence[Any]) -> Shard:
     """Return the shard with its rows, and with the memo of the state.
 
     The state itself does not change, except for its memo: another task may use it at the same time.
     """
     rows = rows_elsewhere()
     rows.hold(block.X)
-    if features is not None:
+    for task in features:
         base = Shard(rows, state.n_items, n_threads=state.n_threads)
-        rows = unpacked(features)(base).rows
+        rows = unpacked(task)(base).rows
     return replace(state, rows=rows)
 
 

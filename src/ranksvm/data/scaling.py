@@ -30,67 +30,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm import _core
-from ranksvm._rounding import TINY
 from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
+from ranksvm.data.column_facts import Columns, canonical_csc, find_columns
 
 SAMPLE = 100_000
 MOST_KNOTS = 1_000
 # A smaller distance of the quartiles, relative to the standard deviation, counts as zero.
 LEAST_SPREAD = 1e-6
 Arrays = dict[str, NDArray[Any]]
-
-
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """Facts about the columns of X, over the items of positive weight.
-
-    Attributes
-    ----------
-    weight : float
-        Total weight of the items.
-    mean, deviation, low, high : ndarray of shape (n_features,)
-        Weighted mean and standard deviation, lowest and highest value.
-    """
-
-    weight: float
-    mean: Array
-    deviation: Array
-    low: Array
-    high: Array
-
-    @property
-    def is_constant(self) -> NDArray[np.bool_]:
-        """Whether a column has one value only."""
-        return ~(self.low < self.high)
-
-    @property
-    def tallest(self) -> Array:
-        """Largest absolute value of each column."""
-        return np.maximum(np.abs(self.low), np.abs(self.high))
-
-    def joined(self, other: Columns) -> Columns:
-        """Return the facts about the items of both."""
-        if not (self.weight > 0.0 and other.weight > 0.0):
-            return self if self.weight > 0.0 else other
-        weight = self.weight + other.weight
-        share = other.weight / weight
-        apart = other.mean - self.mean
-        between = np.sqrt(share * (1.0 - share)) * np.abs(apart)
-        within = np.hypot(np.sqrt(1.0 - share) * self.deviation, np.sqrt(share) * other.deviation)
-        return Columns(
-            weight,
-            self.mean + share * apart,
-            np.hypot(within, between),
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
-        )
 
 
 class Scaling(ABC):
@@ -104,6 +59,16 @@ class Scaling(ABC):
     def apply(self, X: Any, n_threads: int = 1) -> Any:
         """Return the scaled features of items: float64, dense or CSR."""
 
+    @property
+    def keeps_zeros(self) -> bool:
+        """Whether sparse features stay sparse."""
+        return False
+
+    @property
+    @abstractmethod
+    def constant(self) -> NDArray[np.bool_]:
+        """Which columns are left out, because they have one value only."""
+
     def arrays(self) -> Arrays:
         """Return the arrays for a model file."""
         return {name: getattr(self, name) for name in self.ARRAYS}
@@ -111,12 +76,12 @@ class Scaling(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Affine(Scaling):
-    """(x - offset) * factor; without the offset for sparse X.
+    """(x - offset) * factor.
 
     Attributes
     ----------
     offset, factor : ndarray of shape (n_features,)
-        The factor of a constant column is 0.
+        The factor of a constant column is 0.  All offsets are 0 if the training items were sparse.
     """
 
     offset: Array
@@ -124,11 +89,21 @@ class Affine(Scaling):
 
     ARRAYS: ClassVar[Mapping[str, int]] = {"offset": 1, "factor": 1}
 
+    @property
+    def keeps_zeros(self) -> bool:
+        return not self.offset.any()
+
+    @property
+    def constant(self) -> NDArray[np.bool_]:
+        return np.equal(self.factor, 0.0)
+
     def apply(self, X: Any, n_threads: int = 1) -> Any:
-        if is_sparse(X):
+        if is_sparse(X) and self.keeps_zeros:
             X = X.tocsr().astype(np.float64)
             X.data *= self.factor[X.indices]
             return X
+        if is_sparse(X):
+            X = X.toarray()
         scaled = np.empty(X.shape)
         _core.scale_columns(X, self.offset, self.factor, scaled, n_threads)
         return scaled
@@ -149,6 +124,10 @@ class Quantiles(Scaling):
 
     ARRAYS: ClassVar[Mapping[str, int]] = {"knots": 2, "levels": 2}
 
+    @property
+    def constant(self) -> NDArray[np.bool_]:
+        return np.equal(self.knots[:, 0], self.knots[:, -1])
+
     def apply(self, X: Any, n_threads: int = 1) -> Any:
         if is_sparse(X):
             X = X.toarray()
@@ -161,6 +140,8 @@ def find_scaling(
     name: str,
     columns: Callable[[], Columns],
     sample: Callable[[], tuple[Any, Array]],
+    *,
+    sparse: bool = False,
 ) -> Scaling:
     """Find the scaling of a data set.
 
@@ -173,12 +154,17 @@ def find_scaling(
     sample : callable
         ``sample()`` returns a sample of the items, chosen by :func:`sampled_rows`: their features,
         dense or sparse, and their weights.
+    sparse : bool, default=False
+        Whether the items are sparse, and have to stay so: without offsets.
 
     Returns
     -------
     Scaling
     """
-    return SCALINGS[name](columns, sample)
+    found = SCALINGS[name](columns, sample)
+    if sparse and isinstance(found, Affine):
+        return Affine(np.zeros_like(found.offset), found.factor)
+    return found
 
 
 def scaling_of(
@@ -212,7 +198,8 @@ def scaling_of(
         rows = sampled_rows(weights, hashes)
         return (X, weights) if rows is None else (_rows_of(X, rows), weights[rows])
 
-    return find_scaling(name, columns or (lambda: find_columns(X, weight, n_threads)), sample)
+    columns = columns or (lambda: find_columns(X, weight, n_threads))
+    return find_scaling(name, columns, sample, sparse=is_sparse(X))
 
 
 def _rows_of(X: Any, rows: NDArray[np.int64]) -> Any:
@@ -242,49 +229,6 @@ def sampled_rows(
         if SAMPLE // 4 <= chosen.size <= 4 * SAMPLE:
             rows = chosen
     return rows
-
-
-def find_columns(X: Any, weight: Array | None = None, n_threads: int = 1) -> Columns:
-    """Return facts about the columns of X, dense or sparse; without a weight, all count alike."""
-    if is_sparse(X):
-        return _sparse_columns(X, weight)
-    weights = np.empty(0) if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
-    factor = np.ones(X.shape[1])
-    total, flat = _core.column_moments(X, weights, factor, n_threads)
-    mean, squares, low, high = flat.reshape(4, -1)
-    size = np.maximum(np.abs(low), np.abs(high))
-    # Squares of such values may over- or underflow: once more in other units.
-    is_odd = (low < high) & ~((size > 1e-130) & (size < 1e130))
-    if is_odd.any():
-        factor[is_odd] = np.exp2(-np.frexp(size[is_odd])[1].clip(-1020, 1020).astype(np.float64))
-        total, flat = _core.column_moments(X, weights, factor, n_threads)
-        mean, squares = flat.reshape(4, -1)[:2]
-    deviation = np.sqrt(squares / max(total, TINY)) / factor
-    return Columns(total, mean / factor, deviation, low, high)
-
-
-def _sparse_columns(X: Any, weight: Array | None) -> Columns:
-    n_items, n_features = X.shape
-    X = X.tocsc()
-    weights = np.ones(n_items) if weight is None else weight
-    total = float(weights.sum())
-    column = np.repeat(np.arange(n_features), np.diff(X.indptr))
-    values, of_value = X.data.astype(np.float64), weights[X.indices]
-    is_used = of_value > 0.0
-    if not is_used.all():
-        column, values, of_value = column[is_used], values[is_used], of_value[is_used]
-    mean = np.bincount(column, of_value * values, n_features) / max(total, TINY)
-    off = values - mean[column]
-    squares = np.bincount(column, of_value * off * off, n_features)
-    there = np.bincount(column, of_value, n_features)
-    squares += np.maximum(0.0, total - there) * mean * mean
-    # Zero is a value of the column unless all items that count have an entry there.
-    has_zero = np.bincount(column, minlength=n_features) < np.count_nonzero(weights)
-    low = np.where(has_zero, 0.0, np.inf)
-    high = -low
-    np.minimum.at(low, column, values)
-    np.maximum.at(high, column, values)
-    return Columns(total, mean, np.sqrt(squares / max(total, TINY)), low, high)
 
 
 def _affine(columns: Columns, offset: Array, spread: Array) -> Affine:
@@ -347,12 +291,25 @@ def _quantile(columns: Any, sample: Callable[[], tuple[Any, Array]]) -> Scaling:
 
 def _distributions(X: Any, weight: Array) -> Iterator[tuple[Array, Array]]:
     """Yield the distinct values of every column, ascending, and their shares of the weight."""
-    by_column = X.tocsc() if is_sparse(X) else X
-    for k in range(X.shape[1]):
-        column = by_column[:, [k]].toarray()[:, 0] if is_sparse(X) else by_column[:, k]
+    for column, of_value in _entries(X, weight):
         values, place = np.unique(column.astype(np.float64), return_inverse=True)
-        share = np.bincount(place, weight, values.size)
+        share = np.bincount(place, of_value, values.size)
         yield values, share / share.sum()
+
+
+def _entries(X: Any, weight: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield values of every column and their weights; zeros that are not stored as one value."""
+    if not is_sparse(X):
+        for k in range(X.shape[1]):
+            yield X[:, k], weight
+        return
+    X = canonical_csc(X)
+    for begin, end in pairwise(X.indptr.tolist()):
+        values, of_value = X.data[begin:end], weight[X.indices[begin:end]]
+        if end - begin < X.shape[0]:
+            rest = weight.sum() - of_value.sum()
+            values, of_value = np.append(values, 0.0), np.append(of_value, max(0.0, rest))
+        yield values, of_value
 
 
 SCALINGS: dict[str, Callable[..., Scaling]] = {

@@ -320,7 +320,10 @@ def _in_shards(
         groups = QueryGroups.from_numbers(qid)
     else:
         groups = QueryGroups.from_qid(qid, source.n_items)
-    cuts = find_cuts(source, qid, block_bytes, 0 if fit is None else fit.row_bytes)
+    row_bytes = 0
+    if fit is not None:
+        row_bytes = fit.row_bytes(source.n_features, is_sparse=source.is_sparse)
+    cuts = find_cuts(source, qid, block_bytes, row_bytes)
     copied = None if qid is None else copied_queries(groups, cuts)
     for_ids = 0
     if opened.ids is not None:
@@ -350,8 +353,8 @@ def _in_shards(
         for begin, end in pairwise(cuts)
     ]
     if not source.is_sparse:
-        row_bytes = source.n_features * source.dtype.itemsize
-        source.pool.least = row_bytes * max(shard.n_items for shard in shards)
+        dense = source.n_features * source.dtype.itemsize
+        source.pool.least = dense * max(shard.n_items for shard in shards)
     made = LocalShards(
         shards,
         source.n_features,

@@ -32,9 +32,11 @@ def block_size(budget: float) -> int:
 class FitMemory(Protocol):
     """What a fit needs beside the rows of X, in bytes."""
 
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row in later steps, such as its kernel features; it limits the blocks."""
+    def row_bytes(self, n_features: int, *, is_sparse: bool) -> int:
+        """Return the bytes of a row in later steps, such as its kernel features.
+
+        They limit the blocks.
+        """
         ...
 
     @property

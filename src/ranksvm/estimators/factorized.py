@@ -42,7 +42,7 @@ class FactorizedRankSVM(ModelRanker):
     ----------
     n_factors : int, default=10
         Length of the vector of each item.
-    C : float, default=50.0
+    C : float, default=5.0
         Weight of the loss relative to the regularizer; a larger C fits the training data more
         closely.  Its scale depends on ``reduction``.
     loss : {"hinge", "squared_hinge"}, default="hinge"
@@ -64,7 +64,7 @@ class FactorizedRankSVM(ModelRanker):
     gain : {"exp2", "linear"}, default="exp2"
     discount : {"log2", "letor"}, default="log2"
         What multiplies the weights of pairs; as for :class:`ranksvm.LinearRankSVM`.
-    scaling : {"standard", "minmax", "robust"} or None, default=None
+    scaling : {"auto", "standard", "minmax", "robust"} or None, default="auto"
         As for :class:`ranksvm.LinearRankSVM`.
     query_features : list or tuple of str, default=()
         Features of the query; as for :class:`ranksvm.LinearRankSVM`.
@@ -135,14 +135,14 @@ class FactorizedRankSVM(ModelRanker):
     def __init__(
         self,
         n_factors: int = 10,
-        C: float = 50.0,
+        C: float = 5.0,
         *,
         loss: str = "hinge",
         reduction: str = "mean",
         pair_weight: str = "uniform",
         gain: str = "exp2",
         discount: str = "log2",
-        scaling: str | None = None,
+        scaling: str | None = "auto",
         query_features: Sequence[str] = (),
         keep_features: bool = True,
         max_iter: int = 500,

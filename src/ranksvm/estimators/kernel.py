@@ -40,7 +40,7 @@ class KernelRankSVM(ModelRanker):
 
     Parameters
     ----------
-    C : float, default=50.0
+    C : float, default=1000.0
         Weight of the loss relative to the regularizer; a larger C fits the training data more
         closely.  Its scale depends on ``reduction``.
     kernel : {"rbf", "laplacian", "poly", "sigmoid", "linear", "precomputed"} or callable, \
@@ -75,10 +75,11 @@ default="rbf"
     truncation : int, default=30
     n_reweight : int, default=1
         What multiplies the weights of pairs; as for :class:`ranksvm.LinearRankSVM`.
-    scaling : {"standard", "minmax", "robust", "quantile"} or None, default=None
+    scaling : {"auto", "standard", "minmax", "robust", "quantile"} or None, default="auto"
         How the features are put on one scale, found from the training items: mean 0 and standard
         deviation 1, from 0 to 1, by median and quartiles, or mapped to the quantiles of a normal
-        distribution.  Sparse features are only divided, and become dense with "quantile".
+        distribution.  Sparse features are only divided, and become dense with "quantile".  "auto"
+        is "standard", and None for sparse X and for kernels that are precomputed or callable.
         ``predict`` scales new items in the same way.
     query_features : list or tuple of str, default=()
         More features: how every feature x compares with that of the other items of the query.
@@ -174,7 +175,7 @@ default="rbf"
 
     def __init__(
         self,
-        C: float = 50.0,
+        C: float = 1000.0,
         *,
         kernel: str | Callable[[Any, Any], Any] = "rbf",
         gamma: float | str = "scale",
@@ -190,7 +191,7 @@ default="rbf"
         discount: str = "log2",
         truncation: int = 30,
         n_reweight: int = 1,
-        scaling: str | None = None,
+        scaling: str | None = "auto",
         query_features: Sequence[str] = (),
         keep_features: bool = True,
         solver: str = "auto",

@@ -39,7 +39,7 @@ class LinearRankSVM(ModelRanker):
 
     Parameters
     ----------
-    C : float, default=50.0
+    C : float, default=5.0
         Weight of the loss relative to the regularizer; a larger C fits the training data more
         closely.  Its scale depends on ``reduction``.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
@@ -63,11 +63,12 @@ class LinearRankSVM(ModelRanker):
         and take about 160 bytes each.
     n_reweight : int, default=1
         For "lambda": how often the pairs get new weights, and the model is fitted again.
-    scaling : {"standard", "minmax", "robust", "quantile"} or None, default=None
+    scaling : {"auto", "standard", "minmax", "robust", "quantile"} or None, default="auto"
         How the features are put on one scale, found from the training items: divided by their
         standard deviation, by their range, or by the distance of their quartiles; or mapped to the
-        quantiles of a normal distribution.  The first three cost no copy of X and change only how
-        strongly each weight is regularized: ``coef_`` is for features as they are.
+        quantiles of a normal distribution.  "auto" is "standard", and None for sparse X.
+        "standard", "minmax" and "robust" cost no copy of X and change only how strongly each weight
+        is regularized: ``coef_`` is for features as they are.
     query_features : list or tuple of str, default=()
         More features: how every feature x compares with that of the other items of the query.
         "rank" (rank of x / number of items), "minmax" ((x - min) / (max - min)), "zscore"
@@ -145,7 +146,7 @@ class LinearRankSVM(ModelRanker):
 
     def __init__(
         self,
-        C: float = 50.0,
+        C: float = 5.0,
         *,
         loss: str = "squared_hinge",
         reduction: str = "mean",
@@ -154,7 +155,7 @@ class LinearRankSVM(ModelRanker):
         discount: str = "log2",
         truncation: int = 30,
         n_reweight: int = 1,
-        scaling: str | None = None,
+        scaling: str | None = "auto",
         query_features: Sequence[str] = (),
         keep_features: bool = True,
         solver: str = "auto",

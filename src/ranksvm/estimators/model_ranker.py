@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 
 from ranksvm._checks import is_integer
 from ranksvm._messages import Param, ParameterError, Value
+from ranksvm._text import counted
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
@@ -128,7 +129,12 @@ class ModelRanker(Ranker):
         state = None if checkpoint is None else FitState.of(checkpoint, data, settings)
         problem = make_problem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
         fit: Fit = self._solve(problem, callback, state=state, **options)
-        self._keep(problem.model(fit), fit.history)
+        model = problem.model(fit)
+        if model.facts.get("constant_features"):
+            with logged(self.verbose) as logger:
+                constant = counted(model.facts["constant_features"], "constant feature")
+                logger.info("%s left out", constant)
+        self._keep(model, fit.history)
         if state is not None:
             state.finish(fit)
         return fit

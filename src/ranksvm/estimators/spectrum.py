@@ -35,9 +35,10 @@ def multiplier_spectrum(
     y: ArrayLike,
     qid: ArrayLike | None = None,
     *,
-    C: float = 50.0,
+    C: float = 5.0,
     loss: str = "squared_hinge",
     reduction: str = "mean",
+    scaling: str | None = "auto",
     seed: int = 0,
     n_jobs: int | None = None,
 ) -> MultiplierSpectrum:
@@ -47,12 +48,14 @@ def multiplier_spectrum(
     ----------
     X, y, qid
         As for :meth:`ranksvm.LinearRankSVM.fit`.
-    C : float, default=50.0
+    C : float, default=5.0
         Weight of the loss.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a pair.  For "hinge", whose multipliers are not unique, those of the hinge with a
         rounded corner are used.
     reduction : {"sum", "mean", "query_mean"}, default="mean"
+        As for :class:`ranksvm.LinearRankSVM`.
+    scaling : {"auto", "standard", "minmax", "robust", "quantile"} or None, default="auto"
         As for :class:`ranksvm.LinearRankSVM`.
     seed : int, default=0
         Seed of the random permutation of the multipliers, for comparison.
@@ -63,7 +66,9 @@ def multiplier_spectrum(
     -------
     MultiplierSpectrum
     """
-    model = LinearRankSVM(C, loss=loss, reduction=reduction, tol=1e-6, n_jobs=n_jobs)
+    model = LinearRankSVM(
+        C, loss=loss, reduction=reduction, scaling=scaling, tol=1e-6, n_jobs=n_jobs
+    )
     settings = model._settings(LinearSettings)
     check_choice("loss", loss, MULTIPLIER_TERMS)
     data = training_data(model, X, y, qid)

@@ -24,8 +24,8 @@ from ranksvm._rows import take_rows
 from ranksvm._sparse import is_sparse
 from ranksvm._threads import one_blas_thread
 from ranksvm._vectors import Array
+from ranksvm.data.column_facts import find_columns
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.scaling import find_columns
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.learners.gains import check_gains
 from ranksvm.learners.kernel_model import KernelModel
@@ -36,8 +36,17 @@ from ranksvm.learners.problem import (
     about_fit,
     check_room,
 )
-from ranksvm.learners.scaled import scaled_data
-from ranksvm.learners.settings import Grid, Settings, check_grid_size, number_or_text, parameter
+from ranksvm.learners.scaled import about_scaling, scaled, scaled_data
+from ranksvm.learners.settings import (
+    AUTO,
+    C_RANGE,
+    Grid,
+    Settings,
+    check_grid_size,
+    number_or_text,
+    parameter,
+    with_default,
+)
 from ranksvm.learners.sharded_features import (
     ShardedFeatures,
     expansion_scores,
@@ -66,14 +75,15 @@ from ranksvm.sharded.memory import kernel_bytes
 MAX_DEGREE = 100
 N_GAMMAS = 5  # in the default grid
 FACTOR = 4.0  # from one gamma to the next
+MIDDLE = 0.25  # of the grid, relative to "scale"
 MOST_APART = 1e3  # standard deviations of features, without a warning
 
 
 def default_gammas(X: Any, n: int = N_GAMMAS, item_weight: Array | None = None) -> Array:
-    """Return a log-spaced grid around ``gamma="scale"``.
+    """Return a log-spaced grid around a quarter of ``gamma="scale"``.
 
-    Good values are usually within a few powers of 4 of "scale", which makes the squared distances
-    in the exponent about 2.
+    "scale" makes the squared distances in the exponent about 2.  Wider kernels are more often
+    better, as docs/scaling.md shows.
 
     Parameters
     ----------
@@ -91,13 +101,18 @@ def default_gammas(X: Any, n: int = N_GAMMAS, item_weight: Array | None = None) 
     powers = np.arange(n, dtype=np.float64) - 0.5 * (n - 1)
     if is_sparse(X):
         X = X.tocsr()
-    return np.asarray(gamma_of("scale", X, item_weight) * FACTOR**powers, dtype=np.float64)
+    middle = MIDDLE * gamma_of("scale", X, item_weight)
+    return np.asarray(middle * FACTOR**powers, dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class KernelSettings(Settings):
     """The parameters of ``KernelRankSVM`` that determine the model, and the memory budget."""
 
+    # Kernel values are at most 1 for the usual kernels, products of scaled features are about the
+    # number of features: C has to be larger.
+    C: float = with_default("C", 1000.0)
+    C_RANGE = (50.0 / 4.0, C_RANGE[1])
     kernel: str | Callable[[Any, Any], Any] = parameter(
         "rbf", "Train a kernel model with this kernel, not a linear one.", choices=lambda: KERNELS
     )
@@ -110,7 +125,7 @@ class KernelSettings(Settings):
         grid=Grid(
             lambda data, n: default_gammas(data.X, n, data.item_weight),
             N_GAMMAS,
-            f"{N_GAMMAS} values around scale, each {FACTOR:g} times the one before",
+            f"{N_GAMMAS} values around scale / {1.0 / MIDDLE:g}, each {FACTOR:g} times the last",
             resolve=lambda gamma, data: gamma_of(gamma, data.X, data.item_weight),
         ),
     )
@@ -181,7 +196,7 @@ class KernelSettings(Settings):
                 ("query_features", "has no features to compare within queries", ()),
                 ("approximation", "cannot be approximated", None),
             ):
-                if getattr(self, name) != none:
+                if getattr(self, name) not in (none, AUTO):
                     raise ParameterError(
                         "a precomputed kernel {why}: {remedy}",
                         why=why,
@@ -196,6 +211,12 @@ class KernelSettings(Settings):
                 kernel=Param("kernel", self.kernel),
                 nystroem=Param("approximation", "nystroem"),
             )
+
+    def scaling_for(self, X: Any) -> str | None:
+        # A function of the user's knows what its features mean.
+        if self.scaling == AUTO and (callable(self.kernel) or self.is_pairwise):
+            return None
+        return super().scaling_for(X)
 
     @property
     def works_in_shards(self) -> bool:
@@ -213,10 +234,12 @@ class KernelSettings(Settings):
         if self.approximation is not None and not isinstance(data.X, ShardedMatrix):
             check_feature_room(comparable_items(data).size, self)
 
-    @property
-    def row_bytes(self) -> int:
+    def row_bytes(self, n_features: int, *, is_sparse: bool) -> int:
         features = 0 if self.approximation is None else int(self.n_components)
-        return features * np.dtype(self.dtype).itemsize
+        found = features * np.dtype(self.dtype).itemsize
+        if self.scaling is None or (is_sparse and self.scaling != "quantile"):
+            return found
+        return found + 8 * n_features
 
     def working_bytes(
         self, n_items: int, n_features: int, itemsize: int, *, is_sparse: bool
@@ -224,14 +247,15 @@ class KernelSettings(Settings):
         """Return the bytes of what is made once: landmarks and samples."""
         if self.approximation is None:
             return 0
-        return kernel_bytes(
+        found = kernel_bytes(
             n_items,
             n_features,
-            itemsize,
+            itemsize if self.scaling is None else 8,
             int(self.n_components),
             approximation=self.approximation,
             landmarks=self.landmarks,
         )
+        return max(found, self.scaling_bytes(n_items, n_features, itemsize))
 
     @property
     def memory(self) -> int:
@@ -267,7 +291,8 @@ class KernelProblem(RankProblem):
         if not settings.is_pairwise:
             check_room(data.n_features)
         check_gains(data, settings)
-        data, self._scaling = scaled_data(data, settings.scaling, n_threads=n_threads)
+        self._scaling_name = settings.scaling_for(data.X)
+        data, self._scaling = scaled_data(data, self._scaling_name, n_threads=n_threads)
         if self._scaling is None and isinstance(data.X, np.ndarray):
             _look_at_scales(data, settings, n_threads)
         self._given = data
@@ -295,13 +320,15 @@ class KernelProblem(RankProblem):
             support = self.items[np.flatnonzero(fit.coef)]
         about = about_fit(fit, self._given, self.settings)
         about["facts"]["gamma"] = None if kernel is None else kernel.gamma
+        constant = np.zeros(0) if self._scaling is None else self._scaling.constant
+        about["facts"] |= about_scaling(self._scaling_name, constant)
         return KernelModel(expansion=expansion, support=support, scaling=self._scaling, **about)
 
     def score(self, X: Any, fits: Sequence[Fit]) -> list[Array]:
         """Return the scores of items for each of several fits of this problem."""
         coefs = [self._point_coef(fit) for fit in fits]
         if self._scaling is not None:
-            X = self._scaling.apply(X, self.n_threads)
+            X = scaled(X, self._scaling, self.n_threads)
         if isinstance(X, ShardedMatrix):
             return expansion_scores(self._space.expansion, X, coefs)
         return self._space.expansion.scores_for(X, coefs, n_threads=self.n_threads)

@@ -156,7 +156,7 @@ class KernelModel(Model):
         kernel = self.params.get("kernel")
         what = "components" if self.support is None else "support_items"
         return {
-            "scaling": self.params.get("scaling"),
+            "scaling": self.scaling_name,
             "kernel": kernel,
             "gamma": None if kernel == "linear" else self.facts.get("gamma"),
             "approximation": self.params.get("approximation"),

@@ -23,7 +23,7 @@ from ranksvm.learners.gains import check_gains
 from ranksvm.learners.linear_model import LinearModel
 from ranksvm.learners.participants import participants
 from ranksvm.learners.problem import Fit, RankProblem, about_fit, check_room
-from ranksvm.learners.scaled import Units, scaled_data, training_units
+from ranksvm.learners.scaled import Units, about_scaling, scaled, scaled_data, training_units
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.sharded import scores_of, sharded_problem
 from ranksvm.learners.training_pairs import weighted_pairs
@@ -78,10 +78,11 @@ class LinearProblem(RankProblem):
         self._quantiles: Scaling | None = None
         self._items: NDArray[np.int64] | None = None  # those that are used, if not all are
         units: Units | None = None
-        if settings.scaling == "quantile":
-            data, self._quantiles = scaled_data(data, settings.scaling, n_threads=n_threads)
-        elif settings.scaling is not None:
-            units = training_units(data, settings.scaling, n_threads=n_threads)
+        self._scaling = settings.scaling_for(data.X)
+        if self._scaling == "quantile":
+            data, self._quantiles = scaled_data(data, self._scaling, n_threads=n_threads)
+        elif self._scaling is not None:
+            units = training_units(data, self._scaling, n_threads=n_threads)
         score_map: EuclideanMap
         if isinstance(data.X, ShardedMatrix):
             score_map, pairs = sharded_problem(data, settings, n_threads=n_threads)
@@ -151,7 +152,7 @@ class LinearProblem(RankProblem):
     def score(self, X: Any, fits: Sequence[Fit]) -> list[Array]:
         """Return the scores of items for each of several fits of this problem."""
         if self._quantiles is not None:
-            X = self._quantiles.apply(X, self.n_threads)
+            X = scaled(X, self._quantiles, self.n_threads)
         return scores_of(X, [self.weights(fit.coef) for fit in fits], n_threads=self.n_threads)
 
     def model(self, fit: Fit) -> LinearModel:
@@ -161,8 +162,10 @@ class LinearProblem(RankProblem):
     def about(self, fit: Any, settings: Settings | None = None) -> dict[str, Any]:
         """Return what a model of a fit records beside its weights."""
         about = about_fit(fit, self._given, settings or self.settings)
-        if self._units is not None:
-            about["facts"]["constant_features"] = int(np.count_nonzero(self._units == 0.0))
+        constant = np.zeros(0) if self._units is None else self._units == 0.0
+        if self._quantiles is not None:
+            constant = self._quantiles.constant
+        about["facts"] |= about_scaling(self._scaling, constant)
         return {**about, "scaling": self._quantiles}
 
 

@@ -52,4 +52,4 @@ class LinearModel(Model):
 
     def describe(self) -> dict[str, Any]:
         used = int(self.coef.reshape(self.view.n_blocks, -1).any(axis=0).sum())
-        return {"scaling": self.params.get("scaling"), "features_used": used}
+        return {"scaling": self.scaling_name, "features_used": used}

@@ -9,20 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Array
+from ranksvm.data.column_facts import Columns, find_columns
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.scaling import (
     Affine,
-    Columns,
     Scaling,
-    find_columns,
     find_scaling,
     sampled_rows,
     scaling_of,
 )
 from ranksvm.data.shards import ShardedMatrix
-from ranksvm.sharded.tasks import FindColumns, find_bounds, row_hashes
+from ranksvm.sharded.tasks import FindColumns, find_bounds, row_hashes, with_scaling
 
 
 class Units(NamedTuple):
@@ -38,6 +36,12 @@ class Units(NamedTuple):
 
     factor: Array
     tallest: Array | None
+
+
+def about_scaling(name: str | None, constant: NDArray[Any]) -> dict[str, Any]:
+    """Return the facts of a model about a scaling; ``constant``: which features it leaves out."""
+    left_out = {} if name is None else {"constant_features": int(np.count_nonzero(constant))}
+    return {"scaling": name, **left_out}
 
 
 def training_units(data: RankingData, name: str, *, n_threads: int = 1) -> Units:
@@ -80,15 +84,13 @@ def scaled_data(
     scaling = training_scaling(data, name, n_threads=n_threads)
     if scaling is None:
         return data, None
-    if isinstance(data.X, ShardedMatrix):
-        raise ParameterError(
-            "{scaling} needs all items in memory for this kind of model, and the data is in "
-            "shards: {remedy}",
-            remedy="use {none} and files of scaled features",
-            scaling=Param("scaling", name),
-            none=Param("scaling", None),
-        )
-    return replace(data, X=scaling.apply(data.X, n_threads)), scaling
+    made = replace(data, X=scaled(data.X, scaling, n_threads))
+    return made.with_groups(data.groups), scaling
+
+
+def scaled(X: Any, scaling: Scaling, n_threads: int = 1) -> Any:
+    """Return scaled features, in memory or in shards like X."""
+    return with_scaling(X, scaling) if isinstance(X, ShardedMatrix) else scaling.apply(X, n_threads)
 
 
 def _in_shards(name: str, X: ShardedMatrix, weight: Array | None) -> Scaling:
@@ -115,4 +117,4 @@ def _in_shards(name: str, X: ShardedMatrix, weight: Array | None) -> Scaling:
             rows = np.arange(X.shape[0])
         return X[rows], weights[rows]
 
-    return find_scaling(name, columns, sample)
+    return find_scaling(name, columns, sample, sparse=X.shards.is_sparse)

@@ -14,12 +14,15 @@ from typing import Any, NamedTuple, get_args
 
 from ranksvm._checks import check_choice, check_flag, check_integer, check_positive
 from ranksvm._messages import Message, Param, ParameterError, Value
+from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 from ranksvm.backends.native import COUNTINGS
 from ranksvm.data.query_features import QUERY_FEATURES, check_query_features
 from ranksvm.data.query_view import QueryView
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.scaling import SCALINGS
+from ranksvm.data.scaling import SAMPLE, SCALINGS
+from ranksvm.data.shard_memory import TAKEN_TIMES
+from ranksvm.data.shards import ShardedMatrix
 from ranksvm.pairs.gains import Discount, Gain, Gains
 from ranksvm.pairs.oracle import LOSSES
 from ranksvm.sharded.memory import sample_bytes
@@ -44,6 +47,10 @@ CAPABILITIES = {
 MOST_VALUES = 1_000_000  # in a grid
 # Bytes of an item if the scores of all items come together: vectors of the solver, and all pairs.
 GATHERED_BYTES, SMOOTHED_BYTES = 420, 600
+# `docs/scaling.md` has the measurements behind these and behind the defaults of C.  Sparse features
+# are mostly words, whose weights (tf-idf) know more than their deviations.
+AUTO, DENSE_SCALING = "auto", "standard"
+C_RANGE = 50.0 * 4.0**-5, 50.0 * 4.0**5
 REDUCTIONS = {
     "mean": "mean over pairs",
     "sum": "sum over pairs",
@@ -90,6 +97,8 @@ class Option(NamedTuple):
         Name of the option; None for the name of the parameter.
     choices : callable or None
         Returns the allowed values.
+    has_none : bool
+        Whether None is allowed beside the choices; the command line calls it "none".
     only : tuple (name, values) or None
         The parameter applies only if the parameter ``name`` has one of the values that ``values()``
         returns.
@@ -104,6 +113,7 @@ class Option(NamedTuple):
     help: str
     flag: str | None = None
     choices: Callable[[], Iterable[str]] | None = None
+    has_none: bool = False
     only: tuple[str, Callable[[], Sequence[Any]]] | None = None
     parse: Callable[[str], Any] | None = None
     grid: Grid | None = None
@@ -174,7 +184,7 @@ class Settings:
     """
 
     C: float = parameter(
-        50.0,
+        5.0,
         "Weight of the loss, such as 50 or 2^5; a larger C fits the training data more closely.",
         parse=lambda text: number_or_text(text),
     )
@@ -214,7 +224,11 @@ class Settings:
         only=("pair_weight", lambda: WITH_ROUNDS),
     )
     scaling: str | None = parameter(
-        None, "How the features are put on one scale.", choices=lambda: SCALINGS
+        AUTO,
+        f"How the features are put on one scale; {AUTO} = {DENSE_SCALING}, or none if they are "
+        "sparse.",
+        choices=lambda: (AUTO, *SCALINGS),
+        has_none=True,
     )
     query_features: Sequence[str] = parameter(
         (),
@@ -230,6 +244,9 @@ class Settings:
     tol: float = parameter(1e-4, "Stop once the certified relative gap is this small.")
     max_iter: int = parameter(1000, "Maximum number of iterations.")
 
+    # The smallest and the largest C that a search tries, unless it is told otherwise.
+    C_RANGE = C_RANGE
+
     def __post_init__(self) -> None:
         check_positive("C", self.C)
         check_positive("tol", self.tol)
@@ -241,7 +258,7 @@ class Settings:
         check_choice("discount", self.discount, get_args(Discount))
         check_integer("truncation", self.truncation)
         check_integer("n_reweight", self.n_reweight, most=MOST_ROUNDS)
-        check_choice("scaling", self.scaling, (None, *SCALINGS))
+        check_choice("scaling", self.scaling, (None, AUTO, *SCALINGS))
         names = check_query_features("query_features", self.query_features)
         object.__setattr__(self, "query_features", names)
         check_flag("keep_features", self.keep_features)
@@ -289,6 +306,13 @@ class Settings:
         """Whether coefficients have the same meaning on every data set, as feature weights do."""
         return False
 
+    def scaling_for(self, X: Any) -> str | None:
+        """Return the scaling of these features: a key of ``SCALINGS``, or None."""
+        if self.scaling != AUTO:
+            return self.scaling
+        stays = X.shards.is_sparse if isinstance(X, ShardedMatrix) else is_sparse(X)
+        return None if stays else DENSE_SCALING
+
     @property
     def works_in_shards(self) -> bool:
         """Whether the model can be trained on data in shards."""
@@ -296,10 +320,10 @@ class Settings:
 
     # What a fit on files needs; see `ranksvm.data.shard_memory.FitMemory`.
 
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of the features that are computed for one item; 0 if there are none."""
-        return 0
+    def row_bytes(self, n_features: int, *, is_sparse: bool) -> int:
+        """Return the bytes of the features that are computed for one item; 0 if there are none."""
+        del is_sparse
+        return 8 * n_features if self.scaling == "quantile" else 0
 
     @property
     def gathered_bytes(self) -> int:
@@ -309,8 +333,17 @@ class Settings:
     def working_bytes(
         self, n_items: int, n_features: int, itemsize: int, *, is_sparse: bool
     ) -> int:
-        """Return the bytes of what is made once: the sample for the preconditioner."""
-        return sample_bytes(n_items, n_features, itemsize, is_sparse=is_sparse)
+        """Return the bytes of what is made once: samples for the scaling, the preconditioner."""
+        if self.scaling == "quantile":
+            itemsize, is_sparse = 8, False
+        found = sample_bytes(n_items, n_features, itemsize, is_sparse=is_sparse)
+        return max(found, self.scaling_bytes(n_items, n_features, itemsize))
+
+    def scaling_bytes(self, n_items: int, n_features: int, itemsize: int) -> int:
+        """Return the bytes of the sample that quartiles and quantiles are those of."""
+        if self.scaling not in ("robust", "quantile"):
+            return 0
+        return min(n_items, 2 * SAMPLE) * n_features * itemsize * TAKEN_TIMES
 
     @property
     def is_pairwise(self) -> bool:

@@ -55,7 +55,7 @@ def with_view(data: RankingData, view: QueryView, *, n_threads: int = 1) -> Rank
 def seen_data(data: RankingData, settings: Settings, *, n_threads: int = 1) -> RankingData:
     """Return a data set with the columns that the kernel of a model sees."""
     data = with_view(data, settings.view, n_threads=n_threads)
-    return scaled_data(data, settings.scaling, n_threads=n_threads)[0]
+    return scaled_data(data, settings.scaling_for(data.X), n_threads=n_threads)[0]
 
 
 def check_shards(settings: Settings) -> None:

@@ -127,10 +127,13 @@ PRESETS = {
 def families_of(data: RankingData, preset: Preset) -> list[Family]:
     """Return the families for a data set, the most promising ones first.
 
-    Ranks need queries, and quantiles and ranks make sparse features dense.
+    Ranks need queries.  Quantiles and ranks make sparse features dense, and are left out for large
+    sparse sets; those are tried as they are, too, which is best for text.
     """
     dense = not is_sparse(data.X) or data.n_items * data.n_features <= MOST_DENSE
-    scalings = [name for name in preset.scalings if dense or name != "quantile"]
+    scalings: list[str | None] = list(preset.scalings)
+    if not dense:
+        scalings = [None, *(name for name in preset.scalings if name != "quantile")]
     has_queries = data.qid is not None and data.groups.n_queries > 1
     ranks: list[tuple[str, ...]] = [("rank",)] if has_queries and dense else []
     if preset.without_ranks or not ranks:

@@ -1,10 +1,11 @@
 """Grids of parameter values.
 
-C.  If the loss is a *mean* over pairs, C = 50 is a reasonable value for very different data sets,
-more often too small than too large: text data needs much larger values.  The default grid is
-log-spaced from 50 * 4^-3 to 50 * 4^6, which are steps of 2 for 19 values.  The same holds for
+C.  If the loss is a *mean* over pairs, the same values of C are reasonable for very different data
+sets.  Linear models of scaled features are best from 0.2 on, those of text up to the largest C, and
+kernel models from 12.5 on: the default grid is log-spaced from 50 * 4^-5 to 50 * 4^5, in steps of 2
+for 21 values, and from 50 / 4 on for kernels, in steps of 4 for 7 values.  The same holds for
 "query_mean".  If the loss is a *sum* over pairs, the grid is divided by the total weight of the
-pairs.  `make bench ARGS="--only path"` prints the best C for several data sets.
+pairs.  `make bench ARGS="--only scalings"` prints the best C for many data sets.
 
 Other parameters.  Their default values belong to the parameter; see
 :class:`ranksvm.learners.settings.Grid`.  A value is the same number in all splits.  Parameters with
@@ -25,6 +26,7 @@ from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import learner_of
 from ranksvm.learners.settings import (
+    C_RANGE,
     REDUCTIONS,
     Settings,
     check_grid_size,
@@ -35,13 +37,13 @@ from ranksvm.learners.settings import (
 from ranksvm.learners.views import seen_data
 from ranksvm.learners.weights import total_pair_weight
 
-MIDDLE_C = 50.0
-SMALLEST, LARGEST = -3.0, 6.0  # as powers of 4, relative to MIDDLE_C
-N_CS = 19  # if C is the only parameter
-N_CS_OF_GRID = 10  # if there are others
+N_CS = 21  # if C is the only parameter
+N_CS_OF_GRID = 7  # if there are others
 
 
-def default_Cs(n: int, reduction: str, pair_weight: float) -> Array:
+def default_Cs(
+    n: int, reduction: str, pair_weight: float, between: tuple[float, float] = C_RANGE
+) -> Array:
     """Return a log-spaced grid of C that is equivalent for all reductions.
 
     Parameters
@@ -51,15 +53,20 @@ def default_Cs(n: int, reduction: str, pair_weight: float) -> Array:
     reduction : {"sum", "mean", "query_mean"}
     pair_weight : float
         Total weight of the pairs; see :func:`ranksvm.learners.total_pair_weight`.
+    between : tuple of two floats
+        The smallest and the largest C over the mean of the pairs.
 
     Returns
     -------
-    ndarray of shape (n,), ascending
+    ndarray of shape (n,), ascending; the middle one if n is 1
     """
     check_choice("reduction", reduction, REDUCTIONS)
     check_grid_size("C", n)
-    powers = np.linspace(SMALLEST, LARGEST, n) if n > 1 else np.zeros(1)
-    Cs: Array = MIDDLE_C * 4.0**powers
+    low, high = between
+    middle = np.sqrt(low * high)
+    half = np.log2(high / middle)
+    powers = np.linspace(-half, half, n) if n > 1 else np.zeros(1)
+    Cs: Array = middle * 2.0**powers
     return Cs / pair_weight if reduction == "sum" else Cs
 
 
@@ -110,7 +117,9 @@ def make_grid(
         Cs = N_CS_OF_GRID if defaults else N_CS
     if is_integer(Cs):
         _refuse_unequal_sums(settings, grid)
-        Cs = default_Cs(int(Cs), settings.reduction, total_pair_weight(data, settings))
+        Cs = default_Cs(
+            int(Cs), settings.reduction, total_pair_weight(data, settings), settings.C_RANGE
+        )
     return {**grid, "C": check_grid("C", Cs)}
 
 

@@ -24,12 +24,12 @@ class KernelRankSVMCV(SearchCV):
 
     Parameters
     ----------
-    Cs : int or sequence of float, default=10
-        Values of C to try, or their number: log-spaced from 0.78 to 204,800, and divided by the
+    Cs : int or sequence of float, default=7
+        Values of C to try, or their number: log-spaced from 12.5 to 51,200, and divided by the
         total weight of the pairs for ``reduction="sum"``.
     gammas : int or sequence of float, default=5
-        Values of gamma to try, or their number: powers of 4 around "scale".  An integer is ignored
-        by kernels without gamma ("linear", "precomputed", callables).
+        Values of gamma to try, or their number: powers of 4 around a quarter of "scale".  An
+        integer is ignored by kernels without gamma ("linear", "precomputed", callables).
     kernel, degree, coef0, approximation, n_components, landmarks, loss, reduction, pair_weight, \
 gain, discount, truncation, n_reweight, scaling, query_features, keep_features, solver, counting, \
 tol, max_iter, memory_budget, dtype
@@ -96,7 +96,7 @@ tol, max_iter, memory_budget, dtype
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-2.0, 2.0, (120, 1))
     >>> y = np.cos(3.0 * X[:, 0]) + rng.normal(0.0, 0.5, 120)  # no linear function has this order
-    >>> model = KernelRankSVMCV([1.0, 100.0, 1e4], [0.01, 1.0, 100.0], cv=3).fit(X, y)
+    >>> model = KernelRankSVMCV([1.0, 1e3, 1e6], [0.01, 1.0, 100.0], cv=3).fit(X, y)
     >>> model.gamma_
     1.0
     >>> model.cv_results_["mean_test_score"].shape
@@ -128,7 +128,7 @@ tol, max_iter, memory_budget, dtype
         discount: str = "log2",
         truncation: int = 30,
         n_reweight: int = 1,
-        scaling: str | None = None,
+        scaling: str | None = "auto",
         query_features: Sequence[str] = (),
         keep_features: bool = True,
         solver: str = "auto",

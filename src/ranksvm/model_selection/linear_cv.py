@@ -20,8 +20,8 @@ class LinearRankSVMCV(SearchCV):
 
     Parameters
     ----------
-    Cs : int or sequence of float, default=19
-        Values of C to try, or their number: log-spaced from 0.78 to 204,800, and divided by the
+    Cs : int or sequence of float, default=21
+        Values of C to try, or their number: log-spaced from 0.049 to 51,200, and divided by the
         total weight of the pairs for ``reduction="sum"``.
     loss, reduction, pair_weight, gain, discount, truncation, n_reweight, scaling, query_features, \
 keep_features, solver, counting, tol, max_iter
@@ -91,7 +91,7 @@ keep_features, solver, counting, tol, max_iter
     >>> X, y, qid, _ = make_ranking(n_queries=30, random_state=0)
     >>> model = LinearRankSVMCV([5.0, 50.0, 500.0, 5000.0, 50000.0], cv=3).fit(X, y, qid=qid)
     >>> model.C_
-    5000.0
+    50.0
     >>> model.cv_results_["mean_test_score"].shape
     (5,)
     """
@@ -114,7 +114,7 @@ keep_features, solver, counting, tol, max_iter
         discount: str = "log2",
         truncation: int = 30,
         n_reweight: int = 1,
-        scaling: str | None = None,
+        scaling: str | None = "auto",
         query_features: Sequence[str] = (),
         keep_features: bool = True,
         solver: str = "auto",

@@ -266,6 +266,12 @@ class Model(ABC):
         rows = (X.tocsr() if is_sparse(X) else X)[chosen].astype(np.float64)
         return rows if queries is None else self.view.apply(rows, queries)[places]
 
+    @property
+    def scaling_name(self) -> str | None:
+        """Name of the scaling of the features; None if they are taken as they are."""
+        found: str | None = self.facts.get("scaling", self.params.get("scaling"))
+        return found
+
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Return a summary for display, by name; values may be lists and mappings."""

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from ranksvm import _core
 from ranksvm._sparse import canonical_csr, is_sparse
 from ranksvm._vectors import Array, Rows, dot
+from ranksvm.data.column_facts import Columns, find_columns
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.row_sources import first_not_finite
-from ranksvm.data.scaling import Columns, find_columns
+from ranksvm.data.scaling import Scaling
 from ranksvm.data.shards import RowBlock, Shard, ShardedMatrix, Shards
 from ranksvm.maps.expansion import Expansion
 from ranksvm.maps.matrix import MatrixMap
@@ -262,6 +263,14 @@ class MakeFeatures:
 
     def __call__(self, shard: Shard) -> Shard:
         return replace(shard, rows=RowBlock(Features(shard, self.raw)), memo={})
+
+
+def with_scaling(X: ShardedMatrix, scaling: Scaling) -> ShardedMatrix:
+    """Return X with scaled features, which the shards compute from their rows."""
+    stays = X.shards.is_sparse and scaling.keeps_zeros
+    task = MakeFeatures(scaling.apply)
+    shards = X.shards.with_features(task, X.shape[1], np.float64, is_sparse=stays)
+    return ShardedMatrix(shards, X.rows)
 
 
 def find_bounds(shards: Shards) -> Bounds:
