@@ -1,7 +1,8 @@
 """Sets whose features differ in their scales and shapes, in parts to learn from and to judge on.
 
-No test part of LETOR's folds is ever read as such: a rotation gives its training and its validation
-part.  Every other set is cut into halves at random, by queries where there are any.
+A rotation of LETOR gives its training and its validation part, never its test part; the validation
+part of one rotation is the test part of another one.  Every other set is cut into halves at random,
+by queries where there are any.
 """
 
 from __future__ import annotations

@@ -452,7 +452,7 @@ def test_features_of_any_other_size_are_fine(loss: str, scale: float) -> None:
 
 @every_loss
 def test_features_too_small_to_matter_are_fine(loss: str) -> None:
-    model = LinearRankSVM(loss=loss, scaling=None).fit(X * 1e-200, Y, QID)
+    model = LinearRankSVM(50.0, loss=loss, scaling=None).fit(X * 1e-200, Y, QID)
     np.testing.assert_allclose(model.coef_, 0.0, atol=1e-190)
     assert model.objective_ == pytest.approx(50.0)
     assert model.gap_ <= 1e-4 * model.objective_
