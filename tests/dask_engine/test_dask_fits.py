@@ -75,6 +75,16 @@ def test_the_number_of_workers_does_not_matter(data, cuts, n_workers, threads, p
     same_bits(model, sets.local_fit(data, cuts, LinearSettings(C=500.0)))
 
 
+def test_weights_of_pairs(threads, data, cuts) -> None:
+    model = DaskLinearRankSVM(C=5.0, pair_weight="gain", client=threads)
+    model.fit(sets.as_tuples(data, cuts))
+    same_bits(model, sets.local_fit(data, cuts, LinearSettings(C=5.0, pair_weight="gain")))
+    known = LinearRankSVM(5.0, pair_weight="gain").fit(data.X, data.y, qid=data.qid)
+    assert abs(model.objective_ - known.objective_) <= 1e-3 * known.objective_
+    with pytest.raises(ValueError, match="pair_weight='lambda' is not available"):
+        clone(model).set_params(pair_weight="lambda").fit(sets.as_tuples(data, cuts))
+
+
 def as_strings(qid: Any) -> Any:
     return np.array([f"query {one}" for one in qid.tolist()], dtype=object)
 
