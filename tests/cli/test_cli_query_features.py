@@ -151,6 +151,12 @@ def test_data_without_queries(folder: Path, run: Run, trained: Path, tmp_path: P
         assert (code, out) == (3, "")
         assert "18 queries with features of the query (rank, zscore)" in err
         assert "--qid-column" in err
+    pairs = tmp_path / "pairs.txt"
+    pairs.write_text("1 2\n")
+    code, out, err = run("tune", folder / "train.txt", "--pairs", pairs, "--valid", bare,
+                         "--query-features", "rank")  # fmt: skip
+    assert (code, out) == (3, "")
+    assert f"--query-features rank compare the items of a query, and {bare} has no query ids" in err
 
 
 def test_one_ranking_needs_none(good: Good, run: Run, tmp_path: Path, folder: Path) -> None:
@@ -170,7 +176,10 @@ def test_one_ranking_needs_none(good: Good, run: Run, tmp_path: Path, folder: Pa
         (("--query-features", ""), 2, "--query-features must be one of"),
         (("--drop-features",), 2, "--drop-features needs --query-features"),
         (("--query-features", "rank,zscore", "--memory", "1GB"), 2,
-         "--memory cannot be combined with --query-features rank,zscore"),
+         "--memory cannot be combined with --query-features rank,zscore, for which all items must "
+         "be in memory. Leave one of them out."),
+        (("--kernel", "rbf", "--approximation", "nystroem", "--query-features", "rank",
+          "--memory", "1GB"), 2, "--memory cannot be combined with --query-features rank"),
         (("--query-features", "rank", "--dask", "local:1"), 2,
          "--dask cannot be combined with --query-features rank"),
         (("--query-features", "rank", "-o", "m.dat"), 2,

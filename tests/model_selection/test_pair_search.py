@@ -6,10 +6,12 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from ranksvm import KernelRankSVM, KernelRankSVMCV, LinearRankSVM, LinearRankSVMCV, load
 from ranksvm.data.preferences import Preferences, pairs_by_query
@@ -411,10 +413,40 @@ def test_a_validation_set_of_pairs(make) -> None:
             assert value == pytest.approx(model.best_score_, abs=1e-3)
 
 
+def test_a_validation_set_of_pairs_with_features_of_the_query() -> None:
+    data, other = without_labels(sample()), without_labels(sample(1))
+    better, worse, weight = other.preferences
+    model = LinearRankSVMCV(CS, query_features=("rank",), keep_features=False)
+    known = (other.X, better, worse, weight, other.qid)
+    arguments = {**arguments_of(data), "qid": data.qid}
+    found = fit_quietly(model, **arguments, validation=known)
+    value = found.score_pairs(other.X, better, worse, weight, qid=other.qid)
+    assert found.best_score_ == pytest.approx(value, rel=1e-12)
+    as_one = fit_quietly(clone(model), **arguments, validation=(*known[:4], [0] * 240))
+    means = [one.cv_results_["mean_test_score"].tolist() for one in (found, as_one)]
+    assert means[0] != means[1]
+
+    # A frame has them in the column of the training frame.
+    names = list("abcde")
+    frame, others = (
+        pd.DataFrame(one.X, columns=names).assign(query=one.qid) for one in (data, other)
+    )
+    named = {**arguments, "X": frame, "qid": "query"}
+    again = fit_quietly(clone(model), **named, validation=(others, better, worse, weight))
+    assert again.best_score_ == found.best_score_
+
+    unknown = "validation has no query ids, while the training set has 40 queries"
+    for given, validation in ((arguments, known[:4]), (named, (others[names], better, worse))):
+        with pytest.raises(ValueError, match=unknown):
+            fit_quietly(clone(model), **given, validation=validation)
+    with pytest.raises(ValueError, match="qid of validation must have one query id per row"):
+        fit_quietly(model, **arguments, validation=(*known[:4], [1, 2]))
+
+
 @pytest.mark.parametrize(
     ("validation", "message"),
     [
-        (7, "validation must be one tuple .* got a int"),
+        (7, "validation must be one tuple .* got int"),
         ((np.zeros((3, 5)), [0]), r"validation must be .* got a tuple of 2"),
         ((np.zeros((3, 5)), "better", "worse"), "must be row numbers; got 'better' and 'worse'"),
         ((np.zeros((3, 5)), [0], [3]), "validation: worse has row numbers that X does not have"),
