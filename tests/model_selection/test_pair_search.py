@@ -512,6 +512,7 @@ def test_a_search_continues_from_its_file(with_labels: bool, tmp_path) -> None:
         replace(listed, better=listed.worse, worse=listed.better),
         replace(listed, weight=2.0 * listed.weight),
         replace(listed, weight=None),
+        replace(listed, query=None),
     ):
         other = replace(data, preferences=changed)
         with pytest.raises(ValueError, match=r"from a different search \(different pairs\)"):
