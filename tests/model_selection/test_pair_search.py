@@ -153,9 +153,9 @@ def test_what_cv_may_be() -> None:
 @pytest.mark.parametrize(
     ("qid", "message"),
     [
-        (None, "cannot make 5 folds: the pairs connect all items with each other, directly or"),
-        ([0, 0, 1, 1, 2], "cannot make 5 folds: the pairs connect all queries with each other"),
-        ([0, 1, 2, 3, 4], "the pairs connect all queries"),
+        (None, "cannot make 5 folds: the pairs connect all items that they name with each other, "),
+        ([0, 0, 1, 1, 2], "cannot make 5 folds: the pairs connect all queries that they name with"),
+        ([0, 1, 2, 3, 4], "the pairs connect all queries that they name"),
     ],
 )
 def test_pairs_that_connect_everything(qid, message: str) -> None:
@@ -164,8 +164,25 @@ def test_pairs_that_connect_everything(qid, message: str) -> None:
     with pytest.raises(ValueError, match=message) as error:
         model.fit_pairs(X, [0, 1, 2, 3], [1, 2, 3, 4], qid=qid)
     assert "Choose on a validation set (validation). In Python, cv can also be" in str(error.value)
-    with pytest.raises(ValueError, match=r"leave only 2 groups of items .* Use at most 2 folds\. "):
+    with pytest.raises(
+        ValueError, match=r"leave only 2 groups .* Use at most 2 folds, or choose on a validation"
+    ):
         model.fit_pairs(X, [0, 2], [1, 3])
+    with pytest.raises(ValueError, match="the pairs connect all queries with each other"):
+        model.fit_pairs(X, [0], [4], y=[0, 1, 1, 0, 1], qid=[0, 0, 0, 1, 1])
+
+
+def test_a_name_close_to_that_of_the_metric_of_pairs() -> None:
+    message = r"unknown metric 'pair_acuracy'. Did you mean 'pair_accuracy'\?.* pair_accuracy\.$"
+    with pytest.raises(ValueError, match=message):
+        judge_named("pair_acuracy")
+
+
+def test_all_pairs_are_of_queries_without_weight() -> None:
+    X = np.random.default_rng(0).normal(size=(4, 2))
+    message = "together with the query_weight, all 1 pairs have weight zero"
+    with pytest.raises(ValueError, match=message):
+        LinearRankSVM().fit_pairs(X, [0], [1], qid=[0, 0, 1, 1], query_weight=[0.0, 1.0])
 
 
 # --- The metric ----------------------------------------------------------------------------------
@@ -436,9 +453,9 @@ def test_a_validation_set_of_pairs_with_features_of_the_query() -> None:
     assert again.best_score_ == found.best_score_
 
     unknown = "validation has no query ids, while the training set has 40 queries"
-    for given, validation in ((arguments, known[:4]), (named, (others[names], better, worse))):
+    for training, validation in ((arguments, known[:4]), (named, (others[names], better, worse))):
         with pytest.raises(ValueError, match=unknown):
-            fit_quietly(clone(model), **given, validation=validation)
+            fit_quietly(clone(model), **training, validation=validation)
     with pytest.raises(ValueError, match="qid of validation must have one query id per row"):
         fit_quietly(model, **arguments, validation=(*known[:4], [1, 2]))
 

@@ -15,7 +15,6 @@ import heapq
 import numpy as np
 
 from ranksvm._messages import Param, ParameterError
-from ranksvm._text import counted
 from ranksvm._vectors import Rows
 from ranksvm.data.preferences import Preferences, first_connected, positive_pairs
 from ranksvm.data.queries import QueryGroups
@@ -79,21 +78,20 @@ def _dealt(sizes: Rows, n_splits: int) -> Rows:
 
 def _too_connected(data: RankingData, n_groups: int, n_splits: int) -> ParameterError:
     what = "items" if data.qid is None else "queries"
+    if data.y is None:
+        what += " that they name"  # the others are in no fold
     found = f"the pairs connect all {what} with each other, directly or through others"
-    fewer = ""
+    choose = "Choose"
     if n_groups > 1:
-        found = (
-            f"the pairs leave only {counted(n_groups, 'group')} of {what} that they do not connect "
-            "with each other"
-        )
-        fewer = f"Use at most {n_groups} folds. "
+        found = f"the pairs connect the {what}, and leave only {n_groups} groups of them apart"
+        choose = f"Use at most {n_groups} folds, or choose"
     return ParameterError(
         "cannot make {n_splits} folds: {found}, and a fold must not separate the items of a pair. "
-        "{fewer}{remedy}",
+        "{choose} {remedy}",
         n_splits=n_splits,
         found=found,
-        fewer=fewer,
+        choose=choose,
         validation=Param("validation"),
-        remedy="Choose on a validation set ({validation}). In Python, cv can also be a list of row "
+        remedy="on a validation set ({validation}). In Python, cv can also be a list of row "
         "numbers to train and to test on; pairs between the two then count in neither.",
     )

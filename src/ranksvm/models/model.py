@@ -171,7 +171,7 @@ class Model(ABC):
             raise ValueError(
                 f"the model was trained on {counted(n_queries, 'query')} with features of the "
                 f"query ({', '.join(self.view.names)}), and needs the query of each item, but got "
-                "no qid. Pass it: predict(X, qid=qid). (If all items belong to one query: "
+                "no qid. Pass it, as in predict(X, qid=qid). (If all items belong to one query: "
                 "qid=[0] * n_items. Pipelines pass it on with enable_metadata_routing.)"
             )
         return QueryGroups.from_qid(None, n_items)
