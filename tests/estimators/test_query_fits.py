@@ -151,6 +151,15 @@ def test_pieces_are_whole_queries(qid: list[int], most: int) -> None:
     assert sorted(seen) == list(range(len(qid)))
 
 
+def test_zscores_of_two_items_have_two_quantiles() -> None:
+    """They are -1 and 1, up to roundings, which must not become quantiles."""
+    X = np.random.default_rng(0).normal(size=(200, 1))
+    qid = np.arange(200) // 2
+    model = LinearRankSVM(query_features=("zscore",), keep_features=False, scaling="quantile")
+    scores = model.fit(X, X[:, 0], qid).predict(X, qid)
+    assert np.unique(scores.round(9)).size == 2
+
+
 @pytest.mark.parametrize("model", [MODELS[1], MODELS[3], MODELS[5]], ids=repr)
 def test_the_number_of_threads_does_not_matter(data, model: Any) -> None:
     X, y, qid = data
