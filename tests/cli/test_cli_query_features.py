@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ranksvm import FactorizedRankSVM, KernelRankSVM, LinearRankSVM, LinearRankSVMCV, load
@@ -125,6 +126,16 @@ def test_info(good: Good, trained: Path) -> None:
     assert about["keep_features"] is True
     assert {"1", "rank(1)", "zscore(5)"} <= about["largest_weights"].keys()
     assert "rank zscore" in good("info", trained)
+
+
+def test_info_of_a_feature_called_like_one_of_the_query(good: Good, tmp_path: Path) -> None:
+    X, path = np.random.default_rng(0).normal(size=(30, 2)), tmp_path / "m.safetensors"
+    frame = pd.DataFrame(X, columns=["a", "rank(a)"])
+    model = LinearRankSVM(query_features=("rank",)).fit(frame, X @ [1.0, 2.0], np.arange(30) // 10)
+    model.save(path)
+    weights = json.loads(good("info", path, "--json"))["largest_weights"]
+    assert sorted(weights.values()) == sorted(model.coef_.tolist())
+    assert {"a", "rank(a)", "rank(rank(a))"} <= weights.keys()
 
 
 def test_compare_and_runs(folder: Path, good: Good, trained: Path, tmp_path: Path) -> None:
