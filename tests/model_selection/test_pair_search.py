@@ -106,7 +106,7 @@ def test_folds_keep_queries_and_pairs_together(data: RankingData, n_splits: int)
     named = {label[b] for b, _ in counting}
     units = named if data.y is None else set(label)
     if len(units) < n_splits:
-        with pytest.raises(ValueError, match=f"cannot make {n_splits} folds: the pairs "):
+        with pytest.raises(ValueError, match=f"cannot make {n_splits} folds: (the|all) pairs "):
             pair_folds(data, n_splits)
         return
     folds = pair_folds(data, n_splits)
@@ -170,6 +170,22 @@ def test_pairs_that_connect_everything(qid, message: str) -> None:
         model.fit_pairs(X, [0, 2], [1, 3])
     with pytest.raises(ValueError, match="the pairs connect all queries with each other"):
         model.fit_pairs(X, [0], [4], y=[0, 1, 1, 0, 1], qid=[0, 0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("model", [LinearRankSVM(), LinearRankSVMCV()])
+def test_what_other_libraries_call_a_validation_set(model) -> None:
+    X = np.zeros((3, 2))
+    with pytest.raises(
+        TypeError, match=r"pass validation=\(X, better, worse\) to fit_pairs of Lin"
+    ):
+        model.fit_pairs(X, [0], [1], eval_set=(X, [0], [1]))
+
+
+def test_pairs_of_one_query_cannot_be_divided() -> None:
+    X = np.random.default_rng(0).normal(size=(4, 2))
+    for qid, extra in (([0, 0, 0, 0], {"y": [0, 1, 0, 0]}), ([5, 5, 5, 5], {}), ([7, 7, 7, 2], {})):
+        with pytest.raises(ValueError, match="all pairs are of one query, and a fold has whole"):
+            LinearRankSVMCV(cv=2).fit_pairs(X, [0, 2], [1, 1], qid=qid, **extra)
 
 
 def test_a_name_close_to_that_of_the_metric_of_pairs() -> None:

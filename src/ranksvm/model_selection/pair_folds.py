@@ -80,14 +80,21 @@ def _too_connected(data: RankingData, n_groups: int, n_splits: int) -> Parameter
     what = "items" if data.qid is None else "queries"
     if data.y is None:
         what += " that they name"  # the others are in no fold
-    found = f"the pairs connect all {what} with each other, directly or through others"
+    found = (
+        f"the pairs connect all {what} with each other, directly or through others, and a fold "
+        "must not separate the items of a pair"
+    )
     choose = "Choose"
     if n_groups > 1:
-        found = f"the pairs connect the {what}, and leave only {n_groups} groups of them apart"
+        found = (
+            f"the pairs connect the {what}, and leave only {n_groups} groups of them apart; a fold "
+            "must not separate the items of a pair"
+        )
         choose = f"Use at most {n_groups} folds, or choose"
+    elif data.qid is not None and _is_one_query(data):
+        found = "all pairs are of one query, and a fold has whole queries"
     return ParameterError(
-        "cannot make {n_splits} folds: {found}, and a fold must not separate the items of a pair. "
-        "{choose} {remedy}",
+        "cannot make {n_splits} folds: {found}. {choose} {remedy}",
         n_splits=n_splits,
         found=found,
         choose=choose,
@@ -95,3 +102,13 @@ def _too_connected(data: RankingData, n_groups: int, n_splits: int) -> Parameter
         remedy="on a validation set ({validation}). In Python, cv can also be a list of row "
         "numbers to train and to test on; pairs between the two then count in neither.",
     )
+
+
+def _is_one_query(data: RankingData) -> bool:
+    """Return whether all items that count are of one query: those of pairs, without labels."""
+    if data.y is not None:
+        return data.groups.n_queries == 1
+    assert data.preferences is not None
+    pairs = positive_pairs(data.preferences, data.query_weight)
+    query = data.groups.index
+    return bool(np.unique(query[np.append(pairs.better, pairs.worse)]).size == 1)
