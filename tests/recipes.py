@@ -29,7 +29,7 @@ from ranksvm.metrics.registry import METRICS
 from ranksvm.metrics.rules import Rules
 from ranksvm.model_selection.grids import N_CS_OF_GRID
 from ranksvm.model_selection.search_cv import SearchCV
-from ranksvm.models.model import FEATURES, ArraySpec, Format
+from ranksvm.models.formats import FEATURES, ArraySpec, Format
 from ranksvm.pairs.oracle import LOSSES, LossErrors, LossEval, SquaredHinge
 from ranksvm.pairs.order import PairBackend
 from ranksvm.solvers.base import Callback, Monitor, Objective, SolverResult, Status

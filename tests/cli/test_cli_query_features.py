@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ranksvm import FactorizedRankSVM, KernelRankSVM, LinearRankSVM, LinearRankSVMCV, load
@@ -127,6 +128,16 @@ def test_info(good: Good, trained: Path) -> None:
     assert "rank zscore" in good("info", trained)
 
 
+def test_info_of_a_feature_called_like_one_of_the_query(good: Good, tmp_path: Path) -> None:
+    X, path = np.random.default_rng(0).normal(size=(30, 2)), tmp_path / "m.safetensors"
+    frame = pd.DataFrame(X, columns=["a", "rank(a)"])
+    model = LinearRankSVM(query_features=("rank",)).fit(frame, X @ [1.0, 2.0], np.arange(30) // 10)
+    model.save(path)
+    weights = json.loads(good("info", path, "--json"))["largest_weights"]
+    assert sorted(weights.values()) == sorted(model.coef_.tolist())
+    assert {"a", "rank(a)", "rank(rank(a))"} <= weights.keys()
+
+
 def test_compare_and_runs(folder: Path, good: Good, trained: Path, tmp_path: Path) -> None:
     test, scores, run = folder / "test.txt", tmp_path / "s.txt", tmp_path / "r.txt"
     good("predict", trained, test, "-o", scores)
@@ -151,6 +162,12 @@ def test_data_without_queries(folder: Path, run: Run, trained: Path, tmp_path: P
         assert (code, out) == (3, "")
         assert "18 queries with features of the query (rank, zscore)" in err
         assert "--qid-column" in err
+    pairs = tmp_path / "pairs.txt"
+    pairs.write_text("1 2\n")
+    code, out, err = run("tune", folder / "train.txt", "--pairs", pairs, "--valid", bare,
+                         "--query-features", "rank")  # fmt: skip
+    assert (code, out) == (3, "")
+    assert f"--query-features rank compare the items of a query, and {bare} has no query ids" in err
 
 
 def test_one_ranking_needs_none(good: Good, run: Run, tmp_path: Path, folder: Path) -> None:
@@ -170,7 +187,10 @@ def test_one_ranking_needs_none(good: Good, run: Run, tmp_path: Path, folder: Pa
         (("--query-features", ""), 2, "--query-features must be one of"),
         (("--drop-features",), 2, "--drop-features needs --query-features"),
         (("--query-features", "rank,zscore", "--memory", "1GB"), 2,
-         "--memory cannot be combined with --query-features rank,zscore"),
+         "--memory cannot be combined with --query-features rank,zscore, for which all items must "
+         "be in memory. Leave one of them out."),
+        (("--kernel", "rbf", "--approximation", "nystroem", "--query-features", "rank",
+          "--memory", "1GB"), 2, "--memory cannot be combined with --query-features rank"),
         (("--query-features", "rank", "--dask", "local:1"), 2,
          "--dask cannot be combined with --query-features rank"),
         (("--query-features", "rank", "-o", "m.dat"), 2,

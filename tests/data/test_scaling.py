@@ -76,6 +76,18 @@ def test_quantiles_are_normal_and_share_ties() -> None:
     assert (np.diff(scaled[order, 0]) >= 0.0).all()
 
 
+def test_roundings_are_no_quantiles() -> None:
+    third = 1.0 / 3.0
+    near = [third, np.nextafter(third, 1.0), -third, np.nextafter(-third, -1.0)]
+    X = np.array([0.0, 2.0, *near, 1e300, -1.7e308])[:, None]
+    scaled = scaling_of("quantile", X).apply(X)[:, 0]
+    assert scaled[2] == pytest.approx(scaled[3], abs=1e-12)
+    assert scaled[4] == pytest.approx(scaled[5], abs=1e-12)
+    assert np.unique(scaled.round(9)).size == 6
+    exact = np.array([0.0, 2.0, third, third, -third, -third, 1e300, -1.7e308])[:, None]
+    np.testing.assert_allclose(scaled, scaling_of("quantile", exact).apply(exact)[:, 0], atol=1e-12)
+
+
 def test_quantiles_of_new_values_are_within_those_of_training() -> None:
     X = items()
     found = scaling_of("quantile", X)

@@ -30,7 +30,6 @@ from ranksvm import (
     KernelRankSVMCV,
     LinearRankSVM,
     LinearRankSVMCV,
-    MissingQidWarning,
 )
 from ranksvm._vectors import Array
 from ranksvm.data import RankingData
@@ -152,6 +151,15 @@ def test_pieces_are_whole_queries(qid: list[int], most: int) -> None:
     assert sorted(seen) == list(range(len(qid)))
 
 
+def test_zscores_of_two_items_have_two_quantiles() -> None:
+    """They are -1 and 1, up to roundings, which must not become quantiles."""
+    X = np.random.default_rng(0).normal(size=(200, 1))
+    qid = np.arange(200) // 2
+    model = LinearRankSVM(query_features=("zscore",), keep_features=False, scaling="quantile")
+    scores = model.fit(X, X[:, 0], qid).predict(X, qid)
+    assert np.unique(scores.round(9)).size == 2
+
+
 @pytest.mark.parametrize("model", [MODELS[1], MODELS[3], MODELS[5]], ids=repr)
 def test_the_number_of_threads_does_not_matter(data, model: Any) -> None:
     X, y, qid = data
@@ -190,11 +198,10 @@ def test_a_model_of_several_queries_needs_ids(data) -> None:
             lambda model=model: model.rank(X),
             lambda model=model: model.explain(X, 0, 1),
             lambda model=model: model.score_pairs(X, [0], [1]),
+            lambda model=model: model.score(X, y),  # without a warning about what is refused
         ):
             with pytest.raises(ValueError, match=r"25 queries .*\(rank\).*predict\(X, qid=qid\)"):
                 call()
-        with pytest.warns(MissingQidWarning), pytest.raises(ValueError, match="got no qid"):
-            model.score(X, y)
         assert model.predict(X, qid=np.zeros(len(y))).shape == y.shape
 
 
@@ -319,6 +326,7 @@ def test_what_was_fitted_counts_and_not_what_was_set_since(data) -> None:
     np.testing.assert_array_equal(plain.predict(X), expected)
 
 
+@pytest.mark.filterwarnings("ignore:.*from the labels as well")
 def test_explicit_pairs(data) -> None:
     X, y, qid = data
     better, worse = np.nonzero((qid[:, None] == qid) & (y[:, None] > y))
@@ -326,19 +334,13 @@ def test_explicit_pairs(data) -> None:
     ours = LinearRankSVM(query_features=("rank",))
     for options in ({}, {"y": y}):
         ours.fit_pairs(X, better, worse, qid=qid, **options)
-        theirs = LinearRankSVM()
-        if options:
-            theirs.fit_pairs(wide, better, worse, qid=qid, **options)
-        else:
-            theirs.fit_pairs(wide, better, worse)
+        theirs = LinearRankSVM().fit_pairs(wide, better, worse, qid=qid, **options)
         np.testing.assert_array_equal(ours.coef_, theirs.coef_)
         assert ours.score_pairs(X, better, worse, qid=qid) == theirs.score_pairs(
             wide, better, worse
         )
     with pytest.raises(ValueError, match="can only be used with labels"):
         ours.fit_pairs(X, better, worse, qid=qid, sample_weight=np.ones(len(y)))
-    with pytest.raises(ValueError, match="can only be used with labels"):
-        LinearRankSVM().fit_pairs(X, better, worse, qid=qid)
     # Only some items occur in pairs: the others of their queries count all the same.
     few = LinearRankSVM(query_features=("rank",)).fit_pairs(X, better[:2], worse[:2], qid=qid)
     same = LinearRankSVM().fit_pairs(wide, better[:2], worse[:2])
@@ -538,8 +540,13 @@ def test_differences_that_overflow_are_refused(data) -> None:
     X, y, qid = data
     huge = X.copy()
     huge[:, 0] = 1.7e308 * np.where(np.arange(len(y)) % 2, 1.0, -1.0)
-    with pytest.raises(OverflowError, match="difference from the mean of a query overflows"):
+    with pytest.raises(OverflowError, match=r"overflows float64\. Scale the features down\.$"):
         LinearRankSVM(query_features=("mean_diff",)).fit(huge, y, qid)
+    single = np.clip(huge, -3e38, 3e38).astype(np.float32)
+    with pytest.raises(
+        OverflowError, match=r"overflows float32\. Scale .* down, or use float64\.$"
+    ):
+        LinearRankSVM(query_features=("mean_diff",)).fit(single, y, qid)
     model = LinearRankSVM(query_features=("mean_diff",)).fit(X, y, qid)
     with pytest.raises(OverflowError, match="Scale the features down"):
         model.predict(huge, qid)

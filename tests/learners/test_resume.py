@@ -142,8 +142,10 @@ def test_the_identity_of_a_fit() -> None:
         replace(data, preferences=Preferences(np.array([0, 2]), np.array([1, worse]), weight))
         for worse, weight in ((3, None), (4, None), (3, np.array([1.0, 2.0])))
     ]
-    assert [differs(one) for one in lists] == [{"pairs"}] * 3
-    assert len({fit_identity(one, settings)["pairs"] for one in lists}) == 3
+    # In data of one query, only this tells whether pairs belong to it.
+    lists.append(replace(data, preferences=replace(lists[0].preferences, query=np.zeros(2, int))))
+    assert [differs(one) for one in lists] == [{"pairs"}] * 4
+    assert len({fit_identity(one, settings)["pairs"] for one in lists}) == 4
     X = data.X.copy()
     X[3, 2] = np.nextafter(X[3, 2], np.inf)
     assert differs(replace(data, X=X)) == {"features"}

@@ -6,10 +6,12 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from ranksvm import KernelRankSVM, KernelRankSVMCV, LinearRankSVM, LinearRankSVMCV, load
 from ranksvm.data.preferences import Preferences, pairs_by_query
@@ -104,7 +106,7 @@ def test_folds_keep_queries_and_pairs_together(data: RankingData, n_splits: int)
     named = {label[b] for b, _ in counting}
     units = named if data.y is None else set(label)
     if len(units) < n_splits:
-        with pytest.raises(ValueError, match=f"cannot make {n_splits} folds: the pairs "):
+        with pytest.raises(ValueError, match=f"cannot make {n_splits} folds: (the|all) pairs "):
             pair_folds(data, n_splits)
         return
     folds = pair_folds(data, n_splits)
@@ -151,9 +153,9 @@ def test_what_cv_may_be() -> None:
 @pytest.mark.parametrize(
     ("qid", "message"),
     [
-        (None, "cannot make 5 folds: the pairs connect all items with each other, directly or"),
-        ([0, 0, 1, 1, 2], "cannot make 5 folds: the pairs connect all queries with each other"),
-        ([0, 1, 2, 3, 4], "the pairs connect all queries"),
+        (None, "cannot make 5 folds: the pairs connect all items that they name with each other, "),
+        ([0, 0, 1, 1, 2], "cannot make 5 folds: the pairs connect all queries that they name with"),
+        ([0, 1, 2, 3, 4], "the pairs connect all queries that they name"),
     ],
 )
 def test_pairs_that_connect_everything(qid, message: str) -> None:
@@ -162,8 +164,41 @@ def test_pairs_that_connect_everything(qid, message: str) -> None:
     with pytest.raises(ValueError, match=message) as error:
         model.fit_pairs(X, [0, 1, 2, 3], [1, 2, 3, 4], qid=qid)
     assert "Choose on a validation set (validation). In Python, cv can also be" in str(error.value)
-    with pytest.raises(ValueError, match=r"leave only 2 groups of items .* Use at most 2 folds\. "):
+    with pytest.raises(
+        ValueError, match=r"leave only 2 groups .* Use at most 2 folds, or choose on a validation"
+    ):
         model.fit_pairs(X, [0, 2], [1, 3])
+    with pytest.raises(ValueError, match="the pairs connect all queries with each other"):
+        model.fit_pairs(X, [0], [4], y=[0, 1, 1, 0, 1], qid=[0, 0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("model", [LinearRankSVM(), LinearRankSVMCV()])
+def test_what_other_libraries_call_a_validation_set(model) -> None:
+    X = np.zeros((3, 2))
+    with pytest.raises(
+        TypeError, match=r"pass validation=\(X, better, worse\) to fit_pairs of Lin"
+    ):
+        model.fit_pairs(X, [0], [1], eval_set=(X, [0], [1]))
+
+
+def test_pairs_of_one_query_cannot_be_divided() -> None:
+    X = np.random.default_rng(0).normal(size=(4, 2))
+    for qid, extra in (([0, 0, 0, 0], {"y": [0, 1, 0, 0]}), ([5, 5, 5, 5], {}), ([7, 7, 7, 2], {})):
+        with pytest.raises(ValueError, match="all pairs are of one query, and a fold has whole"):
+            LinearRankSVMCV(cv=2).fit_pairs(X, [0, 2], [1, 1], qid=qid, **extra)
+
+
+def test_a_name_close_to_that_of_the_metric_of_pairs() -> None:
+    message = r"unknown metric 'pair_acuracy'. Did you mean 'pair_accuracy'\?.* pair_accuracy\.$"
+    with pytest.raises(ValueError, match=message):
+        judge_named("pair_acuracy")
+
+
+def test_all_pairs_are_of_queries_without_weight() -> None:
+    X = np.random.default_rng(0).normal(size=(4, 2))
+    message = "together with the query_weight, all 1 pairs have weight zero"
+    with pytest.raises(ValueError, match=message):
+        LinearRankSVM().fit_pairs(X, [0], [1], qid=[0, 0, 1, 1], query_weight=[0.0, 1.0])
 
 
 # --- The metric ----------------------------------------------------------------------------------
@@ -411,10 +446,40 @@ def test_a_validation_set_of_pairs(make) -> None:
             assert value == pytest.approx(model.best_score_, abs=1e-3)
 
 
+def test_a_validation_set_of_pairs_with_features_of_the_query() -> None:
+    data, other = without_labels(sample()), without_labels(sample(1))
+    better, worse, weight = other.preferences
+    model = LinearRankSVMCV(CS, query_features=("rank",), keep_features=False)
+    known = (other.X, better, worse, weight, other.qid)
+    arguments = {**arguments_of(data), "qid": data.qid}
+    found = fit_quietly(model, **arguments, validation=known)
+    value = found.score_pairs(other.X, better, worse, weight, qid=other.qid)
+    assert found.best_score_ == pytest.approx(value, rel=1e-12)
+    as_one = fit_quietly(clone(model), **arguments, validation=(*known[:4], [0] * 240))
+    means = [one.cv_results_["mean_test_score"].tolist() for one in (found, as_one)]
+    assert means[0] != means[1]
+
+    # A frame has them in the column of the training frame.
+    names = list("abcde")
+    frame, others = (
+        pd.DataFrame(one.X, columns=names).assign(query=one.qid) for one in (data, other)
+    )
+    named = {**arguments, "X": frame, "qid": "query"}
+    again = fit_quietly(clone(model), **named, validation=(others, better, worse, weight))
+    assert again.best_score_ == found.best_score_
+
+    unknown = "validation has no query ids, while the training set has 40 queries"
+    for training, validation in ((arguments, known[:4]), (named, (others[names], better, worse))):
+        with pytest.raises(ValueError, match=unknown):
+            fit_quietly(clone(model), **training, validation=validation)
+    with pytest.raises(ValueError, match="qid of validation must have one query id per row"):
+        fit_quietly(model, **arguments, validation=(*known[:4], [1, 2]))
+
+
 @pytest.mark.parametrize(
     ("validation", "message"),
     [
-        (7, "validation must be one tuple .* got a int"),
+        (7, "validation must be one tuple .* got int"),
         ((np.zeros((3, 5)), [0]), r"validation must be .* got a tuple of 2"),
         ((np.zeros((3, 5)), "better", "worse"), "must be row numbers; got 'better' and 'worse'"),
         ((np.zeros((3, 5)), [0], [3]), "validation: worse has row numbers that X does not have"),
@@ -480,6 +545,7 @@ def test_a_search_continues_from_its_file(with_labels: bool, tmp_path) -> None:
         replace(listed, better=listed.worse, worse=listed.better),
         replace(listed, weight=2.0 * listed.weight),
         replace(listed, weight=None),
+        replace(listed, query=None),
     ):
         other = replace(data, preferences=changed)
         with pytest.raises(ValueError, match=r"from a different search \(different pairs\)"):

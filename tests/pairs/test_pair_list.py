@@ -193,6 +193,15 @@ def test_rounding_is_bounded(spread: float, weighted: bool) -> None:
         assert bound <= 1e-10 * max(float(truth), spread**2 * 4000) / 0.01
 
 
+def test_weights_that_are_rounded_to_integers_are_not_exact() -> None:
+    preferences = Preferences(np.array([0]), np.array([1]), np.array([3.0]), np.array([0]))
+    backend = PairListBackend(preferences, 2)
+    backend.set_query_weight(np.array([1.0 / 3.0]))
+    snapshot = backend.at(np.zeros(2), on_grid=True)
+    off = Fraction(snapshot.plan(1.0, products=True).total) - 3 * Fraction(1.0 / 3.0)
+    assert 0 < off <= Fraction(snapshot.errors.total)
+
+
 # --- Reductions ----------------------------------------------------------------------------------
 
 

@@ -11,7 +11,8 @@ Multiplied by |c_i|, as in a quadratic form, they add up to at most 2 sum d_i c_
 
 Queries.  Pairs that form one query have one factor, by which finished sums are multiplied.  With
 several queries, the weights of the pairs are multiplied by those of their queries, one rounding
-each, before they are stored.  They are no integers then.
+each, before they are stored.  They count as integers only if both factors are: 3 times the number
+nearest to 1/3 is rounded to 1, and is not 1.
 """
 
 from __future__ import annotations
@@ -80,14 +81,18 @@ class PairListBackend:
         """The pairs with their weights, stored when they are needed."""
         if self._stored is None:
             pairs, factor, own = self._kept, 1.0, self._query_weight
+            rounded = False
             if pairs.query is None:
                 (factor,) = own.tolist()
             elif (own != 1.0).any():
                 weight = own[pairs.query]
                 if pairs.weight is not None:
+                    rounded = not (_is_whole(weight) and _is_whole(pairs.weight))
                     weight *= pairs.weight
                 pairs = replace(pairs, weight=weight)
-            self._stored = _StoredPairs(pairs, factor, self._n_items, self._threads)
+            self._stored = _StoredPairs(
+                pairs, factor, self._n_items, self._threads, rounded=rounded
+            )
         return self._stored
 
     @property
@@ -112,9 +117,13 @@ class _StoredPairs:
         Number of items.
     n_threads : int
         Number of threads.
+    rounded : bool
+        Whether the weights are products that may have been rounded, perhaps to integers.
     """
 
-    def __init__(self, pairs: Preferences, factor: float, n_items: int, n_threads: int) -> None:
+    def __init__(
+        self, pairs: Preferences, factor: float, n_items: int, n_threads: int, *, rounded: bool
+    ) -> None:
         better, worse, weight = pairs
         self.n_threads = n_threads
         self._factor = factor
@@ -123,7 +132,8 @@ class _StoredPairs:
             self._degree = _degree(better, weight, n_items) + _degree(worse, weight, n_items)
         # Largest degree of an item, which determines the grid.
         most = float(np.max(self._degree, initial=1.0))
-        self.whole = most < MOST_ON_GRID and (weight is None or bool((weight % 1.0 == 0.0).all()))
+        exact = not rounded and (weight is None or _is_whole(weight))
+        self.whole = exact and most < MOST_ON_GRID
         self._per_unit = 2.0 ** (math.frexp(4.0 * most)[1] - 50)
         self.list = _core.PairList(
             np.ascontiguousarray(better, dtype=np.int64),
@@ -200,6 +210,11 @@ class PairListSnapshot:
         threads = self._pairs.n_threads
         plan = self._pairs.list.plan(self._scores, margin, threads)
         return NativePlan(plan, self, threads)
+
+
+def _is_whole(weight: Array) -> bool:
+    """Return whether all weights are integers."""
+    return bool((weight % 1.0 == 0.0).all())
 
 
 def _degree(rows: NDArray[np.int64], weight: Array | None, n_items: int) -> Array:

@@ -173,4 +173,10 @@ def _largest_weights(model: Model, top: int) -> dict[str, Any]:
         return {}
     first = 0 if model.facts.get("zero_based") is True else 1
     largest = [int(j) for j in np.argsort(-np.abs(coef), kind="stable")[:top] if coef[j] != 0.0]
-    return {"largest_weights": {model.column_name(j, first): float(coef[j]) for j in largest}}
+    found: dict[str, float] = {}
+    for j in largest:
+        name = model.column_name(j, first)
+        if name in found:  # a feature may be called like a feature of the query
+            name = f"{name}, column {j + first}"
+        found[name] = float(coef[j])
+    return {"largest_weights": found}

@@ -267,6 +267,11 @@ def with_memory(settings: Settings, options: DataOptions) -> tuple[Settings, Dat
     """Apply --memory: the data is read in pieces, or the kernel matrix is limited."""
     if options.memory is None:
         return settings, options
+    if settings.view and replace(settings, query_features=(), keep_features=True).works_in_shards:
+        raise UsageProblem(
+            f"--memory cannot be combined with {_why_whole(settings)}, for which all items must be "
+            "in memory. Leave one of them out."
+        )
     if hasattr(settings, "memory_budget"):
         settings = replace(settings, memory_budget=options.memory)  # type: ignore[call-arg]
     elif not settings.works_in_shards:

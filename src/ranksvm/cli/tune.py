@@ -16,7 +16,6 @@ import typer
 from ranksvm._text import counted, printable, progress
 from ranksvm._threads import resolve_n_jobs
 from ranksvm.cli.columns import read_held_out, show_shards
-from ranksvm.cli.evaluate import check_metrics
 from ranksvm.cli.inputs import check_features
 from ranksvm.cli.model_options import ModelOptions, model_options
 from ranksvm.cli.options import (
@@ -33,6 +32,7 @@ from ranksvm.cli.preset import PresetOptions, tune_preset
 from ranksvm.cli.output import (
     NOT_CONVERGED,
     UsageProblem,
+    as_usage,
     say,
     show_json,
     show_table,
@@ -44,7 +44,7 @@ from ranksvm.cli.write import is_stdout, save_model
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.settings import searched
 from ranksvm.learners.views import seen_data, with_view
-from ranksvm.model_selection.judges import PAIR_ACCURACY
+from ranksvm.model_selection.judges import judge_named
 from ranksvm.model_selection.search import Progress, Search, search
 from ranksvm.model_selection.splitters import folds_of
 
@@ -126,7 +126,9 @@ def app(
     settings, options = with_memory(chosen.settings, data)
     inputs = [*files, valid, explicit.pairs]
     check_outputs(output, inputs, json, force, settings)
-    check_metrics(None if metric in (None, "auto", PAIR_ACCURACY) else [metric])
+    if metric not in (None, "auto"):
+        with as_usage():
+            judge_named(metric)
     if resume is not None:
         check_resume(resume, inputs, output)
     items = read_with_pairs(files, explicit, options, settings)

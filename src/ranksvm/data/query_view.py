@@ -105,9 +105,10 @@ class QueryView:
         compute = append_query_features if self.keep else query_features
         columns = compute(X, groups, self.names, n_threads=n_threads)
         if "mean_diff" in self.names and not np.isfinite(columns).all():
+            wider = ", or use float64" if columns.dtype == np.float32 else ""
             raise OverflowError(
                 f"a difference from the mean of a query overflows {columns.dtype}. Scale the "
-                "features down, or use float64."
+                f"features down{wider}."
             )
         return columns
 

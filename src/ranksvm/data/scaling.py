@@ -19,7 +19,9 @@ left out for them.
 Quantiles.  Let F(x) be the weight of the smaller values of a column plus half the weight of the
 equal ones, divided by the total weight.  Ties share a quantile, and repeating an item is the same
 as doubling its weight.  x becomes the value at which a standard normal distribution has F(x), and
-new values are interpolated between those of up to ``MOST_KNOTS`` training values.
+new values are interpolated between those of up to ``MOST_KNOTS`` training values.  Values that
+differ only by a few roundings count as equal: the last bits of computed features, such as zscores
+within queries of two items, would become whole quantiles otherwise.
 
 Quartiles and quantiles of many items are those of about ``SAMPLE`` of them, which a hash of their
 features chooses, whatever their order.
@@ -45,6 +47,8 @@ SAMPLE = 100_000
 MOST_KNOTS = 1_000
 # A smaller distance of the quartiles, relative to the standard deviation, counts as zero.
 LEAST_SPREAD = 1e-6
+# Values with a smaller relative difference have the same quantile.
+NOISE = 1e-15
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -268,6 +272,15 @@ def _robust(columns: Callable[[], Columns], sample: Callable[[], tuple[Any, Arra
     return Affine(median, scaled.factor / doubled)
 
 
+def _without_noise(values: Array, share: Array) -> tuple[Array, Array]:
+    """Join values that differ only by a few roundings, and their shares."""
+    with np.errstate(over="ignore"):
+        gap = np.diff(values)
+    largest = np.maximum(np.abs(values[1:]), np.abs(values[:-1]))
+    first = np.flatnonzero(np.append(True, gap > NOISE * largest))
+    return values[first], np.add.reduceat(share, first)
+
+
 def _quantile(columns: Any, sample: Callable[[], tuple[Any, Array]]) -> Scaling:
     # Imported here because the import is slow and not needed to read a model.
     from scipy.special import ndtri
@@ -275,6 +288,7 @@ def _quantile(columns: Any, sample: Callable[[], tuple[Any, Array]]) -> Scaling:
     del columns
     found = list[tuple[Array, Array]]()
     for values, share in _distributions(*sample()):
+        values, share = _without_noise(values, share)
         shares = np.cumsum(share) - 0.5 * share
         if values.size > MOST_KNOTS:  # about evenly spaced in their quantiles, with both ends
             wanted = np.linspace(shares[0], shares[-1], MOST_KNOTS)

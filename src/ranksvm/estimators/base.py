@@ -225,7 +225,7 @@ class Ranker(BaseEstimator):
         self._check_is_fitted()
         qid = known_qid(self, X, qid)
         n_queries = self._n_queries()
-        if qid is None and n_queries > 1:
+        if qid is None and n_queries > 1 and not self._get_model().view:  # which refuses it
             warnings.warn(
                 f"score() got no qid, but {type(self).__name__} was fitted on {n_queries} queries, "
                 "so items of different queries are compared. Pass qid=. (To score one ranking on "

@@ -19,6 +19,8 @@ _NOTHING_TO_STOP = (
 )
 # In each table, the hint is that of the first key that is a parameter of the method, or of "".
 _VALIDATION = {
+    "better": "To choose C on pairs of other items, pass validation=(X, better, worse) to "
+    "fit_pairs of LinearRankSVMCV or KernelRankSVMCV.",
     "eval_set": "Pass one tuple, eval_set=(X, y, qid), with the query ids as its third element.",
     "validation": "Pass validation=(X, y, qid): the parameters are chosen on this validation set.",
     "": _NOTHING_TO_STOP,

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from ranksvm._text import counted
-from ranksvm.data.frames import is_frame
+from ranksvm.data.frames import is_frame, split_frame
 from ranksvm.data.pair_checks import count_implied
 from ranksvm.data.preferences import check_preferences, count_contradictions, pairs_by_query
+from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import Origin, RankingData
-from ranksvm.estimators.inputs import check_X, training_data
+from ranksvm.estimators.inputs import check_X, known_qid, training_data
 
 
 def pair_data(
@@ -70,26 +71,32 @@ def pair_data(
 
 
 def validation_pairs(ranker: Any, given: Any) -> RankingData:
-    """Check a validation set of pairs: a tuple (X, better, worse) or (X, better, worse, weight)."""
-    if not isinstance(given, tuple | list) or len(given) not in (3, 4) or isinstance(given[0], str):
-        got = f"a {type(given).__name__}"
-        if isinstance(given, tuple | list):
-            got = f"a {type(given).__name__} of {len(given)}"
+    """Check a validation set of pairs: a tuple (X, better, worse), then perhaps weight and qid.
+
+    If X is a frame with the column that had the query ids in training, that is the qid.
+    """
+    is_tuple = isinstance(given, tuple | list)
+    if not is_tuple or len(given) not in (3, 4, 5) or isinstance(given[0], str):
+        kind = type(given).__name__
+        got = f"a {kind} of {len(given)}" if is_tuple else kind
         raise ValueError(
-            "validation must be one tuple (X, better, worse) or (X, better, worse, weight), like "
-            f"the training set; got {got}"
+            "validation must be one tuple (X, better, worse), (X, better, worse, weight) or "
+            f"(X, better, worse, weight, qid), like the training set; got {got}"
         )
-    X, better, worse, *rest = given
+    X, better, worse, weight, qid = (*given, None, None)[:5]
     if isinstance(better, str) or isinstance(worse, str):
         where = " of the frame" if is_frame(X) else ""
         raise ValueError(
             f"better and worse of validation must be row numbers{where}; got {better!r} and "
             f"{worse!r}"
         )
+    X, values = split_frame(X, qid=known_qid(ranker, X, qid))
     X = check_X(ranker, X, reset=False)
-    weight = rest[0] if rest else None
+    groups = QueryGroups.from_qid(values["qid"], X.shape[0], name="qid of validation")
+    ids = None if values["qid"] is None else groups.ids_of_rows(values["qid"])
     try:
         pairs = check_preferences(better, worse, weight, X.shape[0])
     except ValueError as error:
         raise ValueError(f"validation: {error}") from None
-    return RankingData(X, preferences=pairs, origin=Origin("validation"))
+    data = RankingData(X, qid=ids, preferences=pairs, origin=Origin("validation"))
+    return data.with_groups(groups)

@@ -23,15 +23,15 @@ from ranksvm.data.query_view import QueryView
 from ranksvm.data.scaling import scaling_arrays, scaling_from
 from ranksvm.models.explain import Explanation
 from ranksvm.models.facts import check_facts
-from ranksvm.models.model import (
+from ranksvm.models.formats import (
     Arrays,
     ArraySpec,
     Format,
-    Model,
     check_array,
     own_arrays,
     sorted_names,
 )
+from ranksvm.models.model import Model
 
 KIND = "ensemble"
 ENTRIES = {"kind": str, "params": dict, "facts": dict}  # about a member, in the facts

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ranksvm._text import counted
 from ranksvm._vectors import Array
 from ranksvm.learners.linear_model import COEF, LinearModel
-from ranksvm.models.model import ArraySpec, Format
+from ranksvm.models.formats import ArraySpec, Format
 
 
 def _check_factors(arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:

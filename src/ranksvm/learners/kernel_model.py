@@ -27,7 +27,8 @@ from ranksvm._text import counted
 from ranksvm._vectors import Array
 from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.maps.kernels import KERNELS, Kernel, kernel_matrix
-from ranksvm.models.model import FEATURES, ArraySpec, Format, Model
+from ranksvm.models.formats import FEATURES, ArraySpec, Format
+from ranksvm.models.model import Model
 
 POINTS, VALUES = "points", "values"
 FLOAT, INTEGER = np.dtype(np.float64), np.dtype(np.int64)

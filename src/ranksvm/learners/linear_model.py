@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 from ranksvm.maps.matrix import MatrixMap
-from ranksvm.models.model import FEATURES, ArraySpec, Format, Model
+from ranksvm.models.formats import FEATURES, ArraySpec, Format
+from ranksvm.models.model import Model
 
 COEF = ArraySpec(np.dtype(np.float64), (FEATURES,))
 

@@ -180,7 +180,8 @@ def fit_identity(data: RankingData, settings: Settings) -> dict[str, str]:
     in_shards = isinstance(X, ShardedMatrix)
     digest = X.digest() if in_shards else DigestRows()(Shard(RowBlock(lambda: X), X.shape[0]))
     kept = {name: value for name, value in asdict(settings).items() if name not in NOT_PART}
-    pairs = {} if data.preferences is None else {"pairs": _digest(*data.preferences)}
+    listed = data.preferences
+    pairs = {} if listed is None else {"pairs": _digest(*listed, listed.query)}
     return {
         "features": digest.hex(),
         "labels": _digest(data.y),

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ranksvm._memory import check_memory
 from ranksvm._messages import Message, Param, ParameterError
+from ranksvm._text import counted
 from ranksvm.data.query_view import QueryView
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.shards import ShardedMatrix
@@ -50,6 +51,28 @@ def with_view(data: RankingData, view: QueryView, *, n_threads: int = 1) -> Rank
     )
     X = view.apply(data.X, data.groups, n_threads)
     return replace(data, X=X, view=view).with_groups(data.groups)
+
+
+def check_held_out(data: RankingData, held_out: RankingData, view: QueryView) -> None:
+    """Raise if items without query ids would be compared like those of many queries.
+
+    Parameters
+    ----------
+    data : RankingData
+        Items to train on.
+    held_out : RankingData
+        Items that the model is chosen by.
+    view : QueryView
+        The columns that the model sees.
+    """
+    if view and held_out.qid is None and data.groups.n_queries > 1:
+        raise ParameterError(
+            "{names} compare the items of a query, and {name} has no query ids, while the training "
+            "set has {queries}. Give every item of {name} its query id.",
+            names=Param("query_features", view.names),
+            name=held_out.origin.name,
+            queries=counted(data.groups.n_queries, "query"),
+        )
 
 
 def seen_data(data: RankingData, settings: Settings, *, n_threads: int = 1) -> RankingData:

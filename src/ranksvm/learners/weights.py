@@ -123,17 +123,22 @@ def no_pairs(data: RankingData) -> ValueError:
         n_pairs += len(positive_pairs(data.preferences))
     if data.y is not None:
         n_pairs += sum(NativeBackend(PairOrder(data.y, data.groups)).pairs)
-    elif not n_pairs:
+    tiny = "weight zero, or a weight so small that float64 rounds it to zero"
+    if data.y is None and not n_pairs:
         return ValueError(
             "no pair to learn from: there are neither labels nor preferences of positive weight. "
             "Pass at least one of them."
         )
+    if data.y is None:
+        return ValueError(
+            f"no pair to learn from: together with the query_weight, all {n_pairs} pairs have "
+            f"{tiny}. Scale the weights up, or check which queries have pairs."
+        )
     why = (
         "every query has only one distinct label"
         if n_pairs == 0
-        else f"all {n_pairs} comparable pairs have weight zero, or a weight so small that float64 "
-        "rounds it to zero (the weight of a pair is the sample_weight of both items times the "
-        "query_weight; scale the weights up)"
+        else f"all {n_pairs} comparable pairs have {tiny} (the weight of a pair is the "
+        "sample_weight of both items times the query_weight; scale the weights up)"
     )
     # scikit-learn's checks look for "1 sample".
     samples, queries = counted(data.n_items, "sample"), counted(data.groups.n_queries, "query")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from numpy.typing import ArrayLike
@@ -104,13 +104,15 @@ class Metric:
         return METRICS[self.base].mean(by_query, remedy)
 
 
-def parse_metric(name: str | Metric) -> Metric:
+def parse_metric(name: str | Metric, *, others: Sequence[str] = ()) -> Metric:
     """Parse the name of a metric.
 
     Parameters
     ----------
     name : str or Metric
         A name such as ``"ndcg@10"``; a Metric is returned unchanged.
+    others : sequence of str, default=()
+        Further names that the caller knows, for the message.
 
     Returns
     -------
@@ -133,7 +135,7 @@ def parse_metric(name: str | Metric) -> Metric:
         raise ValueError(f"the name of a metric must be a string such as 'ndcg@10'; got {name!r}.")
     match = _NAME.fullmatch(name)
     if match is None or match["base"] not in METRICS:
-        raise ValueError(_unknown(name))
+        raise ValueError(_unknown(name, others))
     base, k = match["base"], match["k"]
     cutoff = METRICS[base].cutoff
     if k is None:
@@ -168,12 +170,14 @@ def metric_names() -> list[str]:
     return [form[definition.cutoff].format(name) for name, definition in METRICS.items()]
 
 
-def _unknown(name: str) -> str:
+def _unknown(name: str, others: Sequence[str]) -> str:
     base, _, k = name.strip().lower().replace("-", "_").partition("@")
     message = f"unknown metric {name!r}."
-    close = difflib.get_close_matches(base, METRICS, n=1)
-    if close:
+    close = difflib.get_close_matches(base, [*METRICS, *others], n=1)
+    if close and close[0] in others:
+        message += f" Did you mean {close[0]!r}?"
+    elif close:
         cutoff = f"@{k.lstrip('0')}" if k.isdigit() and int(k) else ""
         suffix = {"none": "", "optional": cutoff, "required": cutoff or "@10"}
         message += f" Did you mean {close[0] + suffix[METRICS[close[0]].cutoff]!r}?"
-    return f"{message} Valid: {', '.join(metric_names())}."
+    return f"{message} Valid: {', '.join([*metric_names(), *others])}."

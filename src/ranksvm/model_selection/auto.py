@@ -106,8 +106,8 @@ class AutoRankSVM(Ranker):
     >>> from ranksvm.datasets import make_ranking
     >>> X, y, qid, _ = make_ranking(n_queries=30, random_state=0)
     >>> model = AutoRankSVM(preset="fast", cv=3).fit(X, y, qid=qid)
-    >>> model.predict(X, qid=qid).shape
-    (600,)
+    >>> model.predict(X, qid=qid).shape == y.shape
+    True
     >>> model.leaderboard_[0]["kernel"]
     'linear'
     """

@@ -368,7 +368,8 @@ def data_identity(
     data: RankingData, splits: Sequence[Split], metric: str, conventions: str
 ) -> dict[str, str]:
     """Return the parts of the identity of a search that every search has."""
-    pairs = {} if data.preferences is None else {"pairs": _digest(*data.preferences)}
+    listed = data.preferences
+    pairs = {} if listed is None else {"pairs": _digest(*listed, listed.query)}
     return {
         "items": _digest(data.X, None if data.y is None else data.truth, data.groups.index),
         "weights": _digest(data.item_weight, data.query_weight),

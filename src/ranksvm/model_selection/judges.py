@@ -171,4 +171,4 @@ def judge_named(name: str | Metric, conventions: str = "standard") -> Judge:
     """Return the judge with this name; raise a ValueError if there is none."""
     if name == PAIR_ACCURACY:
         return PairJudge()
-    return LabelJudge(parse_metric(name), conventions)
+    return LabelJudge(parse_metric(name, others=(PAIR_ACCURACY,)), conventions)

@@ -15,7 +15,6 @@ import heapq
 import numpy as np
 
 from ranksvm._messages import Param, ParameterError
-from ranksvm._text import counted
 from ranksvm._vectors import Rows
 from ranksvm.data.preferences import Preferences, first_connected, positive_pairs
 from ranksvm.data.queries import QueryGroups
@@ -79,21 +78,37 @@ def _dealt(sizes: Rows, n_splits: int) -> Rows:
 
 def _too_connected(data: RankingData, n_groups: int, n_splits: int) -> ParameterError:
     what = "items" if data.qid is None else "queries"
-    found = f"the pairs connect all {what} with each other, directly or through others"
-    fewer = ""
+    if data.y is None:
+        what += " that they name"  # the others are in no fold
+    found = (
+        f"the pairs connect all {what} with each other, directly or through others, and a fold "
+        "must not separate the items of a pair"
+    )
+    choose = "Choose"
     if n_groups > 1:
         found = (
-            f"the pairs leave only {counted(n_groups, 'group')} of {what} that they do not connect "
-            "with each other"
+            f"the pairs connect the {what}, and leave only {n_groups} groups of them apart; a fold "
+            "must not separate the items of a pair"
         )
-        fewer = f"Use at most {n_groups} folds. "
+        choose = f"Use at most {n_groups} folds, or choose"
+    elif data.qid is not None and _is_one_query(data):
+        found = "all pairs are of one query, and a fold has whole queries"
     return ParameterError(
-        "cannot make {n_splits} folds: {found}, and a fold must not separate the items of a pair. "
-        "{fewer}{remedy}",
+        "cannot make {n_splits} folds: {found}. {choose} {remedy}",
         n_splits=n_splits,
         found=found,
-        fewer=fewer,
+        choose=choose,
         validation=Param("validation"),
-        remedy="Choose on a validation set ({validation}). In Python, cv can also be a list of row "
+        remedy="on a validation set ({validation}). In Python, cv can also be a list of row "
         "numbers to train and to test on; pairs between the two then count in neither.",
     )
+
+
+def _is_one_query(data: RankingData) -> bool:
+    """Return whether all items that count are of one query: those of pairs, without labels."""
+    if data.y is not None:
+        return data.groups.n_queries == 1
+    assert data.preferences is not None
+    pairs = positive_pairs(data.preferences, data.query_weight)
+    query = data.groups.index
+    return bool(np.unique(query[np.append(pairs.better, pairs.worse)]).size == 1)

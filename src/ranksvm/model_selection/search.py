@@ -38,7 +38,7 @@ from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import make_problem
 from ranksvm.learners.problem import Fit, PathProblem
 from ranksvm.learners.settings import Settings, excluded_by
-from ranksvm.learners.views import with_view
+from ranksvm.learners.views import check_held_out, with_view
 from ranksvm.model_selection.cell import Cell
 from ranksvm.model_selection.choice import choose_metric
 from ranksvm.model_selection.grids import make_grid
@@ -296,6 +296,7 @@ def search(
     # items are compared with all items of the ranking, in every fold.)
     data = with_view(data, settings.view, n_threads=n_threads)
     if validation is not None:
+        check_held_out(data, validation, settings.view)
         validation = with_view(validation, settings.view, n_threads=n_threads)
     grid = make_grid(data, settings, Cs, others)
     judge, default_for = choose_metric(metric, data, validation, conventions)

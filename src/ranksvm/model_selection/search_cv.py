@@ -156,8 +156,10 @@ class SearchCV(Ranker):
         ----------
         X, better, worse, weight, y, qid, group, sample_weight, query_weight
             As for :meth:`ranksvm.LinearRankSVM.fit_pairs`.
-        validation : tuple (X, better, worse) or (X, better, worse, weight), or None, default=None
-            Pairs of other items to choose on, instead of folds; ``cv`` is ignored.
+        validation : tuple (X, better, worse[, weight[, qid]]) or None, default=None
+            Pairs of other items to choose on, instead of folds; ``cv`` is ignored.  Only
+            ``query_features`` need qid, the query ids of these items; a frame has them in the
+            column of the training frame.  weight may be None.
         progress : callable or None, default=None
             As in ``fit``.
 

@@ -35,13 +35,8 @@ from ranksvm.models.description import (
     restored,
     to_json,
 )
-from ranksvm.models.model import (
-    Model,
-    ModelFileError,
-    check_model,
-    own_arrays,
-    sorted_names,
-)
+from ranksvm.models.formats import check_model, own_arrays, sorted_names
+from ranksvm.models.model import Model, ModelFileError
 
 SCHEMA = 1
 TEXT = "ranksvm"  # key of the description in the metadata
