@@ -20,7 +20,6 @@ from benchmarks.report import Report
 from ranksvm.data import RankingData
 from ranksvm.learners.views import with_view
 from ranksvm.metrics import evaluate
-from ranksvm.pairs.gains import is_graded
 from ranksvm.model_selection.auto_cells import Key, Outcome, SpaceFits, beyond_edge
 from ranksvm.model_selection.auto_plan import (
     FIRST_GAMMA,
@@ -34,6 +33,7 @@ from ranksvm.model_selection.auto_plan import (
     settings_of,
     view_of,
 )
+from ranksvm.pairs.gains import is_graded
 
 TITLE = "choices of AutoRankSVM: NDCG@10 on other queries, with one thing changed"
 METRIC = "ndcg@10"

@@ -32,8 +32,15 @@ from benchmarks.report import describe_machine
 SECTIONS: dict[str, ModuleType] = {
     module.NAME: module
     for module in (
-        columns, tree, newton, kernel, approximation, factorized, lambdarank, quality,
-    )  # fmt: skip
+        columns,
+        tree,
+        newton,
+        kernel,
+        approximation,
+        factorized,
+        lambdarank,
+        quality,
+    )
 }
 
 

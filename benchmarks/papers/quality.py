@@ -6,7 +6,6 @@ for the numbers here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -78,7 +77,9 @@ def _rivals(runner: Runner, name: str) -> dict[str, Tuned]:
             ranks=ranks,
             threads=runner.threads,
         )
-        tuned = choose(name, label, folds_of(runner), runner.run(f"{name}, {label}", jobs), CRITERION)
+        tuned = choose(
+            name, label, folds_of(runner), runner.run(f"{name}, {label}", jobs), CRITERION
+        )
         found[label] = tuned
         again = [
             Job(

@@ -88,7 +88,8 @@ OPTIONS = {
     "--metric -m --conventions --json --factors --restarts --init --init-scale --patience "
     f"{OF_PAIRS}",
     "tune": f"{OF_DATA} {OF_MODELS} {IN_PIECES} {OF_PAIRS} --valid --folds --C-grid --gamma-grid "
-    "--pair-weight-grid --preset --time --models --resume --metric -m --conventions --output -o --force --json",
+    "--pair-weight-grid --preset --time --models --resume --metric -m --conventions --output -o "
+    "--force --json",
     "predict": f"{OF_DATA} {IN_PIECES} --output -o --force --trec-run --tag",
     "evaluate": f"{OF_DATA} {IN_PIECES} --scores --model --run --metric -m --conventions "
     "--per-query --json",

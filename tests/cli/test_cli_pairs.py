@@ -138,7 +138,9 @@ def test_listed_pairs_belong_to_their_queries(good, run, folder, sample, pairs, 
     listed = ["--pairs", folder / "pairs.txt"]
     for labels in ([], ["--with-labels"]):
         _, out, _ = run(*arguments, *listed, *labels, "-o", tmp_path / "m")
-        assert f", {each}, of which the pairs across queries are one, C = 5, standard scaling\n" in out
+        assert (
+            f", {each}, of which the pairs across queries are one, C = 5, standard scaling\n" in out
+        )
         y = sample.y if labels else None
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*from the labels as well")

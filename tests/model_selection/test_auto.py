@@ -110,7 +110,8 @@ def test_the_search_goes_on_until_both_neighbors_of_the_best_gamma_are_worse(bes
     powers = sorted(space.power for space in order)
     low, high = min(best - 1, FIRST_GAMMA - 1), max(best + 1, FIRST_GAMMA + 1)
     assert {best - 1, best, best + 1} <= set(powers)
-    assert low <= powers[0] and powers[-1] <= high
+    assert low <= powers[0]
+    assert powers[-1] <= high
     assert len(set(powers)) == len(powers)
 
 
@@ -138,7 +139,9 @@ def test_a_path_grows_while_the_best_lies_on_its_edge() -> None:
     tied = {("uniform", 0): 0.1, ("uniform", 1): 0.5, ("uniform", 2): 0.5}
     assert beyond_edge(outcomes(tied)) == []  # of equals the smaller C
     assert beyond_edge(outcomes({("uniform", 0): math.nan})) == []
-    assert beyond_edge(outcomes({("uniform", HIGHEST_C - 1): 0.1, ("uniform", HIGHEST_C): 1.0})) == []
+    assert (
+        beyond_edge(outcomes({("uniform", HIGHEST_C - 1): 0.1, ("uniform", HIGHEST_C): 1.0})) == []
+    )
 
 
 def test_views_depend_on_the_data(graded: RankingData) -> None:
@@ -221,7 +224,9 @@ def test_refit_is_on_everything(graded: RankingData, held_out: RankingData) -> N
 
 
 def test_sets_are_joined_with_different_queries(graded: RankingData, held_out: RankingData) -> None:
-    weighted = replace(graded, item_weight=np.full(graded.n_items, 2.0), query_weight=np.arange(24.0))
+    weighted = replace(
+        graded, item_weight=np.full(graded.n_items, 2.0), query_weight=np.arange(24.0)
+    )
     both = joined(weighted, held_out)
     assert both.groups.n_queries == 36
     np.testing.assert_array_equal(both.groups.index[: graded.n_items], graded.groups.index)
@@ -229,7 +234,9 @@ def test_sets_are_joined_with_different_queries(graded: RankingData, held_out: R
     np.testing.assert_array_equal(both.item_weight[[0, -1]], [2.0, 1.0])
     np.testing.assert_array_equal(both.query_weight, [*np.arange(24.0), *np.ones(12)])
     np.testing.assert_array_equal(both.X, np.concatenate([graded.X, held_out.X]))
-    one = joined(RankingData(graded.X, graded.y), RankingData(sp.csr_matrix(held_out.X), held_out.y))
+    one = joined(
+        RankingData(graded.X, graded.y), RankingData(sp.csr_matrix(held_out.X), held_out.y)
+    )
     assert one.groups.n_queries == 1
     assert one.qid is None
     np.testing.assert_array_equal(one.X.toarray(), both.X)
@@ -307,7 +314,9 @@ def test_weights_reach_the_fits(graded: RankingData, held_out: RankingData) -> N
     one = small(preset="fast", refit=False).fit(
         *graded, query_weight=np.where(np.arange(24) < 12, 1.0, 0.0), validation=tuple(held_out)
     )
-    other = small(preset="fast", refit=False).fit(*graded, sample_weight=weight, validation=tuple(held_out))
+    other = small(preset="fast", refit=False).fit(
+        *graded, sample_weight=weight, validation=tuple(held_out)
+    )
     alone = small(preset="fast", refit=False).fit(*some, validation=tuple(held_out))
     # Items of weight zero count in no pair; with query weights, they count in the scaling.
     scores = [m.predict(held_out.X, qid=held_out.qid) for m in (one, other, alone)]
@@ -451,7 +460,10 @@ def test_linear_members_explain_features(graded: RankingData) -> None:
     model = small(preset="fast", cv=2).fit(*graded)
     found = model.explain(graded.X, 0, 1, qid=graded.qid)
     assert found.part == "feature"
-    assert {name.partition("(")[0] for name in found.names} == {*map("feature {}".format, range(5)), "rank"}
+    assert {name.partition("(")[0] for name in found.names} == {
+        *map("feature {}".format, range(5)),
+        "rank",
+    }
     scores = model.predict(graded.X, qid=graded.qid)
     assert found.contributions.sum() == pytest.approx(scores[0] - scores[1])
 
@@ -506,10 +518,16 @@ def test_hostile_facts_are_refused(
     refused("as many factors", {"members": members}, {**arrays, "more": np.ones(2)})
 
 
-def test_members_have_the_same_number_of_features(model: EnsembleModel, graded: RankingData) -> None:
+def test_members_have_the_same_number_of_features(
+    model: EnsembleModel, graded: RankingData
+) -> None:
     narrow = LinearRankSVM().fit(graded.X[:, :2], graded.y, graded.qid)._get_model()
     with pytest.raises(ValueError, match="different numbers of features"):
-        _to_bytes(replace(model, members=(*model.members, narrow), factors=np.ones(len(model.members) + 1)))
+        _to_bytes(
+            replace(
+                model, members=(*model.members, narrow), factors=np.ones(len(model.members) + 1)
+            )
+        )
 
 
 @pytest.mark.parametrize(
@@ -540,20 +558,30 @@ def test_an_unfitted_model_says_so(graded: RankingData) -> None:
 def test_a_failed_fit_keeps_the_old_model(graded: RankingData, held_out: RankingData) -> None:
     model = small(preset="fast", cv=2).fit(*graded)
     before = model.predict(graded.X, qid=graded.qid)
-    with pytest.raises(ValueError, match="no comparable pair|only one|defined|NDCG|grade"):
+    with pytest.raises(ValueError, match="comparable pair"):
         model.fit(graded.X[:, :3], np.zeros(graded.n_items), graded.qid)
     np.testing.assert_array_equal(model.predict(graded.X, qid=graded.qid), before)
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90", 90.0), ("90s", 90.0), (" 1.5 h", 5400.0), ("5M", 300.0), ("2min", 120.0), (3, 3.0), (0.5, 0.5)],
+    [
+        ("90", 90.0),
+        ("90s", 90.0),
+        (" 1.5 h", 5400.0),
+        ("5M", 300.0),
+        ("2min", 120.0),
+        (3, 3.0),
+        (0.5, 0.5),
+    ],
 )
 def test_durations(text: Any, seconds: float) -> None:
     assert parse_duration("time_limit", text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "m", "5d", "-1", "0", "1e400s", "nan", None, True, math.inf, [5]])
+@pytest.mark.parametrize(
+    "text", ["", "m", "5d", "-1", "0", "1e400s", "nan", None, True, math.inf, [5]]
+)
 def test_durations_that_are_none(text: Any) -> None:
     with pytest.raises(ParameterError, match="time_limit must be a positive number"):
         parse_duration("time_limit", text)

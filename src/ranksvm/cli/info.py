@@ -9,8 +9,8 @@ import typer
 
 from ranksvm._sparse import is_sparse
 from ranksvm.cli.inputs import Opened, look_at, read_any_model, read_data
-from ranksvm.cli.options import DataOptions, Json, command, examples
 from ranksvm.cli.leaderboard import CANDIDATE, candidate_row
+from ranksvm.cli.options import DataOptions, Json, command, examples
 from ranksvm.cli.output import number, say, show_json, show_table
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.models.model import Model

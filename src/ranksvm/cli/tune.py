@@ -28,7 +28,6 @@ from ranksvm.cli.options import (
     command,
     examples,
 )
-from ranksvm.cli.preset import PresetOptions, tune_preset
 from ranksvm.cli.output import (
     NOT_CONVERGED,
     UsageProblem,
@@ -39,6 +38,7 @@ from ranksvm.cli.output import (
     warn,
 )
 from ranksvm.cli.pair_options import PairOptions, read_with_pairs
+from ranksvm.cli.preset import PresetOptions, tune_preset
 from ranksvm.cli.train import check_outputs, check_resume, finish, training_bar, with_memory
 from ranksvm.cli.write import is_stdout, save_model
 from ranksvm.data.ranking_data import RankingData

@@ -1,7 +1,7 @@
 """Folds of whole queries, paths over C, and the choice of C and gamma.
 
-``LinearRankSVMCV``, ``KernelRankSVMCV`` and ``AutoRankSVM`` are imported when they are first used: only they need
-scikit-learn.
+``LinearRankSVMCV``, ``KernelRankSVMCV`` and ``AutoRankSVM`` are imported when they are first used:
+only they need scikit-learn.
 """
 
 from __future__ import annotations

@@ -187,8 +187,10 @@ class SpaceFits:
     def model(self, keys: Sequence[Key], factors: Sequence[float]) -> Model:
         """Return the sum of the models of some candidates, times factors, as one model."""
         fits = [self[key] for key in keys]
-        coef = sum(factor * fit.coef for fit, factor in zip(fits, factors, strict=True))
         first = fits[0]
+        coef = np.zeros_like(first.coef)
+        for fit, factor in zip(fits, factors, strict=True):
+            coef += factor * fit.coef
         model: Model = self.problem.model(replace(first, point=first.point._replace(w=coef)))
         facts = {name: value for name, value in model.facts.items() if name not in OF_ONE_FIT}
         facts["fits"] = [

@@ -83,9 +83,7 @@ def refitted(
     return _ensemble(members, np.ones(len(members)), result, data)
 
 
-def as_trained(
-    result: AutoResult, data: RankingData, *, n_threads: int = 1
-) -> EnsembleModel:
+def as_trained(result: AutoResult, data: RankingData, *, n_threads: int = 1) -> EnsembleModel:
     """Return the mean of the chosen candidates as they were trained on the first split.
 
     Those that are not at hand are left out; if none is, all are fitted to ``data``, the training
@@ -132,9 +130,7 @@ def joined(data: RankingData, validation: RankingData | None) -> RankingData:
     levels = as_levels(truth)
     ids = None
     if data.qid is not None:
-        ids = np.concatenate(
-            [data.groups.index, validation.groups.index + data.groups.n_queries]
-        )
+        ids = np.concatenate([data.groups.index, validation.groups.index + data.groups.n_queries])
     groups = QueryGroups.from_qid(ids, n_items)
     both = replace(
         data,

@@ -103,9 +103,7 @@ class AutoResult:
     def leaderboard(self) -> list[dict[str, Any]]:
         """Return all candidates, best first."""
         members = {(one.space, one.key) for one in self.chosen}
-        return [
-            {**one.row(), "chosen": (one.space, one.key) in members} for one in self.candidates
-        ]
+        return [{**one.row(), "chosen": (one.space, one.key) in members} for one in self.candidates]
 
     def facts(self) -> dict[str, Any]:
         """Return a description of the search for the model file."""

@@ -189,9 +189,7 @@ class AutoSearch:
 
     def first_part(self) -> RankingData:
         """Return the training part of the first split."""
-        return self._splits[0].training_part(
-            self._data, pairwise=False, n_threads=self._n_threads
-        )
+        return self._splits[0].training_part(self._data, pairwise=False, n_threads=self._n_threads)
 
     # --- The first split ------------------------------------------------------------------------
 
