@@ -194,13 +194,6 @@ def test_a_name_close_to_that_of_the_metric_of_pairs() -> None:
         judge_named("pair_acuracy")
 
 
-def test_all_pairs_are_of_queries_without_weight() -> None:
-    X = np.random.default_rng(0).normal(size=(4, 2))
-    message = "together with the query_weight, all 1 pairs have weight zero"
-    with pytest.raises(ValueError, match=message):
-        LinearRankSVM().fit_pairs(X, [0], [1], qid=[0, 0, 1, 1], query_weight=[0.0, 1.0])
-
-
 # --- The metric ----------------------------------------------------------------------------------
 
 

@@ -131,8 +131,8 @@ def no_pairs(data: RankingData) -> ValueError:
         )
     if data.y is None:
         return ValueError(
-            f"no pair to learn from: together with the query_weight, all {n_pairs} pairs have "
-            f"{tiny}. Scale the weights up, or check which queries have pairs."
+            f"no pair to learn from: times its query_weight, every pair has {tiny}. Scale the "
+            "weights up, or check which queries have pairs."
         )
     why = (
         "every query has only one distinct label"
