@@ -20,7 +20,7 @@ from benchmarks.report import Report
 from ranksvm.data import RankingData
 from ranksvm.learners.views import with_view
 from ranksvm.metrics import evaluate
-from ranksvm.model_selection.auto_cells import Key, Outcome, SpaceFits, beyond_edge
+from ranksvm.model_selection.auto_cells import Key, SpaceFits, beyond_edge
 from ranksvm.model_selection.auto_plan import (
     FIRST_GAMMA,
     KERNEL_CS,
@@ -148,17 +148,16 @@ def play(
     seen: dict[Which, float] = {}
     explorer = Explorer(families)
     while (space := explorer.next()) is not None:
-        outcomes: dict[Key, Outcome] = {}
+        scores: dict[Key, float] = {}
         low, high = LINEAR_CS if space.family.kernel is None else KERNEL_CS
         wanted = list(_keys(space.family, range(low, high + 1)))
         if not grows and space.power not in (0, *FIXED_GAMMAS):
             wanted = []
         while wanted := [key for key in wanted if (space, key) in known]:
-            for key in wanted:
-                outcomes[key] = Outcome(known[space, key], 0.0, "CONVERGED", 0.0)
-            wanted = beyond_edge(outcomes) if grows else []
-        seen |= {(space, key): one.score for key, one in outcomes.items()}
-        explorer.tell(space, [one.score for one in outcomes.values()])
+            scores |= {key: known[space, key] for key in wanted}
+            wanted = beyond_edge(scores) if grows else []
+        seen |= {(space, key): score for key, score in scores.items()}
+        explorer.tell(space, scores.values())
     best = sorted(seen, key=lambda one: (-seen[one], one[1].power, str(one[0])))
     return pool.metric(best[:n_models])
 

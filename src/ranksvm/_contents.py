@@ -38,11 +38,7 @@ OTHER_FILES = {
     b"SQLite format 3": "an SQLite database",
     b"\xff\xfe": "UTF-16 text",
     b"\xfe\xff": "UTF-16 text",
-    **dict.fromkeys(
-        # Protocols 2 to 5; a model file may begin with 0x80, too, with zeros soon after it.
-        (b"\x80\x02", b"\x80\x03", b"\x80\x04\x95", b"\x80\x05\x95"),
-        "a pickle, which could run code and is not opened",
-    ),
+    b"\x80": "a pickle, which could run code and is not opened",
 }
 # Suffixes of other programs' formats, which this library does not write.
 OTHER_SUFFIXES = (

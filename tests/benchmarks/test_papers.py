@@ -219,7 +219,7 @@ def test_a_path_has_the_metrics_of_single_fits(data_directory: Path) -> None:
     train, valid, test = folds.letor_fold("MQ2008", 0)
     assert found["candidates"] == [[-8], [0]]
     for place, log2_C in enumerate((-8, 0)):
-        model = LinearRankSVM(C=2.0**log2_C, reduction="sum", tol=1e-8).fit(*train)
+        model = LinearRankSVM(2.0**log2_C, reduction="sum", tol=1e-8, scaling=None).fit(*train)
         for metric in ("map", "ndcg@5"):
             by_hand = evaluate(
                 valid.truth, model.predict(valid.X), valid.qid, [metric], conventions="letor"
@@ -235,7 +235,7 @@ def test_C_of_lee_and_lin_is_chosen_by_accuracy_on_validation(data_directory: Pa
     by_hand = [
         pairwise_accuracy(
             valid.truth,
-            LinearRankSVM(C=C, reduction="sum").fit(*train).predict(valid.X),
+            LinearRankSVM(C, reduction="sum", scaling=None).fit(*train).predict(valid.X),
             valid.qid,
             average="pairs",
         )

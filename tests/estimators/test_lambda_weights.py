@@ -86,7 +86,12 @@ def test_the_list_is_that_of_the_definition(gain, discount, truncation, weighted
 @pytest.mark.parametrize("reduction", ["sum", "mean", "query_mean"])
 @pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
 @pytest.mark.parametrize(
-    "model", [LinearRankSVM(), LinearRankSVM(scaling="standard"), KernelRankSVM(gamma=0.3)]
+    "model",
+    [
+        LinearRankSVM(scaling=None),
+        LinearRankSVM(scaling="standard"),
+        KernelRankSVM(gamma=0.3, scaling=None),
+    ],
 )
 def test_rounds_are_a_loop_over_listed_pairs(model, loss, reduction) -> None:
     data = small(2)
@@ -121,13 +126,13 @@ def test_rounds_are_a_loop_over_listed_pairs(model, loss, reduction) -> None:
 def test_approximate_kernels_and_sparse_items(approximation) -> None:
     data = replace(small(3), item_weight=None, query_weight=None)
     options = {"approximation": approximation, "n_components": 20, "random_state": 0, "gamma": 0.3}
-    model = KernelRankSVM(5.0, tol=1e-8, **options)
+    model = KernelRankSVM(5.0, tol=1e-8, **options, scaling=None)
     scores = model.fit(data.X, data.y, qid=data.qid).predict(data.X)
     better, worse, weight = listed(data, scores)
     by_hand = clone(model).fit_pairs(data.X, better, worse, weight=weight)
     found = clone(model).set_params(pair_weight="lambda").fit(data.X, data.y, qid=data.qid)
     assert_allclose(found.objective_, by_hand.objective_, rtol=1e-6)
-    linear = LinearRankSVM(pair_weight="lambda", tol=1e-8)
+    linear = LinearRankSVM(pair_weight="lambda", tol=1e-8, scaling=None)
     dense = linear.fit(data.X, data.y, qid=data.qid).objective_
     sparse = linear.fit(sp.csr_array(data.X), data.y, qid=data.qid).objective_
     assert_allclose(sparse, dense, rtol=1e-7)
@@ -135,24 +140,29 @@ def test_approximate_kernels_and_sparse_items(approximation) -> None:
 
 def test_one_ranking_without_queries() -> None:
     data = RankingData(small(4).X, small(4).y)
-    model = LinearRankSVM(pair_weight="lambda", truncation=5, tol=1e-8).fit(data.X, data.y)
-    plain = LinearRankSVM(tol=1e-8).fit(data.X, data.y)
+    model = LinearRankSVM(pair_weight="lambda", truncation=5, tol=1e-8, scaling=None).fit(
+        data.X, data.y
+    )
+    plain = LinearRankSVM(tol=1e-8, scaling=None).fit(data.X, data.y)
     better, worse, weight = listed(data, plain.predict(data.X), truncation=5)
-    by_hand = LinearRankSVM(tol=1e-8).fit_pairs(data.X, better, worse, weight=weight)
+    by_hand = LinearRankSVM(tol=1e-8, scaling=None).fit_pairs(data.X, better, worse, weight=weight)
     assert_allclose(model.objective_, by_hand.objective_, rtol=1e-7)
 
 
 def test_threads_do_not_change_a_bit() -> None:
     X, y, qid, _ = make_ranking(n_queries=50, items_per_query=(1, 100), random_state=0)
-    models = [LinearRankSVM(pair_weight="lambda", n_jobs=n).fit(X, y, qid=qid) for n in (1, 2)]
+    models = [
+        LinearRankSVM(pair_weight="lambda", n_jobs=n, scaling=None).fit(X, y, qid=qid)
+        for n in (1, 2)
+    ]
     assert_array_equal(models[0].coef_, models[1].coef_)
 
 
 def test_a_path_over_C_has_rounds_of_its_own_for_each() -> None:
     data = small(5)
     for make, settings in (
-        (LinearProblem, LinearSettings(pair_weight="lambda", tol=1e-7)),
-        (KernelProblem, KernelSettings(pair_weight="lambda", tol=1e-7, gamma=0.3)),
+        (LinearProblem, LinearSettings(pair_weight="lambda", tol=1e-7, scaling=None)),
+        (KernelProblem, KernelSettings(pair_weight="lambda", tol=1e-7, gamma=0.3, scaling=None)),
     ):
         Cs = np.array([0.3, 3.0, 30.0])
         fits = fit_path(make(data, settings), Cs)
@@ -168,7 +178,7 @@ def test_a_path_over_C_has_rounds_of_its_own_for_each() -> None:
 
 def test_a_problem_with_other_pairs_shares_the_map() -> None:
     data = small(6)
-    uniform = KernelSettings(C=2.0, tol=1e-7, gamma=0.3)
+    uniform = KernelSettings(C=2.0, tol=1e-7, gamma=0.3, scaling=None)
     problem = KernelProblem(data, uniform)
     before = problem.solve().objective
     for weight in ("gain", "lambda"):
@@ -190,7 +200,7 @@ def test_stopped_in_a_round() -> None:
         return row.round == 1
 
     options = {"sample_weight": data.item_weight, "callback": stop}
-    model = LinearRankSVM(1000.0, pair_weight="lambda", n_reweight=3, tol=1e-9)
+    model = LinearRankSVM(1000.0, pair_weight="lambda", n_reweight=3, tol=1e-9, scaling=None)
     model.fit(data.X, data.y, qid=data.qid, **options)
     assert model.status_ == "stopped"
     assert rounds[-1] == 1
@@ -201,29 +211,34 @@ def test_stopped_in_a_round() -> None:
 def test_in_searches() -> None:
     X, y, qid, _ = make_ranking(n_queries=30, random_state=0)
     options = {"cv": 3, "pair_weight": "lambda", "refit": True}
-    linear = LinearRankSVMCV([1.0, 100.0, 1e5], n_jobs=1, **options).fit(X, y, qid=qid)
-    parallel = LinearRankSVMCV([1.0, 100.0, 1e5], n_jobs=2, **options).fit(X, y, qid=qid)
+    linear = LinearRankSVMCV([1.0, 100.0, 1e5], n_jobs=1, **options, scaling=None).fit(
+        X, y, qid=qid
+    )
+    parallel = LinearRankSVMCV([1.0, 100.0, 1e5], n_jobs=2, **options, scaling=None).fit(
+        X, y, qid=qid
+    )
     assert_array_equal(
         linear.cv_results_["mean_test_score"], parallel.cv_results_["mean_test_score"]
     )
-    alone = LinearRankSVM(linear.C_, pair_weight="lambda").fit(X, y, qid=qid)
+    alone = LinearRankSVM(linear.C_, pair_weight="lambda", scaling=None).fit(X, y, qid=qid)
     assert_allclose(linear.objective_, alone.objective_, rtol=1e-3)
-    KernelRankSVMCV([1.0, 100.0, 1e5], [0.01, 0.1, 1.0], **options).fit(X, y, qid=qid)
+    KernelRankSVMCV([1.0, 100.0, 1e5], [0.01, 0.1, 1.0], **options, scaling=None).fit(X, y, qid=qid)
 
 
 def test_what_is_refused() -> None:
     data = small(8)
     with pytest.raises(ParameterError, match=r"have to be in memory\. Use pair_weight='gain'"):
-        LinearProblem(cut(data, [20]), LinearSettings(pair_weight="lambda"))
+        LinearProblem(cut(data, [20]), LinearSettings(pair_weight="lambda", scaling=None))
     with pytest.raises(ParameterError, match=r"have to be in memory\. Use pair_weight='gain'"):
         KernelProblem(
-            cut(data, [20]), KernelSettings(pair_weight="lambda", approximation="fourier")
+            cut(data, [20]),
+            KernelSettings(pair_weight="lambda", approximation="fourier", scaling=None),
         )
-    model = LinearRankSVM(pair_weight="lambda")
+    model = LinearRankSVM(pair_weight="lambda", scaling=None)
     with pytest.raises(ParameterError, match="with explicit pairs"):
         model.fit_pairs(data.X, [0], [1], y=data.y)
     with pytest.raises(ParameterError, match="are fitted once"):
-        FactorizedRankSVM(pair_weight="lambda").fit(data.X, data.y)
+        FactorizedRankSVM(pair_weight="lambda", scaling=None).fit(data.X, data.y)
     with pytest.raises(ParameterError, match="discount='letor' is the same at ranks 1 and 2"):
         clone(model).set_params(discount="letor").fit(data.X[:2], [0, 1])
     for name in ("truncation", "n_reweight"):
@@ -236,6 +251,6 @@ def test_lists_that_do_not_fit_are_refused_before_they_are_made(monkeypatch) -> 
     y = np.arange(n) % 2.0
     X = np.random.default_rng(0).normal(size=(n, 1))
     monkeypatch.setattr(memory, "available_memory", lambda: 8 * 10**9)
-    model = LinearRankSVM(pair_weight="lambda", truncation=n)
+    model = LinearRankSVM(pair_weight="lambda", truncation=n, scaling=None)
     with pytest.raises(TooLittleMemoryError, match=r"10,000,000,000 pairs.*Lower truncation"):
         model.fit(X, y)

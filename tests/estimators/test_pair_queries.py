@@ -71,7 +71,7 @@ def test_all_pairs_of_the_labels_give_the_model_of_the_labels(
 ) -> None:
     data = Data()
     C = 0.1 if reduction == "sum" else 10.0
-    model = make(C, loss=loss, reduction=reduction, tol=1e-6, **options)
+    model = make(C, loss=loss, reduction=reduction, tol=1e-6, scaling=None, **options)
     extra = {"qid": data.qid}
     if weighted:
         extra["query_weight"] = data.query_weight
@@ -89,7 +89,7 @@ def test_pairs_of_labels_and_of_a_list_are_one_query(loss: str, reduction: str) 
     """Half of the pairs of each query are given, and half follow from the labels."""
     data = Data(seed=1)
     model = LinearRankSVM(
-        0.1 if reduction == "sum" else 10.0, loss=loss, reduction=reduction, tol=1e-7
+        0.1 if reduction == "sum" else 10.0, loss=loss, reduction=reduction, tol=1e-7, scaling=None
     )
     twice = np.tile(data.better, 2), np.tile(data.worse, 2)
     both = quietly(
@@ -119,7 +119,7 @@ def test_the_objective_is_the_mean_over_queries(loss: str, with_labels: bool) ->
     weight = rng.random(60)
     C, query_weight = 5.0, data.query_weight
     model = quietly(
-        LinearRankSVM(C, loss=loss, reduction="query_mean", tol=1e-6), data.X, better, worse,
+        LinearRankSVM(C, loss=loss, reduction="query_mean", tol=1e-6, scaling=None), data.X, better, worse,
         weight=weight, y=data.y if with_labels else None, qid=data.qid, query_weight=query_weight,
     )  # fmt: skip
     lists = {q: [] for q in [*range(12), "across"]}
@@ -140,7 +140,7 @@ def test_the_objective_is_the_mean_over_queries(loss: str, with_labels: bool) ->
     assert model.objective_ == pytest.approx(value, rel=1e-10)
     assert model.n_pairs_ == np.count_nonzero(pairs[2])
     plain = quietly(
-        LinearRankSVM(C, loss=loss, reduction="sum", tol=1e-6), data.X, pairs[0], pairs[1],
+        LinearRankSVM(C, loss=loss, reduction="sum", tol=1e-6, scaling=None), data.X, pairs[0], pairs[1],
         weight=pairs[2],
     )  # fmt: skip
     check_same(model, plain, data.X)
@@ -154,7 +154,7 @@ def test_query_ids_alone_change_nothing_but_means_over_queries(reduction: str) -
     better = rng.integers(0, data.qid.size, 40)
     worse = (better + 1) % data.qid.size
     models = [
-        quietly(LinearRankSVM(reduction=reduction), data.X, better, worse, qid=qid)
+        quietly(LinearRankSVM(reduction=reduction, scaling=None), data.X, better, worse, qid=qid)
         for qid in (None, data.qid)
     ]
     np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
@@ -171,7 +171,7 @@ def test_any_number_of_threads_gives_the_same_bits(weighted: bool) -> None:
     weight = rng.random(60_000) if weighted else None
     found = []
     for n_jobs in (1, 2):
-        model = LinearRankSVM(reduction="query_mean", n_jobs=n_jobs)
+        model = LinearRankSVM(reduction="query_mean", n_jobs=n_jobs, scaling=None)
         found.append(quietly(model, X, better, worse, weight=weight, qid=qid))
     np.testing.assert_array_equal(found[0].coef_, found[1].coef_)
     assert (found[0].objective_, found[0].gap_) == (found[1].objective_, found[1].gap_)

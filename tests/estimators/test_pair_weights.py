@@ -21,7 +21,7 @@ from ranksvm.learners import LinearSettings, make_problem, total_pair_weight
 from ranksvm.learners.kernel import KernelSettings
 from ranksvm.metrics import ndcg
 from ranksvm.model_selection import LinearRankSVMCV
-from ranksvm.model_selection.grids import default_Cs, make_grid
+from ranksvm.model_selection.grids import N_CS, default_Cs, make_grid
 
 GAINS = {"exp2": lambda y: 2.0**y - 1.0, "linear": lambda y: y}
 DISCOUNTS = {
@@ -100,7 +100,13 @@ def test_the_optimum_is_that_of_the_sum_over_pairs(gain, discount, reduction) ->
     model = fitted(
         data,
         LinearRankSVM(
-            C, pair_weight="gain", gain=gain, discount=discount, reduction=reduction, tol=1e-9
+            C,
+            pair_weight="gain",
+            gain=gain,
+            discount=discount,
+            reduction=reduction,
+            tol=1e-9,
+            scaling=None,
         ),
     )
     assert model.status_ == "converged"
@@ -113,7 +119,11 @@ def test_the_optimum_is_that_of_the_sum_over_pairs(gain, discount, reduction) ->
 @pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
 @pytest.mark.parametrize(
     "model",
-    [LinearRankSVM(), KernelRankSVM(gamma=0.3), KernelRankSVM(kernel="laplacian", gamma=0.5)],
+    [
+        LinearRankSVM(scaling=None),
+        KernelRankSVM(gamma=0.3, scaling=None),
+        KernelRankSVM(kernel="laplacian", gamma=0.5, scaling=None),
+    ],
 )
 def test_labels_with_gains_are_listed_pairs_with_weights(model, loss) -> None:
     data = small(2)
@@ -135,7 +145,7 @@ def test_approximate_kernels(approximation) -> None:
     data = replace(small(3), item_weight=None)
     better, worse, weight, _ = listed(data)
     model = KernelRankSVM(
-        5.0, approximation=approximation, n_components=20, random_state=0, tol=1e-7
+        5.0, approximation=approximation, n_components=20, random_state=0, tol=1e-7, scaling=None
     )
     objective = model.fit_pairs(data.X, better, worse, weight=weight).objective_
     found = fitted(data, model.set_params(pair_weight="gain"))
@@ -145,8 +155,12 @@ def test_approximate_kernels(approximation) -> None:
 @pytest.mark.parametrize("init", ["random", "linear"])
 def test_factorized_models(init) -> None:
     data = small(4)
-    linear = fitted(data, LinearRankSVM(2.0, loss="hinge", pair_weight="gain", tol=1e-7))
-    model = FactorizedRankSVM(4, 2.0, init=init, pair_weight="gain", tol=1e-2, random_state=0)
+    linear = fitted(
+        data, LinearRankSVM(2.0, loss="hinge", pair_weight="gain", tol=1e-7, scaling=None)
+    )
+    model = FactorizedRankSVM(
+        4, 2.0, init=init, pair_weight="gain", tol=1e-2, random_state=0, scaling=None
+    )
     found = fitted(data, model)
     assert found.objective_ - found.gap_ <= linear.objective_ <= found.objective_
     assert_allclose(found.objective_, linear.objective_, rtol=2e-2)
@@ -155,14 +169,18 @@ def test_factorized_models(init) -> None:
 @pytest.mark.parametrize("counting", COUNTINGS)
 def test_every_counting_gives_the_same_model(counting) -> None:
     data = small(5)
-    known = fitted(data, LinearRankSVM(pair_weight="gain", tol=1e-9))
-    found = fitted(data, LinearRankSVM(pair_weight="gain", tol=1e-9, counting=counting))
+    known = fitted(data, LinearRankSVM(pair_weight="gain", tol=1e-9, scaling=None))
+    found = fitted(
+        data, LinearRankSVM(pair_weight="gain", tol=1e-9, counting=counting, scaling=None)
+    )
     assert_allclose(found.objective_, known.objective_, rtol=1e-9)
 
 
 def test_threads_do_not_change_a_bit() -> None:
     X, y, qid, _ = make_ranking(n_queries=50, items_per_query=(1, 300), random_state=0)
-    models = [LinearRankSVM(pair_weight="gain", n_jobs=n).fit(X, y, qid=qid) for n in (1, 2)]
+    models = [
+        LinearRankSVM(pair_weight="gain", n_jobs=n, scaling=None).fit(X, y, qid=qid) for n in (1, 2)
+    ]
     assert_array_equal(models[0].coef_, models[1].coef_)
     assert models[0].objective_ == models[1].objective_
 
@@ -173,7 +191,10 @@ def test_an_item_of_weight_zero_is_not_there() -> None:
     data = replace(data, y=data.y + (data.item_weight == 0.0) * 4.0)  # they would be the best
     present = np.flatnonzero(data.item_weight > 0.0)
     without = data.take(present)
-    for model in (LinearRankSVM(tol=1e-7), KernelRankSVM(gamma=0.5, tol=1e-7)):
+    for model in (
+        LinearRankSVM(tol=1e-7, scaling=None),
+        KernelRankSVM(gamma=0.5, tol=1e-7, scaling=None),
+    ):
         model.set_params(pair_weight="gain", reduction="sum")
         objective = fitted(data, model).objective_
         assert_allclose(fitted(without, model).objective_, objective, rtol=1e-6)
@@ -189,12 +210,12 @@ def test_data_in_shards(kernel, shuffled, loss, reduction) -> None:
     if not shuffled:
         data = data.take(np.argsort(data.qid, kind="stable"))
     settings: Any = LinearSettings(
-        C=2.0, pair_weight="gain", loss=loss, reduction=reduction, tol=1e-7
+        C=2.0, pair_weight="gain", loss=loss, reduction=reduction, tol=1e-7, scaling=None
     )
     if kernel:
         settings = KernelSettings(
             C=2.0, pair_weight="gain", loss=loss, reduction=reduction, tol=1e-7,
-            approximation="fourier", n_components=20, random_state=0, gamma=0.5,
+            approximation="fourier", n_components=20, random_state=0, gamma=0.5, scaling=None,
         )  # fmt: skip
     known = make_problem(data, settings).solve()
     fit = make_problem(cut(data, [11, 25, 26, 40]), settings).solve()
@@ -205,9 +226,9 @@ def test_data_in_shards(kernel, shuffled, loss, reduction) -> None:
 def test_total_weight_and_default_grid() -> None:
     data = small(8)
     weight = listed(data)[2].sum()
-    settings = LinearSettings(pair_weight="gain", reduction="sum")
+    settings = LinearSettings(pair_weight="gain", reduction="sum", scaling=None)
     assert_allclose(total_pair_weight(data, settings), weight)
-    assert_allclose(make_grid(data, settings)["C"], default_Cs(19, "sum", weight))
+    assert_allclose(make_grid(data, settings)["C"], default_Cs(N_CS, "sum", weight))
     assert total_pair_weight(data) > 2.0 * weight
 
 
@@ -218,7 +239,7 @@ def test_better_ndcg_where_few_items_are_very_good() -> None:
     grade = np.where(X[:, 0] > 1.2, 4.0, np.where(X[:, 1] > 0.0, 1.0, 0.0))
     qid = np.repeat(np.arange(200), 30)
     scores = {
-        weight: LinearRankSVM(pair_weight=weight).fit(X, grade, qid=qid).predict(X)
+        weight: LinearRankSVM(pair_weight=weight, scaling=None).fit(X, grade, qid=qid).predict(X)
         for weight in ("uniform", "gain")
     }
     assert ndcg(grade, scores["gain"], qid) > ndcg(grade, scores["uniform"], qid) + 0.05
@@ -226,15 +247,17 @@ def test_better_ndcg_where_few_items_are_very_good() -> None:
 
 def test_in_a_search() -> None:
     X, y, qid, _ = make_ranking(n_queries=30, random_state=0)
-    model = LinearRankSVMCV([1.0, 100.0, 1e5], cv=3, pair_weight="gain").fit(X, y, qid=qid)
-    alone = LinearRankSVM(model.C_, pair_weight="gain").fit(X, y, qid=qid)
+    model = LinearRankSVMCV([1.0, 100.0, 1e5], cv=3, pair_weight="gain", scaling=None).fit(
+        X, y, qid=qid
+    )
+    alone = LinearRankSVM(model.C_, pair_weight="gain", scaling=None).fit(X, y, qid=qid)
     assert_allclose(model.objective_, alone.objective_, rtol=1e-3)
     assert model.best_estimator_.pair_weight == "gain"
 
 
 def test_labels_without_gains_are_refused() -> None:
     X = np.arange(8.0).reshape(4, 2)
-    model = LinearRankSVM(pair_weight="gain")
+    model = LinearRankSVM(pair_weight="gain", scaling=None)
     with pytest.raises(ParameterError, match=r"got the label 0\.5\. Use gain='linear'"):
         model.fit(X, [0.5, 1.0, 2.0, 3.0])
     with pytest.raises(ParameterError, match=r"got the label -1\. Shift the labels"):
@@ -248,6 +271,6 @@ def test_labels_without_gains_are_refused() -> None:
 
 
 def test_gains_that_overflow_are_refused() -> None:
-    model = LinearRankSVM(pair_weight="gain", gain="linear")
+    model = LinearRankSVM(pair_weight="gain", gain="linear", scaling=None)
     with pytest.raises(OverflowError, match="difference of their gains"):
         model.fit(np.arange(4.0)[:, None], [0.0, 1.7e308, 1.7e308, 1.0])

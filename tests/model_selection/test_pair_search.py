@@ -160,7 +160,7 @@ def test_what_cv_may_be() -> None:
 )
 def test_pairs_that_connect_everything(qid, message: str) -> None:
     X = np.random.default_rng(0).normal(size=(5, 2))
-    model = LinearRankSVMCV()
+    model = LinearRankSVMCV(scaling=None)
     with pytest.raises(ValueError, match=message) as error:
         model.fit_pairs(X, [0, 1, 2, 3], [1, 2, 3, 4], qid=qid)
     assert "Choose on a validation set (validation). In Python, cv can also be" in str(error.value)
@@ -172,7 +172,7 @@ def test_pairs_that_connect_everything(qid, message: str) -> None:
         model.fit_pairs(X, [0], [4], y=[0, 1, 1, 0, 1], qid=[0, 0, 0, 1, 1])
 
 
-@pytest.mark.parametrize("model", [LinearRankSVM(), LinearRankSVMCV()])
+@pytest.mark.parametrize("model", [LinearRankSVM(scaling=None), LinearRankSVMCV(scaling=None)])
 def test_what_other_libraries_call_a_validation_set(model) -> None:
     X = np.zeros((3, 2))
     with pytest.raises(
@@ -185,7 +185,7 @@ def test_pairs_of_one_query_cannot_be_divided() -> None:
     X = np.random.default_rng(0).normal(size=(4, 2))
     for qid, extra in (([0, 0, 0, 0], {"y": [0, 1, 0, 0]}), ([5, 5, 5, 5], {}), ([7, 7, 7, 2], {})):
         with pytest.raises(ValueError, match="all pairs are of one query, and a fold has whole"):
-            LinearRankSVMCV(cv=2).fit_pairs(X, [0, 2], [1, 1], qid=qid, **extra)
+            LinearRankSVMCV(cv=2, scaling=None).fit_pairs(X, [0, 2], [1, 1], qid=qid, **extra)
 
 
 def test_a_name_close_to_that_of_the_metric_of_pairs() -> None:
@@ -257,7 +257,7 @@ def test_a_search_is_a_fit_for_every_fold_and_candidate(layout, queries, loss, r
     data = without_labels(sample(n=120))
     if not queries:
         data = without_queries(data)
-    settings = LinearSettings(loss=loss, reduction=reduction, tol=1e-9)
+    settings = LinearSettings(loss=loss, reduction=reduction, tol=1e-9, scaling=None)
     folds = folds_of(data, 3)
     expected = brute(data, settings, folds)
     data = replace(data, X=layout(data.X))
@@ -277,7 +277,7 @@ def test_items_in_no_pair_do_not_keep_a_path_from_guiding_others() -> None:
     whole = without_labels(sample())
     few = whole.preferences.take(np.arange(0, len(whole.preferences), 8))
     data = replace(whole, preferences=few)
-    settings = LinearSettings(tol=1e-9)
+    settings = LinearSettings(tol=1e-9, scaling=None)
     rows = np.arange(data.n_items)
     folds = [(rows[data.qid % 3 != k], rows[data.qid % 3 == k]) for k in range(3)]
     part = data.take(folds[0][0])
@@ -298,13 +298,15 @@ def test_folds_that_separate_pairs_are_told() -> None:
     folds = [(rows[rows % 3 != k], rows[rows % 3 == k]) for k in range(3)]
     listed = data.preferences
     apart = [(listed.better % 3 == k) != (listed.worse % 3 == k) for k in range(3)]
-    found = search(data, LinearSettings(tol=1e-9), CS, folds=folds)
+    found = search(data, LinearSettings(tol=1e-9, scaling=None), CS, folds=folds)
     assert len(found.separated) == 3
     assert found.separated[0] == (
         f"fold 1 has {apart[0].sum()} pairs with one item in the training part and one in the "
         "held-out part, which count in neither."
     )
-    np.testing.assert_allclose(found.scores, brute(data, LinearSettings(tol=1e-9), folds))
+    np.testing.assert_allclose(
+        found.scores, brute(data, LinearSettings(tol=1e-9, scaling=None), folds)
+    )
     (message, early), *_ = found.warnings()
     assert not early
     assert str(message).startswith("3 of 3 splits separate items of pairs, the first of them: fold")
@@ -359,13 +361,13 @@ def arguments_of(data: RankingData) -> dict[str, np.ndarray]:
 def test_linear_models(with_labels: bool, tmp_path) -> None:
     data = sample()
     extra = {"y": data.y, "qid": data.qid} if with_labels else {"qid": data.qid}
-    model = fit_quietly(LinearRankSVMCV(CS, cv=3), **arguments_of(data), **extra)
+    model = fit_quietly(LinearRankSVMCV(CS, cv=3, scaling=None), **arguments_of(data), **extra)
     assert model.metric_ == ("pairwise_accuracy" if with_labels else "pair_accuracy")
     given = data if with_labels else without_labels(data)
-    found = search(given, LinearSettings(), CS, folds=folds_of(given, 3))
+    found = search(given, LinearSettings(scaling=None), CS, folds=folds_of(given, 3))
     np.testing.assert_array_equal(model.cv_results_["mean_test_score"], found.means)
     assert found.best["C"] == model.C_
-    plain = fit_quietly(LinearRankSVM(model.C_), **arguments_of(data), **extra)
+    plain = fit_quietly(LinearRankSVM(model.C_, scaling=None), **arguments_of(data), **extra)
     apart = np.sqrt(2 * plain.gap_) + np.sqrt(2 * model.gap_)
     assert np.linalg.norm(model.coef_ - plain.coef_) <= apart
     model.save(tmp_path / "m.safetensors")
@@ -378,12 +380,16 @@ def test_a_metric_that_is_named() -> None:
     data = sample()
     extra = {"y": np.abs(data.y), "qid": data.qid}
     for metric in ("pair_accuracy", "map"):
-        model = fit_quietly(LinearRankSVMCV(CS, cv=3, metric=metric), **arguments_of(data), **extra)
+        model = fit_quietly(
+            LinearRankSVMCV(CS, cv=3, metric=metric, scaling=None), **arguments_of(data), **extra
+        )
         assert model.metric_ == metric
     with pytest.raises(ValueError, match="metric='map' needs labels"):
-        fit_quietly(LinearRankSVMCV(CS, metric="map"), **arguments_of(data), qid=data.qid)
+        fit_quietly(
+            LinearRankSVMCV(CS, metric="map", scaling=None), **arguments_of(data), qid=data.qid
+        )
     with pytest.raises(ValueError, match="metric='pair_accuracy' needs explicit pairs"):
-        LinearRankSVMCV(CS, metric="pair_accuracy").fit(data.X, data.y, data.qid)
+        LinearRankSVMCV(CS, metric="pair_accuracy", scaling=None).fit(data.X, data.y, data.qid)
 
 
 @pytest.mark.parametrize(
@@ -396,14 +402,16 @@ def test_a_metric_that_is_named() -> None:
 )
 def test_kernel_models(options) -> None:
     data = sample(n=90)
-    options = {"tol": 1e-8, **options}
+    options = {"tol": 1e-8, "scaling": None, **options}
     arguments = arguments_of(data)
     K = np.exp(-0.3 * ((data.X[:, None] - data.X[None]) ** 2).sum(axis=2))
     gammas = {} if "kernel" in options else {"gammas": [0.03, 0.3]}
     if "kernel" in options:
         arguments["X"] = K
     model = fit_quietly(
-        KernelRankSVMCV([0.1, 1.0], cv=3, **gammas, **options), **arguments, qid=data.qid
+        KernelRankSVMCV([0.1, 1.0], cv=3, **gammas, **options),
+        **arguments,
+        qid=data.qid,
     )
     assert model.metric_ == "pair_accuracy"
     folds = folds_of(without_labels(data), 3)
@@ -442,7 +450,7 @@ def test_a_validation_set_of_pairs(make) -> None:
 def test_a_validation_set_of_pairs_with_features_of_the_query() -> None:
     data, other = without_labels(sample()), without_labels(sample(1))
     better, worse, weight = other.preferences
-    model = LinearRankSVMCV(CS, query_features=("rank",), keep_features=False)
+    model = LinearRankSVMCV(CS, query_features=("rank",), keep_features=False, scaling=None)
     known = (other.X, better, worse, weight, other.qid)
     arguments = {**arguments_of(data), "qid": data.qid}
     found = fit_quietly(model, **arguments, validation=known)
@@ -483,12 +491,12 @@ def test_a_validation_set_of_pairs_with_features_of_the_query() -> None:
 def test_bad_validation_sets(validation, message: str) -> None:
     data = sample()
     with pytest.raises(ValueError, match=message):
-        fit_quietly(LinearRankSVMCV(CS), **arguments_of(data), validation=validation)
+        fit_quietly(LinearRankSVMCV(CS, scaling=None), **arguments_of(data), validation=validation)
 
 
 def test_bad_arguments_leave_the_old_model() -> None:
     data = sample()
-    model = fit_quietly(LinearRankSVMCV(CS, cv=3), **arguments_of(data), qid=data.qid)
+    model = fit_quietly(LinearRankSVMCV(CS, cv=3, scaling=None), **arguments_of(data), qid=data.qid)
     before = model.coef_.copy()
     arguments = arguments_of(data)
     for options, message in (
@@ -506,7 +514,7 @@ def test_warnings_name_the_caller() -> None:
     X = np.random.default_rng(0).normal(size=(12, 2))
     better, worse = [0, 1, 2, 4, 6, 8], [1, 0, 3, 5, 7, 9]
     with pytest.warns(UserWarning, match=r"preferred both ways|smallest of the grid") as found:
-        LinearRankSVMCV([0.1, 1.0, 3.0], cv=2).fit_pairs(X, better, worse)
+        LinearRankSVMCV([0.1, 1.0, 3.0], cv=2, scaling=None).fit_pairs(X, better, worse)
     assert [one.filename for one in found] == [__file__] * 2
 
 
@@ -526,10 +534,12 @@ def test_a_search_continues_from_its_file(with_labels: bool, tmp_path) -> None:
             raise Stop
 
     with pytest.raises(Stop):
-        search(data, LinearSettings(), CS, folds=folds, checkpoint=path, progress=stop)
-    found = search(data, LinearSettings(), CS, folds=folds, checkpoint=path)
+        search(data, LinearSettings(scaling=None), CS, folds=folds, checkpoint=path, progress=stop)
+    found = search(data, LinearSettings(scaling=None), CS, folds=folds, checkpoint=path)
     assert found.n_resumed == 1
-    plain = search(data, LinearSettings(), CS, folds=folds, checkpoint=tmp_path / "other.db")
+    plain = search(
+        data, LinearSettings(scaling=None), CS, folds=folds, checkpoint=tmp_path / "other.db"
+    )
     np.testing.assert_array_equal(found.scores, plain.scores)
     np.testing.assert_array_equal(found.objectives, plain.objectives)
     listed = data.preferences
@@ -542,10 +552,10 @@ def test_a_search_continues_from_its_file(with_labels: bool, tmp_path) -> None:
     ):
         other = replace(data, preferences=changed)
         with pytest.raises(ValueError, match=r"from a different search \(different pairs\)"):
-            search(other, LinearSettings(), CS, folds=folds, checkpoint=path)
+            search(other, LinearSettings(scaling=None), CS, folds=folds, checkpoint=path)
     with pytest.raises(ValueError, match="different search"):
         search(
-            replace(data, y=np.arange(90.0), preferences=None), LinearSettings(), CS, folds=folds,
+            replace(data, y=np.arange(90.0), preferences=None), LinearSettings(scaling=None), CS, folds=folds,
             checkpoint=path,
         )  # fmt: skip
 
@@ -553,9 +563,9 @@ def test_a_search_continues_from_its_file(with_labels: bool, tmp_path) -> None:
 def test_the_pairs_of_a_validation_set_are_part_of_a_search(tmp_path) -> None:
     data, other = without_labels(sample(n=90)), without_labels(sample(seed=1, n=60))
     path = tmp_path / "search.db"
-    search(data, LinearSettings(), CS, validation=other, checkpoint=path)
-    again = search(data, LinearSettings(), CS, validation=other, checkpoint=path)
+    search(data, LinearSettings(scaling=None), CS, validation=other, checkpoint=path)
+    again = search(data, LinearSettings(scaling=None), CS, validation=other, checkpoint=path)
     assert again.n_resumed == 1
     fewer = replace(other, preferences=other.preferences.take(np.arange(5)))
     with pytest.raises(ValueError, match=r"\(different splits\)"):
-        search(data, LinearSettings(), CS, validation=fewer, checkpoint=path)
+        search(data, LinearSettings(scaling=None), CS, validation=fewer, checkpoint=path)

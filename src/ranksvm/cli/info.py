@@ -60,7 +60,7 @@ def app(
     if leaderboard and top:
         say("")
         show_table(
-            [*CANDIDATE, selection["metric"], "seconds"],
+            [*CANDIDATE, selection["metric"], "time"],
             [candidate_row(row) for row in leaderboard[:top]],
         )
 

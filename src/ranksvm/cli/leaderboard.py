@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# Columns; the metric and the seconds follow.
+# Columns; the metric and the time follow.
 CANDIDATE = ("model", "pair weights", "gamma", "C")
 
 
@@ -18,5 +18,5 @@ def candidate_row(row: Mapping[str, Any]) -> list[Any]:
         "" if row["gamma"] is None else f"{row['gamma']:.3g}",
         f"{row['C']:.4g}",
         row["score"],
-        f"{row['seconds']:.2f}",
+        f"{row['seconds']:.2f} s",
     ]

@@ -168,7 +168,7 @@ def _show(report: Mapping[str, Any], *, to_stderr: bool) -> None:
         to_stderr=to_stderr,
     )
     show_table(
-        [*CANDIDATE, report["metric"], "seconds"],
+        [*CANDIDATE, report["metric"], "time"],
         [candidate_row(row) for row in rows[:_SHOWN]],
         to_stderr=to_stderr,
     )

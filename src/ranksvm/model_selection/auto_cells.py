@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -262,7 +262,7 @@ def run_space(
         for key, score, taken in zip(wanted, scores, seconds, strict=True):
             fit = fits[key]
             outcomes[key] = Outcome(score, fit.relative_gap, fit.status.name, taken)
-        wanted = beyond_edge(outcomes) if grows else []
+        wanted = beyond_edge({key: one.score for key, one in outcomes.items()}) if grows else []
     kept = {
         key: (fits.model([key], [1.0]), fits.spread(key))
         for key, one in outcomes.items()
@@ -271,14 +271,14 @@ def run_space(
     return SpaceRun(outcomes, time.perf_counter() - began, kept)
 
 
-def beyond_edge(outcomes: dict[Key, Outcome]) -> list[Key]:
+def beyond_edge(scores: Mapping[Key, float]) -> list[Key]:
     """Return the candidates beyond the edge that the best one lies on; none if it does not."""
-    known = {key: one.score for key, one in outcomes.items() if not math.isnan(one.score)}
+    known = {key: score for key, score in scores.items() if not math.isnan(score)}
     if not known:
         return []
     best = max(known, key=lambda key: (known[key], -key.power))
-    powers = {key.power for key in outcomes}
-    weights = dict.fromkeys(key.pair_weight for key in outcomes)
+    powers = {key.power for key in scores}
+    weights = dict.fromkeys(key.pair_weight for key in scores)
     for edge, beyond in ((max(powers), max(powers) + 1), (min(powers), min(powers) - 1)):
         if best.power == edge and LOWEST_C <= beyond <= HIGHEST_C:
             return [Key(weight, beyond) for weight in weights]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ranksvm.learners.settings import Settings
-from ranksvm.model_selection.auto_cells import Key
+from ranksvm.model_selection.auto_cells import Key, Outcome
 from ranksvm.model_selection.auto_plan import Space
 from ranksvm.models.model import Model
 
@@ -46,6 +46,11 @@ class Candidate:
     def mean(self) -> float:
         """Mean score; NaN if one of them is."""
         return sum(self.scores) / len(self.scores)
+
+    def add(self, one: Outcome) -> None:
+        """Add how it did on another split."""
+        self.scores.append(one.score)
+        self.seconds += one.seconds
 
     def row(self) -> dict[str, Any]:
         """Return its parameters and its score, for a leaderboard."""

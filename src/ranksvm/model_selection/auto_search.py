@@ -21,10 +21,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ranksvm.data.query_view import QueryView
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.views import with_view
-from ranksvm.model_selection.auto_cells import Key, Outcome, Part, SpaceRun, run_space
+from ranksvm.model_selection.auto_cells import Key, Outcome, Part, SpaceRun, beyond_edge, run_space
 from ranksvm.model_selection.auto_plan import (
     KERNEL_CS,
     LINEAR_CS,
@@ -150,7 +151,8 @@ class AutoSearch:
         self._kept: Kept = {}
         self._space_seconds: dict[Space, float] = {}  # to prepare it, on the first split
         self._settings: dict[Space, Settings] = {}
-        self._views: dict[Any, Part] = {}  # of the current split
+        self._views: dict[QueryView, Part] = {}  # of one split
+        self._views_of = 0
         self._file: Checkpoint[SpaceRun] | None = None
         self._n_resumed = self._done = 0
 
@@ -205,16 +207,18 @@ class AutoSearch:
                     raise
                 return
             for key, one in run.outcomes.items():
-                settings = replace(self._settings_of(space), C=key.C, pair_weight=key.pair_weight)
-                self._candidates[space, key] = Candidate(
-                    space, key, settings, [one.score], one.seconds
-                )
+                self._candidates[space, key] = self._candidate(space, key)
+                self._candidates[space, key].add(one)
             self._keep(space, run)
             fits = sum(one.seconds for one in run.outcomes.values())
             self._space_seconds[space] = max(0.0, run.seconds - fits)
             best = max((one.score for one in run.outcomes.values()), default=math.nan)
             explorer.tell(space, (one.score for one in run.outcomes.values()))
             self._tell(f"{space}: {best:.4f}", explorer.n_left())
+
+    def _candidate(self, space: Space, key: Key) -> Candidate:
+        settings = replace(self._settings_of(space), C=key.C, pair_weight=key.pair_weight)
+        return Candidate(space, key, settings)
 
     def _first_keys(self, space: Space) -> list[Key]:
         low, high = LINEAR_CS if space.family.kernel is None else KERNEL_CS
@@ -232,10 +236,8 @@ class AutoSearch:
 
     def _compare(self) -> None:
         """Fit the most promising candidates on the other splits."""
-        contenders = self._best(CONTENDERS * self._n_models)
-        grouped = by_space(contenders)
+        grouped = by_space(self._best(CONTENDERS * self._n_models))
         for number in range(1, len(self._splits)):
-            self._views = {}
             found: dict[tuple[Space, Key], Outcome] = {}
             for left, (space, keys) in enumerate(grouped.items()):
                 run = self._run(number, space, keys, grows=False)
@@ -244,8 +246,33 @@ class AutoSearch:
                 self._tell(f"{self._splits[number].name}, {space}", rest)
             # A split that is not complete does not count.
             for which, one in found.items():
-                self._candidates[which].scores.append(one.score)
-                self._candidates[which].seconds += one.seconds
+                self._candidates[which].add(one)
+        if len(self._splits) > 1:
+            self._grow()
+
+    def _grow(self) -> None:
+        """Let the path over C of the best candidate grow while it lies on the edge on all splits.
+
+        The first split alone may have had its best elsewhere.
+        """
+        while True:
+            space = self._best(1)[0].space
+            known = [
+                one
+                for one in self._candidates.values()
+                if one.space == space and len(one.scores) == len(self._splits)
+            ]
+            wanted = beyond_edge({one.key: one.mean for one in known})
+            if not wanted:
+                return
+            runs = [
+                self._run(number, space, wanted, grows=False) for number in range(len(self._splits))
+            ]
+            for key in wanted:
+                self._candidates[space, key] = made = self._candidate(space, key)
+                for run in runs:
+                    made.add(run.outcomes[key])
+            self._tell(f"{space}: more values of C", 0)
 
     # --- One space ------------------------------------------------------------------------------
 
@@ -285,6 +312,8 @@ class AutoSearch:
     def _part(self, number: int, space: Space) -> Part:
         """Return the two parts of a split, with the columns of a space."""
         view, split = view_of(space.family), self._splits[number]
+        if self._views_of != number:  # only those of one split are kept
+            self._views, self._views_of = {}, number
         if view not in self._views:
             parts = (
                 split.training_part(self._data, pairwise=False, n_threads=self._n_threads),
