@@ -18,7 +18,8 @@ from benchmarks.common import SEED, Array, Config
 from benchmarks.feature_sets import Split, feature_sets
 from benchmarks.report import Report, Row
 from ranksvm.data.scaling import SCALINGS
-from ranksvm.learners.kernel import KernelProblem, KernelSettings, gamma_of
+from ranksvm.learners.kernel import KernelProblem, KernelSettings
+from ranksvm.learners.kernel_space import gamma_of
 from ranksvm.learners.linear import LinearProblem, LinearSettings
 from ranksvm.learners.scaled import scaled_data
 from ranksvm.learners.settings import DENSE_SCALING

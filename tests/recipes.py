@@ -20,7 +20,7 @@ from ranksvm.data import RankingData
 from ranksvm.estimators.inputs import fitting, training_data
 from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners import LEARNERS, SOLVERS, Learner, LinearModel, make_problem
-from ranksvm.learners.problem import Fit, about_fit
+from ranksvm.learners.fit import Fit, about_fit
 from ranksvm.learners.settings import Grid, Settings, parameter
 from ranksvm.maps.kernels import KERNELS, Kernel, KernelFunction
 from ranksvm.metrics.definition import Definition

@@ -13,7 +13,7 @@ from ranksvm.data.local_shards import LocalShards
 from ranksvm.data.shards import RowBlock, Shard, ShardedMatrix
 from ranksvm.data.synthetic import make_ranking
 from ranksvm.learners import make_problem
-from ranksvm.learners.problem import Fit
+from ranksvm.learners.fit import Fit
 from ranksvm.learners.settings import Settings
 
 

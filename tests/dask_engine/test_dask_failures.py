@@ -31,8 +31,8 @@ from ranksvm import LinearRankSVM
 from ranksvm._messages import ParameterError
 from ranksvm.dask import DaskKernelRankSVM, DaskLinearRankSVM, WorkersLostError, engine
 from ranksvm.data import RankingData
+from ranksvm.learners.fit import Fit
 from ranksvm.learners.linear import LinearSettings
-from ranksvm.learners.problem import Fit
 
 C = 500.0
 

@@ -119,7 +119,8 @@ def test_the_objective_is_the_mean_over_queries(loss: str, with_labels: bool) ->
     weight = rng.random(60)
     C, query_weight = 5.0, data.query_weight
     model = quietly(
-        LinearRankSVM(C, loss=loss, reduction="query_mean", tol=1e-6, scaling=None), data.X, better, worse,
+        LinearRankSVM(C, loss=loss, reduction="query_mean", tol=1e-6, scaling=None),
+        data.X, better, worse,
         weight=weight, y=data.y if with_labels else None, qid=data.qid, query_weight=query_weight,
     )  # fmt: skip
     lists = {q: [] for q in [*range(12), "across"]}
@@ -140,7 +141,8 @@ def test_the_objective_is_the_mean_over_queries(loss: str, with_labels: bool) ->
     assert model.objective_ == pytest.approx(value, rel=1e-10)
     assert model.n_pairs_ == np.count_nonzero(pairs[2])
     plain = quietly(
-        LinearRankSVM(C, loss=loss, reduction="sum", tol=1e-6, scaling=None), data.X, pairs[0], pairs[1],
+        LinearRankSVM(C, loss=loss, reduction="sum", tol=1e-6, scaling=None),
+        data.X, pairs[0], pairs[1],
         weight=pairs[2],
     )  # fmt: skip
     check_same(model, plain, data.X)

@@ -555,7 +555,8 @@ def test_a_search_continues_from_its_file(with_labels: bool, tmp_path) -> None:
             search(other, LinearSettings(scaling=None), CS, folds=folds, checkpoint=path)
     with pytest.raises(ValueError, match="different search"):
         search(
-            replace(data, y=np.arange(90.0), preferences=None), LinearSettings(scaling=None), CS, folds=folds,
+            replace(data, y=np.arange(90.0), preferences=None), LinearSettings(scaling=None), CS,
+            folds=folds,
             checkpoint=path,
         )  # fmt: skip
 

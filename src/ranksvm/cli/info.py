@@ -139,7 +139,7 @@ def _about_labels(items: RankingData) -> dict[str, Any]:
 
 
 def _about_model(opened: Opened, top: int) -> dict[str, Any]:
-    from ranksvm.learners.problem import relative_gap
+    from ranksvm.learners.fit import relative_gap
 
     model = read_any_model(opened)
     objective, gap = model.facts.get("objective"), model.facts.get("gap")

@@ -56,8 +56,8 @@ from ranksvm.cli.write import (
 )
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import learner_of, make_problem
+from ranksvm.learners.fit import Fit
 from ranksvm.learners.linear_model import LinearModel
-from ranksvm.learners.problem import Fit
 from ranksvm.learners.resume import FitState
 from ranksvm.learners.settings import REDUCTIONS, Settings
 from ranksvm.learners.views import with_view

@@ -28,7 +28,7 @@ from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import FEATURE_FACTS, fitting
 from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners import make_problem
-from ranksvm.learners.problem import Fit
+from ranksvm.learners.fit import Fit
 from ranksvm.learners.resume import FitState
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.sharded import model_scores

@@ -25,7 +25,7 @@ from ranksvm.data.scaling import Scaling
 from ranksvm.estimators.base import Ranker
 from ranksvm.estimators.inputs import set_features
 from ranksvm.learners import make_problem
-from ranksvm.learners.problem import Fit
+from ranksvm.learners.fit import Fit
 from ranksvm.learners.resume import FitState
 from ranksvm.learners.settings import Settings
 from ranksvm.models.model import Model

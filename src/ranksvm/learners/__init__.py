@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from ranksvm.learners.factorized import FactorizedProblem
     from ranksvm.learners.factorized_model import FactorizedModel
     from ranksvm.learners.factors import FactorizedSettings
+    from ranksvm.learners.fit import Fit
     from ranksvm.learners.kernel import KernelProblem, KernelSettings
     from ranksvm.learners.kernel_model import KernelModel
     from ranksvm.learners.linear import LinearProblem, LinearSettings
     from ranksvm.learners.linear_model import LinearModel
-    from ranksvm.learners.problem import Fit, PathProblem, Problem, RankProblem
+    from ranksvm.learners.problem import PathProblem, Problem, RankProblem
     from ranksvm.learners.settings import REDUCTIONS, SOLVERS, Settings
     from ranksvm.learners.weights import check_query_weight, total_pair_weight
 
@@ -44,7 +45,7 @@ _HOME = {
     "FactorizedModel": "factorized_model",
     "FactorizedProblem": "factorized",
     "FactorizedSettings": "factors",
-    "Fit": "problem",
+    "Fit": "fit",
     "KernelModel": "kernel_model",
     "KernelProblem": "kernel",
     "KernelSettings": "kernel",

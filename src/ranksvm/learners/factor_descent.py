@@ -34,9 +34,9 @@ from ranksvm.learners.factors import (
     linear_start,
     random_start,
 )
+from ranksvm.learners.fit import Fit, shortfall
 from ranksvm.learners.linear import LinearProblem
 from ranksvm.learners.participants import has_weight
-from ranksvm.learners.problem import Fit, shortfall
 from ranksvm.solvers.base import Callback, Status, TraceRow
 
 Validate = Callable[[Array], float]

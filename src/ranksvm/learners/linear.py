@@ -19,10 +19,11 @@ from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.scaling import Scaling
 from ranksvm.data.shards import ShardedMatrix
+from ranksvm.learners.fit import Fit, about_fit
 from ranksvm.learners.gains import check_gains
 from ranksvm.learners.linear_model import LinearModel
 from ranksvm.learners.participants import participants
-from ranksvm.learners.problem import Fit, RankProblem, about_fit, check_room
+from ranksvm.learners.problem import RankProblem, check_room
 from ranksvm.learners.scaled import Units, about_scaling, scaled, scaled_data, training_units
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.sharded import scores_of, sharded_problem

@@ -24,7 +24,7 @@ from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.shards import DigestRows, RowBlock, Shard, ShardedMatrix
-from ranksvm.learners.problem import Fit
+from ranksvm.learners.fit import Fit
 from ranksvm.learners.settings import Settings, excluded_by
 from ranksvm.solvers.base import Callback, Status, TraceRow
 

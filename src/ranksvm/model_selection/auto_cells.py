@@ -23,7 +23,7 @@ from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import make_problem
-from ranksvm.learners.problem import Fit
+from ranksvm.learners.fit import Fit
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.training_pairs import weighted_pairs
 from ranksvm.model_selection.auto_plan import STEP

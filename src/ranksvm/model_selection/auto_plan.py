@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 from ranksvm._sparse import is_sparse
 from ranksvm.data.query_view import QueryView
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.learners.kernel import KernelSettings, gamma_of
+from ranksvm.learners.kernel import KernelSettings
+from ranksvm.learners.kernel_space import gamma_of
 from ranksvm.learners.linear import LinearSettings
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.views import seen_data

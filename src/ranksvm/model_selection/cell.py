@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
 from ranksvm._messages import Message
-from ranksvm.learners.problem import relative_gap, shortfall
+from ranksvm.learners.fit import relative_gap, shortfall
 from ranksvm.model_selection.judges import judge_named
 from ranksvm.solvers.base import Status
 

@@ -31,7 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._points import Combination, Point
-from ranksvm.learners.problem import Fit, PathProblem
+from ranksvm.learners.fit import Fit
+from ranksvm.learners.problem import PathProblem
 from ranksvm.model_selection.grids import check_grid
 
 # Returns the solution of a similar problem for Cs[k], with the scores of the items of this problem;

@@ -31,7 +31,8 @@ from ranksvm._vectors import Array, Rows, all_finite, vector_threads
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.learners import make_problem
-from ranksvm.learners.problem import Fit, GuidedProblem, PathProblem
+from ranksvm.learners.fit import Fit
+from ranksvm.learners.problem import GuidedProblem, PathProblem
 from ranksvm.learners.settings import Settings
 from ranksvm.model_selection.cell import Cell
 from ranksvm.model_selection.judges import Judge

@@ -36,7 +36,8 @@ from ranksvm._text import counted
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import make_problem
-from ranksvm.learners.problem import Fit, PathProblem
+from ranksvm.learners.fit import Fit
+from ranksvm.learners.problem import PathProblem
 from ranksvm.learners.settings import Settings, excluded_by
 from ranksvm.learners.views import check_held_out, with_view
 from ranksvm.model_selection.cell import Cell

@@ -35,7 +35,7 @@ from ranksvm.estimators.inputs import (
 )
 from ranksvm.estimators.model_ranker import ModelRanker, logged
 from ranksvm.estimators.pair_inputs import pair_data, validation_pairs
-from ranksvm.learners.problem import Fit
+from ranksvm.learners.fit import Fit
 from ranksvm.learners.settings import Settings, searched, searched_choices
 from ranksvm.learners.views import with_view
 from ranksvm.model_selection.search import Progress, Search, search
