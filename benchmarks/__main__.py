@@ -11,6 +11,7 @@ from types import ModuleType
 
 from benchmarks import (
     approximations,
+    choices,
     commands,
     dask_rounds,
     earlier,
@@ -72,6 +73,7 @@ PARTS: dict[str, ModuleType] = {
     "earlier": earlier,
     "out_of_core": out_of_core,
     "dask": dask_rounds,
+    "choices": choices,
     "real": real,
 }
 
