@@ -10,12 +10,17 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ranksvm import AutoRankSVM
+from ranksvm import AutoRankSVM, load
+from ranksvm.cli import main
+from ranksvm.data import save_letor
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.datasets import make_ranking
+from ranksvm.export import write_svmrank
+from ranksvm.learners.ensemble_model import label_of
 from ranksvm.learners.linear import LinearSettings
 from ranksvm.model_selection.auto_cells import Key, SpaceFits
 from ranksvm.model_selection.auto_plan import TOLERANCE
+from ranksvm.model_selection.auto_search import Budget, _TimeIsUp
 
 
 @parametrize_with_checks(
@@ -131,3 +136,61 @@ def test_one_query_says_what_to_do(graded: RankingData) -> None:
 def test_one_fold_is_not_1_folds(graded: RankingData) -> None:
     model = small(cv=2, time_limit=1e-6).fit(*graded)
     assert model._model.facts["selection"]["on"] == "1 fold"
+
+
+# --- What a search tells --------------------------------------------------------------------------
+
+
+def test_time_that_is_up_on_the_first_fold_is_told(
+    graded: RankingData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other folds have their own share of the time, and may well be complete."""
+
+    def check(self: Budget, reserved: float, share: float = 1.0) -> None:
+        if share < 1.0:
+            raise _TimeIsUp
+
+    monkeypatch.setattr(Budget, "check", check)
+    model = small(cv=2, time_limit=1000).fit(*graded)
+    assert model.ended_ == "time limit"
+    assert {row["splits"] for row in model.leaderboard_} == {2}
+
+
+def test_a_checkpoint_belongs_to_a_seed(graded: RankingData, tmp_path: Path) -> None:
+    path = tmp_path / "search.db"
+    small(preset="fast", cv=2, checkpoint=path).fit(*graded)
+    with pytest.raises(ValueError, match=r"different search \(different seed\)"):
+        small(preset="fast", cv=2, checkpoint=path, random_state=7).fit(*graded)
+    path = tmp_path / "another.db"
+    models = [small(cv=2, checkpoint=path, random_state=None).fit(*graded) for _ in range(2)]
+    scores = [one.predict(graded.X, qid=graded.qid) for one in models]
+    np.testing.assert_array_equal(*scores)  # None continues with the seed of the file
+
+
+def test_exports_refuse_an_ensemble_for_what_it_is(graded: RankingData, tmp_path: Path) -> None:
+    """Without features of the query it would be refused as well."""
+    model = small(preset="fast", cv=2).fit(*graded)
+    with pytest.raises(ValueError, match=r"got an ensemble model$"):
+        write_svmrank(tmp_path / "m.dat", model._get_model())
+
+
+def command(*words: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    assert ended.value.code in (0, None)
+
+
+def test_the_command_keeps_parameters_and_info_separates_members(
+    graded: RankingData, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, path = tmp_path / "train.txt", tmp_path / "m.safetensors"
+    save_letor(data, *graded)
+    options = ["--preset", "best", "--time", "1h", "--models", "40", "--folds", "2"]
+    command("tune", str(data), *options, "-o", str(path))
+    model = load(path)
+    assert (model.preset, model.n_models, model.time_limit) == ("best", 40, "1h")
+    capsys.readouterr()
+    command("info", str(path))
+    shown = capsys.readouterr().out
+    assert len(model.members_) > 1
+    assert "; ".join(label_of(one) for one in model.members_) in shown

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -109,8 +110,8 @@ class AutoSearch:
         Number of candidates to choose.
     n_landmarks : int
         Number of landmarks of kernel models.
-    random_state : int
-        Seed of the landmarks.
+    random_state : int or None
+        Seed of the landmarks; None for a new one, or that of the checkpoint.
     budget : Budget
         The time for everything, ``refit`` included.
     refit : bool
@@ -131,7 +132,7 @@ class AutoSearch:
         conventions: str,
         n_models: int,
         n_landmarks: int,
-        random_state: int,
+        random_state: int | None,
         budget: Budget,
         refit: bool,
         n_threads: int = 1,
@@ -143,7 +144,9 @@ class AutoSearch:
         splits = make_splits(data, folds, validation, self._judge, n_threads=n_threads)
         self._all_splits = splits
         self._splits = [one for one in splits if one.undefined is None]
-        self._n_models, self._n_landmarks, self._seed = n_models, n_landmarks, random_state
+        self._n_models, self._n_landmarks = n_models, n_landmarks
+        self._random_state = random_state
+        self._seed = secrets.randbelow(2**31) if random_state is None else random_state
         # The models of the first split that may be chosen.
         self._n_kept = n_models if len(self._splits) == 1 else CONTENDERS * n_models
         self._budget, self._refits = budget, refit
@@ -161,12 +164,11 @@ class AutoSearch:
 
     def run(self, checkpoint: str | os.PathLike[str] | None = None) -> AutoResult:
         """Search; with a checkpoint, continue from that file and keep it up to date."""
-        ended = COMPLETE
         with ExitStack() as stack:
             if checkpoint is not None:
                 self._file = stack.enter_context(self._opened(checkpoint))
             try:
-                self._explore()
+                ended = self._explore()
                 self._compare()
             except _TimeIsUp:
                 ended = TIME_LIMIT
@@ -185,6 +187,7 @@ class AutoSearch:
             **data_identity(self._data, self._all_splits, name, self._conventions),
             "pair weights": ", ".join(self._pair_weights),
             "landmarks": str(self._n_landmarks),
+            "seed": "any" if self._random_state is None else str(self._random_state),
         }
         read = partial(SpaceRun.from_text, metric=name, pair_weights=self._pair_weights)
         file = Checkpoint(path, which, read, self._seed)
@@ -198,8 +201,11 @@ class AutoSearch:
 
     # --- The first split ------------------------------------------------------------------------
 
-    def _explore(self) -> None:
-        """Look at all spaces on the first split, until nothing is left to try."""
+    def _explore(self) -> str:
+        """Look at all spaces on the first split, until nothing is left to try or time is up.
+
+        Returns why it ended.
+        """
         share = FIRST_SHARE if len(self._splits) > 1 else 1.0
         explorer = Explorer(self._families)
         while (space := explorer.next()) is not None:
@@ -208,7 +214,7 @@ class AutoSearch:
             except _TimeIsUp:
                 if len(self._splits) == 1 or not self._candidates:
                     raise
-                return
+                return TIME_LIMIT  # the rest is for the other splits
             for key, one in run.outcomes.items():
                 self._candidates[space, key] = self._candidate(space, key)
                 self._candidates[space, key].add(one)
@@ -218,6 +224,7 @@ class AutoSearch:
             scores = [one.score for one in run.outcomes.values() if not math.isnan(one.score)]
             explorer.tell(space, scores)
             self._tell(f"{space}: {max(scores, default=math.nan):.4f}", explorer.n_left())
+        return COMPLETE
 
     def _candidate(self, space: Space, key: Key) -> Candidate:
         settings = replace(self._settings_of(space), C=key.C, pair_weight=key.pair_weight)
