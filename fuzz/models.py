@@ -22,7 +22,7 @@ from safetensors import numpy as safetensors
 from scipy import sparse
 
 from fuzz.cases import flipped, mutated, odd_value, repeat
-from ranksvm import FactorizedRankSVM, KernelRankSVM, LinearRankSVM, load
+from ranksvm import AutoRankSVM, FactorizedRankSVM, KernelRankSVM, LinearRankSVM, load
 from ranksvm.datasets import make_ranking
 from ranksvm.export import read_svmrank, write_svmrank
 from ranksvm.learners import LinearModel, read_model
@@ -50,6 +50,7 @@ def _examples() -> tuple[bytes, ...]:
         KernelRankSVM(approximation="fourier", n_components=4, random_state=0),
         LinearRankSVM(query_features=("rank",)),
         KernelRankSVM(query_features=("zscore", "rank"), keep_features=False, scaling="standard"),
+        AutoRankSVM(n_landmarks=2, cv=2),
     ]
     of_rows = [KernelRankSVM(), KernelRankSVM(approximation="nystroem", n_components=4)]
     given = KernelRankSVM(kernel="precomputed")

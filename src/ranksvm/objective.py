@@ -208,8 +208,9 @@ def _inverse(matrix: Array) -> Callable[[Array], Array] | None:
     # Scaled to a diagonal of ones, so that features of any size keep their digits; a little more
     # than that in case rounding made the matrix indefinite.
     size = 1.0 / np.sqrt(matrix.diagonal() + 1.0)
-    matrix *= size
-    matrix *= size[:, None]
+    with np.errstate(invalid="ignore"):  # inf times 0
+        matrix *= size
+        matrix *= size[:, None]
     matrix.flat[:: len(matrix) + 1] = 1.0 + 1e-13 * len(matrix)
     found = inverse_times(matrix)
     return None if found is None else lambda vector: size * found(size * vector)

@@ -139,7 +139,9 @@ def test_a_path_grows_while_the_best_lies_on_its_edge() -> None:
     assert grown({**inside, ("gain", 2): 0.6}) == [Key("uniform", 3), Key("gain", 3)]
     assert grown({**inside, ("uniform", 0): 0.9}) == [Key("uniform", -1)]
     tied = {("uniform", 0): 0.1, ("uniform", 1): 0.5, ("uniform", 2): 0.5}
-    assert grown(tied) == []  # of equals the smaller C
+    assert grown(tied) == []  # a plateau
+    assert grown({("uniform", 0): 0.5, ("uniform", 1): 0.5, ("uniform", 2): 0.1}) == []
+    assert grown({("uniform", 0): 0.5, ("gain", 0): 0.5, ("gain", 1): 0.1}) != []
     assert grown({("uniform", 0): math.nan}) == []
     assert grown({("uniform", HIGHEST_C - 1): 0.1, ("uniform", HIGHEST_C): 1.0}) == []
 
@@ -279,8 +281,10 @@ def test_the_best_C_of_all_folds_is_not_on_the_edge(graded: RankingData) -> None
     for seed in range(3):
         X, y, qid, _ = make_ranking(20, (4, 9), n_features=4, noise=2.0, random_state=seed)
         model = small(preset="fast", cv=4).fit(X, y, qid=qid)
-        Cs = [row["C"] for row in model.leaderboard_ if row["splits"] == 4]
-        assert min(Cs) < model.leaderboard_[0]["C"] < max(Cs)
+        rows = [row for row in model.leaderboard_ if row["splits"] == 4]
+        edges = [pick(row["C"] for row in rows) for pick in (min, max)]
+        inside = [row["score"] for row in rows if row["C"] not in edges]
+        assert max(inside) == model.best_score_  # an edge may be as good
 
 
 def test_every_number_of_threads_gives_the_same_bits(
@@ -514,11 +518,28 @@ def test_hostile_facts_are_refused(
             form.validate("ensemble", arrays, facts)
 
     members = [dict(one) for one in model.facts["members"]]
-    assert form.validate("ensemble", arrays, {"members": members}) == model.n_features
+    selection = model.facts["selection"]
+    facts = {"members": members, "selection": selection}
+    assert form.validate("ensemble", arrays, facts) == model.n_features
+    refused("selection in the facts must have metric", {"members": members})
+    for wrong in ({"leaderboard": 3}, {"best_score": "high"}, {"ended": None}, {"metric": 1}):
+        refused(" of selection is a ", {**facts, "selection": {**selection, **wrong}})
+    row = selection["leaderboard"][0]
+    for wrong in ({"C": "1"}, {"query_features": 1}, {"scaling": 1}, {"kernel": None}):
+        rows = [row, {**row, **wrong}]
+        refused(
+            " of candidate 1 of the selection is a ",
+            {**facts, "selection": {**selection, "leaderboard": rows}},
+        )
+    rows = [{**row, "query_features": [1]}]
+    refused("must be strings", {**facts, "selection": {**selection, "leaderboard": rows}})
+    refused("in the facts must", {**facts, "selection": {**selection, "leaderboard": ["x"]}})
     refused("1 to 1000 models", {})
     refused("1 to 1000 models", {"members": "many"})
     refused("arrays of the members", {"members": members[:-1]})
     refused("must have kind, params, facts", {"members": [{}, *members[1:]]})
+    more = {**members[0], "more": 1}
+    refused("must have kind, params, facts only", {"members": [more, *members[1:]]})
     refused("kind of member 0 is a int", {"members": [{**members[0], "kind": 3}, *members[1:]]})
     refused("cannot be a model", {"members": [{**members[0], "kind": "tree"}, *members[1:]]})
     fewer = {name: one for name, one in arrays.items() if name != "0.coef"}

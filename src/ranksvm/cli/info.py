@@ -74,7 +74,8 @@ def _shown(value: Any) -> str | None:
     if isinstance(value, list):
         if not value:
             return "none"
-        return " ".join(str(_shown(part)) for part in value)
+        parts = [str(_shown(part)) for part in value]
+        return ("; " if any(" " in part for part in parts) else " ").join(parts)
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return f"{value:,.0f}"
     return None if value is None else number(value)

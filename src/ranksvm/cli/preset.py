@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import typer
@@ -129,6 +129,16 @@ def tune_preset(
             n_threads=resolve_n_jobs(jobs),
             progress=progress,
         )
+        params = {
+            "preset": options.preset,
+            "time_limit": options.time,
+            "n_models": options.models or N_MODELS,
+            "n_landmarks": N_LANDMARKS,
+            "metric": result.metric,
+            "conventions": conventions,
+            "random_state": SEED,
+        }
+        model = replace(model, params=params)
         save_model(output, model)
     report = {
         "preset": options.preset,

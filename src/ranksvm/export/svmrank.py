@@ -197,9 +197,10 @@ def from_svmrank_c(
 
 def _to_text(model: Model, version: str) -> str:
     if model.weights is None:
+        article = "an" if model.kind[0] in "aeiou" else "a"
         raise ValueError(
-            "SVM^rank's format (.dat) is for models with one weight per feature; got a "
-            f"{model.kind} model{_why_not(model)}"
+            "SVM^rank's format (.dat) is for models with one weight per feature; got "
+            f"{article} {model.kind} model{_why_not(model)}"
         )
     if not re.fullmatch(r"[!-~]{1,99}", version):
         raise ValueError(f"version must be one word such as 'V6.20'; got {version!r}")
@@ -227,13 +228,14 @@ def _to_text(model: Model, version: str) -> str:
 
 def _why_not(model: Model) -> str:
     """Return why a linear model has no weights of the features, and what to do."""
+    if not isinstance(model, LinearModel):
+        return ""
     if model.view:
         return (
             f" with features of the query ({', '.join(model.view.names)}). Train it without them, "
             "on data that have them as features (ranksvm.preprocessing.QueryFeatures)"
         )
-    is_linear = isinstance(model, LinearModel)
-    return " of quantiles. Train it with another scaling" if is_linear else ""
+    return " of quantiles. Train it with another scaling"
 
 
 def _decimal(value: float) -> str:

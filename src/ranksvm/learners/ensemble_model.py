@@ -4,7 +4,8 @@ The members have the same items as input, and may differ in everything else: the
 scale the features, whether they use features of the query.
 
 In a model file there are the factors f; arrays of member k have the names ``k.name``, counted from
-0; and the fact "members" has the kind, the parameters and the facts of each.
+0; the fact "members" has the kind, the parameters and the facts of each; and the fact "selection"
+tells how they were chosen: metric, best score, why the search ended, and the best candidates.
 """
 
 from __future__ import annotations
@@ -36,6 +37,19 @@ from ranksvm.models.model import Model
 KIND = "ensemble"
 ENTRIES = {"kind": str, "params": dict, "facts": dict}  # about a member, in the facts
 MOST_MEMBERS = 1_000
+# About the search, in the facts, and about each candidate on its leaderboard.
+SELECTION = {"metric": str, "best_score": float, "ended": str, "leaderboard": list | tuple}
+CANDIDATE = {
+    "kernel": str,
+    "scaling": str | None,
+    "query_features": list | tuple,
+    "pair_weight": str,
+    "gamma": float | None,
+    "C": float,
+    "score": float,
+    "seconds": float,
+    "chosen": bool,
+}
 
 
 def _class_of(kind: str) -> type[Model]:
@@ -78,18 +92,35 @@ class _Members(Format):
         if len(sizes) > 1:
             raise ValueError(f"members have different numbers of features: {sorted(sizes)}")
         check_facts(facts, ())
+        _check_selection(facts.get("selection"))
         return sizes.pop()
+
+
+def _check_selection(selection: Any) -> None:
+    _check_entries("selection", selection, SELECTION)
+    for number, row in enumerate(selection["leaderboard"]):
+        name = f"candidate {number} of the selection"
+        _check_entries(name, row, CANDIDATE)
+        if not all(isinstance(one, str) for one in row["query_features"]):
+            raise ValueError(f"query_features of {name} must be strings")
+
+
+def _check_entries(name: str, about: Any, entries: Mapping[str, Any]) -> None:
+    """Check that a mapping in the facts has these entries of these types, and maybe others."""
+    if not isinstance(about, Mapping) or not about.keys() >= entries.keys():
+        raise ValueError(
+            f"{name} in the facts must have {', '.join(entries)}; got {reprlib.repr(about)}"
+        )
+    for key, expected in entries.items():
+        if not isinstance(about[key], expected):
+            raise ValueError(f"{key} of {name} is a {type(about[key]).__name__}")
 
 
 def _check_member(k: int, about: Any, arrays: Arrays) -> int:
     """Check a member, and return its number of features."""
-    if not isinstance(about, Mapping) or about.keys() != ENTRIES.keys():
-        raise ValueError(
-            f"member {k} in the facts must have {', '.join(ENTRIES)}; got {reprlib.repr(about)}"
-        )
-    for name, expected in ENTRIES.items():
-        if not isinstance(about[name], expected):
-            raise ValueError(f"{name} of member {k} is a {type(about[name]).__name__}")
+    _check_entries(f"member {k}", about, ENTRIES)
+    if about.keys() != ENTRIES.keys():
+        raise ValueError(f"member {k} in the facts must have {', '.join(ENTRIES)} only")
     kind = about["kind"]
     try:
         form = None if kind == KIND else _class_of(kind).FORMATS[kind]

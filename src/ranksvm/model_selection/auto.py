@@ -12,7 +12,6 @@ import warnings
 from dataclasses import replace
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
@@ -219,7 +218,7 @@ class AutoRankSVM(Ranker):
                 conventions=self.conventions,
                 n_models=int(self.n_models),
                 n_landmarks=int(self.n_landmarks),
-                random_state=int(np.random.default_rng().integers(2**31)) if seed is None else seed,
+                random_state=seed,
                 budget=budget,
                 refit=bool(self.refit),
                 n_threads=threads,

@@ -25,8 +25,8 @@ from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import make_problem
 from ranksvm.learners.fit import Fit
 from ranksvm.learners.settings import Settings
-from ranksvm.learners.training_pairs import weighted_pairs
-from ranksvm.model_selection.auto_plan import STEP
+from ranksvm.learners.training_pairs import TrainingPairs, weighted_pairs
+from ranksvm.model_selection.auto_plan import STEP, tolerance
 from ranksvm.model_selection.judges import Judge, judge_named
 from ranksvm.models.model import Model
 from ranksvm.solvers.base import Status
@@ -151,7 +151,8 @@ class SpaceFits:
         first = replace(settings, pair_weight=FIRST_ROUND)
         self._look, self._n_threads = look, n_threads
         self.problem: Any = make_problem(data, first, n_threads=n_threads)
-        self._problems: dict[str, Any] = {FIRST_ROUND: self.problem}
+        self._pairs: dict[str, TrainingPairs] = {}  # by pair weight, unless they depend on C
+        self._problems: dict[tuple[str, float], Any] = {(FIRST_ROUND, settings.tol): self.problem}
         self._fits: dict[Key, Fit] = {}
         self._last: dict[str, Fit] = {}  # by pair weight, with what the next one can use
 
@@ -169,20 +170,27 @@ class SpaceFits:
 
         if key.pair_weight == "lambda":  # its pairs are others for every C
             first = self[Key(FIRST_ROUND, key.power)]
-            problem = self._reweighted("lambda", first.point.scores)
+            problem = self._with(self._weighted("lambda", first.point.scores), key)
             fit: Fit = problem.solve(key.C, start=first.point, callback=callback)
             return fit
-        if key.pair_weight not in self._problems:
-            self._problems[key.pair_weight] = self._reweighted(key.pair_weight)
+        which = key.pair_weight, tolerance(key.C)
+        if which not in self._problems:
+            weight = key.pair_weight
+            if weight not in self._pairs:
+                self._pairs[weight] = self._weighted(weight)
+            self._problems[which] = self._with(self._pairs[weight], key)
         last = self._last.get(key.pair_weight)
-        fit = self._problems[key.pair_weight].solve(key.C, after=last, callback=callback)
+        fit = self._problems[which].solve(key.C, after=last, callback=callback)
         return fit
 
-    def _reweighted(self, pair_weight: str, scores: Array | None = None) -> Any:
-        """Return the problem with other weights of its pairs."""
+    def _weighted(self, pair_weight: str, scores: Array | None = None) -> TrainingPairs:
         settings = replace(self.problem.settings, pair_weight=pair_weight)
-        pairs = weighted_pairs(self.problem.labeled, settings, scores, n_threads=self._n_threads)
-        return self.problem.with_pairs(pairs)
+        return weighted_pairs(self.problem.labeled, settings, scores, n_threads=self._n_threads)
+
+    def _with(self, pairs: TrainingPairs, key: Key) -> Any:
+        """Return the problem with other weights of its pairs, and the tolerance of a candidate."""
+        settings = replace(self.problem.settings, tol=tolerance(key.C))
+        return self.problem.with_pairs(pairs, settings)
 
     def model(self, keys: Sequence[Key], factors: Sequence[float]) -> Model:
         """Return the sum of the models of some candidates, times factors, as one model."""
@@ -276,10 +284,12 @@ def beyond_edge(scores: Mapping[Key, float]) -> list[Key]:
     known = {key: score for key, score in scores.items() if not math.isnan(score)}
     if not known:
         return []
-    best = max(known, key=lambda key: (known[key], -key.power))
+    best = max(known.values())
+    at_best = {key.power for key, score in known.items() if score == best}
     powers = {key.power for key in scores}
     weights = dict.fromkeys(key.pair_weight for key in scores)
     for edge, beyond in ((max(powers), max(powers) + 1), (min(powers), min(powers) - 1)):
-        if best.power == edge and LOWEST_C <= beyond <= HIGHEST_C:
+        # A tie with a value inside is a plateau: beyond it nothing changes.
+        if at_best == {edge} and LOWEST_C <= beyond <= HIGHEST_C:
             return [Key(weight, beyond) for weight in weights]
     return []

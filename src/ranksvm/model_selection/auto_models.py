@@ -25,7 +25,7 @@ from ranksvm.learners.ensemble_model import EnsembleModel
 from ranksvm.learners.views import with_view
 from ranksvm.model_selection.auto_cells import SpaceFits
 from ranksvm.model_selection.auto_plan import view_of
-from ranksvm.model_selection.auto_results import INTERRUPTED, AutoResult, by_space
+from ranksvm.model_selection.auto_results import INTERRUPTED, AutoResult, Candidate, by_space
 from ranksvm.model_selection.auto_search import AutoSearch, Progress
 from ranksvm.models.model import Model
 
@@ -47,15 +47,18 @@ def search_and_fit(
     search : AutoSearch
         A search on ``data`` and ``validation``.
     refit : bool, default=True
-        Whether to fit the best candidates to all items of both.  If the search is interrupted, they
-        stay as they are.
+        Whether to fit the best candidates to all items of both.  If the search or these fits are
+        interrupted, they stay as they are.
     checkpoint, n_threads, progress
         As for :class:`ranksvm.AutoRankSVM`.
     """
     result = search.run(checkpoint)
     if refit and result.ended != INTERRUPTED:
         everything = joined(data, validation)
-        return result, refitted(result, everything, n_threads=n_threads, progress=progress)
+        try:
+            return result, refitted(result, everything, n_threads=n_threads, progress=progress)
+        except KeyboardInterrupt:
+            result = replace(result, ended=INTERRUPTED)
     return result, as_trained(result, search.first_part(), n_threads=n_threads)
 
 
@@ -67,9 +70,21 @@ def refitted(
     progress: Progress | None = None,
 ) -> EnsembleModel:
     """Fit the chosen candidates to a data set, and return their mean."""
+    members = _fitted(result.chosen, len(result.chosen), data, n_threads, progress)
+    return _ensemble(members, np.ones(len(members)), result, data)
+
+
+def _fitted(
+    candidates: Sequence[Candidate],
+    n_chosen: int,
+    data: RankingData,
+    n_threads: int,
+    progress: Progress | None = None,
+) -> list[Model]:
+    """Fit candidates; each counts for one of ``n_chosen`` in the sum of the models."""
     members: list[Model] = []
-    spaces = by_space(result.chosen)
-    settings = {one.space: one.settings for one in result.chosen}
+    spaces = by_space(candidates)
+    settings = {one.space: one.settings for one in candidates}
     views: dict[QueryView, RankingData] = {}
     for done, (space, keys) in enumerate(spaces.items()):
         if progress is not None:
@@ -78,24 +93,23 @@ def refitted(
         if view not in views:
             views[view] = with_view(data, view, n_threads=n_threads)
         fits = SpaceFits(views[view], settings[space], n_threads=n_threads)
-        factors = [1.0 / (len(result.chosen) * fits.spread(key)) for key in keys]
+        factors = [1.0 / (n_chosen * fits.spread(key)) for key in keys]
         members.append(fits.model(keys, factors))
-    return _ensemble(members, np.ones(len(members)), result, data)
+    return members
 
 
 def as_trained(result: AutoResult, data: RankingData, *, n_threads: int = 1) -> EnsembleModel:
     """Return the mean of the chosen candidates as they were trained on the first split.
 
-    Those that are not at hand are left out; if none is, all are fitted to ``data``, the training
-    part of that split.
+    Those that are not at hand, because a checkpoint has no models, are fitted to ``data``, the
+    training part of that split.
     """
-    found = [result.kept.get((one.space, one.key)) for one in result.chosen]
-    kept = [one for one in found if one is not None]
-    if not kept:
-        return refitted(result, data, n_threads=n_threads)
-    members = [model for model, _ in kept]
-    factors = np.array([1.0 / (len(kept) * spread) for _, spread in kept])
-    return _ensemble(members, factors, result, data)
+    n_chosen = len(result.chosen)
+    found = [(one, result.kept.get((one.space, one.key))) for one in result.chosen]
+    kept = [made for _, made in found if made is not None]
+    others = _fitted([one for one, made in found if made is None], n_chosen, data, n_threads)
+    factors = [1.0 / (n_chosen * spread) for _, spread in kept] + [1.0] * len(others)
+    return _ensemble([*(model for model, _ in kept), *others], np.array(factors), result, data)
 
 
 def _ensemble(

@@ -43,8 +43,8 @@ KERNEL_CS = (0, 6)
 EXACT_BELOW = 2
 # Ranks of sparse features are dense: up to this many numbers they are worth a try.
 MOST_DENSE = 1 << 27
-# The tolerance of all fits: differences below it change no ranking that matters.
-TOLERANCE = 1e-3
+# The tolerance of fits: differences below it change no ranking that matters.
+TOLERANCE, LEAST_TOLERANCE = 1e-3, 1e-9
 
 
 class Family(NamedTuple):
@@ -147,9 +147,15 @@ def families_of(data: RankingData, preset: Preset) -> list[Family]:
     ]
 
 
-def pair_weights_for(data: RankingData, preset: Preset) -> tuple[str, ...]:
-    """Return the pair weights for a data set: those of NDCG are for grades."""
-    return preset.pair_weights if is_graded(data.truth) else ("uniform",)
+def pair_weights_for(
+    data: RankingData, preset: Preset, validation: RankingData | None = None
+) -> tuple[str, ...]:
+    """Return the pair weights for a data set: those of NDCG are for grades.
+
+    The labels of a validation set count as well: the last fits are to both sets.
+    """
+    sets = [data] if validation is None else [data, validation]
+    return preset.pair_weights if all(is_graded(one.truth) for one in sets) else ("uniform",)
 
 
 def settings_of(
@@ -186,6 +192,15 @@ def settings_of(
     )
     scale = gamma_of("scale", seen_data(data, settings, n_threads=n_threads).X, data.item_weight)
     return KernelSettings(**{**settings.__dict__, "gamma": scale * STEP**space.power})
+
+
+def tolerance(C: float) -> float:
+    """Return the relative gap of the fits for a C.
+
+    A fit reduces the objective at zero by a share that falls like C.  With one tolerance for every
+    C, all scores 0 would be good enough for a small C.
+    """
+    return max(LEAST_TOLERANCE, TOLERANCE * min(1.0, C))
 
 
 def view_of(family: Family) -> QueryView:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -21,6 +22,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ranksvm._text import counted
 from ranksvm.data.query_view import QueryView
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.settings import Settings
@@ -108,8 +110,8 @@ class AutoSearch:
         Number of candidates to choose.
     n_landmarks : int
         Number of landmarks of kernel models.
-    random_state : int
-        Seed of the landmarks.
+    random_state : int or None
+        Seed of the landmarks; None for a new one, or that of the checkpoint.
     budget : Budget
         The time for everything, ``refit`` included.
     refit : bool
@@ -130,7 +132,7 @@ class AutoSearch:
         conventions: str,
         n_models: int,
         n_landmarks: int,
-        random_state: int,
+        random_state: int | None,
         budget: Budget,
         refit: bool,
         n_threads: int = 1,
@@ -142,11 +144,15 @@ class AutoSearch:
         splits = make_splits(data, folds, validation, self._judge, n_threads=n_threads)
         self._all_splits = splits
         self._splits = [one for one in splits if one.undefined is None]
-        self._n_models, self._n_landmarks, self._seed = n_models, n_landmarks, random_state
+        self._n_models, self._n_landmarks = n_models, n_landmarks
+        self._random_state = random_state
+        self._seed = secrets.randbelow(2**31) if random_state is None else random_state
+        # The models of the first split that may be chosen.
+        self._n_kept = n_models if len(self._splits) == 1 else CONTENDERS * n_models
         self._budget, self._refits = budget, refit
         self._n_threads, self._progress = n_threads, progress
         self._families = families_of(data, preset)
-        self._pair_weights = pair_weights_for(data, preset)
+        self._pair_weights = pair_weights_for(data, preset, validation)
         self._candidates: dict[tuple[Space, Key], Candidate] = {}
         self._kept: Kept = {}
         self._space_seconds: dict[Space, float] = {}  # to prepare it, on the first split
@@ -158,12 +164,11 @@ class AutoSearch:
 
     def run(self, checkpoint: str | os.PathLike[str] | None = None) -> AutoResult:
         """Search; with a checkpoint, continue from that file and keep it up to date."""
-        ended = COMPLETE
         with ExitStack() as stack:
             if checkpoint is not None:
                 self._file = stack.enter_context(self._opened(checkpoint))
             try:
-                self._explore()
+                ended = self._explore()
                 self._compare()
             except _TimeIsUp:
                 ended = TIME_LIMIT
@@ -182,6 +187,7 @@ class AutoSearch:
             **data_identity(self._data, self._all_splits, name, self._conventions),
             "pair weights": ", ".join(self._pair_weights),
             "landmarks": str(self._n_landmarks),
+            "seed": "any" if self._random_state is None else str(self._random_state),
         }
         read = partial(SpaceRun.from_text, metric=name, pair_weights=self._pair_weights)
         file = Checkpoint(path, which, read, self._seed)
@@ -195,8 +201,11 @@ class AutoSearch:
 
     # --- The first split ------------------------------------------------------------------------
 
-    def _explore(self) -> None:
-        """Look at all spaces on the first split, until nothing is left to try."""
+    def _explore(self) -> str:
+        """Look at all spaces on the first split, until nothing is left to try or time is up.
+
+        Returns why it ended.
+        """
         share = FIRST_SHARE if len(self._splits) > 1 else 1.0
         explorer = Explorer(self._families)
         while (space := explorer.next()) is not None:
@@ -205,16 +214,17 @@ class AutoSearch:
             except _TimeIsUp:
                 if len(self._splits) == 1 or not self._candidates:
                     raise
-                return
+                return TIME_LIMIT  # the rest is for the other splits
             for key, one in run.outcomes.items():
                 self._candidates[space, key] = self._candidate(space, key)
                 self._candidates[space, key].add(one)
             self._keep(space, run)
             fits = sum(one.seconds for one in run.outcomes.values())
             self._space_seconds[space] = max(0.0, run.seconds - fits)
-            best = max((one.score for one in run.outcomes.values()), default=math.nan)
-            explorer.tell(space, (one.score for one in run.outcomes.values()))
-            self._tell(f"{space}: {best:.4f}", explorer.n_left())
+            scores = [one.score for one in run.outcomes.values() if not math.isnan(one.score)]
+            explorer.tell(space, scores)
+            self._tell(f"{space}: {max(scores, default=math.nan):.4f}", explorer.n_left())
+        return COMPLETE
 
     def _candidate(self, space: Space, key: Key) -> Candidate:
         settings = replace(self._settings_of(space), C=key.C, pair_weight=key.pair_weight)
@@ -229,7 +239,7 @@ class AutoSearch:
     def _keep(self, space: Space, run: SpaceRun) -> None:
         """Keep the models of the best candidates so far, and no others."""
         self._kept.update({(space, key): made for key, made in run.models.items()})
-        best = {(one.space, one.key) for one in self._best(self._n_models)}
+        best = {(one.space, one.key) for one in self._best(self._n_kept)}
         self._kept = {which: made for which, made in self._kept.items() if which in best}
 
     # --- The other splits -----------------------------------------------------------------------
@@ -272,6 +282,7 @@ class AutoSearch:
                 self._candidates[space, key] = made = self._candidate(space, key)
                 for run in runs:
                     made.add(run.outcomes[key])
+            self._keep(space, runs[0])
             self._tell(f"{space}: more values of C", 0)
 
     # --- One space ------------------------------------------------------------------------------
@@ -287,15 +298,15 @@ class AutoSearch:
         if known is not None:
             self._n_resumed += 1
             return known
-        best = self._best(self._n_models)
-        reserved = self._reserved(best)
+        best = self._best(self._n_kept)
+        reserved = self._reserved(best[: self._n_models])
 
         def look() -> None:
             if best:  # at least one space is complete
                 self._budget.check(reserved, share)
 
         look()
-        threshold = best[-1].mean if len(best) == self._n_models else -math.inf
+        threshold = best[-1].mean if len(best) == self._n_kept else -math.inf
         part = self._part(number, space)
         run = run_space(
             part,
@@ -337,13 +348,15 @@ class AutoSearch:
 
     def _reserved(self, best: Sequence[Candidate]) -> float:
         """Return the seconds that fitting these candidates again will take, about."""
-        if not self._refits:
-            return 0.0
+        if not self._refits:  # only those of a checkpoint, which has no models
+            best = [one for one in best if (one.space, one.key) not in self._kept]
         seconds = sum(one.seconds / len(one.scores) for one in best)
         seconds += sum(self._space_seconds[space] for space in {one.space for one in best})
         n_train = self._splits[0].train.size
-        n_items = self._data.n_items
-        n_items += 0 if self._validation is None else self._validation.n_items
+        n_items = n_train
+        if self._refits:
+            n_items = self._data.n_items
+            n_items += 0 if self._validation is None else self._validation.n_items
         return CAUTION * seconds * n_items / n_train
 
     # --- Results --------------------------------------------------------------------------------
@@ -376,7 +389,7 @@ class AutoSearch:
             metric=self._judge.name,
             metric_default_for=self._default_for,
             conventions=self._conventions,
-            on=f"{most} folds" if self._validation is None else self._validation.origin.name,
+            on=counted(most, "fold") if self._validation is None else self._validation.origin.name,
             ended=ended,
             seconds=self._budget.spent,
             n_splits=most,

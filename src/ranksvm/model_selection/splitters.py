@@ -108,10 +108,12 @@ class QueryKFold:
 
     def _fold_of_items(self, groups: QueryGroups) -> Rows:
         if groups.n_queries < self.n_splits:
+            remedy = "Use fewer folds."
+            if groups.n_queries == 1:
+                remedy = "Use a validation set, or leave out the query ids to split the items."
             raise ValueError(
-                f"cannot make {self.n_splits} folds of {groups.n_queries} "
-                f"{'query' if groups.n_queries == 1 else 'queries'} ({groups.n_items} items): a "
-                "query is never split. Use fewer folds."
+                f"cannot make {self.n_splits} folds of {counted(groups.n_queries, 'query')} "
+                f"({counted(groups.n_items, 'item')}): a query is never split. {remedy}"
             )
         sizes = groups.sizes
         if self.shuffle:
