@@ -101,11 +101,23 @@ def test_counting_by_gain_is_brute_force(counting: str, sizes, gains, weights, s
             assert (plan.counts()[0] >= 0.0).all()
 
 
-@every_counting
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("weights", ["none", "whole", "real"])
 @pytest.mark.parametrize("gains", KINDS)
-@pytest.mark.parametrize("sizes", [[9, 3], [70], [140]])
+@pytest.mark.parametrize(
+    ("counting", "sizes"),
+    [
+        *((counting, [9, 3]) for counting in COUNTINGS),
+        ("auto", [70]),
+        ("auto", [140]),
+        *(
+            pytest.param(counting, [size], marks=pytest.mark.slow)
+            for counting in COUNTINGS
+            if counting != "auto"
+            for size in (70, 140)
+        ),
+    ],
+)
 def test_errors_are_bounds(counting: str, loss: str, weights: str, gains: str, sizes) -> None:
     """The value, A1, A2 and the gradient, against rational arithmetic."""
     order, query_weight, scores = draw(sizes, gains, weights, len(sizes) + sizes[0])

@@ -136,7 +136,7 @@ def test_local_and_gathered_have_the_same_objective(case, loss, reduction) -> No
     assert np.allclose(*found, rtol=1e-12, atol=1e-12 * scale)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(case=sets(), loss=st.sampled_from(sorted(LOSSES)), n_folds=st.integers(2, 3))
 def test_paths_over_C_and_folds(case, loss, n_folds) -> None:
     data, cuts = case
