@@ -11,6 +11,7 @@ from types import ModuleType
 
 from benchmarks import (
     approximations,
+    auto_search,
     choices,
     commands,
     dask_rounds,
@@ -73,6 +74,7 @@ PARTS: dict[str, ModuleType] = {
     "earlier": earlier,
     "out_of_core": out_of_core,
     "dask": dask_rounds,
+    "auto": auto_search,
     "choices": choices,
     "real": real,
 }

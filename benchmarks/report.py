@@ -71,6 +71,9 @@ GOALS = (
         1,
     ),
     Goal("gain_fit", "linear fit with pair_weight='gain', 1 thread / uniform weights", 2.0, 1),
+    Goal("auto_mq2008", "AutoRankSVM on MQ2008's first fold, 2 threads: seconds", 60.0, 2),
+    Goal("auto_fast", "the same with preset='fast'", 1.0, 2),
+    Goal("auto_large", "AutoRankSVM on 70,000 x 46 LETOR-like items, 2 threads: seconds", 600.0, 2),
     Goal("path", "LinearRankSVMCV over a grid of C / the same fits cold, 1 thread", 0.5, 1),
     Goal("help_seconds", "seconds of `ranksvm --help`", 0.4, 1),
     Goal(
