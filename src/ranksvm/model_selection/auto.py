@@ -81,8 +81,8 @@ class AutoRankSVM(Ranker):
     Attributes
     ----------
     leaderboard_ : list of dict
-        All candidates, best first (a model file has the best 100): parameters, ``score``, ``splits`` (how many it was compared on),
-        ``seconds``, and whether it was ``chosen``.
+        All candidates, best first (a model file has the best 100): parameters, ``score``,
+        ``splits`` (how many it was compared on), ``seconds``, and whether it was ``chosen``.
     best_score_ : float
         Score of the best candidate on the held-out items.  Their mean is usually better.
     metric_ : str
