@@ -27,7 +27,7 @@ from ranksvm._vectors import Array
 from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import UsageProblem, note
 from ranksvm.data.ranking_data import Origin, RankingData, no_features
-from ranksvm.data.shard_memory import FitMemory
+from ranksvm.data.shard_memory import FitMemory, ScoringMemory
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.data.sources import Source, name_of, standard_input, text_lines
 from ranksvm.data.streams import FileStream
@@ -79,7 +79,8 @@ def read_data(
     zero_based : bool or None
         Whether features of LETOR text are counted from 0, if the options do not say.
     fit : FitMemory or None
-        With --memory: what a fit needs; None if the data are only scored.
+        With --memory: what a fit needs, or scoring with features of the query; None if the data
+        are only scored.
     """
     names = [name_of(one) for one in sources]
     name = listed(names, most=1)
@@ -312,6 +313,7 @@ def read_with_model(
         comments=comments,
         features=model.feature_names,
         zero_based=base_of(model),
+        fit=ScoringMemory(model.view) if model.view else None,
     )
     return model, items
 

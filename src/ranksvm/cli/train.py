@@ -267,28 +267,17 @@ def with_memory(settings: Settings, options: DataOptions) -> tuple[Settings, Dat
     """Apply --memory: the data is read in pieces, or the kernel matrix is limited."""
     if options.memory is None:
         return settings, options
-    if settings.view and replace(settings, query_features=(), keep_features=True).works_in_shards:
-        raise UsageProblem(
-            f"--memory cannot be combined with {_why_whole(settings)}, for which all items must be "
-            "in memory. Leave one of them out."
-        )
     if hasattr(settings, "memory_budget"):
         settings = replace(settings, memory_budget=options.memory)  # type: ignore[call-arg]
     elif not settings.works_in_shards:
-        raise UsageProblem(f"--memory cannot be combined with {_why_whole(settings)}")
+        what = chooser(learner_of(settings), settings)
+        raise UsageProblem(f"--memory cannot be combined with {what}")
     if settings.works_in_shards:
         return settings, options
     if options.cache is not None:
-        what = _why_whole(settings)
+        what = chooser(learner_of(settings), settings)
         raise UsageProblem(f"--cache cannot be combined with {what}, which reads all data at once")
     return settings, replace(options, memory=None)
-
-
-def _why_whole(settings: Settings) -> str:
-    """Return the option that needs all items in memory."""
-    if settings.view:
-        return Param("query_features", settings.view.names).render(COMMAND_LINE)
-    return chooser(learner_of(settings), settings)
 
 
 def finish(fit: Fit) -> int | None:
@@ -334,9 +323,10 @@ def _read_training(
         if options.memory is not None:
             raise UsageProblem("--dask cannot be combined with --memory")
         if not settings.works_in_shards:
+            what = chooser(learner_of(settings), settings)
             raise UsageProblem(
-                f"--dask cannot be combined with {_why_whole(settings)}: it is for linear models "
-                "and kernel approximations, without features of the query"
+                f"--dask cannot be combined with {what}: it is for linear models and kernel "
+                "approximations"
             )
         from ranksvm.cli.clusters import open_cluster, read_on_cluster
 

@@ -111,7 +111,6 @@ status_, history_, n_features_in_, feature_names_in_
         self.checkpoint = checkpoint
 
     def _check_settings(self, settings: KernelSettings) -> None:
-        super()._check_settings(settings)
         if settings.approximation is None or settings.kernel == "precomputed":
             raise ParameterError(
                 "an exact kernel needs all items in one place, and does not work on a cluster. Use "

@@ -24,9 +24,11 @@ class DaskLinearRankSVM(DaskModelRanker, LinearRankSVM):
 counting, tol, max_iter, warm_start, verbose
         As for :class:`ranksvm.LinearRankSVM`.
     query_features : list or tuple of str, default=()
-        Only (): features of the query need all items of a query in one place.
+        As for :class:`ranksvm.LinearRankSVM`.  Workers make them from their rows.  The rows of
+        queries that are split over partitions come to the client once, and have to take no more
+        than a quarter of its memory.
     keep_features : bool, default=True
-        Only True.
+        As for :class:`ranksvm.LinearRankSVM`.
     n_jobs : int or None, default=None
         Number of threads at the client; None or -1 uses all cores.
     client : distributed.Client or None, default=None

@@ -15,7 +15,6 @@ from ranksvm.estimators.checks import check_both_have_ids
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import fitting
 from ranksvm.estimators.linear import LinearRankSVM
-from ranksvm.learners.views import check_shards
 from ranksvm.model_selection.grids import N_CS
 from ranksvm.model_selection.linear_cv import LinearRankSVMCV
 from ranksvm.model_selection.search import Progress
@@ -134,7 +133,6 @@ best_estimator_, coef_, objective_, gap_, n_iter_, n_features_in_, feature_names
         refuse_unknown(self, self.fit, unknown)
         with fitting(self), connected(self.client) as engine:
             settings = self._unfitted()._settings(self._settings_class)
-            check_shards(settings)
             data = self._read(
                 engine, X, y, qid, group=group, sample_weight=sample_weight,
                 query_weight=query_weight,

@@ -31,8 +31,7 @@ from ranksvm.learners import make_problem
 from ranksvm.learners.fit import Fit
 from ranksvm.learners.resume import FitState
 from ranksvm.learners.settings import Settings
-from ranksvm.learners.sharded import model_scores
-from ranksvm.learners.views import check_shards
+from ranksvm.learners.views import model_scores
 from ranksvm.metrics.order import mean_accuracy
 from ranksvm.metrics.ranked import Truth
 from ranksvm.solvers.base import Callback
@@ -119,7 +118,7 @@ class DaskRanker(Ranker):
             qid = self._qid_column
         with connected(self.client) as engine:
             data = self._known(engine, "X", X, y, qid, sample_weight=sample_weight)
-            scores = model_scores(self._get_model(), data.X)
+            scores = model_scores(self._get_model(), data)
         truth = Truth(data.truth, data.qid, n_jobs=self.n_jobs)
         return mean_accuracy(truth.ranked(check_overflow(scores)), data.item_weight)
 
@@ -255,7 +254,6 @@ class DaskModelRanker(DaskRanker, ModelRanker):
 
     def _check_settings(self, settings: Any) -> None:
         """Raise if a fit with these parameters does not work on a cluster."""
-        check_shards(settings)
 
     def _start_options(self) -> dict[str, Any]:
         """Return where the fit starts, as arguments of ``solve``."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ranksvm._memory import available_memory
 from ranksvm._vectors import Array, Rows
 from ranksvm.dask.engine import Engine, unpacked
 from ranksvm.data.queries import QueryGroups
@@ -22,6 +23,9 @@ FEATURES_SHARE = 0.3
 # Rows, and what shards keep from one task to the next, take up to this share.  Dask begins to write
 # to disk at 0.6, and tasks need memory, too.
 KEPT_SHARE = 0.5
+# Rows of queries that several partitions share come to the client for features of the query, up to
+# this share of its memory.
+TAKEN_SHARE = 0.25
 
 
 def kept_in_memory(engine: Engine, groups: QueryGroups, n_bytes: int) -> frozenset[str]:
@@ -152,7 +156,12 @@ class DaskShards(Shards):
         return self._like([part._replace(state=state) for part, state in pairs])
 
     def with_features(
-        self, task: ShardTask, n_features: int, dtype: Any, *, is_sparse: bool = False
+        self,
+        tasks: ShardTask | Sequence[ShardTask],
+        n_features: int,
+        dtype: Any,
+        *,
+        is_sparse: bool = False,
     ) -> DaskShards:
         size = self.shape[0] * n_features * np.dtype(dtype).itemsize
         if is_sparse:
@@ -162,12 +171,12 @@ class DaskShards(Shards):
             assert self.facts.groups is not None
             n_bytes += size  # the rows that the features were made of stay as well
             keeps &= kept_in_memory(self._engine, self.facts.groups, n_bytes)
-            blocks = self._submitted(make_features, task)
+            blocks = self._submitted(make_features, tasks)
             pairs = zip(self._parts, blocks, strict=True)
             parts = [part._replace(block=block, features=()) for part, block in pairs]
         else:
-            features = self._engine.packed(task, shared=True)
-            parts = [part._replace(features=(*part.features, features)) for part in self._parts]
+            added = zip(self._parts, self._packed(tasks), strict=True)
+            parts = [part._replace(features=(*part.features, task)) for part, task in added]
         other = DaskShards(
             self._engine, parts, self._names, self.sizes, n_features, dtype, is_sparse=is_sparse,
             n_bytes=n_bytes,
@@ -193,6 +202,12 @@ class DaskShards(Shards):
         other.shape = self.shape[0] + rows.size, self.shape[1]
         other._names = [*self._names, "the copies of queries that several partitions share"]
         return other
+
+    def most_taken(self) -> float:
+        return TAKEN_SHARE * (available_memory() or np.inf)
+
+    def name_of(self, shard: int) -> str:
+        return self._names[shard]
 
     def not_finite(self, shard: int, row: int, column: int, value: float) -> ValueError:
         name = "" if self._feature_names is None else f" ({self._feature_names[column]!r})"
@@ -257,7 +272,7 @@ def _with_rows(state: Shard, block: Block, features: Sequence[Any]) -> Shard:
     rows = rows_elsewhere()
     rows.hold(block.X)
     for task in features:
-        base = Shard(rows, state.n_items, n_threads=state.n_threads)
+        base = Shard(rows, state.n_items, query=state.query, n_threads=state.n_threads)
         rows = unpacked(task)(base).rows
     return replace(state, rows=rows)
 

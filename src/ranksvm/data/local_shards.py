@@ -102,9 +102,14 @@ class LocalShards(Shards):
         return self._like(list(self.map(tasks)))
 
     def with_features(
-        self, task: ShardTask, n_features: int, dtype: Any, *, is_sparse: bool = False
+        self,
+        tasks: ShardTask | Sequence[ShardTask],
+        n_features: int,
+        dtype: Any,
+        *,
+        is_sparse: bool = False,
     ) -> LocalShards:
-        shards = list(self.map(task))
+        shards = list(self.map(tasks))
         other = LocalShards(shards, n_features, dtype, is_sparse=is_sparse)
         other._allowance = self._allowance
         other.inherit(self, same_columns=False)

@@ -8,8 +8,9 @@ of X are read when a task needs them.
     ``.npy`` files, np.memmap     :mod:`ranksvm.data.array_shards`
     LETOR text                    :mod:`ranksvm.data.letor_shards`, by way of a cache
 
-Where the rows are cut depends on the files and the memory budget alone, and so do the bits of a
-fit.  A cut is at the end of a query, unless a query has more rows than a shard.
+Where the rows are cut (:mod:`ranksvm.data.shard_cuts`) depends on the files, the parameters and the
+memory budget alone, and so do the bits of a fit.  A cut is at the end of a query, unless a query
+has more rows than a shard; features of the query make room for such a query in one shard.
 """
 
 from __future__ import annotations
@@ -38,8 +39,10 @@ from ranksvm.data.parquet.source import ParquetSource
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import Origin, RankingData, no_features
 from ranksvm.data.row_sources import ReadBlock, RowSource
-from ranksvm.data.shard_memory import TEXT_BYTES, FitMemory, block_size, plan_memory
+from ranksvm.data.shard_cuts import find_cuts
+from ranksvm.data.shard_memory import TEXT_BYTES, FitMemory, RowNeeds, block_size, plan_memory
 from ranksvm.data.shards import RowBlock, RowFacts, Shard, ShardedMatrix, copied_queries
+from ranksvm.data.split_queries import find_split
 
 
 def open_files(
@@ -320,11 +323,12 @@ def _in_shards(
         groups = QueryGroups.from_numbers(qid)
     else:
         groups = QueryGroups.from_qid(qid, source.n_items)
-    row_bytes = 0
-    if fit is not None:
-        row_bytes = fit.row_bytes(source.n_features, is_sparse=source.is_sparse)
-    cuts = find_cuts(source, qid, block_bytes, row_bytes)
+    needs = None if fit is None else RowNeeds.of(fit, source)
+    row_bytes = 0 if needs is None else needs.in_block
+    has_view = fit is not None and bool(fit.view)
+    cuts = find_cuts(source, qid, block_bytes, row_bytes, whole=has_view)
     copied = None if qid is None else copied_queries(groups, cuts)
+    split = find_split(groups, cuts) if has_view else None
     for_ids = 0
     if opened.ids is not None:
         for_ids = groups.n_queries * (TEXT_BYTES + 2 * opened.ids.dtype.itemsize)
@@ -336,6 +340,9 @@ def _in_shards(
         fit=fit,
         n_copied=None if copied is None else int(groups.sizes[copied].sum()),
         for_ids=for_ids,
+        sizes=np.diff(cuts),
+        split=split,
+        ids=None if qid is None else (groups.ids if opened.ids is None else opened.ids),
     )
 
     def rows(values: NDArray[Any] | None, begin: int, end: int) -> Any:
@@ -376,34 +383,3 @@ def _in_shards(
         origin=opened.origin,
     )
     return data.with_groups(groups)
-
-
-def find_cuts(
-    source: RowSource, qid: Rows | None, block_bytes: int, row_bytes: int = 0
-) -> list[int]:
-    """Return the first row of each shard, and the number of rows.
-
-    A shard takes at most ``block_bytes``, unless it has a single row; ``row_bytes`` counts if it is
-    more than a row of X takes.  It ends where the query changes, if it does within the shard.
-    """
-    n_items = source.n_items
-    before = source.row_bytes()
-    most = n_items
-    if before is None:
-        most = block_bytes // max(1, source.n_features * source.dtype.itemsize)
-    if row_bytes:
-        most = min(most, block_bytes // row_bytes)
-    cuts = [0]
-    while cuts[-1] < n_items:
-        begin = cuts[-1]
-        end = begin + most
-        if before is not None:
-            last = int(np.searchsorted(before, before[begin] + block_bytes, side="right")) - 1
-            end = min(end, last)
-        end = max(end, begin + 1)
-        if end < n_items and qid is not None:
-            changes = np.flatnonzero(qid[begin + 1 : end + 1] != qid[begin:end])
-            if changes.size:
-                end = begin + 1 + int(changes[-1])
-        cuts.append(min(end, n_items))
-    return cuts

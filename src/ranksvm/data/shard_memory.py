@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from ranksvm._memory import format_size
-from ranksvm._messages import Param, TooLittleMemoryError
+from ranksvm._messages import Message, Param, TooLittleMemoryError
 from ranksvm._text import counted
+from ranksvm._vectors import Rows
 from ranksvm.data.local_shards import AHEAD
 from ranksvm.data.queries import QueryGroups
+from ranksvm.data.query_view import QueryView
 from ranksvm.data.row_sources import RowSource
 from ranksvm.data.shards import KEEPS
+from ranksvm.data.split_queries import SplitQueries
 
 # Largest block of X, and the part of the memory budget that it takes at most.
 BLOCK_BYTES = 16_000_000
@@ -30,7 +37,15 @@ def block_size(budget: float) -> int:
 
 
 class FitMemory(Protocol):
-    """What a fit needs beside the rows of X, in bytes."""
+    """What a fit needs beside the rows of X, in bytes.
+
+    ``n_features`` are the columns that the model sees, and ``is_sparse`` says whether these are.
+    """
+
+    @property
+    def view(self) -> QueryView:
+        """What the columns that the model sees are made of."""
+        ...
 
     def row_bytes(self, n_features: int, *, is_sparse: bool) -> int:
         """Return the bytes of a row in later steps, such as its kernel features.
@@ -51,6 +66,69 @@ class FitMemory(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class ScoringMemory:
+    """What it takes to score items with a model that sees features of the query: only these."""
+
+    view: QueryView
+
+    def row_bytes(self, n_features: int, *, is_sparse: bool) -> int:
+        del n_features, is_sparse
+        return 0
+
+    @property
+    def gathered_bytes(self) -> int:
+        return 0
+
+    def working_bytes(
+        self, n_items: int, n_features: int, itemsize: int, *, is_sparse: bool
+    ) -> int:
+        del n_items, n_features, itemsize, is_sparse
+        return 0
+
+
+class RowNeeds(NamedTuple):
+    """Bytes of a row in a fit.
+
+    Attributes
+    ----------
+    in_block : int
+        In a block, if it is more than the row itself: with the columns that are made of it.
+    copied : int
+        If its query is copied, so that it is complete in one shard.
+    split : int
+        If its query is in several shards, for features of the query.
+    """
+
+    in_block: int
+    copied: int
+    split: int
+
+    @classmethod
+    def of(cls, fit: FitMemory, source: RowSource) -> RowNeeds:
+        """Return the needs of the rows of a source."""
+        view, n_features, itemsize = fit.view, source.n_features, source.dtype.itemsize
+        if not view:
+            row = 0 if source.is_sparse else n_features * itemsize
+            later = fit.row_bytes(n_features, is_sparse=source.is_sparse)
+            return cls(later, TAKEN_TIMES * row + ROW_BYTES, 0)
+        columns = view.n_blocks * n_features
+        later = fit.row_bytes(columns, is_sparse=False)
+        return cls(
+            (n_features + columns) * itemsize + later,
+            TAKEN_TIMES * columns * itemsize + ROW_BYTES,
+            taken_bytes(view, n_features, itemsize),
+        )
+
+
+def taken_bytes(view: QueryView, n_features: int, itemsize: int) -> int:
+    """Return the bytes of a row of a query in several shards, while its features are made.
+
+    The row is taken from its shard, and the new columns are there twice: of all rows, and by shard.
+    """
+    return (TAKEN_TIMES + 2 * len(view.names)) * n_features * itemsize
+
+
 class MemoryPlan(NamedTuple):
     """What the memory is for: ``keeps`` of the shards, and bytes for blocks that stay in memory."""
 
@@ -67,6 +145,9 @@ def plan_memory(
     fit: FitMemory | None = None,
     n_copied: int | None = 0,
     for_ids: int = 0,
+    sizes: Rows | None = None,
+    split: SplitQueries | None = None,
+    ids: Sequence[Any] | None = None,
 ) -> MemoryPlan:
     """Divide the memory budget; raise if it is too small.
 
@@ -90,24 +171,38 @@ def plan_memory(
         scores of all rows together instead; then shards keep nothing.
     for_ids : int
         Bytes of query ids that are not integers.
+    sizes : ndarray of int64 or None
+        Number of rows of each shard; with features of the query, these may be larger than blocks.
+    split : SplitQueries or None
+        Queries in several shards, for features of the query.
+    ids : sequence or None
+        Ids of all queries, for messages; None if there are none.
     """
     n_items = source.n_items
     itemsize = source.dtype.itemsize
     one_row = 0 if source.is_sparse else source.n_features * itemsize
     for_rows = n_items * ROW_BYTES + for_ids
-    for_fit = 0
+    for_fit = for_split = 0
+    largest = np.zeros(1)  # bytes of the largest shards
     if fit is not None:
+        needs, n_columns = RowNeeds.of(fit, source), fit.view.n_blocks * source.n_features
         for_fit += fit.working_bytes(
-            n_items, source.n_features, itemsize, is_sparse=source.is_sparse
+            n_items, n_columns, itemsize, is_sparse=source.is_sparse and not fit.view
         )
         if n_copied is None:
             for_fit += n_items * fit.gathered_bytes
         else:
-            for_fit += n_copied * (TAKEN_TIMES * one_row + ROW_BYTES)
+            for_fit += n_copied * needs.copied
+        if split is not None:
+            for_split = split.rows.size * needs.split
+            for_fit += for_split
+        if fit.view and sizes is not None:
+            largest = np.sort(sizes)[-AHEAD - 1 :] * needs.in_block
 
     def reading_with(budget: float) -> int:
         block = max(one_row, block_size(budget))
-        return (AHEAD + 1) * block + source.reading_bytes(block)
+        reading = source.reading_bytes(max(block, int(largest[-1])))
+        return max((AHEAD + 1) * block, int(largest.sum())) + reading
 
     def needed_with(budget: float) -> int:
         return for_rows + for_fit + reading_with(budget)
@@ -119,13 +214,14 @@ def plan_memory(
             enough *= 1.02
         raise TooLittleMemoryError(
             "{budget} is too little for {rows}: labels and query ids take {for_rows}, blocks that "
-            "are being read {reading}{for_fit}. {remedy}",
-            remedy="Raise {larger} to {enough} or more.",
+            "are being read {reading}{for_fit}{for_split}. {remedy}",
+            remedy="Raise {larger} to {enough} or more" + (", or sort the rows by query." if split else "."),
             budget=Param("memory_budget", given),
             rows=counted(n_items, "row"),
             for_rows=format_size(for_rows),
             reading=format_size(reading_with(budget)),
             for_fit=f", and the fit {format_size(for_fit)}" if for_fit else "",
+            for_split=_told(split, for_split, source, ids),
             larger=Param("memory_budget"),
             enough=format_size(1.01 * enough),  # it is rounded
         )
@@ -133,6 +229,21 @@ def plan_memory(
     if fit is not None and n_copied is None:
         return MemoryPlan(frozenset(), left)
     return MemoryPlan(*choose_kept(left, groups))
+
+
+def _told(
+    split: SplitQueries | None, size: int, source: RowSource, ids: Sequence[Any] | None
+) -> Message | str:
+    """Return what features of the query take for queries in several shards."""
+    if split is None:
+        return ""
+    return Message(
+        ", of which {size} are for the {features} of {queries} in several shards ({example})",
+        size=format_size(size),
+        features=Param("query_features"),
+        queries=str(split),
+        example=split.told(ids, source.where),
+    )
 
 
 def choose_kept(left: float, groups: QueryGroups) -> tuple[frozenset[str], float]:

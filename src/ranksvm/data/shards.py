@@ -174,9 +174,14 @@ class Shards(ABC):
 
     @abstractmethod
     def with_features(
-        self, task: ShardTask, n_features: int, dtype: Any, *, is_sparse: bool = False
+        self,
+        tasks: ShardTask | Sequence[ShardTask],
+        n_features: int,
+        dtype: Any,
+        *,
+        is_sparse: bool = False,
     ) -> Shards:
-        """Return the shards that the task returns: other columns for the same rows."""
+        """Return the shards that the tasks return: other columns for the same rows."""
 
     @abstractmethod
     def with_copies(self, rows: Rows) -> Shards:
@@ -208,6 +213,17 @@ class Shards(ABC):
         place = np.empty(rows.size, dtype=np.int64)
         place[order] = np.arange(rows.size)
         return np.split((rows - starts[shard_of])[order], ends), place
+
+    def most_taken(self) -> float:
+        """Return the bytes that rows of queries in several shards may take in this process.
+
+        They come together for features of the query; unlimited unless an engine says otherwise.
+        """
+        return np.inf
+
+    def name_of(self, shard: int) -> str:
+        """Return what a shard is called in messages."""
+        return f"shard {shard}"
 
     def not_finite(self, shard: int, row: int, column: int, value: float) -> ValueError:
         """Return the error for a value of X that is NaN or infinite."""

@@ -28,7 +28,6 @@ from ranksvm.estimators.checks import (
     check_labels,
 )
 from ranksvm.estimators.plain import plain_array, plain_items
-from ranksvm.learners.views import check_shards
 from ranksvm.learners.weights import check_query_weight
 from ranksvm.maps.gram_checks import check_gram
 
@@ -109,7 +108,6 @@ def file_data(
     ranker: Any, paths: Any, y: Any, qid: Any, *, query_weight: Any = None, **options: Any
 ) -> RankingData:
     """Open the files of ``fit_files``; ``options`` are those of ``open_files``."""
-    check_shards(options["fit"])
     data = open_files(paths, y=y, qid=qid, n_threads=resolve_n_jobs(ranker.n_jobs), **options)
     note_features(ranker, data)
     weight = check_query_weight(query_weight, data.groups)

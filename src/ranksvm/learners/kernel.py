@@ -206,7 +206,7 @@ class KernelSettings(Settings):
 
     @property
     def works_in_shards(self) -> bool:
-        return self.approximation is not None and not self.view
+        return self.approximation is not None
 
     @property
     def is_pairwise(self) -> bool:

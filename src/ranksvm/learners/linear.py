@@ -46,7 +46,7 @@ class LinearSettings(Settings):
 
     @property
     def works_in_shards(self) -> bool:
-        return not self.view
+        return True
 
     @property
     def is_linear_svm(self) -> bool:

@@ -29,12 +29,11 @@ from ranksvm.learners.settings import Settings
 from ranksvm.learners.training_pairs import TrainingPairs, weighted_pairs
 from ranksvm.learners.weights import reduce_weights
 from ranksvm.maps.matrix import MOST_COLUMNS, EuclideanMap, MatrixMap
-from ranksvm.models.model import Model
 from ranksvm.sharded.gathered import GatheredMap
 from ranksvm.sharded.local import LocalLoss, LocalMap, LocalPairs
 from ranksvm.sharded.pair_shards import FindPairWeights, MakePairShard, SetQueryWeights
 from ranksvm.sharded.sample import sampling_of
-from ranksvm.sharded.tasks import ModelScores, SeveralScores
+from ranksvm.sharded.tasks import SeveralScores
 
 
 def sharded_problem(
@@ -161,9 +160,3 @@ def scores_of(X: Any, weights: Sequence[Array], *, n_threads: int = 1) -> list[A
         return [score_map.scores(w) for w in weights]
     found = np.concatenate(list(X.shards.map(SeveralScores(weights))), axis=1)
     return list(found if X.rows is None else found[:, X.rows])
-
-
-def model_scores(model: Model, X: ShardedMatrix) -> Array:
-    """Return the scores of items in shards under a model, from one pass."""
-    scores = np.concatenate(list(X.shards.map(ModelScores(model))))
-    return scores if X.rows is None else scores[X.rows]

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from ranksvm._memory import check_memory
 from ranksvm._messages import Message, Param, ParameterError
 from ranksvm._text import counted
+from ranksvm._vectors import Array
 from ranksvm.data.query_view import QueryView
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.learners.scaled import scaled_data
 from ranksvm.learners.settings import Settings
+from ranksvm.models.model import Model
+from ranksvm.sharded.query_columns import ColumnScores, with_query_columns
+from ranksvm.sharded.tasks import ModelScores
 
 
 def with_view(data: RankingData, view: QueryView, *, n_threads: int = 1) -> RankingData:
@@ -29,19 +36,22 @@ def with_view(data: RankingData, view: QueryView, *, n_threads: int = 1) -> Rank
     Returns
     -------
     RankingData
-        X is dense, unless there are no features of the query.
+        X is dense, unless there are no features of the query; in shards, if it was.
 
     Raises
     ------
+    TooLittleMemoryError
+        If the columns do not fit into memory.
     ParameterError
-        If the data are in shards.
+        If X is in shards, and the queries that several of them share take too much memory.
     """
     if data.view == view:
         return data
     if data.view:
         raise ValueError(f"the data have the columns of {data.view} already, not of {view}")
     if isinstance(data.X, ShardedMatrix):
-        raise refused_in_shards(view)
+        columns = with_query_columns(data.X, view, _ids_of_all(data))
+        return replace(data, X=columns, view=view).with_groups(data.groups)
     n_columns = view.n_blocks * data.n_features
     check_memory(
         data.X.dtype.itemsize * data.n_items * n_columns,
@@ -51,6 +61,13 @@ def with_view(data: RankingData, view: QueryView, *, n_threads: int = 1) -> Rank
     )
     X = view.apply(data.X, data.groups, n_threads)
     return replace(data, X=X, view=view).with_groups(data.groups)
+
+
+def _ids_of_all(data: RankingData) -> Any:
+    """Return the ids of the queries of all rows of the shards; None if there are none."""
+    if data.qid is None:
+        return None
+    return data.groups.ids if data.X.rows is None else data.X.shards.facts.groups.ids
 
 
 def check_held_out(data: RankingData, held_out: RankingData, view: QueryView) -> None:
@@ -81,19 +98,12 @@ def seen_data(data: RankingData, settings: Settings, *, n_threads: int = 1) -> R
     return scaled_data(data, settings.scaling_for(data.X), n_threads=n_threads)[0]
 
 
-def check_shards(settings: Settings) -> None:
-    """Raise if the model needs the items of a query together; called before shards are read."""
-    if settings.view:
-        raise refused_in_shards(settings.view)
-
-
-def refused_in_shards(view: QueryView) -> ParameterError:
-    """Return the error for features of the query of data in shards."""
-    return ParameterError(
-        "{names} need all items of a query at a time, and data in shards may have them in several: "
-        "{remedy}",
-        remedy="use data in memory, or {none} and files that have the features of the query "
-        "(ranksvm.preprocessing.QueryFeatures)",
-        names=Param("query_features", view.names),
-        none=Param("query_features", ()),
-    )
+def model_scores(model: Model, data: RankingData) -> Array:
+    """Return the scores of items in shards under a model, from one pass."""
+    task: ModelScores | ColumnScores = ModelScores(model)
+    if model.view:
+        model.needed_groups(None if data.qid is None else data.groups, data.n_items)
+        data, task = with_view(data, model.view), ColumnScores(model)
+    X: ShardedMatrix = data.X
+    scores = np.concatenate(list(X.shards.map(task)))
+    return scores if X.rows is None else scores[X.rows]
