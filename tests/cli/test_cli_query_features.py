@@ -186,13 +186,9 @@ def test_one_ranking_needs_none(good: Good, run: Run, tmp_path: Path, folder: Pa
         (("--query-features", "rank,rank"), 2, "--query-features has 'rank' twice"),
         (("--query-features", ""), 2, "--query-features must be one of"),
         (("--drop-features",), 2, "--drop-features needs --query-features"),
-        (("--query-features", "rank,zscore", "--memory", "1GB"), 2,
-         "--memory cannot be combined with --query-features rank,zscore, for which all items must "
-         "be in memory. Leave one of them out."),
-        (("--kernel", "rbf", "--approximation", "nystroem", "--query-features", "rank",
-          "--memory", "1GB"), 2, "--memory cannot be combined with --query-features rank"),
-        (("--query-features", "rank", "--dask", "local:1"), 2,
-         "--dask cannot be combined with --query-features rank"),
+        (("--kernel", "rbf", "--query-features", "rank", "--dask", "local:1"), 2,
+         "--dask cannot be combined with --kernel rbf: it is for linear models and kernel "
+         "approximations"),
         (("--query-features", "rank", "-o", "m.dat"), 2,
          "is for linear models, without --query-features"),
     ],
@@ -226,11 +222,15 @@ def test_pieces_of_whole_queries(
     accuracy = json.loads(found)["metrics"]["pairwise_accuracy"]
     assert accuracy == pytest.approx(load(trained).score(X, y, qid))
     # Queries that are scattered over the file.
-    np.save(tmp_path / "qid.npy", np.arange(len(qid)) % 7)
-    code, out, err = run("predict", trained, tmp_path / "X.npy", *given)
+    qid = np.arange(len(qid)) % 7
+    np.save(tmp_path / "qid.npy", qid)
+    scores = np.array(good("predict", trained, tmp_path / "X.npy", *given).split(), dtype=float)
+    np.testing.assert_array_equal(scores, load(trained).predict(X, qid))
+    little = (*given[:3], "0.4MB")
+    code, out, err = run("predict", trained, tmp_path / "X.npy", *little)
     assert (code, out) == (3, "")
-    assert "reads 7 queries" in err
-    assert "sort the items by query, or leave --memory out" in err
+    assert "7 queries in several shards (query 0, for example, has items in" in err
+    assert "or sort the rows by query" in err
 
 
 def test_exports_are_refused(run: Run, trained: Path, tmp_path: Path) -> None:

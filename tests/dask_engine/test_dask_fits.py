@@ -345,12 +345,6 @@ def test_exact_kernels_are_refused(threads, data, cuts) -> None:
         DaskKernelRankSVM(approximation=None).fit(sets.as_tuples(data, cuts))
 
 
-@pytest.mark.parametrize("model", [DaskLinearRankSVM, DaskKernelRankSVM, DaskLinearRankSVMCV])
-def test_features_of_the_query_are_refused(threads, data, cuts, model) -> None:
-    with pytest.raises(ValueError, match=r"query_features=\('rank',\) need all items of a query"):
-        model(query_features=("rank",), client=threads).fit(sets.as_tuples(data, cuts))
-
-
 def test_a_search(threads, data, cuts) -> None:
     grid, settings = [0.01, 1.0, 100.0, 10_000.0], {"cv": 3, "metric": "pairwise_accuracy"}
     model = DaskLinearRankSVMCV(grid, **settings, client=threads).fit(sets.as_tuples(data, cuts))

@@ -510,18 +510,10 @@ def test_wrong_parameters(data, settings: Any, message: str) -> None:
             model(**settings).fit(X, y, qid)
 
 
-def test_what_has_no_features_or_no_whole_queries_is_refused(data, tmp_path) -> None:
+def test_what_has_no_features_is_refused(data) -> None:
     X, y, qid = data
     with pytest.raises(ValueError, match=r"no features to compare .*use query_features=\(\)"):
         KernelRankSVM(kernel="precomputed", query_features=("rank",)).fit(X @ X.T, y, qid)
-    np.save(tmp_path / "X.npy", X)
-    for model in (
-        LinearRankSVM(query_features=("rank",)),
-        KernelRankSVM(query_features=("rank",), approximation="nystroem"),
-        LinearRankSVMCV(query_features=("rank",)),
-    ):
-        with pytest.raises(ValueError, match=r"need all items of a query at a time.*QueryFeatures"):
-            model.fit_files(tmp_path / "X.npy", y=y, qid=qid)
 
 
 def test_missing_values_are_refused(data) -> None:

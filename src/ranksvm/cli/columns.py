@@ -20,11 +20,13 @@ from ranksvm._vectors import Array
 from ranksvm.cli.inputs import check_features, read_data
 from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import note
-from ranksvm.data.queries import QueryGroups
+from ranksvm.data.query_view import PLAIN, QueryView
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.data.shards import ShardedMatrix, shared_queries
+from ranksvm.data.shard_memory import scoring_memory
+from ranksvm.data.shards import ShardedMatrix
 from ranksvm.models.model import Model
-from ranksvm.sharded.tasks import ModelScores, with_columns
+from ranksvm.sharded.query_columns import scoring_tasks
+from ranksvm.sharded.tasks import with_columns
 
 # The result is sparse if columns of zeros would make it larger than this, in bytes, and this many
 # times as large as the items.
@@ -50,26 +52,18 @@ def score_blocks(model: Model, data: RankingData, jobs: int | None) -> Iterator[
     with progress(f"scoring {data.origin.name}") as advance:
         show_shards(X, advance)
         done = 0
-        for scores in X.shards.map(_tasks(model, X, data)):
+        ids = None if data.qid is None else data.groups.ids
+        for scores in X.shards.map(scoring_tasks(model, X, ids)):
             _check_scores(scores, done, data.origin.name)
             yield scores
             done += len(scores)
 
 
 def check_queries(model: Model, data: RankingData) -> None:
-    """Raise if a model needs the queries of the items, and the data do not have them together."""
+    """Raise if a model needs the queries of the items, and the data do not have them."""
     if not model.view:
         return
     names, source = ", ".join(model.view.names), data.origin.name
-    if isinstance(data.X, ShardedMatrix):
-        shared = shared_queries(data.groups, data.X.shards.starts)
-        if shared.any():
-            raise ValueError(
-                f"the model has features of the query ({names}), which need all items of a query "
-                f"at a time, and --memory reads {counted(int(shared.sum()), 'query')} of {source} "
-                f"in several pieces, query {data.groups.ids[shared][0]} for example: sort the "
-                "items by query, or leave --memory out"
-            )
     n_queries = model.facts.get("n_queries", 1)
     if data.qid is None and n_queries > 1:
         raise ValueError(
@@ -77,14 +71,6 @@ def check_queries(model: Model, data: RankingData) -> None:
             f"({names}), and {source} has no query ids, or they are ignored. Give every item its "
             "query: 'qid:' fields in LETOR text, a column of a table (--qid-column)."
         )
-
-
-def _tasks(model: Model, X: ShardedMatrix, data: RankingData) -> ModelScores | list[ModelScores]:
-    """Return the task of all shards, or one for each shard if they need their queries."""
-    if not model.view:
-        return ModelScores(model)
-    numbers = X.shards.split(data.groups.index)
-    return [ModelScores(model, QueryGroups.from_qid(part, len(part))) for part in numbers]
 
 
 def show_shards(X: Any, show: Advance) -> None:
@@ -105,9 +91,15 @@ def _check_scores(scores: Array, before: int, name: str) -> None:
         )
 
 
-def read_held_out(path: str, data: RankingData, options: DataOptions) -> RankingData:
-    """Read a validation file, and give it the columns of the training set."""
-    held_out = read_data([path], options, features=data.feature_names)
+def read_held_out(
+    path: str, data: RankingData, options: DataOptions, view: QueryView = PLAIN
+) -> RankingData:
+    """Read a validation file, and give it the columns of the training set.
+
+    ``view`` are the columns that the model will see.
+    """
+    fit = scoring_memory(view)
+    held_out = read_data([path], options, features=data.feature_names, fit=fit)
     if data.y is not None and (data.qid is None) != (held_out.qid is None):
         one = data if held_out.qid is None else held_out
         raise ValueError(

@@ -34,6 +34,7 @@ from ranksvm.cli.options import (
     examples,
 )
 from ranksvm.cli.output import UsageProblem, note, say, show_json
+from ranksvm.data.shard_memory import scoring_memory
 
 
 @command(
@@ -117,7 +118,8 @@ def _read_rankings(file: str, rankings: Sequence[str], data: DataOptions) -> _Ra
     if models:
         data = without_missing(data)
     based = data.zero_based if data.zero_based is not None else base_of(*models.values())
-    items = read_data([file], data, zero_based=based)
+    fit = scoring_memory(*(model.view for model in models.values()))
+    items = read_data([file], data, zero_based=based, fit=fit)
     scores = {}
     for name, path in named.items():
         if name in models:

@@ -27,7 +27,7 @@ from ranksvm._vectors import Array
 from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import UsageProblem, note
 from ranksvm.data.ranking_data import Origin, RankingData, no_features
-from ranksvm.data.shard_memory import FitMemory, ScoringMemory
+from ranksvm.data.shard_memory import FitMemory, scoring_memory
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.data.sources import Source, name_of, standard_input, text_lines
 from ranksvm.data.streams import FileStream
@@ -313,7 +313,7 @@ def read_with_model(
         comments=comments,
         features=model.feature_names,
         zero_based=base_of(model),
-        fit=ScoringMemory(model.view) if model.view else None,
+        fit=scoring_memory(model.view),
     )
     return model, items
 

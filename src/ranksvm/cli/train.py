@@ -14,7 +14,6 @@ import typer
 
 from ranksvm._checks import check_positive
 from ranksvm._contents import MODEL
-from ranksvm._messages import Param
 from ranksvm._text import counted, printable, progress
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
@@ -35,7 +34,6 @@ from ranksvm.cli.options import (
     examples,
 )
 from ranksvm.cli.output import (
-    COMMAND_LINE,
     NOT_CONVERGED,
     UsageProblem,
     as_usage,
@@ -166,7 +164,7 @@ def app(
         held_out, decides, solving = None, None, {}
         rules = conventions or "standard"
         if valid is not None:
-            held_out = read_held_out(valid, items, options)
+            held_out = read_held_out(valid, items, options, settings.view)
             # What cannot be evaluated is an error before the work.
             mean_metrics(held_out.truth, np.zeros(held_out.n_items), held_out.qid, metrics, rules)
             if stopper is not None:

@@ -135,7 +135,7 @@ def app(
     check_features(items)
     if output is not None:
         settings.check_budget(items)
-    held_out = None if valid is None else read_held_out(valid, items, options)
+    held_out = None if valid is None else read_held_out(valid, items, options, settings.view)
     threads = resolve_n_jobs(options.jobs)
     items = with_view(items, settings.view, n_threads=threads)
     grids = dict(chosen.grids)

@@ -170,7 +170,7 @@ def _raw_parts(
         raise ValueError("X has no partitions")
     rows: list[list[Any]] = [delayed]
     for key, value in values.items():
-        rows.append(_aligned(key, value, len(delayed), lengths))
+        rows.append(aligned_parts(key, value, len(delayed), lengths))
     return _computed(engine, rows)
 
 
@@ -212,7 +212,9 @@ def _computed(engine: Engine, rows: list[list[Any]]) -> list[tuple[Any, ...]]:
     return list(zip(*done, strict=True))
 
 
-def _aligned(name: str, values: Any, n_parts: int, lengths: tuple[int, ...] | None) -> list[Any]:
+def aligned_parts(
+    name: str, values: Any, n_parts: int, lengths: tuple[int, ...] | None
+) -> list[Any]:
     """Return the parts of y, qid or sample_weight that belong to the partitions of X."""
     import dask.array
     import dask.dataframe

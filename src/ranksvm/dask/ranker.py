@@ -78,8 +78,11 @@ class DaskRanker(Ranker):
         X : Dask DataFrame, Dask Array, or list of delayed objects or futures
             A frame may still contain the columns that ``fit`` used for labels, query ids and
             weights.  Data in memory works, too.
-        qid : object
-            Query ids.  No model of this package needs them.
+        qid : str, Dask Series, Dask Array, array or None, default=None
+            Query ids, which only ``query_features`` need: the name of a column of X, or ids with
+            the partitions of X.  None: the column that was used in ``fit``.  Tuples in a list have
+            their own, as in ``fit``.  Every query has to be in one partition, which is checked when
+            the scores are computed.
 
         Returns
         -------
@@ -87,7 +90,7 @@ class DaskRanker(Ranker):
             Scores with the partitions of X, not computed yet; an ndarray for data in memory.
         """
         check_is_fitted(self)
-        return lazy_scores(self.to_local(), X) if is_dask(X) else super().predict(X, qid)
+        return lazy_scores(self.to_local(), X, qid) if is_dask(X) else super().predict(X, qid)
 
     def score(
         self,

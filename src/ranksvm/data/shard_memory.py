@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranksvm._memory import format_size
 from ranksvm._messages import Message, Param, TooLittleMemoryError
@@ -87,6 +87,12 @@ class ScoringMemory:
         return 0
 
 
+def scoring_memory(*views: QueryView) -> ScoringMemory | None:
+    """Return what it takes to score items with models of these views; None for plain features."""
+    most = max(views, key=lambda view: len(view.names), default=QueryView())
+    return ScoringMemory(most) if most else None
+
+
 class RowNeeds(NamedTuple):
     """Bytes of a row in a fit.
 
@@ -147,7 +153,7 @@ def plan_memory(
     for_ids: int = 0,
     sizes: Rows | None = None,
     split: SplitQueries | None = None,
-    ids: Sequence[Any] | None = None,
+    ids: NDArray[Any] | None = None,
 ) -> MemoryPlan:
     """Divide the memory budget; raise if it is too small.
 
@@ -175,7 +181,7 @@ def plan_memory(
         Number of rows of each shard; with features of the query, these may be larger than blocks.
     split : SplitQueries or None
         Queries in several shards, for features of the query.
-    ids : sequence or None
+    ids : ndarray or None
         Ids of all queries, for messages; None if there are none.
     """
     n_items = source.n_items
@@ -183,7 +189,7 @@ def plan_memory(
     one_row = 0 if source.is_sparse else source.n_features * itemsize
     for_rows = n_items * ROW_BYTES + for_ids
     for_fit = for_split = 0
-    largest = np.zeros(1)  # bytes of the largest shards
+    largest = np.zeros(1, dtype=np.int64)  # bytes of the largest shards
     if fit is not None:
         needs, n_columns = RowNeeds.of(fit, source), fit.view.n_blocks * source.n_features
         for_fit += fit.working_bytes(
@@ -210,18 +216,20 @@ def plan_memory(
     needed = needed_with(budget)
     if needed > budget:
         enough = 1.02 * needed
+        or_sort = "" if split is None else ", or sort the rows by query"
         while needed_with(enough) > enough:  # with larger blocks
             enough *= 1.02
         raise TooLittleMemoryError(
             "{budget} is too little for {rows}: labels and query ids take {for_rows}, blocks that "
             "are being read {reading}{for_fit}{for_split}. {remedy}",
-            remedy="Raise {larger} to {enough} or more" + (", or sort the rows by query." if split else "."),
+            remedy="Raise {larger} to {enough} or more{or_sort}.",
             budget=Param("memory_budget", given),
             rows=counted(n_items, "row"),
             for_rows=format_size(for_rows),
             reading=format_size(reading_with(budget)),
             for_fit=f", and the fit {format_size(for_fit)}" if for_fit else "",
             for_split=_told(split, for_split, source, ids),
+            or_sort=or_sort,
             larger=Param("memory_budget"),
             enough=format_size(1.01 * enough),  # it is rounded
         )
@@ -232,7 +240,7 @@ def plan_memory(
 
 
 def _told(
-    split: SplitQueries | None, size: int, source: RowSource, ids: Sequence[Any] | None
+    split: SplitQueries | None, size: int, source: RowSource, ids: NDArray[Any] | None
 ) -> Message | str:
     """Return what features of the query take for queries in several shards."""
     if split is None:

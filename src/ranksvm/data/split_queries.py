@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranksvm._text import counted
 from ranksvm._vectors import Rows
@@ -33,12 +34,12 @@ class SplitQueries:
     first: int
     last: int
 
-    def told(self, ids: Sequence[Any] | None, where: Callable[[int], str]) -> str:
+    def told(self, ids: NDArray[Any] | None, where: Callable[[int], str]) -> str:
         """Return a text about the first of them.
 
         Parameters
         ----------
-        ids : sequence or None
+        ids : ndarray or None
             The ids of all queries; None if there are none, and all rows are one query.
         where : callable
             Returns the place of a row, such as its file.

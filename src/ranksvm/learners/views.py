@@ -17,8 +17,7 @@ from ranksvm.data.shards import ShardedMatrix
 from ranksvm.learners.scaled import scaled_data
 from ranksvm.learners.settings import Settings
 from ranksvm.models.model import Model
-from ranksvm.sharded.query_columns import ColumnScores, with_query_columns
-from ranksvm.sharded.tasks import ModelScores
+from ranksvm.sharded.query_columns import scoring_tasks, with_query_columns
 
 
 def with_view(data: RankingData, view: QueryView, *, n_threads: int = 1) -> RankingData:
@@ -100,10 +99,8 @@ def seen_data(data: RankingData, settings: Settings, *, n_threads: int = 1) -> R
 
 def model_scores(model: Model, data: RankingData) -> Array:
     """Return the scores of items in shards under a model, from one pass."""
-    task: ModelScores | ColumnScores = ModelScores(model)
-    if model.view:
+    if model.view:  # raise if there are no query ids, but were at training
         model.needed_groups(None if data.qid is None else data.groups, data.n_items)
-        data, task = with_view(data, model.view), ColumnScores(model)
     X: ShardedMatrix = data.X
-    scores = np.concatenate(list(X.shards.map(task)))
+    scores = np.concatenate(list(X.shards.map(scoring_tasks(model, X, _ids_of_all(data)))))
     return scores if X.rows is None else scores[X.rows]

@@ -16,7 +16,6 @@ from ranksvm import _core
 from ranksvm._sparse import canonical_csr, is_sparse
 from ranksvm._vectors import Array, Rows, dot
 from ranksvm.data.column_facts import Columns, find_columns
-from ranksvm.data.queries import QueryGroups
 from ranksvm.data.row_sources import first_not_finite
 from ranksvm.data.scaling import Scaling
 from ranksvm.data.shards import RowBlock, Shard, ShardedMatrix, Shards
@@ -208,13 +207,12 @@ class KernelScores(ItemTask):
 
 @dataclass(frozen=True)
 class ModelScores(ItemTask):
-    """Return the scores of the rows under a model; ``groups`` are their queries, if needed."""
+    """Return the scores of the rows under a model that sees no features of the query."""
 
     model: Any
-    groups: QueryGroups | None = None
 
     def __call__(self, shard: Shard) -> Array:
-        scores: Array = self.model.scores(shard.X, groups=self.groups, n_threads=shard.n_threads)
+        scores: Array = self.model.scores(shard.X, n_threads=shard.n_threads)
         return scores
 
 
