@@ -233,6 +233,31 @@ def test_pieces_of_whole_queries(
     assert "or sort the rows by query" in err
 
 
+@pytest.mark.parametrize(
+    "kind", [(), ("--kernel", "rbf", "--approximation", "nystroem", "--components", "9")]
+)
+def test_training_in_pieces(
+    run: Run, good: Good, folder: Path, tmp_path: Path, monkeypatch: Any, kind: tuple[str, ...]
+) -> None:
+    train, valid, cache = folder / "train.txt", folder / "valid.txt", tmp_path / "cache"
+    options = ("--query-features", "rank,minmax", *kind, "--valid", valid, "-m", "ndcg@5")
+    known = good("train", train, *options, "-o", tmp_path / "known.safetensors", "--json")
+    monkeypatch.setattr(shard_files, "block_size", lambda budget: 5_000)
+    pieces = ("--memory", "100MB", "--cache", cache)
+    found = good("train", train, *options, *pieces, "-o", tmp_path / "m.safetensors", "--json")
+    expected, result = json.loads(known), json.loads(found)
+    assert result["valid"] == pytest.approx(expected["valid"], rel=1e-3)
+    X, _, qid = load_letor(valid)
+    models = load(tmp_path / "m.safetensors"), load(tmp_path / "known.safetensors")
+    assert models[0]._get_model().view == models[1]._get_model().view
+    if not kind:
+        scores = [model.predict(X, qid) for model in models]
+        np.testing.assert_allclose(*scores, rtol=1e-6, atol=1e-9)
+        given = ("tune", train, *options, "--C-grid", "0.01,0.1,1", "--json")
+        tables = [json.loads(run(*given, *more)[1]) for more in ((), pieces)]
+        assert tables[0]["best"] == tables[1]["best"]
+
+
 def test_exports_are_refused(run: Run, trained: Path, tmp_path: Path) -> None:
     code, _, err = run("convert", trained, tmp_path / "m.dat")
     assert code == 3

@@ -52,6 +52,16 @@ def train(run: Any, address: str, tmp_path: Path) -> Any:
     return train
 
 
+def test_features_of_the_query(train, frame, tmp_path) -> None:
+    """Queries are cut by row groups, where the frame happens to be."""
+    frame.to_parquet(tmp_path / "train.parquet", row_group_size=100)
+    known = LinearRankSVM(query_features=("rank",)).fit(frame, "label", "qid")
+    code, err, model = train(tmp_path / "train.parquet", "--query-features", "rank")
+    assert (code, err) == (0, "")
+    assert model.view.names == ("rank",)
+    np.testing.assert_allclose(model.coef, known.coef_, rtol=1e-8)
+
+
 def test_the_index_of_pandas_is_no_feature(train, frame, tmp_path) -> None:
     known = LinearRankSVM().fit(frame, "label", "qid")
     rows = np.random.default_rng(0).permutation(len(frame))

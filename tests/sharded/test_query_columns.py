@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -13,12 +15,14 @@ from hypothesis import strategies as st
 from shard_sets import cut
 
 from ranksvm import KernelRankSVM, LinearRankSVM, LinearRankSVMCV
+from ranksvm._memory import parse_memory
 from ranksvm.data import RankingData, shard_files
 from ranksvm.data.query_features import QUERY_FEATURES
 from ranksvm.data.query_view import QueryView
 from ranksvm.data.scaling import SCALINGS
 from ranksvm.data.shard_files import open_files
 from ranksvm.data.shards import ShardedMatrix
+from ranksvm.data.svmlight_writer import save_letor
 from ranksvm.datasets import make_ranking
 from ranksvm.learners import make_problem
 from ranksvm.learners.kernel import KernelSettings
@@ -205,3 +209,61 @@ def test_differences_that_overflow(saved) -> None:
     data.X[:, 0] = 1.7e308 * np.where(np.arange(data.n_items) % 2, 1.0, -1.0)
     with pytest.raises(OverflowError, match="overflows float64"):
         LinearRankSVM(query_features=("mean_diff",)).fit_files(saved(data), y=data.y, qid=data.qid)
+
+
+QUERIES = {
+    "small": lambda n: np.arange(n) // 20,
+    "large": lambda n: np.arange(n) // 3000,
+    "one is large": lambda n: np.where(np.arange(n) < n // 3, n, np.arange(n) // 20),
+    "scattered": lambda n: np.arange(n) % 1000,
+    "some are split": lambda n: np.where(np.arange(n) % 200 == 0, n, np.arange(n) // 20),
+    "no ids": lambda n: None,
+}
+
+
+@pytest.mark.parametrize("queries", QUERIES)
+@pytest.mark.parametrize(
+    "model",
+    [
+        LinearRankSVM(query_features=("rank", "zscore"), max_iter=2, tol=0.5),
+        LinearRankSVM(query_features=("minmax",), scaling="quantile", max_iter=2, tol=0.5),
+        KernelRankSVM(
+            query_features=("rank",), approximation="fourier", n_components=30, tol=0.5,
+            random_state=0,
+        ),
+    ],
+    ids=["linear", "quantile", "fourier"],
+)  # fmt: skip
+def test_what_is_said_to_be_enough_is_enough(model, queries, tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    n = 12_000
+    X, y = rng.normal(size=(n, 20)).astype(np.float32), rng.integers(0, 3, n).astype(float)
+    np.save(tmp_path / "X.npy", X)
+    small = np.arange(600) // 20
+    model.fit(X[:600], y[:600], small)  # imports
+    given = {"y": y, "qid": QUERIES[queries](n)}
+    with pytest.raises(MemoryError) as found:
+        model.fit_files(tmp_path / "X.npy", **given, memory_budget="0.5MB")
+    enough = re.search(r"to ([\d.]+ .B) or more", str(found.value))[1]
+    tracemalloc.start()
+    model.fit_files(tmp_path / "X.npy", **given, memory_budget=enough)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= parse_memory("memory_budget", enough)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_letor_text(tmp_path, is_sparse, monkeypatch) -> None:
+    monkeypatch.setattr(shard_files, "block_size", lambda budget: 20_000)
+    data = ranking(60)
+    X = data.X
+    if is_sparse:
+        X = np.zeros((data.n_items, 60))
+        X[:, ::20] = data.X[:, :3]
+    save_letor(tmp_path / "train.txt", X, data.y, data.qid)
+    chosen = {"query_features": ("rank", "mean_diff"), "scaling": "standard"}
+    known = LinearRankSVM(**chosen).fit(X, data.y, data.qid)
+    model = LinearRankSVM(**chosen).fit_files(tmp_path / "train.txt")
+    opened = open_files(tmp_path / "train.txt", fit=LinearSettings(**chosen))
+    assert (opened.X.shards.is_sparse, len(opened.X.shards.sizes) > 1) == (is_sparse, True)
+    np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-7, atol=1e-12)

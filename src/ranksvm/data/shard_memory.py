@@ -189,7 +189,7 @@ def plan_memory(
     one_row = 0 if source.is_sparse else source.n_features * itemsize
     for_rows = n_items * ROW_BYTES + for_ids
     for_fit = for_split = 0
-    largest = np.zeros(1, dtype=np.int64)  # bytes of the largest shards
+    largest = np.zeros(AHEAD + 1, dtype=np.int64)  # bytes of the largest shards
     if fit is not None:
         needs, n_columns = RowNeeds.of(fit, source), fit.view.n_blocks * source.n_features
         for_fit += fit.working_bytes(
@@ -203,12 +203,12 @@ def plan_memory(
             for_split = split.rows.size * needs.split
             for_fit += for_split
         if fit.view and sizes is not None:
-            largest = np.sort(sizes)[-AHEAD - 1 :] * needs.in_block
+            some = np.sort(sizes)[-AHEAD - 1 :]
+            largest[-some.size :] = some * needs.in_block
 
     def reading_with(budget: float) -> int:
-        block = max(one_row, block_size(budget))
-        reading = source.reading_bytes(max(block, int(largest[-1])))
-        return max((AHEAD + 1) * block, int(largest.sum())) + reading
+        blocks = np.maximum(largest, max(one_row, block_size(budget)))
+        return int(blocks.sum()) + source.reading_bytes(int(blocks[-1]))
 
     def needed_with(budget: float) -> int:
         return for_rows + for_fit + reading_with(budget)
