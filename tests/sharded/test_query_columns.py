@@ -150,6 +150,18 @@ def test_a_search_in_files(saved) -> None:
     np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-6)
 
 
+def test_the_digest_tells_columns_apart(saved) -> None:
+    """Without a pass over files, whose columns follow from what is known about them."""
+    data = ranking()
+    path = saved(data)
+    opened = open_files(path, y=data.y, qid=data.qid)
+    seen = [opened, *(with_view(opened, view) for view in VIEWS)]
+    assert len({one.X.digest() for one in seen}) == len(seen)
+    again = with_view(open_files(path, y=data.y, qid=data.qid), VIEWS[0])
+    assert again.X.shards.facts.identity is not None
+    assert again.X.digest() == seen[1].X.digest()
+
+
 def test_shards_are_whole_queries(saved) -> None:
     data = ranking(30)
     large = np.repeat(np.arange(3), [5, 200, 3])  # one query is larger than a block
@@ -185,12 +197,12 @@ def test_scattered_queries_that_do_not(tmp_path) -> None:
     model = LinearRankSVM(query_features=("rank",))
     with pytest.raises(
         MemoryError,
-        match=r"of which .* are for the query_features of 7 queries in several shards \(query 0, "
+        match=r"of which .* are for features of 7 queries in several shards \(query 0, "
         r"for example, has items in .*a\.npy, row 0, and in .*b\.npy, row \d+\)\. "
         r"Raise memory_budget to .* or more, or sort the rows by query\.",
     ):
         model.fit_files(paths, y=data.y, qid=qid, memory_budget="2.5MB")
-    with pytest.raises(MemoryError, match=r"\(query the only one, without query ids, has items"):
+    with pytest.raises(MemoryError, match=r"\(without query ids, all items are one query, with"):
         model.fit_files(paths, y=data.y, qid=None, memory_budget="2.5MB")
 
 

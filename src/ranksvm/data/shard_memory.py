@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._memory import format_size
-from ranksvm._messages import Message, Param, TooLittleMemoryError
+from ranksvm._messages import Param, TooLittleMemoryError
 from ranksvm._text import counted
 from ranksvm._vectors import Rows
 from ranksvm.data.local_shards import AHEAD
@@ -216,7 +216,7 @@ def plan_memory(
     needed = needed_with(budget)
     if needed > budget:
         enough = 1.02 * needed
-        or_sort = "" if split is None else ", or sort the rows by query"
+        task = "scoring" if isinstance(fit, ScoringMemory) else "the fit"
         while needed_with(enough) > enough:  # with larger blocks
             enough *= 1.02
         raise TooLittleMemoryError(
@@ -227,9 +227,9 @@ def plan_memory(
             rows=counted(n_items, "row"),
             for_rows=format_size(for_rows),
             reading=format_size(reading_with(budget)),
-            for_fit=f", and the fit {format_size(for_fit)}" if for_fit else "",
-            for_split=_told(split, for_split, source, ids),
-            or_sort=or_sort,
+            for_fit=f", and {task} {format_size(for_fit)}" if for_fit else "",
+            for_split="" if split is None else _told(split, for_split, source, ids),
+            or_sort="" if split is None else ", or sort the rows by query",
             larger=Param("memory_budget"),
             enough=format_size(1.01 * enough),  # it is rounded
         )
@@ -239,18 +239,11 @@ def plan_memory(
     return MemoryPlan(*choose_kept(left, groups))
 
 
-def _told(
-    split: SplitQueries | None, size: int, source: RowSource, ids: NDArray[Any] | None
-) -> Message | str:
+def _told(split: SplitQueries, size: int, source: RowSource, ids: NDArray[Any] | None) -> str:
     """Return what features of the query take for queries in several shards."""
-    if split is None:
-        return ""
-    return Message(
-        ", of which {size} are for the {features} of {queries} in several shards ({example})",
-        size=format_size(size),
-        features=Param("query_features"),
-        queries=str(split),
-        example=split.told(ids, source.where),
+    return (
+        f", of which {format_size(size)} are for features of {split} in several shards "
+        f"({split.told(ids, source.where)})"
     )
 
 

@@ -44,11 +44,11 @@ class SplitQueries:
         where : callable
             Returns the place of a row, such as its file.
         """
-        number = int(self.numbers[0])
-        query = "the only one, without query ids," if ids is None else str(ids[number])
-        if ids is not None and self.numbers.size > 1:
-            query += ", for example,"
-        return f"query {query} has items in {where(self.first)}, and in {where(self.last)}"
+        places = f"items in {where(self.first)}, and in {where(self.last)}"
+        if ids is None:
+            return f"without query ids, all items are one query, with {places}"
+        example = ", for example," if self.numbers.size > 1 else ""
+        return f"query {ids[self.numbers[0]]}{example} has {places}"
 
     def __str__(self) -> str:
         return counted(self.numbers.size, "query")
