@@ -132,9 +132,9 @@ def test_a_fit_makes_no_scaled_copy(monkeypatch: pytest.MonkeyPatch, settings, f
     seen = []
     apply = Affine.apply
 
-    def recorded(self: Affine, X: Any, n_threads: int = 1) -> Any:
+    def recorded(self: Affine, X: Any, *args: Any, **options: Any) -> Any:
         seen.append(X.shape[0])
-        return apply(self, X, n_threads)
+        return apply(self, X, *args, **options)
 
     monkeypatch.setattr(Affine, "apply", recorded)
     monkeypatch.setattr(kernels, "BLOCK_ROWS", 50)

@@ -102,7 +102,7 @@ class Affine(Scaling):
         return np.equal(self.factor, 0.0)
 
     def apply(self, X: Any, n_threads: int = 1, *, out: Array | None = None) -> Any:
-        """Return scaled features of items; dense ones in ``out``, which may be X, if it is given."""
+        """Return scaled features; those of dense items in ``out``, which may be X, if given."""
         if is_sparse(X) and self.keeps_zeros:
             X = X.tocsr().astype(np.float64)
             X.data *= self.factor[X.indices]
