@@ -320,8 +320,9 @@ def kernel_rows(
         X = X.astype(np.float64)
     if is_sparse(X):
         X = canonical_csr(X)
-        arrays = [np.ascontiguousarray(array) for array in (X.data, X.indices, X.indptr)]
-        return _core.KernelRows.sparse(*arrays, X.shape[1], factor, shift, n_threads)
+        data, indices = np.ascontiguousarray(X.data), np.ascontiguousarray(X.indices)
+        indptr = np.ascontiguousarray(X.indptr)
+        return _core.KernelRows.sparse(data, indices, indptr, X.shape[1], factor, shift, n_threads)
     return _core.KernelRows.dense(X, offset, factor, centre, shift, n_threads, is_packed)
 
 
