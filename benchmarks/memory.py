@@ -95,7 +95,7 @@ def run(config: Config, report: Report) -> None:
     report.note("peak: X, y and what the fit adds; bytes / (m + n): what is added, shared out")
     worst = max(row["(peak - input) / (m + n), B"] for row in rows)
     report.note(f"the most that a fit adds: {worst:.0f} bytes for each item and feature")
-    report.table("rbf kernels, 136 features: what a scaled copy of X adds", _kernel_rows(config))
+    report.table("rbf kernels, 136 features: what a scaling adds", _kernel_rows(config))
 
 
 def _kernel_rows(config: Config) -> list[Row]:

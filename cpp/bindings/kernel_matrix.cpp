@@ -18,7 +18,6 @@
 namespace ranksvm::bindings {
 namespace {
 
-using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::device::cpu>;
 using Updated = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // Items, and the arrays that they are read from.
@@ -27,27 +26,65 @@ struct PyRows {
   std::vector<nb::ndarray<>> arrays;
 };
 
-PyRows make_rows(const KernelRows::Data& data, std::size_t n, const std::optional<Vector>& shift,
-                 std::vector<nb::ndarray<>> arrays, int threads) {
-  if (shift) {
-    need_size(shift->size(), n, "shift");
-    arrays.emplace_back(*shift);
-  }
+// The numbers of a vector that may be missing; it is kept in `arrays`.
+const double* data_of(const std::optional<Vector>& x, std::size_t n, const char* name,
+                      std::vector<nb::ndarray<>>& arrays) {
+  if (!x) return nullptr;
+  need_size(x->size(), n, name);
+  arrays.emplace_back(*x);
+  return x->data();
+}
+
+PyRows make_rows(const KernelRows::Data& data, std::size_t n, const ItemScale& scale,
+                 const std::optional<Vector>& shift, std::vector<nb::ndarray<>> arrays,
+                 int threads) {
+  const double* const shifts = data_of(shift, n, "shift", arrays);
   PyRows result{nullptr, std::move(arrays)};
   run(threads, [&](const Context& context) {
-    result.rows =
-        std::make_unique<KernelRows>(data, shift ? shift->data() : nullptr, simd_loops(), context);
+    result.rows = std::make_unique<KernelRows>(data, scale, shifts, simd_loops(), context);
   });
   return result;
 }
 
-template <class I>
+template <class T>
+void bind_dense_rows(nb::class_<PyRows>& rows) {
+  using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
+  rows.def_static(
+      "dense",
+      [](Matrix x, std::optional<Vector> offset, std::optional<Vector> factor,
+         std::optional<Vector> centre, std::optional<Vector> shift, int threads, bool packed) {
+        const auto n = static_cast<int64_t>(x.shape(0)), cols = static_cast<int64_t>(x.shape(1));
+        if (offset.has_value() != factor.has_value()) {
+          throw std::invalid_argument("offset and factor go together");
+        }
+        std::vector<nb::ndarray<>> arrays{nb::ndarray<>(x)};
+        const ItemScale scale{data_of(offset, x.shape(1), "offset", arrays),
+                              data_of(factor, x.shape(1), "factor", arrays),
+                              data_of(centre, x.shape(1), "centre", arrays)};
+        PyRows made = make_rows(Strided<T>{x.data(), n, cols, x.stride(0), x.stride(1)}, x.shape(0),
+                                scale, shift, std::move(arrays), threads);
+        if (packed) {
+          run(threads, [&](const Context& context) { made.rows->keep_panels(context); });
+        }
+        return made;
+      },
+      nb::arg("X").noconvert(), nb::arg("offset").noconvert().none() = nb::none(),
+      nb::arg("factor").noconvert().none() = nb::none(),
+      nb::arg("centre").noconvert().none() = nb::none(),
+      nb::arg("shift").noconvert().none() = nb::none(), nb::arg("threads") = 1,
+      nb::arg("packed") = false,
+      "The rows of (X - offset) * factor - centre; nothing is copied, except with `packed`: a "
+      "second form of short rows is kept then, with which they are faster as the second side.");
+}
+
+template <class T, class I>
 void bind_sparse_rows(nb::class_<PyRows>& rows) {
+  using Values = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
   using Indices = nb::ndarray<const I, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
   rows.def_static(
       "sparse",
-      [](Vector value, Indices column, Indices start, int64_t cols, std::optional<Vector> shift,
-         int threads) {
+      [](Values value, Indices column, Indices start, int64_t cols, std::optional<Vector> factor,
+         std::optional<Vector> shift, int threads) {
         need_size(column.size(), value.size(), "indices");
         const auto wrong = [](const char* why) {
           throw std::invalid_argument(std::string("indptr ") + why);
@@ -59,16 +96,19 @@ void bind_sparse_rows(nb::class_<PyRows>& rows) {
         }
         if (static_cast<std::size_t>(start(n)) > value.size()) wrong("ends behind the nonzeros");
         if (cols < 0) throw std::invalid_argument("n_cols is negative");
-        const SparseRows<double, I> data{start.data(), column.data(), value.data(),
-                                         static_cast<int64_t>(n), cols};
-        return make_rows(data, n, shift,
-                         {nb::ndarray<>(value), nb::ndarray<>(column), nb::ndarray<>(start)},
-                         threads);
+        const SparseRows<T, I> data{start.data(), column.data(), value.data(),
+                                    static_cast<int64_t>(n), cols};
+        std::vector<nb::ndarray<>> arrays{nb::ndarray<>(value), nb::ndarray<>(column),
+                                          nb::ndarray<>(start)};
+        ItemScale scale;
+        scale.factor = data_of(factor, static_cast<std::size_t>(cols), "factor", arrays);
+        return make_rows(data, n, scale, shift, std::move(arrays), threads);
       },
       nb::arg("data").noconvert(), nb::arg("indices").noconvert(), nb::arg("indptr").noconvert(),
-      nb::arg("n_cols"), nb::arg("shift").noconvert().none() = nb::none(), nb::arg("threads") = 1,
-      "The rows of a sparse matrix in compressed rows, columns ascending in each; nothing is "
-      "copied.");
+      nb::arg("n_cols"), nb::arg("factor").noconvert().none() = nb::none(),
+      nb::arg("shift").noconvert().none() = nb::none(), nb::arg("threads") = 1,
+      "The rows of a sparse matrix in compressed rows, columns ascending in each, times factor; "
+      "nothing is copied.");
 }
 
 // Of a range that may be empty, or upside down, which is found later.
@@ -118,21 +158,6 @@ void bind_values(nb::module_& m) {
       nb::arg("y").noconvert(), nb::arg("threads"),
       "With S = K[a0:a1, a0:n]: y[a0:a1] += S x[a0:n] and y[a1:n] += S[:, a1-a0:]' x[a0:a1]. The "
       "strips of all rows give K x.");
-  m.def(
-      "centre_rows",
-      [](nb::ndarray<const T, nb::ndim<2>, nb::device::cpu> x, Vector centre,
-         nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, int threads) {
-        need_size(out.shape(0), x.shape(0), "the first axis of out");
-        need_size(out.shape(1), x.shape(1), "the second axis of out");
-        need_size(centre.size(), x.shape(1), "centre");
-        const auto rows = static_cast<int64_t>(x.shape(0)), cols = static_cast<int64_t>(x.shape(1));
-        run(threads, [&](const Context& context) {
-          centre_rows(x.data(), rows, cols, x.stride(0), x.stride(1), centre.data(), out.data(),
-                      context);
-        });
-      },
-      nb::arg("x").noconvert(), nb::arg("centre").noconvert(), nb::arg("out").noconvert(),
-      nb::arg("threads"), "out = x - centre, in float64.");
 }
 
 // A kernel matrix, and the items that it is computed from.
@@ -190,26 +215,12 @@ void bind_kernel_matrix(nb::module_& m) {
                   .def_prop_ro("shape", [](const PyRows& r) {
                     return std::make_pair(r.rows->rows(), r.rows->cols());
                   });
-  rows.def_static(
-      "dense",
-      [](Matrix x, std::optional<Vector> shift, int threads, bool packed) {
-        const auto n = static_cast<int64_t>(x.shape(0)), cols = static_cast<int64_t>(x.shape(1));
-        if (cols > 1 && n > 0 && x.stride(1) != 1) {
-          throw std::invalid_argument("the rows of X are not contiguous");
-        }
-        PyRows made = make_rows(DenseRows<double>{x.data(), n, cols, x.stride(0)}, x.shape(0),
-                                shift, {nb::ndarray<>(x)}, threads);
-        if (packed) {
-          run(threads, [&](const Context& context) { made.rows->keep_panels(context); });
-        }
-        return made;
-      },
-      nb::arg("X").noconvert(), nb::arg("shift").noconvert().none() = nb::none(),
-      nb::arg("threads") = 1, nb::arg("packed") = false,
-      "The rows of a matrix, each contiguous; nothing is copied, except with `packed`: a second "
-      "form of short rows is kept then, with which they are faster as the second side.");
-  bind_sparse_rows<int32_t>(rows);
-  bind_sparse_rows<int64_t>(rows);
+  bind_dense_rows<double>(rows);
+  bind_dense_rows<float>(rows);
+  bind_sparse_rows<double, int32_t>(rows);
+  bind_sparse_rows<double, int64_t>(rows);
+  bind_sparse_rows<float, int32_t>(rows);
+  bind_sparse_rows<float, int64_t>(rows);
 
   bind_values<double>(m);
   bind_values<float>(m);

@@ -8,23 +8,26 @@ constexpr int64_t kWidestPanel = 64;
 // Whether step 1 wants |x - z|_1 instead of <x, z>.
 bool is_distance(const KernelFunction& f) { return f.kind == KernelKind::laplacian; }
 
-template <class T>
-constexpr bool kIsDense = std::is_same_v<std::decay_t<T>, DenseRows<double>>;
+const SparseLoops<double>& loops_for(const TileLoops& tiles, double) { return tiles.sparse_double; }
+const SparseLoops<float>& loops_for(const TileLoops& tiles, float) { return tiles.sparse_float; }
 
-void run_sparse(const TileLoops& tiles, bool distance, const SparseAgainstPanel<int32_t>& s) {
-  distance ? tiles.sparse_distances32(s) : tiles.sparse_dots32(s);
-}
-void run_sparse(const TileLoops& tiles, bool distance, const SparseAgainstPanel<int64_t>& s) {
-  distance ? tiles.sparse_distances64(s) : tiles.sparse_dots64(s);
+template <class T, class I>
+void run_sparse(const TileLoops& tiles, bool distance, const SparseAgainstPanel<T, I>& s) {
+  const SparseLoops<T>& loops = loops_for(tiles, T());
+  if constexpr (std::is_same_v<I, int32_t>) {
+    distance ? loops.distances32(s) : loops.dots32(s);
+  } else {
+    distance ? loops.distances64(s) : loops.dots64(s);
+  }
 }
 
 // The lines of a panel of sparse rows that some of its rows need. Line 0 is zero.
-template <class I>
+template <class T, class I>
 class SlottedPanel {
  public:
-  SlottedPanel(const SparseRows<double, I>& b, Range columns, int64_t width,
+  SlottedPanel(const SparseRows<T, I>& b, const double* factor, Range columns, int64_t width,
                std::vector<int32_t>& slot)
-      : b_(b), columns_(columns), width_(width), slot_(slot) {}
+      : b_(b), factor_(factor), columns_(columns), width_(width), slot_(slot) {}
   ~SlottedPanel() {
     for (auto e = b_.start[columns_.first]; e < b_.start[columns_.last]; ++e) {
       slot_[b_.column[e]] = 0;
@@ -47,13 +50,14 @@ class SlottedPanel {
           line = lines++;
           std::fill_n(panel + line * width_, width_, 0.0);
         }
-        panel[line * width_ + j - columns_.first] = b_.value[e];
+        panel[line * width_ + j - columns_.first] = value_at(b_, factor_, e);
       }
     }
   }
 
  private:
-  const SparseRows<double, I>& b_;
+  const SparseRows<T, I>& b_;
+  const double* factor_;
   Range columns_;
   int64_t width_;
   std::vector<int32_t>& slot_;
@@ -61,12 +65,10 @@ class SlottedPanel {
 
 }  // namespace
 
-void pack_dense(const TileLoops& tiles, const DenseRows<double>& b, Range rb, Range features,
-                double* panel) {
+void pack_dense(const KernelRows& items, Range rb, Range features, double* room, double* panel) {
+  const TileLoops& tiles = items.loops().tiles;
   const double* row[kWidestPanel];
-  for (int64_t i = 0; i < tiles.panel; ++i) {  // beyond the end the last one again
-    row[i] = b.data + std::min(rb.first + i, rb.last - 1) * b.stride + features.first;
-  }
+  read_rows(items, rb, tiles.panel, features, room, row);
   tiles.pack(row, features.size(), panel);
 }
 
@@ -86,15 +88,17 @@ void TileMaker::pack_panel(Range rb, Range features, double* panel) {
   const int64_t width = tiles_.panel;
   std::visit(
       [&](const auto& b) {
-        if constexpr (kIsDense<decltype(b)>) {
-          pack_dense(tiles_, b, rb, features, panel);
+        if constexpr (kIsDense<std::decay_t<decltype(b)>>) {
+          double* scaled = room(workspace().scaled, room_for_rows(b_, width, features));
+          pack_dense(b_, rb, features, scaled, panel);
         } else {
           std::fill_n(panel, features.size() * width, 0.0);
           for (int64_t j = rb.first; j < std::min(rb.first + width, rb.last); ++j) {
             const auto begin = b.column + b.start[j], end = b.column + b.start[j + 1];
             for (auto c = std::lower_bound(begin, end, features.first);
                  c < end && *c < features.last; ++c) {
-              panel[(*c - features.first) * width + j - rb.first] = b.value[c - b.column];
+              panel[(*c - features.first) * width + j - rb.first] =
+                  value_at(b, b_.scale().factor, c - b.column);
             }
           }
         }
@@ -114,14 +118,12 @@ void TileMaker::pack_panels(Range rb, Range features) {
 }
 
 void TileMaker::add_features(Range chunk, Range rb, Range features, double* tile) {
-  const auto& a = std::get<DenseRows<double>>(a_.data());
+  double* scaled = room(workspace().scaled, room_for_rows(a_, kBlockRows, features));
   const int64_t n_panels = (rb.size() + tiles_.panel - 1) / tiles_.panel;
   const auto dots = is_distance(f_) ? tiles_.distances : tiles_.dots;
   for (int64_t first = chunk.first; first < chunk.last; first += kBlockRows) {
     const double* row[kBlockRows];
-    for (int64_t r = 0; r < kBlockRows; ++r) {  // beyond the end the last one again
-      row[r] = a.data + std::min(first + r, chunk.last - 1) * a.stride + features.first;
-    }
+    read_rows(a_, {first, chunk.last}, kBlockRows, features, scaled, row);
     dots(row, std::min(kBlockRows, chunk.last - first), features.size(), panels_, n_panels,
          features.first > 0, tile + (first - chunk.first) * kTileCols);
   }
@@ -139,27 +141,33 @@ void TileMaker::dense_chunk(Range chunk, Range rb, double* tile) {
 void TileMaker::sparse_chunk(Range chunk, Range rb, double* tile) {
   std::visit(
       [&](const auto& a) {
-        if constexpr (!kIsDense<decltype(a)>) sparse_panels(a, chunk, rb, tile);
+        if constexpr (!kIsDense<std::decay_t<decltype(a)>>) sparse_panels(a, chunk, rb, tile);
       },
       a_.data());
 }
 
-template <class I>
-void TileMaker::sparse_panels(const SparseRows<double, I>& a, Range chunk, Range rb, double* tile) {
+template <class T, class I>
+void TileMaker::sparse_panels(const SparseRows<T, I>& a, Range chunk, Range rb, double* tile) {
   const int64_t width = tiles_.panel;
-  SparseAgainstPanel<I> s{
-      {a.start, a.column, a.value}, chunk.first, chunk.last, nullptr, nullptr, tile, kTileCols};
+  const double* factor = b_.scale().factor;
+  SparseAgainstPanel<T, I> s{{a.start, a.column, a.value, a_.scale().factor},
+                             chunk.first,
+                             chunk.last,
+                             nullptr,
+                             nullptr,
+                             tile,
+                             kTileCols};
   for (; rb.first < rb.last; rb.first += width, s.out += width) {
     context_.check_interrupt();
     std::visit(
         [&](const auto& b) {
-          if constexpr (kIsDense<decltype(b)>) {
+          if constexpr (kIsDense<std::decay_t<decltype(b)>>) {
             double* panel = room(workspace().panels, width * b.cols);
             pack_panel(rb, {0, b.cols}, panel);
             s.panel = panel;
             run_sparse(tiles_, is_distance(f_), s);
           } else {
-            SlottedPanel slotted(b, {rb.first, std::min(rb.first + width, rb.last)}, width,
+            SlottedPanel slotted(b, factor, {rb.first, std::min(rb.first + width, rb.last)}, width,
                                  workspace().slot);
             double* panel = room(workspace().panels, width * slotted.most_lines());
             slotted.fill(panel);

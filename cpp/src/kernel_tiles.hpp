@@ -19,13 +19,29 @@ namespace ranksvm {
 constexpr int64_t kDepth = 256;      // features whose panels stay in the second-level cache
 constexpr int64_t kChunkRows = 512;  // rows of a tile that is built up in several goes
 
-// Packs one panel of the rows `rb`; of some features only.
-void pack_dense(const TileLoops& tiles, const DenseRows<double>& b, Range rb, Range features,
-                double* panel);
+template <class T>
+constexpr bool kIsDense = std::is_same_v<T, Strided<double>> || std::is_same_v<T, Strided<float>>;
+
+// A nonzero of sparse rows, scaled; `factor` may be null.
+template <class T, class I>
+double value_at(const SparseRows<T, I>& b, const double* factor, int64_t e) {
+  const auto value = static_cast<double>(b.value[e]);
+  return factor == nullptr ? value : value * factor[b.column[e]];
+}
+
+// Sets row[i] to the scaled features of row first + i, for n rows; beyond the end of `rows` the
+// last one again. They are those of the items as they lie in memory if nothing has to be done to
+// them; else they are made in `room`, of room_for_rows elements.
+void read_rows(const KernelRows& items, Range rows, int64_t n, Range features, double* room,
+               const double** row);
+int64_t room_for_rows(const KernelRows& items, int64_t n, Range features);
+
+// Packs one panel of the dense rows `rb`; of some features only.
+void pack_dense(const KernelRows& items, Range rb, Range features, double* room, double* panel);
 
 // What one thread needs to compute tiles.
 struct Workspace {
-  Buffer<double> panels, tile;
+  Buffer<double> panels, tile, scaled;
   Buffer<float> rounded;
   std::vector<int32_t> slot;  // by column; all zero between two uses
   double col_term[kTileCols];
@@ -144,8 +160,8 @@ class TileMaker {
   void add_features(Range chunk, Range rb, Range features, double* tile);
   void dense_chunk(Range chunk, Range rb, double* tile);
   void sparse_chunk(Range chunk, Range rb, double* tile);
-  template <class I>
-  void sparse_panels(const SparseRows<double, I>& a, Range chunk, Range rb, double* tile);
+  template <class T, class I>
+  void sparse_panels(const SparseRows<T, I>& a, Range chunk, Range rb, double* tile);
 
   Workspace& workspace() { return lease_.workspace(); }
   template <class T>

@@ -21,6 +21,48 @@ static_assert(kTileCols % kPanel == 0 && kBlockRows % simd::kMicroRows == 0);
 
 // --- Step 1 --------------------------------------------------------------------------------------
 
+// Some columns of all rows at a time: what is subtracted from them stays in registers.
+template <bool kFactor, bool kCentre, class T>
+void scale_rows(const T* x, int64_t stride, int64_t rows, int64_t n, const ItemScale& scale,
+                double* to) {
+  const Vec half = simd::splat(0.5), two = simd::splat(2.0);
+  Vec offset = half, factor = half, centre = half;
+  int64_t k = 0;
+  for (; k + kWidth <= n; k += kWidth) {
+    if constexpr (kFactor) {
+      offset = half * simd::load(scale.offset + k);
+      factor = simd::load(scale.factor + k);
+    }
+    if constexpr (kCentre) centre = simd::load(scale.centre + k);
+    for (int64_t r = 0; r < rows; ++r) {
+      Vec value = simd::load(x + r * stride + k);
+      if constexpr (kFactor) value = two * ((half * value - offset) * factor);
+      if constexpr (kCentre) value = value - centre;
+      simd::store(to + r * n + k, value);
+    }
+  }
+  for (; k < n; ++k) {
+    for (int64_t r = 0; r < rows; ++r) {
+      auto value = static_cast<double>(x[r * stride + k]);
+      if constexpr (kFactor) {
+        value = 2.0 * ((0.5 * value - 0.5 * scale.offset[k]) * scale.factor[k]);
+      }
+      if constexpr (kCentre) value -= scale.centre[k];
+      to[r * n + k] = value;
+    }
+  }
+}
+
+template <class T>
+void scale(const T* x, int64_t stride, int64_t rows, int64_t n, const ItemScale& s, double* to) {
+  if (s.factor != nullptr && s.centre != nullptr) {
+    return scale_rows<true, true>(x, stride, rows, n, s, to);
+  }
+  if (s.factor != nullptr) return scale_rows<true, false>(x, stride, rows, n, s, to);
+  if (s.centre != nullptr) return scale_rows<false, true>(x, stride, rows, n, s, to);
+  scale_rows<false, false>(x, stride, rows, n, s, to);
+}
+
 void pack(const double* const* row, int64_t depth, double* panel) {
   for (int64_t i = 0; i < kPanel; i += kWidth) {
     int64_t k = 0;
@@ -95,16 +137,18 @@ struct SparseDistance {
   }
 };
 
-template <class Term, bool kSlots, class I>
-void sparse_rows(const SparseAgainstPanel<I>& s) {
+template <class Term, bool kSlots, bool kScaled, class T, class I>
+void sparse_rows(const SparseAgainstPanel<T, I>& s) {
   constexpr int kVectors = simd::kMicroVectors;
   for (int64_t r = s.first; r < s.last; ++r) {
     Vec sum[kVectors];
     for (int v = 0; v < kVectors; ++v) sum[v] = simd::splat(0.0);
     const auto end = static_cast<int64_t>(s.a.start[r + 1]);
     for (auto e = static_cast<int64_t>(s.a.start[r]); e < end; ++e) {
-      const Vec x = simd::splat(s.a.value[e]);
       const I column = s.a.column[e];
+      auto value = static_cast<double>(s.a.value[e]);
+      if constexpr (kScaled) value *= s.a.factor[column];
+      const Vec x = simd::splat(value);
       const double* line =
           s.panel + static_cast<int64_t>(kSlots ? s.slot[column] : column) * kPanel;
       for (int v = 0; v < kVectors; ++v) {
@@ -116,11 +160,19 @@ void sparse_rows(const SparseAgainstPanel<I>& s) {
   }
 }
 
-template <class Term, class I>
-void sparse(const SparseAgainstPanel<I>& s) {
-  if (s.slot != nullptr) return sparse_rows<Term, true>(s);
-  sparse_rows<Term, false>(s);
+template <class Term, class T, class I>
+void sparse(const SparseAgainstPanel<T, I>& s) {
+  const bool scaled = s.a.factor != nullptr;
+  if (s.slot != nullptr) {
+    return scaled ? sparse_rows<Term, true, true>(s) : sparse_rows<Term, true, false>(s);
+  }
+  scaled ? sparse_rows<Term, false, true>(s) : sparse_rows<Term, false, false>(s);
 }
+
+template <class T>
+constexpr SparseLoops<T> kSparseLoops = {sparse<Product, T, int32_t>, sparse<Product, T, int64_t>,
+                                         sparse<SparseDistance, T, int32_t>,
+                                         sparse<SparseDistance, T, int64_t>};
 
 double squares(const double* value, int64_t n) {
   double sum = 0.0;
@@ -253,13 +305,13 @@ void sums(const T* tile, int64_t stride, int64_t rows, int64_t cols, bool ahead,
 }  // namespace tiles
 
 constexpr TileLoops kTileLoops = {tiles::kPanel,
+                                  tiles::scale<double>,
+                                  tiles::scale<float>,
                                   tiles::pack,
                                   tiles::dense<tiles::Product>,
                                   tiles::dense<tiles::Distance>,
-                                  tiles::sparse<tiles::Product, int32_t>,
-                                  tiles::sparse<tiles::Product, int64_t>,
-                                  tiles::sparse<tiles::SparseDistance, int32_t>,
-                                  tiles::sparse<tiles::SparseDistance, int64_t>,
+                                  tiles::kSparseLoops<double>,
+                                  tiles::kSparseLoops<float>,
                                   tiles::apply,
                                   tiles::round,
                                   tiles::sums<double>,

@@ -58,13 +58,13 @@ struct Items {
 
   double at(int64_t r, int64_t c) const { return dense[r * stride + c]; }
   std::unique_ptr<KernelRows> in(Storage storage, const SimdLoops& loops = simd_loops()) const {
-    KernelRows::Data data = DenseRows<double>{dense.data(), rows, cols, stride};
+    KernelRows::Data data = Strided<double>{dense.data(), rows, cols, stride, 1};
     if (storage == Storage::sparse32) {
       data = SparseRows<double, int32_t>{start32.data(), column32.data(), value.data(), rows, cols};
     } else if (storage == Storage::sparse64) {
       data = SparseRows<double, int64_t>{start64.data(), column64.data(), value.data(), rows, cols};
     }
-    return std::make_unique<KernelRows>(data, shift.data(), loops);
+    return std::make_unique<KernelRows>(data, ItemScale(), shift.data(), loops);
   }
 };
 
@@ -267,7 +267,7 @@ TEST(kernel_sums_of_one_item_are_those_of_many) {
   }
   CHECK(near);
   for (const int64_t i : {0, 1, 511, 512, 8999}) {
-    const KernelRows one(DenseRows<double>{left.dense.data() + i * left.stride, 1, 2, 2});
+    const KernelRows one(Strided<double>{left.dense.data() + i * left.stride, 1, 2, 2, 1});
     double sum = 0.0;
     kernel_cross(f, one, *b, coef.data(), &sum, Context(2));
     CHECK_EQ(sum, all[i]);
@@ -334,26 +334,117 @@ TEST(kernel_strips_of_several_bands) {
   CHECK(given_strips<double>(f, *a, 8, x, 3) == got);
 }
 
-TEST(rows_are_centred_in_any_layout) {
-  for (const int64_t rows : {0, 1, 5, 9000}) {
-    const int64_t cols = 17;
-    std::vector<float> x(rows * cols);
-    Vector centre = random_vector(cols, 1), out(rows * cols), transposed(rows * cols);
-    const Vector random = random_vector(rows * cols, 2);
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(random[i]);
-    for (const int threads : {1, 2, 16}) {
-      centre_rows(x.data(), rows, cols, cols, int64_t{1}, centre.data(), out.data(),
-                  Context(threads));
-      centre_rows(random.data(), rows, cols, int64_t{1}, rows, centre.data(), transposed.data(),
-                  Context(threads));
-      bool equal = true;
-      for (int64_t r = 0; r < rows; ++r) {
-        for (int64_t c = 0; c < cols; ++c) {
-          equal &= out[r * cols + c] == static_cast<double>(x[r * cols + c]) - centre[c];
-          equal &= transposed[r * cols + c] == random[c * rows + r] - centre[c];
+// Items with a scale, in every layout, and the scaled copy that they stand for.
+struct ScaledItems {
+  int64_t rows, cols;
+  Vector x, transposed, scaled, offset, factor, centre;
+  std::vector<float> single, single_transposed;
+
+  ScaledItems(int64_t n, int64_t d, bool with_factor, bool with_centre, unsigned seed)
+      : rows(n), cols(d), x(random_vector(n * d, seed)), transposed(n * d), scaled(n * d) {
+    for (double& v : x) v = static_cast<float>(v);  // the same numbers in both precisions
+    single.assign(x.begin(), x.end());
+    if (with_factor) {
+      offset = random_vector(d, seed + 1);
+      factor = random_vector(d, seed + 2);
+      for (int64_t c = 0; c < d; c += 5) factor[c] = 0.0;
+    }
+    if (with_centre) centre = random_vector(d, seed + 3);
+    for (int64_t r = 0; r < n; ++r) {
+      for (int64_t c = 0; c < d; ++c) {
+        double v = x[r * d + c];
+        transposed[c * n + r] = v;
+        if (with_factor) v = 2.0 * ((0.5 * v - 0.5 * offset[c]) * factor[c]);
+        if (with_centre) v = v - centre[c];
+        scaled[r * d + c] = v;
+      }
+    }
+    single_transposed.assign(transposed.begin(), transposed.end());
+  }
+  ItemScale scale() const {
+    const auto data = [](const Vector& v) { return v.empty() ? nullptr : v.data(); };
+    return {data(offset), data(factor), data(centre)};
+  }
+  std::vector<KernelRows::Data> layouts() const {
+    return {Strided<double>{x.data(), rows, cols, cols, 1},
+            Strided<double>{transposed.data(), rows, cols, 1, rows},
+            Strided<float>{single.data(), rows, cols, cols, 1},
+            Strided<float>{single_transposed.data(), rows, cols, 1, rows}};
+  }
+};
+
+TEST(dense_items_are_scaled_on_their_way_into_a_tile) {
+  unsigned seed = 0;
+  for (const int64_t cols : {1, 17, 300}) {
+    for (const bool with_factor : {false, true}) {
+      for (const bool with_centre : {false, true}) {
+        const ScaledItems left(70, cols, with_factor, with_centre, ++seed);
+        const ScaledItems right(33, cols, with_factor, with_centre, seed);
+        for (const SimdLoops* loops : all_loops()) {
+          const auto plain = [&](const ScaledItems& items) {
+            const Strided<double> data{items.scaled.data(), items.rows, cols, cols, 1};
+            return std::make_unique<KernelRows>(data, ItemScale(), nullptr, *loops);
+          };
+          const auto a = plain(left), b = plain(right);
+          for (const KernelFunction& f : functions()) {
+            const Vector expected = block(f, *a, *b);
+            for (std::size_t layout = 0; layout < 4; ++layout) {
+              const KernelRows rows(left.layouts()[layout], left.scale(), nullptr, *loops);
+              KernelRows columns(right.layouts()[3 - layout], right.scale(), nullptr, *loops);
+              CHECK(block(f, rows, columns, 2) == expected);
+              columns.keep_panels(Context(2));
+              CHECK(block(f, rows, columns) == expected);
+              CHECK(rows.squares() == a->squares());
+            }
+          }
         }
       }
-      CHECK(equal);
+    }
+  }
+}
+
+TEST(sparse_items_are_scaled_on_their_way_into_a_tile) {
+  const Items left(70, 40, 1), right(33, 40, 2);
+  const Vector factor = random_vector(40, 3);
+  ItemScale scale;
+  scale.factor = factor.data();
+  const auto rows_of = [&](const Items& items, int kind, const SimdLoops& loops) {
+    const auto* start = items.start32.data();
+    const auto* column = items.column32.data();
+    static std::vector<std::vector<float>> kept;  // outlive the rows
+    static std::vector<Vector> kept_scaled;
+    KernelRows::Data data;
+    if (kind == 0) {  // scaled beforehand
+      Vector& value = kept_scaled.emplace_back();
+      for (std::size_t e = 0; e < items.value.size(); ++e) {
+        value.push_back(static_cast<float>(items.value[e]) * factor[items.column64[e]]);
+      }
+      data = SparseRows<double, int32_t>{start, column, value.data(), items.rows, items.cols};
+      return std::make_unique<KernelRows>(data, ItemScale(), nullptr, loops);
+    }
+    std::vector<float>& single = kept.emplace_back(items.value.begin(), items.value.end());
+    Vector& value = kept_scaled.emplace_back(single.begin(), single.end());
+    const auto *start64 = items.start64.data(), *column64 = items.column64.data();
+    if (kind == 1) {
+      data = SparseRows<float, int32_t>{start, column, single.data(), items.rows, items.cols};
+    } else if (kind == 2) {
+      data = SparseRows<float, int64_t>{start64, column64, single.data(), items.rows, items.cols};
+    } else if (kind == 3) {
+      data = SparseRows<double, int32_t>{start, column, value.data(), items.rows, items.cols};
+    } else {
+      data = SparseRows<double, int64_t>{start64, column64, value.data(), items.rows, items.cols};
+    }
+    return std::make_unique<KernelRows>(data, scale, nullptr, loops);
+  };
+  for (const SimdLoops* loops : all_loops()) {
+    const auto a = rows_of(left, 0, *loops), b = rows_of(right, 0, *loops);
+    for (const KernelFunction& f : functions()) {
+      const Vector expected = block(f, *a, *b);
+      for (const int kind : {1, 2, 3, 4}) {
+        const auto rows = rows_of(left, kind, *loops), columns = rows_of(right, 5 - kind, *loops);
+        CHECK(block(f, *rows, *columns, 2) == expected);
+        CHECK(rows->squares() == a->squares());
+      }
     }
   }
 }
@@ -392,6 +483,11 @@ TEST(kernel_matrices_refuse_what_does_not_fit) {
     const SparseRows<double, int32_t> broken{start.data(), column.data(), value.data(), 1, 3};
     CHECK_THROWS(KernelRows(broken), std::invalid_argument);
   }
+  const std::vector<int32_t> column{0, 2};
+  const SparseRows<double, int32_t> fine{start.data(), column.data(), value.data(), 1, 3};
+  const Vector ones(3, 1.0);
+  CHECK_THROWS(KernelRows(fine, {ones.data(), ones.data(), nullptr}), std::invalid_argument);
+  CHECK_THROWS(KernelRows(fine, {nullptr, nullptr, ones.data()}), std::invalid_argument);
 }
 
 TEST(kernel_products_can_be_interrupted_and_go_on) {

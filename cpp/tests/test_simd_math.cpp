@@ -38,9 +38,9 @@ double in_last_places(double got, long double expected) {
 // One-dimensional kernels show the function itself: out[i] = f(x_i), when z = 1.
 Vector values_of(const KernelFunction& f, const Vector& x, const SimdLoops& loops) {
   const Vector one{1.0};
-  const KernelRows a(DenseRows<double>{x.data(), static_cast<int64_t>(x.size()), 1, 1}, nullptr,
-                     loops);
-  const KernelRows b(DenseRows<double>{one.data(), 1, 1, 1}, nullptr, loops);
+  const KernelRows a(Strided<double>{x.data(), static_cast<int64_t>(x.size()), 1, 1, 1}, {},
+                     nullptr, loops);
+  const KernelRows b(Strided<double>{one.data(), 1, 1, 1, 1}, {}, nullptr, loops);
   Vector out(x.size());
   kernel_block(f, a, {0, a.rows()}, b, {0, 1}, out.data(), 1, Context(1));
   return out;

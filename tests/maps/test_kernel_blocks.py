@@ -38,10 +38,10 @@ def make_items(n: int, d: int, seed: int, density: float = 0.5) -> Array:
 
 def rows_of(X: Array, storage: str, shift: Array | None = None) -> Any:
     if storage == "dense":
-        return _core.KernelRows.dense(X, shift)
+        return _core.KernelRows.dense(X, shift=shift)
     S = sp.csr_array(X)
     indices, indptr = S.indices.astype(storage), S.indptr.astype(storage)
-    return _core.KernelRows.sparse(S.data, indices, indptr, X.shape[1], shift)
+    return _core.KernelRows.sparse(S.data, indices, indptr, X.shape[1], shift=shift)
 
 
 def function(name: str, scale: float = 1.0) -> Any:
@@ -118,7 +118,7 @@ def test_sums_are_those_over_blocks(name, left, right):
 @pytest.mark.parametrize("d", [1, 46, 300])  # 300 are too many to be kept
 def test_packed_rows_give_the_same_bits(name, d):
     B = make_items(1000, d, 2)
-    plain, packed = rows_of(B, "dense"), _core.KernelRows.dense(B, None, 2, True)
+    plain, packed = rows_of(B, "dense"), _core.KernelRows.dense(B, threads=2, packed=True)
     coef = np.random.default_rng(3).normal(size=len(B))
     f = function(name)
     everything = block(f, rows_of(make_items(100, d, 1), "dense"), plain)
@@ -300,7 +300,9 @@ def test_broken_items_are_refused():
     sparse = _core.KernelRows.sparse
     assert sparse(data, indices, indptr, 3).shape == (2, 3)
     with pytest.raises(ValueError, match="shift has 3 elements, expected 2"):
-        sparse(data, indices, indptr, 3, np.ones(3))
+        sparse(data, indices, indptr, 3, shift=np.ones(3))
+    with pytest.raises(ValueError, match="factor has 2 elements, expected 3"):
+        sparse(data, indices, indptr, 3, factor=np.ones(2))
     with pytest.raises(ValueError, match="indices has 2 elements, expected 3"):
         sparse(data, indices[:2].copy(), indptr, 3)
     for broken in ([], [1, 2, 3], [0, 3, 2], [0, 2, 4]):
@@ -312,11 +314,13 @@ def test_broken_items_are_refused():
     with pytest.raises(ValueError, match="n_cols is negative"):
         sparse(np.ones(0), np.zeros(0, np.int64), np.zeros(1, np.int64), -1)
     with pytest.raises(ValueError, match="shift has 3 elements, expected 2"):
-        _core.KernelRows.dense(np.ones((2, 2)), np.ones(3))
-    with pytest.raises(ValueError, match="the rows of X are not contiguous"):
-        _core.KernelRows.dense(np.ones((2, 2), order="F")[:, ::-1])
+        _core.KernelRows.dense(np.ones((2, 2)), shift=np.ones(3))
+    with pytest.raises(ValueError, match="centre has 3 elements, expected 2"):
+        _core.KernelRows.dense(np.ones((2, 2)), centre=np.ones(3))
+    with pytest.raises(ValueError, match="offset and factor go together"):
+        _core.KernelRows.dense(np.ones((2, 2)), factor=np.ones(2))
     with pytest.raises(TypeError):
-        _core.KernelRows.dense(np.ones((2, 2), np.float32))
+        _core.KernelRows.dense(np.ones((2, 2), np.int64))
 
 
 def test_the_recommended_height_is_a_number_of_rows():

@@ -18,6 +18,7 @@
 #include "ranksvm/parallel.hpp"
 #include "ranksvm/products.hpp"
 #include "ranksvm/simd.hpp"
+#include "ranksvm/simd_tiles.hpp"
 
 namespace ranksvm {
 
@@ -31,15 +32,18 @@ KernelFunction kernel_function(const std::string& name, double gamma, double coe
 class WorkspacePool;
 
 // Items, with what the kernel functions need to know of each. The arrays are the caller's and have
-// to outlive this object.
+// to outlive this object. Numbers are scaled, and converted to double, a few rows at a time on
+// their way into a tile: there is no scaled copy of all items.
 class KernelRows {
  public:
-  using Data =
-      std::variant<DenseRows<double>, SparseRows<double, int32_t>, SparseRows<double, int64_t>>;
+  using Data = std::variant<Strided<double>, Strided<float>, SparseRows<double, int32_t>,
+                            SparseRows<double, int64_t>, SparseRows<float, int32_t>,
+                            SparseRows<float, int64_t>>;
 
   // `shift` has one element a row, or is null for zeros. Throws std::invalid_argument unless the
-  // columns of every sparse row ascend and lie inside the matrix.
-  explicit KernelRows(Data data, const double* shift = nullptr,
+  // columns of every sparse row ascend and lie inside the matrix, or if the scale would make sparse
+  // items dense.
+  explicit KernelRows(Data data, ItemScale scale = {}, const double* shift = nullptr,
                       const SimdLoops& loops = simd_loops(), const Context& context = Context());
   ~KernelRows();
   KernelRows(const KernelRows&) = delete;
@@ -48,7 +52,8 @@ class KernelRows {
   int64_t rows() const { return rows_; }
   int64_t cols() const { return cols_; }
   const Data& data() const { return data_; }
-  bool sparse() const { return data_.index() != 0; }
+  const ItemScale& scale() const { return scale_; }
+  bool sparse() const { return data_.index() > 1; }
   const double* shift() const { return shift_; }
   const std::vector<double>& squares() const { return squares_; }  // |x|^2
   double l1_norm(int64_t row) const;                               // |x|_1
@@ -62,6 +67,7 @@ class KernelRows {
 
  private:
   Data data_;
+  ItemScale scale_;
   const double* shift_;
   const SimdLoops& loops_;
   int64_t rows_, cols_;
@@ -69,11 +75,6 @@ class KernelRows {
   Buffer<double> panels_;  // empty if they are not kept
   std::unique_ptr<WorkspacePool> workspaces_;
 };
-
-// out[i][c] = x[i][c] - centre[c], in double; out is in C order.
-template <class T>
-void centre_rows(const T* x, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride,
-                 const double* centre, double* out, const Context& context);
 
 struct Range {
   int64_t first, last;

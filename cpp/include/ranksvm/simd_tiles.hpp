@@ -25,20 +25,36 @@ namespace ranksvm {
 constexpr int64_t kTileCols = 384;  // a multiple of the panel of every instruction set
 constexpr int64_t kBlockRows = 8;   // rows that are finished together
 
-// The nonzeros of row r are start[r] .. start[r + 1], columns ascending.
-template <class I>
+// What becomes of the numbers of an item before a kernel sees them, by column:
+//
+//   2 ((x / 2 - offset / 2) factor) - centre
+//
+// which is (x - offset) factor - centre, and does not overflow on the way. Offset and factor, or
+// the centre, may be null: that step is left out. Of sparse items there is a factor only, and
+// x * factor.
+struct ItemScale {
+  const double* offset = nullptr;
+  const double* factor = nullptr;
+  const double* centre = nullptr;
+
+  bool empty() const { return factor == nullptr && centre == nullptr; }
+};
+
+// The nonzeros of row r are start[r] .. start[r + 1], columns ascending; `factor` may be null.
+template <class T, class I>
 struct SparseItems {
   const I* start;
   const I* column;
-  const double* value;
+  const T* value;
+  const double* factor;
 };
 
 // Rows [first, last) of `a` against one panel; row r goes to out + (r - first) * stride. Feature c
 // of the panel is its line slot[c], or c if there are no slots; line 0 of a panel with slots is
 // zero, and stands for all features that its items do not have.
-template <class I>
+template <class T, class I>
 struct SparseAgainstPanel {
-  SparseItems<I> a;
+  SparseItems<T, I> a;
   int64_t first, last;
   const int32_t* slot;
   const double* panel;
@@ -46,8 +62,24 @@ struct SparseAgainstPanel {
   int64_t stride;
 };
 
+// Loops over sparse rows with values of type T.
+template <class T>
+struct SparseLoops {
+  void (*dots32)(const SparseAgainstPanel<T, int32_t>&);
+  void (*dots64)(const SparseAgainstPanel<T, int64_t>&);
+  // |x - z|_1 - |z|_1 for row x and item z of the panel.
+  void (*distances32)(const SparseAgainstPanel<T, int32_t>&);
+  void (*distances64)(const SparseAgainstPanel<T, int64_t>&);
+};
+
 struct TileLoops {
   int64_t panel;  // items of a panel
+  // to[r][k] = x[r][k], scaled, for n columns from the first of the scale on; rows of x are
+  // `stride` apart, those of `to` follow each other. `to` may be x.
+  void (*scale_double)(const double* x, int64_t stride, int64_t rows, int64_t n,
+                       const ItemScale& scale, double* to);
+  void (*scale_float)(const float* x, int64_t stride, int64_t rows, int64_t n,
+                      const ItemScale& scale, double* to);
   // panel[k][i] = row[i][k] for `panel` rows.
   void (*pack)(const double* const* row, int64_t depth, double* panel);
   // out[r][j] = sum over k < depth of row[r][k] * panel[k][j] for `rows` rows and the items of all
@@ -58,11 +90,8 @@ struct TileLoops {
   // The same for the sum of |row[r][k] - panel[k][j]|.
   void (*distances)(const double* const* row, int64_t rows, int64_t depth, const double* panels,
                     int64_t n_panels, bool add, double* out);
-  void (*sparse_dots32)(const SparseAgainstPanel<int32_t>&);
-  void (*sparse_dots64)(const SparseAgainstPanel<int64_t>&);
-  // |x - z|_1 - |z|_1 for row x and item z of the panel.
-  void (*sparse_distances32)(const SparseAgainstPanel<int32_t>&);
-  void (*sparse_distances64)(const SparseAgainstPanel<int64_t>&);
+  SparseLoops<double> sparse_double;
+  SparseLoops<float> sparse_float;
   // Step 2 for `rows` rows of kTileCols, of which the first `cols` are wanted and some more may be
   // changed. row_term: |x|^2 for rbf. col_term: |z|^2 for rbf, what the distances lack for
   // laplacian, the shift for cosine; kTileCols elements.

@@ -101,14 +101,15 @@ class Affine(Scaling):
     def constant(self) -> NDArray[np.bool_]:
         return np.equal(self.factor, 0.0)
 
-    def apply(self, X: Any, n_threads: int = 1) -> Any:
+    def apply(self, X: Any, n_threads: int = 1, *, out: Array | None = None) -> Any:
+        """Return scaled features; those of dense items in ``out``, which may be X, if given."""
         if is_sparse(X) and self.keeps_zeros:
             X = X.tocsr().astype(np.float64)
             X.data *= self.factor[X.indices]
             return X
         if is_sparse(X):
             X = X.toarray()
-        scaled = np.empty(X.shape)
+        scaled = np.empty(X.shape) if out is None else out
         _core.scale_columns(X, self.offset, self.factor, scaled, n_threads)
         return scaled
 

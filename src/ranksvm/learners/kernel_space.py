@@ -15,6 +15,7 @@ from ranksvm._messages import Param, ParameterError
 from ranksvm._rows import take_rows
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.scaled_rows import some_rows
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.learners.sharded_features import ShardedFeatures, variance_of
 from ranksvm.learners.training_pairs import TrainingPairs, weighted_pairs
@@ -83,7 +84,7 @@ def make_space(
         settings = replace(settings, n_components=items.size)
     in_shards = isinstance(X, ShardedMatrix)
     if items.size < X.shape[0]:
-        X = X.take(items) if in_shards else take_rows(X, items, n_threads)
+        X = X.take(items) if in_shards else some_rows(X, items, n_threads)
     if settings.approximation is None:
         space = _exact_space(X, kernel, settings, n_threads)
         return space, weighted_pairs(compared, settings, n_threads=n_threads)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ranksvm._vectors import Array
 from ranksvm.data.column_facts import Columns, find_columns
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.scaled_rows import scaled_rows
 from ranksvm.data.scaling import (
     Affine,
     Scaling,
@@ -80,7 +81,7 @@ def training_scaling(data: RankingData, name: str | None, *, n_threads: int = 1)
 def scaled_data(
     data: RankingData, name: str | None, *, n_threads: int = 1
 ) -> tuple[RankingData, Scaling | None]:
-    """Return a training set with scaled features, in float64, and the scaling."""
+    """Return a training set with scaled features, and the scaling."""
     scaling = training_scaling(data, name, n_threads=n_threads)
     if scaling is None:
         return data, None
@@ -89,8 +90,10 @@ def scaled_data(
 
 
 def scaled(X: Any, scaling: Scaling, n_threads: int = 1) -> Any:
-    """Return scaled features, in memory or in shards like X."""
-    return with_scaling(X, scaling) if isinstance(X, ShardedMatrix) else scaling.apply(X, n_threads)
+    """Return scaled features, in memory or in shards like X; without a copy of X if possible."""
+    if isinstance(X, ShardedMatrix):
+        return with_scaling(X, scaling)
+    return scaled_rows(X, scaling, n_threads)
 
 
 def _in_shards(name: str, X: ShardedMatrix, weight: Array | None) -> Scaling:

@@ -24,12 +24,12 @@ from ranksvm._memory import format_size
 from ranksvm._messages import Param, ParameterError
 from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
+from ranksvm.data.scaled_rows import ScaledRows, some_rows
 from ranksvm.maps.gram_checks import ROUNDING, is_definite
 from ranksvm.maps.kernels import (
     Kernel,
     called,
     centre_of,
-    centred,
     kernel_diagonal,
     kernel_matrix,
     kernel_rows,
@@ -86,8 +86,8 @@ class TiledGram:
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n_items, n_features)
-        Items.
+    X : ndarray, CSR or ScaledRows of shape (n_items, n_features)
+        Items, which are read where they are.
     kernel : Kernel
         The kernel.
     dtype : float64 or float32
@@ -105,8 +105,8 @@ class TiledGram:
         if memory < least:
             raise ParameterError(
                 "{budget} leaves {memory} for the kernel matrix, but {least} are needed even if "
-                "none of it is stored (one tile of values, or {rows} rows from a callable kernel, "
-                "and the items in float64). {remedy}",
+                "none of it is stored (one tile of values, or {rows} rows from a callable "
+                "kernel). {remedy}",
                 remedy="Use a larger {budget}, fewer items, or an approximation",
                 budget=Param("memory_budget"),
                 memory=format_size(memory),
@@ -116,14 +116,17 @@ class TiledGram:
         # Every thread has its own tile: no more threads than there is memory for.
         beside = least_memory(X, kernel, 2) - least
         n_threads = min(n_threads, 1 + (memory - least) // max(1, beside))
+        self._centre: Array | None = None
         if kernel.function in MOVABLE and not is_sparse(X):
-            X = centred(X, centre_of(X), n_threads)
+            self._centre = centre_of(X)
+        elif kernel.called is not None and isinstance(X, ScaledRows):
+            X = X[:]
         self._X = X
         self._kernel = kernel
         self._dtype = np.dtype(dtype)
         self._threads = n_threads
         self.n_items: int = X.shape[0]
-        self._diagonal = kernel_diagonal(kernel, X)
+        self._diagonal = kernel_diagonal(kernel, X, self._centre)
         self.precision = float(np.finfo(self._dtype).eps)
         self.held = self._size = 0
         kept = []  # for each strip, whether it is stored
@@ -138,7 +141,7 @@ class TiledGram:
         self._native: Any = None
         self._values: list[NDArray[Any] | None] = []  # of a callable kernel
         if kernel.called is None:
-            self._rows = kernel_rows(X, n_threads=n_threads)
+            self._rows = self._native_rows(X)
             make = _core.KernelStrips32 if self._dtype == np.float32 else _core.KernelStrips64
             self._native = make(kernel.native, self._rows, STRIP_ROWS, kept, n_threads)
         else:
@@ -179,21 +182,29 @@ class TiledGram:
             _core.symmetric_strip(strip, first, x, y, self._threads)
         return y
 
+    def _native_rows(self, X: Any) -> _core.KernelRows:
+        return kernel_rows(X, self._centre, n_threads=self._threads)
+
     def block(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[Any]:
-        X = self._X if len(rows) == self.n_items else self._X[rows]
-        return kernel_matrix(
-            self._kernel, X, self._X[columns], dtype=self._dtype, n_threads=self._threads
+        if self._native is None:
+            return kernel_matrix(
+                self._kernel, self._X[rows], self._X[columns], dtype=self._dtype,
+                n_threads=self._threads,
+            )  # fmt: skip
+        values = np.empty((len(rows), len(columns)), dtype=self._dtype)
+        left = self._rows
+        if len(rows) < self.n_items:
+            left = self._native_rows(some_rows(self._X, rows, self._threads))
+        right = self._native_rows(some_rows(self._X, columns, self._threads))
+        _core.kernel_block(
+            self._kernel.native, left, 0, len(rows), right, 0, len(columns), values, self._threads
         )
+        return values
 
     def columns(self, items: NDArray[np.int64]) -> NDArray[Any]:
+        if self._native is not None:
+            return self.block(np.arange(self.n_items), items)
         values = np.empty((self.n_items, len(items)), dtype=self._dtype)
-        if self._native is not None:  # from the items as they are, without centering them again
-            columns = kernel_rows(self._X[items])
-            _core.kernel_block(
-                self._kernel.native, self._rows, 0, self.n_items, columns, 0, len(items), values,
-                self._threads,
-            )  # fmt: skip
-            return values
         for first, last in self._bounds():  # with the same calls as the strips
             strip = _called_values(self._kernel, self._X, first, last)
             for place, item in enumerate(items.tolist()):
@@ -227,9 +238,7 @@ def least_memory(X: Any, kernel: Kernel, n_threads: int = 1) -> int:
     if kernel.called is not None:
         return 2 * 8 * STRIP_ROWS * int(n_items)
     tiles = 8 * TILE_VALUES * n_threads
-    if is_sparse(X):
-        return tiles + 4 * int(n_columns) * n_threads
-    return tiles + 8 * int(n_items) * int(n_columns)
+    return tiles + 4 * int(n_columns) * n_threads if is_sparse(X) else tiles
 
 
 class GivenGram:

@@ -11,6 +11,9 @@
 The native kernels are computed in float64 for any type of X, in tiles that stay in the cache, from
 dense and sparse items in any combination.  The squared distance is |x|^2 + |z|^2 - 2 <x, z>.  Dense
 items are centered at the median of Z first, so that a common offset does not cost precision.
+
+Items are read where they are: numbers are converted, scaled (:class:`ScaledRows`) and centered on
+their way into a tile, and there is no copy of all of them.
 """
 
 from __future__ import annotations
@@ -28,9 +31,11 @@ from ranksvm._checks import finite_number
 from ranksvm._messages import Param, ParameterError, Value
 from ranksvm._sparse import canonical_csr, is_sparse
 from ranksvm._vectors import Array, dot
+from ranksvm.data.scaled_rows import without_scaling
 
 DTYPES = ("float64", "float32")
-# Items that are converted to float64 at a time, or values if that is more.
+FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+# Sparse items that are made dense at a time, or values if that is more.
 BLOCK_ROWS = 4_096
 BLOCK_VALUES = 1 << 22
 # Sparse matrices with at most this many columns are centered like dense ones; and the approximate
@@ -171,7 +176,7 @@ def resolve_gamma(gamma: Any, X: Any, weight: Array | None = None) -> float:
     if gamma != "scale":
         return float(gamma)
     variance = _variance(X, weight)
-    if variance == 0.0 and X.min() == X.max():
+    if variance == 0.0 and _has_one_value(X):
         return 1.0
     return gamma_scale(X.shape[1], variance)
 
@@ -207,7 +212,7 @@ def kernel_matrix(
     ----------
     kernel : Kernel
         The kernel.
-    X, Z : ndarray or CSR of shape (n_X, n_features) and (n_Z, n_features)
+    X, Z : ndarray, CSR or ScaledRows of shape (n_X, n_features) and (n_Z, n_features)
         Items.
     dtype : float64 or float32
         Type of the result; values are computed in float64.
@@ -274,8 +279,8 @@ def kernel_scores(
     return scores
 
 
-def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
-    """Return k(x, x) for every x, shape (n_X,)."""
+def kernel_diagonal(kernel: Kernel, X: Any, centre: Array | None = None) -> Array:
+    """Return k(x, x) for every x, shape (n_X,); ``centre`` is subtracted from dense items."""
     n = X.shape[0]
     diagonal = None if kernel.entry is None else kernel.entry.diagonal
     if diagonal is None:
@@ -289,8 +294,10 @@ def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
         if is_sparse(rows):
             rows = rows.astype(np.float64)
             squares[part] = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-        else:
-            squares[part] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+            continue
+        if centre is not None:
+            rows = rows - centre
+        squares[part] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
     return diagonal(kernel, squares)
 
 
@@ -302,28 +309,21 @@ def kernel_rows(
     n_threads: int = 1,
     is_packed: bool = False,
 ) -> _core.KernelRows:
-    """Return items as an object of the native code: float64, dense or CSR, minus ``centre``.
+    """Return items as an object of the native code: dense or CSR, minus ``centre``.
 
-    Dense items that are packed take twice the memory, and less time as the Z of several calls.
+    Items are not copied, except dense ones that are packed: these take as much memory in float64,
+    and less time as the Z of several calls.
     """
+    X, scaling = without_scaling(X)
+    offset, factor = (None, None) if scaling is None else (scaling.offset, scaling.factor)
+    if X.dtype not in FLOATS:
+        X = X.astype(np.float64)
     if is_sparse(X):
         X = canonical_csr(X)
-        data = np.ascontiguousarray(X.data, dtype=np.float64)
-        indices, indptr = np.ascontiguousarray(X.indices), np.ascontiguousarray(X.indptr)
-        return _core.KernelRows.sparse(data, indices, indptr, X.shape[1], shift, n_threads)
-    moved = np.asarray(X, dtype=np.float64) if centre is None else centred(X, centre, n_threads)
-    if moved.shape[1] > 1 and moved.strides[1] != moved.itemsize:
-        moved = np.ascontiguousarray(moved)
-    return _core.KernelRows.dense(moved, shift, n_threads, is_packed)
-
-
-def centred(X: NDArray[Any], centre: Array, n_threads: int = 1) -> Array:
-    """Return ``X - centre`` in float64."""
-    if X.dtype not in (np.float64, np.float32):
-        return X - centre
-    moved = np.empty(X.shape)
-    _core.centre_rows(X, centre, moved, n_threads)
-    return moved
+        data, indices = np.ascontiguousarray(X.data), np.ascontiguousarray(X.indices)
+        indptr = np.ascontiguousarray(X.indptr)
+        return _core.KernelRows.sparse(data, indices, indptr, X.shape[1], factor, shift, n_threads)
+    return _core.KernelRows.dense(X, offset, factor, centre, shift, n_threads, is_packed)
 
 
 def called(kernel: Kernel, X: Any, Z: Any) -> Array:
@@ -420,19 +420,22 @@ def _native_blocks(
     if ready is None or not can_be_dense:
         ready = ready_items(kernel, Z, shift, against_dense=can_be_dense, n_threads=n_threads)
     columns, centre = ready
-    # As many rows as threads can share; those of an array are copied, but not all at once.
+    if not is_sparse(X) or centre is None:
+        yield slice(None), kernel_rows(X, centre, n_threads=n_threads), columns
+        return
+    # As many rows as threads can share.
     most = max(BLOCK_ROWS, BLOCK_VALUES // max(1, X.shape[1]))
     for part in row_blocks(X.shape[0], most):
-        rows = X[part]
-        if centre is not None and is_sparse(rows):
-            rows = rows.toarray()
-        yield part, kernel_rows(rows, centre, n_threads=n_threads), columns
+        yield part, kernel_rows(X[part].toarray(), centre, n_threads=n_threads), columns
+
+
+def _has_one_value(X: Any) -> bool:
+    values = X[:]  # scaled, if they are to be
+    return bool(values.min() == values.max())
 
 
 def _variance(X: Any, weight: Array | None) -> float:
     """Return the variance of all values of X, which is dense or CSR."""
-    if weight is None and not is_sparse(X):
-        return float(X.var(dtype=np.float64))
     share = np.ones(X.shape[0]) if weight is None else weight
     share = share / (share.sum() * X.shape[1])
     if is_sparse(X):
@@ -441,8 +444,10 @@ def _variance(X: Any, weight: Array | None) -> float:
         share = np.repeat(share, np.diff(X.indptr))
         mean = dot(share, values)
         return dot(share, (values - mean) ** 2) + (1.0 - float(share.sum())) * mean * mean
-    mean = float(np.einsum("i,ij->", share, X, dtype=np.float64))
-    squares = np.empty(X.shape[0])
+    sums, squares = np.empty(X.shape[0]), np.empty(X.shape[0])
+    for part in row_blocks(X.shape[0], BLOCK_ROWS):
+        sums[part] = X[part].sum(axis=1, dtype=np.float64)
+    mean = dot(share, sums)
     for part in row_blocks(X.shape[0], BLOCK_ROWS):
         squares[part] = ((X[part].astype(np.float64) - mean) ** 2).sum(axis=1)
     return dot(share, squares)
