@@ -23,6 +23,7 @@ from ranksvm import (
 from ranksvm.data.scaling import SCALINGS, scaling_of
 from ranksvm.datasets import make_ranking
 from ranksvm.export import write_svmrank
+from ranksvm.model_selection import QueryKFold
 
 AFFINE = ("standard", "minmax", "robust")
 SPREAD = {"standard": lambda X: StandardScaler().fit(X).scale_,
@@ -208,6 +209,23 @@ def test_folds_are_scaled_by_their_training_parts(data) -> None:
                 # Every fit is certified to the tolerance.
                 expected = pytest.approx(alone.objective_, rel=3e-5)
                 assert search.cv_results_[f"split{k}_objective"][c] == expected
+
+
+@pytest.mark.filterwarnings("ignore:.*of the grid:UserWarning")
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
+def test_folds_have_quantiles_of_their_own(data, loss: str) -> None:
+    """Weights of another fold help, its scores do not: quantiles differ from fold to fold."""
+    X, y, qid = data
+    folds = list(QueryKFold(3).split(X, y, qid))
+    Cs = [1.0, 10.0, 100.0]
+    search = LinearRankSVMCV(Cs, cv=folds, scaling="quantile", loss=loss, tol=1e-6).fit(X, y, qid)
+    for k, (train, _) in enumerate(folds):
+        for c, C in enumerate(Cs):
+            alone = LinearRankSVM(C, scaling="quantile", loss=loss, tol=1e-6)
+            alone.fit(X[train], y[train], qid[train])
+            objective = search.cv_results_[f"split{k}_objective"][c]
+            assert 0.0 <= search.cv_results_[f"split{k}_gap"][c] <= 1e-6 * objective
+            assert objective == pytest.approx(alone.objective_, rel=2e-6)
 
 
 def test_factorized(data) -> None:
