@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm import _core
+from ranksvm._rounding import TINY
 from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 from ranksvm.data.column_facts import Columns, canonical_csc, find_columns
@@ -49,6 +50,8 @@ MOST_KNOTS = 1_000
 LEAST_SPREAD = 1e-6
 # Values with a smaller relative difference have the same quantile.
 NOISE = 1e-15
+# A smaller difference of sums of weights, relative to them, is mostly rounding errors.
+CANCELED = 1e-6
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -289,12 +292,16 @@ def _quantile(columns: Any, sample: Callable[[], tuple[Any, Array]]) -> Scaling:
     found = list[tuple[Array, Array]]()
     for values, share in _distributions(*sample()):
         values, share = _without_noise(values, share)
-        shares = np.cumsum(share) - 0.5 * share
+        below = np.cumsum(share) - 0.5 * share
+        # 1 - below, without the rounding that would make an item of tiny weight infinite.
+        above = np.cumsum(share[::-1])[::-1] - 0.5 * share
         if values.size > MOST_KNOTS:  # about evenly spaced in their quantiles, with both ends
-            wanted = np.linspace(shares[0], shares[-1], MOST_KNOTS)
-            kept = np.unique(np.searchsorted(shares, wanted).clip(max=values.size - 1))
-            values, shares = values[kept], shares[kept]
-        found.append((values, ndtri(shares) if values.size > 1 else np.zeros(1)))
+            wanted = np.linspace(below[0], below[-1], MOST_KNOTS)
+            kept = np.unique(np.searchsorted(below, wanted).clip(max=values.size - 1))
+            values, below, above = values[kept], below[kept], above[kept]
+        level = ndtri(np.minimum(below, above).clip(min=TINY))
+        level = np.where(below <= above, level, -level)
+        found.append((values, level if values.size > 1 else np.zeros(1)))
     most = max((values.size for values, _ in found), default=1)
     knots, levels = np.empty((len(found), most)), np.empty((len(found), most))
     for k, (values, of_values) in enumerate(found):
@@ -318,11 +325,14 @@ def _entries(X: Any, weight: Array) -> Iterator[tuple[Array, Array]]:
             yield X[:, k], weight
         return
     X = canonical_csc(X)
+    total = weight.sum()
     for begin, end in pairwise(X.indptr.tolist()):
         values, of_value = X.data[begin:end], weight[X.indices[begin:end]]
         if end - begin < X.shape[0]:
-            rest = weight.sum() - of_value.sum()
-            values, of_value = np.append(values, 0.0), np.append(of_value, max(0.0, rest))
+            rest = total - of_value.sum()
+            if not rest > CANCELED * total:
+                rest = np.delete(weight, X.indices[begin:end]).sum()
+            values, of_value = np.append(values, 0.0), np.append(of_value, rest)
         yield values, of_value
 
 
