@@ -75,6 +75,8 @@ def test_one_weight_needs_no_grid(good, train) -> None:
          "--truncation has no meaning for --pair-weight gain; it needs --pair-weight lambda"),
         ("train", ["--factors", "3", "--pair-weight", "lambda"],
          "so --pair-weight lambda is not available. Use --pair-weight gain or uniform"),
+        ("train", ["--pair-weight", "gain", "--svmrank-c", "3"],
+         "--svmrank-c cannot be combined with --pair-weight gain: SVM^rank counts all pairs alike"),
         ("tune", ["--pair-weight-grid", "uniform,ndcg"], "expected names out of uniform, gain"),
         ("tune", ["--pair-weight-grid", "gain,gain"], "has a value twice"),
         ("tune", ["--pair-weight-grid", "gain", "--pair-weight", "gain"], "give only one"),

@@ -256,7 +256,8 @@ def training_bar(data: RankingData) -> Iterator[Callback]:
 
         def after_iteration(row: TraceRow, _: Array) -> None:
             nonlocal text
-            text = f"iteration {row.iteration}, gap {row.gap:.1e}"
+            where = f"round {row.round}, " if row.round else ""
+            text = f"{where}iteration {row.iteration}, gap {row.gap:.1e}"
             advance(row.iteration, None, text)
 
         show_shards(data.X, lambda done, total, shard: advance(done, total, f"{text}, {shard}"))
@@ -307,6 +308,11 @@ def _hinge_for_svmrank(c: float, chosen: ModelOptions, explicit: PairOptions) ->
         raise UsageProblem(f"--svmrank-c is for linear models, not for {what}")
     if explicit.pairs is not None:
         raise UsageProblem("--svmrank-c is about labels; with --pairs, give --C")
+    if settings.pair_weight != "uniform":
+        what = Param("pair_weight", settings.pair_weight).render(COMMAND_LINE)
+        raise UsageProblem(
+            f"--svmrank-c cannot be combined with {what}: SVM^rank counts all pairs alike. Give --C"
+        )
     if chosen.given & {"C", "loss", "reduction"}:
         raise UsageProblem("--svmrank-c sets --C, --loss and --reduction; give no others")
     with as_usage():
