@@ -111,6 +111,15 @@ def test_a_weight_of_two_is_a_repeated_item(name: str) -> None:
         np.testing.assert_allclose(own, other, rtol=1e-9, atol=1e-12)
 
 
+def test_quartiles_do_not_depend_on_roundings_of_shares() -> None:
+    for n in range(4, 200, 4):
+        X = np.arange(float(n))[:, None]
+        found = scaling_of("robust", X)
+        assert isinstance(found, Affine)
+        assert found.offset[0] == n // 2 - 1
+        assert found.factor[0] == pytest.approx(2.0 / n)
+
+
 @pytest.mark.parametrize("name", sorted(SCALINGS))
 def test_every_number_of_threads_gives_the_same_bits(name: str) -> None:
     X = items(40_000)

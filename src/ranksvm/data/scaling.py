@@ -48,6 +48,8 @@ SAMPLE = 100_000
 MOST_KNOTS = 1_000
 # A smaller distance of the quartiles, relative to the standard deviation, counts as zero.
 LEAST_SPREAD = 1e-6
+# A little less, because sums of shares are rounded: a quarter of the items may be 0.24999.
+QUARTILES = 0.25 - 1e-9, 0.5 - 1e-9, 0.75 - 1e-9
 # Values with a smaller relative difference have the same quantile.
 NOISE = 1e-15
 # A smaller difference of sums of weights, relative to them, is mostly rounding errors.
@@ -265,7 +267,7 @@ def _robust(columns: Callable[[], Columns], sample: Callable[[], tuple[Any, Arra
     median, spread = found.mean.copy(), found.deviation.copy()
     doubled = np.ones_like(spread)
     for k, (values, share) in enumerate(_distributions(*sample())):
-        places = np.searchsorted(np.cumsum(share), (0.25, 0.5, 0.75)).clip(max=values.size - 1)
+        places = np.searchsorted(np.cumsum(share), QUARTILES).clip(max=values.size - 1)
         first, median[k], third = values[places]
         half = 0.5 * third - 0.5 * first  # the difference itself may overflow
         if half > LEAST_SPREAD * spread[k]:
