@@ -316,6 +316,14 @@ def test_files_give_the_same_kernel_model(data, name: str, kind: str, folder_of_
     np.testing.assert_allclose(scores_without_names(files, X), one.predict(X), rtol=1e-4, atol=1e-3)
 
 
+def test_a_format_without_quantiles_is_refused_before_the_work(run, tmp_path) -> None:
+    for command in ("train", "tune"):
+        options = ["-o", tmp_path / "m.dat", "--scaling", "quantile"]
+        code, _, err = run(command, tmp_path / "there is no such file.txt", *options)
+        assert code == 2
+        assert "one weight per feature, which --scaling quantile is not" in " ".join(err.split())
+
+
 def test_commands(run, folder, tmp_path) -> None:
     model = tmp_path / "m.safetensors"
     code, out, err = run(

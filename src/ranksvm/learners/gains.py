@@ -31,7 +31,9 @@ def check_gains(data: RankingData, settings: Settings) -> None:
     if settings.n_rounds and (isinstance(data.X, ShardedMatrix) or data.preferences is not None):
         raise ParameterError(
             "{pair_weight} is not available {where}. {remedy}",
-            remedy="Use {other}.",
+            remedy="Use {other}."
+            if data.preferences is not None
+            else "Use {other}, or read the data into memory.",
             where="with explicit pairs: these have weights of their own"
             if data.preferences is not None
             else "for data in files or on a cluster: pairs are listed, and their items have to be "
