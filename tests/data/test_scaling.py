@@ -90,6 +90,18 @@ def test_roundings_are_no_quantiles() -> None:
     np.testing.assert_allclose(scaled, scaling_of("quantile", exact).apply(exact)[:, 0], atol=1e-12)
 
 
+@pytest.mark.parametrize("name", sorted(SCALINGS))
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_roundings_are_no_feature(name: str, form) -> None:
+    few = np.arange(40) % 8
+    X = np.array([1.0 + 8e-16 * few, -1e300 / 3.0 * (1.0 + 3e-16 * few), 1.0 + 1e-13 * few]).T
+    found = scaling_of(name, form(X))
+    assert found.constant.tolist() == [True, True, False]
+    scaled = found.apply(X)
+    assert not scaled[:, :2].any()
+    assert scaled[:, 2].any()
+
+
 def test_quantiles_of_new_values_are_within_those_of_training() -> None:
     X = items()
     found = scaling_of("quantile", X)

@@ -127,6 +127,20 @@ def test_constant_features_are_left_out(data) -> None:
         assert kernel.objective_ == pytest.approx(without.objective_, rel=1e-6)
 
 
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
+def test_a_feature_of_rounding_errors_is_left_out(data, loss: str) -> None:
+    X, y, qid = data
+    nearly = np.where(np.arange(len(y)) % 2, 0.3, 0.1 + 0.2)
+    without = LinearRankSVM(loss=loss).fit(X, y, qid)
+    model = LinearRankSVM(loss=loss).fit(np.column_stack([X, nearly]), y, qid)
+    assert model.status_ == "converged"
+    assert model.coef_[-1] == 0.0
+    assert model.objective_ == pytest.approx(without.objective_, rel=2e-4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing about scales
+        KernelRankSVM(scaling=None).fit(np.column_stack([X[:, 3], nearly]), y, qid)
+
+
 def test_constant_features_are_logged(data, capsys) -> None:
     X, y, qid = data
     wide = np.c_[X, np.full(len(X), 3.0), np.zeros(len(X))]

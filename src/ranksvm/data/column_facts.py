@@ -18,6 +18,17 @@ from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 
 
+# Values that differ by no more than this, relative to their size, differ by rounding errors: on one
+# scale with other features, these would be as large, and products with X would have no digit left.
+SAME = 1e-14
+
+
+def is_one_value(low: Array, high: Array) -> NDArray[np.bool_]:
+    """Return whether values between ``low`` and ``high`` differ by rounding errors at most."""
+    size = np.maximum(np.abs(low), np.abs(high))
+    return ~(0.5 * high - 0.5 * low > 0.5 * SAME * size)  # differences may overflow
+
+
 @dataclass(frozen=True, eq=False)
 class Columns:
     """Facts about the columns of X, over the items of positive weight.
@@ -38,8 +49,8 @@ class Columns:
 
     @property
     def is_constant(self) -> NDArray[np.bool_]:
-        """Whether a column has one value only."""
-        return ~(self.low < self.high)
+        """Whether a column has one value only, up to rounding errors."""
+        return is_one_value(self.low, self.high)
 
     @property
     def tallest(self) -> Array:

@@ -7,7 +7,8 @@
     "quantile"   the quantile of x in the column, as that of a normal distribution
 
 All of them are found from the training items, weighted by their item weights.  A column with one
-value only carries no information: it becomes zero.
+value only carries no information: it becomes zero.  So does one whose values differ by rounding
+errors alone (``SAME`` in :mod:`ranksvm.data.column_facts`).
 
 A pair sees differences of scores, so offsets change nothing in a linear model, and the factors d
 are only another inner product: with w = d v the scores X w are those of the scaled features with
@@ -42,7 +43,7 @@ from ranksvm import _core
 from ranksvm._rounding import TINY
 from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
-from ranksvm.data.column_facts import Columns, canonical_csc, find_columns
+from ranksvm.data.column_facts import Columns, canonical_csc, find_columns, is_one_value
 
 SAMPLE = 100_000
 MOST_KNOTS = 1_000
@@ -283,6 +284,8 @@ def _without_noise(values: Array, share: Array) -> tuple[Array, Array]:
         gap = np.diff(values)
     largest = np.maximum(np.abs(values[1:]), np.abs(values[:-1]))
     first = np.flatnonzero(np.append(True, gap > NOISE * largest))
+    if is_one_value(values[:1], values[-1:])[0]:
+        first = first[:1]
     return values[first], np.add.reduceat(share, first)
 
 
