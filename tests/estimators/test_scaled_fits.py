@@ -20,9 +20,11 @@ from ranksvm import (
     LinearRankSVM,
     LinearRankSVMCV,
 )
+from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.scaling import SCALINGS, scaling_of
 from ranksvm.datasets import make_ranking
 from ranksvm.export import write_svmrank
+from ranksvm.learners import LinearProblem, LinearSettings
 from ranksvm.model_selection import QueryKFold
 
 AFFINE = ("standard", "minmax", "robust")
@@ -240,6 +242,22 @@ def test_folds_have_quantiles_of_their_own(data, loss: str) -> None:
             objective = search.cv_results_[f"split{k}_objective"][c]
             assert 0.0 <= search.cv_results_[f"split{k}_gap"][c] <= 1e-6 * objective
             assert objective == pytest.approx(alone.objective_, rel=2e-6)
+
+
+def test_scores_of_another_fold_may_have_a_feature_that_is_left_out_here(data) -> None:
+    X, y, qid = data
+    near = 1e6 * (1.0 + 1e-15 * (np.arange(len(y)) % 8))  # but for the first query
+    X = np.column_stack([X, np.where(qid == 0, 5.0, near)])
+    folds = [np.flatnonzero(qid < 20), np.flatnonzero(qid > 0)]
+    first, second = (
+        LinearProblem(RankingData(X[rows], y[rows], qid[rows]), LinearSettings()) for rows in folds
+    )
+    shared = first.shared_point(first.solve().point)
+    shared = shared._replace(w=shared.w + 1.0, scores=X @ (shared.w + 1.0))
+    known = second.known_point(shared, folds[1])
+    assert known.scores is not None
+    np.testing.assert_allclose(known.scores, X[folds[1], :-1] @ second.weights(known.w)[:-1])
+    assert second.weights(known.w)[-1] == 0.0
 
 
 def test_factorized(data) -> None:

@@ -147,6 +147,8 @@ class LinearProblem(RankProblem):
     def known_point(self, point: Point, items: NDArray[np.int64]) -> Point:
         if self._items is not None:
             items = items[self._items]
+        if self._units is not None and point.w[self._units == 0.0].any():
+            point = point._replace(scores=None)  # these have a feature that is left out here
         known = super().known_point(point._replace(w=self._coefficients(point.w)), items)
         if self._units is None:
             return known
