@@ -211,7 +211,7 @@ def test_stopped_in_a_round() -> None:
 def test_a_round_that_did_not_converge_is_told() -> None:
     X, y, qid, _ = make_ranking(60, n_features=10, random_state=0, noise=0.5)
     model = LinearRankSVM(500.0, pair_weight="lambda", n_reweight=2, max_iter=4)
-    with pytest.warns(ConvergenceWarning, match=r"last round, but not in an earlier.*raise max_ite"):
+    with pytest.warns(ConvergenceWarning, match=r"last round, but not in .*raise max_iter"):
         model.fit(X, y, qid)
     last = {row.round: row.gap / row.objective for row in model.history_}
     assert last[0] > 1e-4

@@ -17,7 +17,6 @@ from ranksvm._rounding import TINY
 from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 
-
 # Values that differ by no more than this, relative to their size, differ by rounding errors: on one
 # scale with other features, these would be as large, and products with X would have no digit left.
 SAME = 1e-14

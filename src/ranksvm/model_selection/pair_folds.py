@@ -108,7 +108,7 @@ def _too_connected(data: RankingData, n_groups: int, n_splits: int) -> Parameter
 
 
 def _n_queries(data: RankingData) -> int | None:
-    """Return the number of queries that count: those of pairs, without labels.  None without ids."""
+    """Return the number of queries that count, without labels those of pairs; None without ids."""
     if data.qid is None:
         return None
     if data.y is not None:
