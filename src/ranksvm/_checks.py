@@ -38,15 +38,15 @@ def check_integer(
 ) -> int:
     """Return an integer of any type as an int; raise if it is too small or too large.
 
-    ``least`` is 0 or 1, ``most`` the largest 64-bit integer or infinity.  ``also`` is added to the
-    message, to name other values that are allowed.
+    ``least`` is 0 or 1.  ``also`` is added to the message, to name other values that are allowed.
     """
     if not is_integer(value) or not least <= value <= most:
+        limit = " below 2^63" if most == _LARGEST_INTEGER else f" up to {most:,}"
         raise ParameterError(
             "{name} must be a {sign} integer{limit}{also}; got {value}",
             name=Param(name),
             sign="positive" if least else "non-negative",
-            limit=" below 2^63" if is_integer(value) and value > 0 else "",
+            limit=limit if is_integer(value) and value > 0 else "",
             also=also,
             value=Value(value),
         )

@@ -47,6 +47,14 @@ def test_train(good, sample, train, tmp_path, options, params) -> None:
     assert {name: getattr(loaded, name) for name in params} == params
 
 
+def test_the_weights_are_printed(good, train) -> None:
+    options = ["--pair-weight", "lambda", "--reweight", "2"]
+    assert "mean over pairs weighted by lambda, 3 rounds, C = 5," in good("train", train, *options)
+    text = good("train", train, "--pair-weight", "gain")
+    assert "mean over pairs weighted by gain, C = 5," in text
+    assert "mean over pairs, C = 5," in good("train", train)
+
+
 def test_tune_over_weights(good, train, tmp_path) -> None:
     path = tmp_path / "m.safetensors"
     options = ["--C-grid", "1,100,10000", "--pair-weight-grid", "uniform,gain", "--gain", "linear"]
@@ -75,6 +83,8 @@ def test_one_weight_needs_no_grid(good, train) -> None:
          "--truncation has no meaning for --pair-weight gain; it needs --pair-weight lambda"),
         ("train", ["--factors", "3", "--pair-weight", "lambda"],
          "so --pair-weight lambda is not available. Use --pair-weight gain or uniform"),
+        ("train", ["--pair-weight", "gain", "--svmrank-c", "3"],
+         "--svmrank-c cannot be combined with --pair-weight gain: SVM^rank counts all pairs alike"),
         ("tune", ["--pair-weight-grid", "uniform,ndcg"], "expected names out of uniform, gain"),
         ("tune", ["--pair-weight-grid", "gain,gain"], "has a value twice"),
         ("tune", ["--pair-weight-grid", "gain", "--pair-weight", "gain"], "give only one"),

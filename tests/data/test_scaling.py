@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -25,6 +26,7 @@ from ranksvm.data.scaling import (
 from ranksvm.maps.matrix import MatrixMap
 from ranksvm.maps.scaled import ScaledMap
 
+AFFINE = ("standard", "minmax", "robust")
 FACTS = ("mean", "deviation", "low", "high")
 THEIRS = {"standard": StandardScaler, "minmax": MinMaxScaler}
 
@@ -88,6 +90,18 @@ def test_roundings_are_no_quantiles() -> None:
     np.testing.assert_allclose(scaled, scaling_of("quantile", exact).apply(exact)[:, 0], atol=1e-12)
 
 
+@pytest.mark.parametrize("name", sorted(SCALINGS))
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_roundings_are_no_feature(name: str, form) -> None:
+    few = np.arange(40) % 8
+    X = np.array([1.0 + 8e-16 * few, -1e300 / 3.0 * (1.0 + 3e-16 * few), 1.0 + 1e-13 * few]).T
+    found = scaling_of(name, form(X))
+    assert found.constant.tolist() == [True, True, False]
+    scaled = found.apply(X)
+    assert not scaled[:, :2].any()
+    assert scaled[:, 2].any()
+
+
 def test_quantiles_of_new_values_are_within_those_of_training() -> None:
     X = items()
     found = scaling_of("quantile", X)
@@ -107,6 +121,15 @@ def test_a_weight_of_two_is_a_repeated_item(name: str) -> None:
     repeated = scaling_of(name, X[np.repeat(np.arange(len(X)), weight.astype(int))])
     for own, other in zip(weighted.arrays().values(), repeated.arrays().values(), strict=True):
         np.testing.assert_allclose(own, other, rtol=1e-9, atol=1e-12)
+
+
+def test_quartiles_do_not_depend_on_roundings_of_shares() -> None:
+    for n in range(4, 200, 4):
+        X = np.arange(float(n))[:, None]
+        found = scaling_of("robust", X)
+        assert isinstance(found, Affine)
+        assert found.offset[0] == n // 2 - 1
+        assert found.factor[0] == pytest.approx(2.0 / n)
 
 
 @pytest.mark.parametrize("name", sorted(SCALINGS))
@@ -188,6 +211,46 @@ def test_huge_and_tiny_values_keep_their_digits(size: float) -> None:
     np.testing.assert_allclose(
         scaling_of("standard", size * X).apply(size * X), scaling_of("standard", X).apply(X)
     )
+
+
+@pytest.mark.parametrize("name", AFFINE)
+@pytest.mark.parametrize("size", [1e-300, 1e200, 1e300])
+def test_huge_and_tiny_sparse_values_are_like_dense_ones(name: str, size: float) -> None:
+    X = items(50)[:, :3]
+    X[X < 0.0] = 0.0
+    X[:, 1] *= size
+    dense, sparse = scaling_of(name, X), scaling_of(name, sp.csr_array(X))
+    assert isinstance(dense, Affine)
+    assert isinstance(sparse, Affine)
+    np.testing.assert_allclose(sparse.factor, dense.factor, rtol=1e-9)
+
+
+def test_sparse_columns_without_zeros_do_not_see_roundings_of_weights() -> None:
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X = 1e9 + rng.normal(size=(300, 2))
+        weight = rng.random(300)
+        deviation = find_columns(sp.csr_array(X), weight).deviation
+        np.testing.assert_allclose(deviation, find_columns(X, weight).deviation, rtol=1e-6)
+
+
+def test_parts_with_huge_values_join() -> None:
+    X = np.array([[-1.7e308], [-1.6e308], [1.7e308], [1.5e308]])
+    whole, parts = find_columns(X), find_columns(X[:2]).joined(find_columns(X[2:]))
+    for fact in FACTS:
+        np.testing.assert_allclose(getattr(parts, fact), getattr(whole, fact), rtol=1e-9)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_quantiles_of_items_with_tiny_weights_are_finite(form) -> None:
+    X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    middle = scipy.stats.norm.ppf([1 / 6, 3 / 6, 5 / 6])
+    for tiny in (1e-20, 1e-300):
+        end = scipy.stats.norm.ppf(tiny / 6)
+        found = scaling_of("quantile", form(X), np.array([1.0, 1.0, 1.0, tiny]))
+        np.testing.assert_allclose(found.apply(X)[:, 0], [*middle, -end], rtol=1e-9, atol=1e-12)
+        found = scaling_of("quantile", form(X), np.array([tiny, 1.0, 1.0, 1.0]))
+        np.testing.assert_allclose(found.apply(X)[:, 0], [end, *middle], rtol=1e-9, atol=1e-12)
 
 
 def test_a_sample_does_not_depend_on_the_order(monkeypatch: pytest.MonkeyPatch) -> None:

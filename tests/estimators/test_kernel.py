@@ -295,6 +295,15 @@ def test_the_model_does_not_depend_on_memory_or_threads(
         np.testing.assert_array_equal(model.predict(given), first.predict(given))
 
 
+def test_items_in_no_pair_take_no_random_features_away() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), np.zeros(40)
+    y[:6] = range(6)
+    qid = np.repeat([0, 1, 2], [10, 15, 15])  # only the first query has pairs
+    model = KernelRankSVM(approximation="fourier", n_components=30, random_state=0).fit(X, y, qid)
+    assert len(model.coef_) == 30
+
+
 @pytest.mark.parametrize("approximation", [None, "nystroem", "fourier"])
 def test_sparse_items_in_any_order_are_the_dense_ones(data, approximation: str | None) -> None:
     X, y, qid = data

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from shard_sets import cut
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from ranksvm import FactorizedRankSVM, KernelRankSVM, LinearRankSVM
 from ranksvm import _memory as memory
@@ -207,6 +208,23 @@ def test_stopped_in_a_round() -> None:
     assert set(rounds) == {0, 1}
 
 
+def test_a_round_that_did_not_converge_is_told() -> None:
+    X, y, qid, _ = make_ranking(60, n_features=10, random_state=0, noise=0.5)
+    model = LinearRankSVM(500.0, pair_weight="lambda", n_reweight=2, max_iter=4)
+    with pytest.warns(ConvergenceWarning, match=r"last round, but not in .*raise max_iter"):
+        model.fit(X, y, qid)
+    last = {row.round: row.gap / row.objective for row in model.history_}
+    assert last[0] > 1e-4
+    assert last[2] <= 1e-4
+    assert model.gap_ <= 1e-4 * model.objective_  # that of the last round
+    assert model.status_ == "max_iter"
+    search = LinearRankSVMCV([500.0], pair_weight="lambda", n_reweight=2, max_iter=4, cv=2)
+    with pytest.warns(ConvergenceWarning, match="fits ended early.*but not in an earlier one"):
+        search.fit(X, y, qid)
+    model.set_params(max_iter=100).fit(X, y, qid)
+    assert model.status_ == "converged"
+
+
 @pytest.mark.filterwarnings("ignore:.*the best:UserWarning")
 def test_in_searches() -> None:
     X, y, qid, _ = make_ranking(n_queries=30, random_state=0)
@@ -239,8 +257,23 @@ def test_what_is_refused() -> None:
         model.fit_pairs(data.X, [0], [1], y=data.y)
     with pytest.raises(ParameterError, match="are fitted once"):
         FactorizedRankSVM(pair_weight="lambda", scaling=None).fit(data.X, data.y)
-    with pytest.raises(ParameterError, match="discount='letor' is the same at ranks 1 and 2"):
+    with pytest.raises(ParameterError, match="ranks 1 and 2, and discount='letor' is the same"):
         clone(model).set_params(discount="letor").fit(data.X[:2], [0, 1])
+    # Three items: those of ranks 1 and 3 have the same label, and rank 1 alone counts.
+    cut_off = clone(model).set_params(discount="letor", truncation=1)
+    with pytest.raises(ParameterError, match="all pairs that count have the ranks 1 and 2"):
+        cut_off.fit([[3.0], [2.0], [1.0]], [1, 0, 1])
+    # The other pair is in a query of weight zero.
+    with pytest.raises(ParameterError, match="all pairs that count have the ranks 1 and 2"):
+        clone(model).set_params(discount="letor").fit(
+            data.X[:5], [1, 0, 2, 1, 0], [0, 0, 0, 1, 1], query_weight=[0.0, 1.0]
+        )
+    with pytest.raises(OverflowError, match="the labels are too small"):
+        clone(model).set_params(gain="linear").fit(data.X[:2], [0.0, 1e-310])
+    with pytest.raises(OverflowError, match="the labels are too large"):
+        clone(model).set_params(gain="linear").fit(data.X[:4], [0.0, 1e308, 1e308, 1e308])
+    with pytest.raises(ParameterError, match="n_reweight must be a positive integer up to 1,000"):
+        clone(model).set_params(n_reweight=1001).fit(data.X, data.y)
     for name in ("truncation", "n_reweight"):
         with pytest.raises(ParameterError, match=f"{name} must be a positive integer"):
             clone(model).set_params(**{name: 0}).fit(data.X, data.y)

@@ -251,7 +251,8 @@ def test_a_warning_says_how_many_pairs_count_twice(make) -> None:
         "2 of 4 pairs follow from the labels as well and count twice. Drop these pairs from better "
         "and worse, unless they are meant to have more weight, or pass no y."
     )
-    with pytest.warns(UserWarning, match=r"1 of 1 pair follows from .* and counts twice"):
+    message = r"1 of 1 pair follows from .* and counts twice\. Drop this pair .* it is meant"
+    with pytest.warns(UserWarning, match=message):
         make().fit_pairs(X, [0], [4], y=y)  # one ranking
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -20,9 +20,12 @@ from ranksvm import (
     LinearRankSVM,
     LinearRankSVMCV,
 )
+from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.scaling import SCALINGS, scaling_of
 from ranksvm.datasets import make_ranking
 from ranksvm.export import write_svmrank
+from ranksvm.learners import LinearProblem, LinearSettings
+from ranksvm.model_selection import QueryKFold
 
 AFFINE = ("standard", "minmax", "robust")
 SPREAD = {"standard": lambda X: StandardScaler().fit(X).scale_,
@@ -126,6 +129,20 @@ def test_constant_features_are_left_out(data) -> None:
         assert kernel.objective_ == pytest.approx(without.objective_, rel=1e-6)
 
 
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
+def test_a_feature_of_rounding_errors_is_left_out(data, loss: str) -> None:
+    X, y, qid = data
+    nearly = np.where(np.arange(len(y)) % 2, 0.3, 0.1 + 0.2)
+    without = LinearRankSVM(loss=loss).fit(X, y, qid)
+    model = LinearRankSVM(loss=loss).fit(np.column_stack([X, nearly]), y, qid)
+    assert model.status_ == "converged"
+    assert model.coef_[-1] == 0.0
+    assert model.objective_ == pytest.approx(without.objective_, rel=2e-4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing about scales
+        KernelRankSVM(scaling=None).fit(np.column_stack([X[:, 3], nearly]), y, qid)
+
+
 def test_constant_features_are_logged(data, capsys) -> None:
     X, y, qid = data
     wide = np.c_[X, np.full(len(X), 3.0), np.zeros(len(X))]
@@ -208,6 +225,39 @@ def test_folds_are_scaled_by_their_training_parts(data) -> None:
                 # Every fit is certified to the tolerance.
                 expected = pytest.approx(alone.objective_, rel=3e-5)
                 assert search.cv_results_[f"split{k}_objective"][c] == expected
+
+
+@pytest.mark.filterwarnings("ignore:.*of the grid:UserWarning")
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
+def test_folds_have_quantiles_of_their_own(data, loss: str) -> None:
+    """Weights of another fold help, its scores do not: quantiles differ from fold to fold."""
+    X, y, qid = data
+    folds = list(QueryKFold(3).split(X, y, qid))
+    Cs = [1.0, 10.0, 100.0]
+    search = LinearRankSVMCV(Cs, cv=folds, scaling="quantile", loss=loss, tol=1e-6).fit(X, y, qid)
+    for k, (train, _) in enumerate(folds):
+        for c, C in enumerate(Cs):
+            alone = LinearRankSVM(C, scaling="quantile", loss=loss, tol=1e-6)
+            alone.fit(X[train], y[train], qid[train])
+            objective = search.cv_results_[f"split{k}_objective"][c]
+            assert 0.0 <= search.cv_results_[f"split{k}_gap"][c] <= 1e-6 * objective
+            assert objective == pytest.approx(alone.objective_, rel=2e-6)
+
+
+def test_scores_of_another_fold_may_have_a_feature_that_is_left_out_here(data) -> None:
+    X, y, qid = data
+    near = 1e6 * (1.0 + 1e-15 * (np.arange(len(y)) % 8))  # but for the first query
+    X = np.column_stack([X, np.where(qid == 0, 5.0, near)])
+    folds = [np.flatnonzero(qid < 20), np.flatnonzero(qid > 0)]
+    first, second = (
+        LinearProblem(RankingData(X[rows], y[rows], qid[rows]), LinearSettings()) for rows in folds
+    )
+    shared = first.shared_point(first.solve().point)
+    shared = shared._replace(w=shared.w + 1.0, scores=X @ (shared.w + 1.0))
+    known = second.known_point(shared, folds[1])
+    assert known.scores is not None
+    np.testing.assert_allclose(known.scores, X[folds[1], :-1] @ second.weights(known.w)[:-1])
+    assert second.weights(known.w)[-1] == 0.0
 
 
 def test_factorized(data) -> None:
@@ -296,6 +346,14 @@ def test_files_give_the_same_kernel_model(data, name: str, kind: str, folder_of_
     assert files._facts["gamma"] == pytest.approx(one._facts["gamma"], rel=1e-9)
     assert files._facts["scaling"] == name
     np.testing.assert_allclose(scores_without_names(files, X), one.predict(X), rtol=1e-4, atol=1e-3)
+
+
+def test_a_format_without_quantiles_is_refused_before_the_work(run, tmp_path) -> None:
+    for command in ("train", "tune"):
+        options = ["-o", tmp_path / "m.dat", "--scaling", "quantile"]
+        code, _, err = run(command, tmp_path / "there is no such file.txt", *options)
+        assert code == 2
+        assert "one weight per feature, which --scaling quantile is not" in " ".join(err.split())
 
 
 def test_commands(run, folder, tmp_path) -> None:

@@ -56,6 +56,27 @@ def test_random_features_need_a_seed(tmp_path) -> None:
         assert FitState.of(path, data, settings).n_iter == 0
 
 
+def test_a_fit_with_rounds_keeps_the_first(tmp_path) -> None:
+    data, path = ranking(), tmp_path / "state.npz"
+    settings = LinearSettings(C=100.0, pair_weight="lambda", n_reweight=2)
+    problem = make_problem(data, settings)
+    whole = problem.solve()
+    assert whole.first is not None
+
+    def stop(row, coef) -> bool:
+        return row.round == 2
+
+    state = FitState.of(path, data, settings)
+    assert state.solve(problem, stop).status is Status.STOPPED
+    state = FitState.of(path, data, settings)
+    assert state.n_iter == whole.first.n_iter
+    fit = state.solve(problem, None)
+    # It begins at the end of round 0, and so finds the same weights.
+    assert next(row.iteration for row in fit.history[::-1] if row.round == 0) == 0
+    assert fit.n_iter == whole.n_iter
+    np.testing.assert_allclose(fit.coef, whole.coef, rtol=1e-6)
+
+
 def test_another_fit_is_refused(tmp_path) -> None:
     path = tmp_path / "state.npz"
     FitState(path, IDENTITY).save(np.ones(2), 1)

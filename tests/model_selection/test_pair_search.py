@@ -188,6 +188,17 @@ def test_pairs_of_one_query_cannot_be_divided() -> None:
             LinearRankSVMCV(cv=2, scaling=None).fit_pairs(X, [0, 2], [1, 1], qid=qid, **extra)
 
 
+def test_too_few_queries_have_pairs() -> None:
+    X, qid = np.random.default_rng(0).normal(size=(8, 2)), np.repeat(range(4), 2)
+    message = "there are only 2 queries with pairs, and a fold has whole queries. Use at most 2"
+    with pytest.raises(ValueError, match=message):
+        LinearRankSVMCV(cv=3).fit_pairs(X, [0, 2], [1, 3], qid=qid)
+    with pytest.raises(ValueError, match="there are only 4 queries, and a fold has whole queries"):
+        LinearRankSVMCV(cv=5).fit_pairs(X, [0, 2], [1, 3], qid=qid, y=[0, 1] * 4)
+    with pytest.raises(ValueError, match="pairs connect the queries, and leave only 3 groups"):
+        LinearRankSVMCV(cv=5).fit_pairs(X, [0, 2], [2, 3], qid=qid, y=[0, 1] * 4)
+
+
 def test_a_name_close_to_that_of_the_metric_of_pairs() -> None:
     message = r"unknown metric 'pair_acuracy'. Did you mean 'pair_accuracy'\?.* pair_accuracy\.$"
     with pytest.raises(ValueError, match=message):

@@ -92,6 +92,20 @@ def test_grids(data) -> None:
         make_grid(data, LinearSettings(), None, {"pair_weight": ["ndcg"]})
 
 
+def test_weights_that_are_refused_are_refused_before_the_work(data) -> None:
+    told = []
+    search = LinearRankSVMCV(CS, pair_weights=("uniform", "lambda"), cv=2)
+    first = data.groups.rows[data.groups.offsets[:-1]]
+    second = data.groups.rows[data.groups.offsets[:-1] + 1]
+    better, worse = np.where(data.y[first] <= data.y[second], [first, second], [second, first])
+    pairs = {"X": data.X, "better": better, "worse": worse, "qid": data.qid}
+    with pytest.raises(ParameterError, match=r"^pair_weight='lambda' is not .*pair_weight='gain'"):
+        search.fit_pairs(**pairs, y=data.y, progress=lambda *row: told.append(row))
+    with pytest.raises(ParameterError, match=r"explicit pairs.*Use pair_weight='uniform'"):
+        search.fit_pairs(**pairs, progress=lambda *row: told.append(row))
+    assert not told
+
+
 def test_without_refit_the_message_has_the_weights(data) -> None:
     chosen = LinearRankSVMCV(CS, pair_weights=("gain",), cv=2, refit=False).fit(*data)
     with pytest.raises(ValueError, match=r"LinearRankSVM\(model\.C_, pair_weight=model\.pair_w"):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
-from ranksvm.pairs.gains import Gains, above_lowest, ideal_dcg, label_gains
+from ranksvm.pairs.gains import Gains, above_lowest, ideal_dcg, label_gains, query_factors
 from ranksvm.pairs.order import PairOrder
 
 
@@ -41,6 +39,5 @@ def label_backend(
     order = PairOrder(above_lowest(gain, groups), groups, item_weight, by_gain=True)
     backend = NativeBackend(order, counting=counting, n_threads=n_threads)
     ideal = ideal_dcg(gain, groups, backend.factor_rows, gains.discount, item_weight)
-    # A query without gains has no pairs.
-    backend.set_query_factor(np.divide(1.0, ideal, out=np.ones(len(ideal)), where=ideal > 0.0))
+    backend.set_query_factor(query_factors(ideal))
     return backend

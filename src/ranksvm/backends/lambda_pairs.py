@@ -21,7 +21,7 @@ from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.preferences import Preferences
 from ranksvm.data.queries import QueryGroups
-from ranksvm.pairs.gains import Gains, discounts, ideal_dcg, label_gains
+from ranksvm.pairs.gains import Gains, discounts, ideal_dcg, label_gains, query_factors
 from ranksvm.pairs.order import PairOrder
 
 # Of a pair: rows, weight and query, their copies by item, and the violated pairs of an evaluation;
@@ -66,7 +66,7 @@ def lambda_pairs(
     gain = np.ascontiguousarray(label_gains(y, gains.gain), dtype=np.float64)
     by_relevance = NativeBackend(PairOrder(gain, groups), n_threads=n_threads).factor_rows
     ideal = ideal_dcg(gain, groups, by_relevance, gains.discount, most=truncation)
-    factor = np.divide(1.0, ideal, out=np.zeros(len(ideal)), where=ideal > 0.0)
+    factor = query_factors(ideal)
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     order = _core.rank_items(scores, groups.rows, groups.offsets, n_threads)
     table = discounts(gains.discount, int(groups.sizes.max()))

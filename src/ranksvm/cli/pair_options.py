@@ -108,8 +108,10 @@ def read_with_pairs(
         warn(
             f"{source}: {twice:,} of {counted(len(preferences), 'pair')} "
             f"{'follow' if twice > 1 else 'follows'} from the labels as well and "
-            f"{'count' if twice > 1 else 'counts'} twice. Drop these pairs, unless they are meant "
-            "to have more weight, or leave out --with-labels."
+            f"{'count' if twice > 1 else 'counts'} twice. "
+            f"Drop {'these pairs' if twice > 1 else 'this pair'}, unless "
+            f"{'they are' if twice > 1 else 'it is'} meant to have more weight, or leave out "
+            "--with-labels."
         )
     return data
 

@@ -57,7 +57,7 @@ from ranksvm.learners import learner_of, make_problem
 from ranksvm.learners.fit import Fit
 from ranksvm.learners.linear_model import LinearModel
 from ranksvm.learners.resume import FitState
-from ranksvm.learners.settings import REDUCTIONS, Settings
+from ranksvm.learners.settings import REDUCTIONS, WITH_ROUNDS, Settings
 from ranksvm.learners.views import with_view
 from ranksvm.models.model import Model
 from ranksvm.solvers.base import Callback, TraceRow
@@ -254,7 +254,8 @@ def training_bar(data: RankingData) -> Iterator[Callback]:
 
         def after_iteration(row: TraceRow, _: Array) -> None:
             nonlocal text
-            text = f"iteration {row.iteration}, gap {row.gap:.1e}"
+            where = f"round {row.round}, " if row.round else ""
+            text = f"{where}iteration {row.iteration}, gap {row.gap:.1e}"
             advance(row.iteration, None, text)
 
         show_shards(data.X, lambda done, total, shard: advance(done, total, f"{text}, {shard}"))
@@ -294,6 +295,11 @@ def _hinge_for_svmrank(c: float, chosen: ModelOptions, explicit: PairOptions) ->
         raise UsageProblem(f"--svmrank-c is for linear models, not for {what}")
     if explicit.pairs is not None:
         raise UsageProblem("--svmrank-c is about labels; with --pairs, give --C")
+    if settings.pair_weight != "uniform":
+        what = Param("pair_weight", settings.pair_weight).render(COMMAND_LINE)
+        raise UsageProblem(
+            f"--svmrank-c cannot be combined with {what}: SVM^rank counts all pairs alike. Give --C"
+        )
     if chosen.given & {"C", "loss", "reduction"}:
         raise UsageProblem("--svmrank-c sets --C, --loss and --reduction; give no others")
     with as_usage():
@@ -362,6 +368,11 @@ def check_outputs(
         raise UsageProblem(
             f"{output}: SVM^rank's format (.dat) is for linear models{what}; give another name"
         )
+    if output is not None and is_svmrank(output) and settings.scaling == "quantile":
+        raise UsageProblem(
+            f"{output}: SVM^rank's format (.dat) has one weight per feature, which --scaling "
+            "quantile is not; choose another scaling, or give another name"
+        )
     check_output(output, inputs, MODEL, force=force)
     if json and is_stdout(output):
         raise UsageProblem("the model and --json cannot both go to standard output")
@@ -391,8 +402,8 @@ def _show_training(report: Mapping[str, Any], summary: str, *, to_stderr: bool) 
         f"{data['source']}: {counted(data['items'], 'item')}, "
         f"{counted(data['queries'], 'query')}, {counted(data['features'], 'feature')}, "
         f"{_pairs_text(data)}",
-        f"{settings['loss'].replace('_', ' ')}, {_reduction_text(settings['reduction'], data)}, "
-        f"C = {settings['C']:.6g}{_scaling_text(report)}",
+        f"{settings['loss'].replace('_', ' ')}, {_reduction_text(settings['reduction'], data)}"
+        f"{_weight_text(settings)}, C = {settings['C']:.6g}{_scaling_text(report)}",
         *([summary] if summary else []),
         f"objective {report['objective']:.8g}, certified relative gap "
         f"{report['relative_gap']:.1e}, {counted(report['iterations'], 'iteration')}, "
@@ -412,6 +423,15 @@ def _show_training(report: Mapping[str, Any], summary: str, *, to_stderr: bool) 
             note(line)
         else:
             say(printable(line))
+
+
+def _weight_text(settings: Mapping[str, Any]) -> str:
+    """Say what multiplies the weights of pairs, and in how many rounds."""
+    name = settings["pair_weight"]
+    if name == "uniform":
+        return ""
+    rounds = settings["n_reweight"] if name in WITH_ROUNDS else 0
+    return f" weighted by {name}" + (f", {counted(rounds + 1, 'round')}" if rounds else "")
 
 
 def _pairs_text(data: Mapping[str, Any]) -> str:

@@ -17,6 +17,16 @@ from ranksvm._rounding import TINY
 from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 
+# Values that differ by no more than this, relative to their size, differ by rounding errors: on one
+# scale with other features, these would be as large, and products with X would have no digit left.
+SAME = 1e-14
+
+
+def is_one_value(low: Array, high: Array) -> NDArray[np.bool_]:
+    """Return whether values between ``low`` and ``high`` differ by rounding errors at most."""
+    size = np.maximum(np.abs(low), np.abs(high))
+    return ~(0.5 * high - 0.5 * low > 0.5 * SAME * size)  # differences may overflow
+
 
 @dataclass(frozen=True, eq=False)
 class Columns:
@@ -38,8 +48,8 @@ class Columns:
 
     @property
     def is_constant(self) -> NDArray[np.bool_]:
-        """Whether a column has one value only."""
-        return ~(self.low < self.high)
+        """Whether a column has one value only, up to rounding errors."""
+        return is_one_value(self.low, self.high)
 
     @property
     def tallest(self) -> Array:
@@ -52,13 +62,18 @@ class Columns:
             return self if self.weight > 0.0 else other
         weight = self.weight + other.weight
         share = other.weight / weight
-        apart = other.mean - self.mean
+        # In other units where differences may overflow.
+        unit = np.where(np.maximum(self.tallest, other.tallest) > 1e300, 2.0**-4, 1.0)
+        mean = unit * self.mean
+        apart = unit * other.mean - mean
         between = np.sqrt(share * (1.0 - share)) * np.abs(apart)
-        within = np.hypot(np.sqrt(1.0 - share) * self.deviation, np.sqrt(share) * other.deviation)
+        within = unit * np.hypot(
+            np.sqrt(1.0 - share) * self.deviation, np.sqrt(share) * other.deviation
+        )
         return Columns(
             weight,
-            self.mean + share * apart,
-            np.hypot(within, between),
+            (mean + share * apart) / unit,
+            np.hypot(within, between) / unit,
             np.minimum(self.low, other.low),
             np.maximum(self.high, other.high),
         )
@@ -72,15 +87,21 @@ def find_columns(X: Any, weight: Array | None = None, n_threads: int = 1) -> Col
     factor = np.ones(X.shape[1])
     total, flat = _core.column_moments(X, weights, factor, n_threads)
     mean, squares, low, high = flat.reshape(4, -1)
-    size = np.maximum(np.abs(low), np.abs(high))
-    # Squares of such values may over- or underflow: once more in other units.
-    is_odd = (low < high) & ~((size > 1e-130) & (size < 1e130))
-    if is_odd.any():
-        factor[is_odd] = np.exp2(-np.frexp(size[is_odd])[1].clip(-1020, 1020).astype(np.float64))
+    factor = _units(low, high)
+    if (factor != 1.0).any():
         total, flat = _core.column_moments(X, weights, factor, n_threads)
         mean, squares = flat.reshape(4, -1)[:2]
     deviation = np.sqrt(squares / max(total, TINY)) / factor
     return Columns(total, mean / factor, deviation, low, high)
+
+
+def _units(low: Array, high: Array) -> Array:
+    """Return factors, powers of two: without these, squares of values may over- or underflow."""
+    factor = np.ones(low.size)
+    size = np.maximum(np.abs(low), np.abs(high))
+    is_odd = (low < high) & ~((size > 1e-130) & (size < 1e130))
+    factor[is_odd] = np.exp2(-np.frexp(size[is_odd])[1].clip(-1020, 1020).astype(np.float64))
+    return factor
 
 
 def _sparse_columns(X: Any, weight: Array | None) -> Columns:
@@ -93,18 +114,22 @@ def _sparse_columns(X: Any, weight: Array | None) -> Columns:
     is_used = of_value > 0.0
     if not is_used.all():
         column, values, of_value = column[is_used], values[is_used], of_value[is_used]
-    mean = np.bincount(column, of_value * values, n_features) / max(total, TINY)
-    off = values - mean[column]
-    squares = np.bincount(column, of_value * off * off, n_features).astype(np.float64)
-    there = np.bincount(column, of_value, n_features)
-    squares += np.maximum(0.0, total - there) * mean * mean
     # Zero is a value of the column unless all items that count have an entry there.
     has_zero = np.bincount(column, minlength=n_features) < np.count_nonzero(weights)
     low = np.where(has_zero, 0.0, np.inf)
     high = -low
     np.minimum.at(low, column, values)
     np.maximum.at(high, column, values)
-    return Columns(total, mean, np.sqrt(squares / max(total, TINY)), low, high)
+    factor = _units(low, high)
+    if (factor != 1.0).any():
+        values = values * factor[column]
+    mean = np.bincount(column, of_value * values, n_features) / max(total, TINY)
+    off = values - mean[column]
+    squares = np.bincount(column, of_value * off * off, n_features).astype(np.float64)
+    there = np.bincount(column, of_value, n_features)
+    squares += np.where(has_zero, np.maximum(0.0, total - there), 0.0) * mean * mean
+    deviation = np.sqrt(squares / max(total, TINY)) / factor
+    return Columns(total, mean / factor, deviation, low, high)
 
 
 def canonical_csc(X: Any) -> Any:

@@ -7,7 +7,8 @@
     "quantile"   the quantile of x in the column, as that of a normal distribution
 
 All of them are found from the training items, weighted by their item weights.  A column with one
-value only carries no information: it becomes zero.
+value only carries no information: it becomes zero.  So does one whose values differ by rounding
+errors alone (``SAME`` in :mod:`ranksvm.data.column_facts`).
 
 A pair sees differences of scores, so offsets change nothing in a linear model, and the factors d
 are only another inner product: with w = d v the scores X w are those of the scaled features with
@@ -39,16 +40,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm import _core
+from ranksvm._rounding import TINY
 from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
-from ranksvm.data.column_facts import Columns, canonical_csc, find_columns
+from ranksvm.data.column_facts import Columns, canonical_csc, find_columns, is_one_value
 
 SAMPLE = 100_000
 MOST_KNOTS = 1_000
 # A smaller distance of the quartiles, relative to the standard deviation, counts as zero.
 LEAST_SPREAD = 1e-6
+# A little less, because sums of shares are rounded: a quarter of the items may be 0.24999.
+QUARTILES = 0.25 - 1e-9, 0.5 - 1e-9, 0.75 - 1e-9
 # Values with a smaller relative difference have the same quantile.
 NOISE = 1e-15
+# A smaller difference of sums of weights, relative to them, is mostly rounding errors.
+CANCELED = 1e-6
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -263,7 +269,7 @@ def _robust(columns: Callable[[], Columns], sample: Callable[[], tuple[Any, Arra
     median, spread = found.mean.copy(), found.deviation.copy()
     doubled = np.ones_like(spread)
     for k, (values, share) in enumerate(_distributions(*sample())):
-        places = np.searchsorted(np.cumsum(share), (0.25, 0.5, 0.75)).clip(max=values.size - 1)
+        places = np.searchsorted(np.cumsum(share), QUARTILES).clip(max=values.size - 1)
         first, median[k], third = values[places]
         half = 0.5 * third - 0.5 * first  # the difference itself may overflow
         if half > LEAST_SPREAD * spread[k]:
@@ -279,6 +285,8 @@ def _without_noise(values: Array, share: Array) -> tuple[Array, Array]:
         gap = np.diff(values)
     largest = np.maximum(np.abs(values[1:]), np.abs(values[:-1]))
     first = np.flatnonzero(np.append(True, gap > NOISE * largest))
+    if is_one_value(values[:1], values[-1:])[0]:
+        first = first[:1]
     return values[first], np.add.reduceat(share, first)
 
 
@@ -290,12 +298,16 @@ def _quantile(columns: Any, sample: Callable[[], tuple[Any, Array]]) -> Scaling:
     found = list[tuple[Array, Array]]()
     for values, share in _distributions(*sample()):
         values, share = _without_noise(values, share)
-        shares = np.cumsum(share) - 0.5 * share
+        below = np.cumsum(share) - 0.5 * share
+        # 1 - below, without the rounding that would make an item of tiny weight infinite.
+        above = np.cumsum(share[::-1])[::-1] - 0.5 * share
         if values.size > MOST_KNOTS:  # about evenly spaced in their quantiles, with both ends
-            wanted = np.linspace(shares[0], shares[-1], MOST_KNOTS)
-            kept = np.unique(np.searchsorted(shares, wanted).clip(max=values.size - 1))
-            values, shares = values[kept], shares[kept]
-        found.append((values, ndtri(shares) if values.size > 1 else np.zeros(1)))
+            wanted = np.linspace(below[0], below[-1], MOST_KNOTS)
+            kept = np.unique(np.searchsorted(below, wanted).clip(max=values.size - 1))
+            values, below, above = values[kept], below[kept], above[kept]
+        level = ndtri(np.minimum(below, above).clip(min=TINY))
+        level = np.where(below <= above, level, -level)
+        found.append((values, level if values.size > 1 else np.zeros(1)))
     most = max((values.size for values, _ in found), default=1)
     knots, levels = np.empty((len(found), most)), np.empty((len(found), most))
     for k, (values, of_values) in enumerate(found):
@@ -319,11 +331,14 @@ def _entries(X: Any, weight: Array) -> Iterator[tuple[Array, Array]]:
             yield X[:, k], weight
         return
     X = canonical_csc(X)
+    total = weight.sum()
     for begin, end in pairwise(X.indptr.tolist()):
         values, of_value = X.data[begin:end], weight[X.indices[begin:end]]
         if end - begin < X.shape[0]:
-            rest = weight.sum() - of_value.sum()
-            values, of_value = np.append(values, 0.0), np.append(of_value, max(0.0, rest))
+            rest = total - of_value.sum()
+            if not rest > CANCELED * total:
+                rest = np.delete(weight, X.indices[begin:end]).sum()
+            values, of_value = np.append(values, 0.0), np.append(of_value, rest)
         yield values, of_value
 
 

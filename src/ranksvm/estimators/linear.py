@@ -117,8 +117,8 @@ class LinearRankSVM(ModelRanker):
     history_ : list of TraceRow
         One row per iteration: iteration, objective, gap, n_products, inner_iterations, seconds;
         and ``round``, from 0 to ``n_reweight`` with ``pair_weight="lambda"``.  ``objective_``,
-        ``gap_``, ``n_pairs_`` and ``status_`` are those of the last round.  Empty in a model that
-        was loaded from a file.
+        ``gap_`` and ``n_pairs_`` are those of the last round; ``status_`` is "converged" if all
+        rounds are.  Empty in a model that was loaded from a file.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had feature names.

@@ -62,8 +62,9 @@ def pair_data(
         warnings.warn(
             f"{twice:,} of {counted(len(preferences), 'pair')} "
             f"{'follow' if twice > 1 else 'follows'} from the labels as well and "
-            f"{'count' if twice > 1 else 'counts'} twice. Drop these pairs from better and worse, "
-            "unless they are meant to have more weight, or pass no y.",
+            f"{'count' if twice > 1 else 'counts'} twice. "
+            f"Drop {'these pairs' if twice > 1 else 'this pair'} from better and worse, unless "
+            f"{'they are' if twice > 1 else 'it is'} meant to have more weight, or pass no y.",
             UserWarning,
             stacklevel=3,
         )

@@ -22,7 +22,8 @@ from ranksvm.solvers.base import Status, TraceRow
 # --C.
 REMEDIES = {
     Status.MAX_ITER: "raise {max_iter}, scale the features, or lower C",
-    Status.STALLED: "scale the features, lower C, or raise {tol}",
+    Status.STALLED: "scale the features, subtract the mean from those that vary little for their "
+    "size, lower C, or raise {tol}",
 }
 
 
@@ -36,8 +37,10 @@ class Fit:
     ``point`` has the coefficients and their scores, from which another fit can start;
     ``evaluation`` has the value and derivatives there, for a fit ``after`` this one.
 
-    With several rounds, numbers of iterations and products are those of all rounds, ``history``
-    tells them apart, and everything else is about the last one.  ``first`` is the fit of round 0.
+    With several rounds, numbers of iterations and products are those of all rounds, and ``history``
+    tells them apart.  ``status`` is that of the last round that did not converge, and CONVERGED if
+    all did: the weights of a round rest on the ranking of the one before.  Everything else is about
+    the last round.  ``first`` is the fit of round 0.
     """
 
     point: Point
@@ -81,12 +84,28 @@ class Fit:
     @property
     def shortfall(self) -> Message | None:
         """A message with a remedy if the fit ended before it reached ``tol``; otherwise None."""
-        return shortfall(self.solver, self.status, self.n_iter, self.relative_gap, self.tol)
+        return solver_shortfall(self.solver, self.status, self.n_iter, self.relative_gap, self.tol)
 
 
 def relative_gap(objective: float, gap: float) -> float:
     """Return a gap relative to the objective; zero if the objective is zero."""
     return gap / objective if objective > 0.0 else 0.0
+
+
+def solver_shortfall(
+    solver: str, status: Status, n_iter: int, gap: float, tol: float
+) -> Message | None:
+    """Return the message about a fit that may have several rounds; see :func:`shortfall`."""
+    if status not in REMEDIES or not gap <= tol:
+        return shortfall(solver, status, n_iter, gap, tol)
+    return Message(
+        "solver {solver!r} reached {asked} in the last round, but not in an earlier one, whose "
+        "ranking gave the pairs their weights ({why}); {remedy}.",
+        solver=solver,
+        asked=Param("tol", tol),
+        why=status.value,
+        remedy=_remedy(REMEDIES[status]),
+    )
 
 
 def shortfall(
@@ -116,10 +135,12 @@ def shortfall(
         gap=gap,
         asked=Param("tol", tol),
         why=status.value,
-        remedy=Message(
-            remedies[status], **{name: Param(name) for name in ("max_iter", "tol", "random_state")}
-        ),
+        remedy=_remedy(remedies[status]),
     )
+
+
+def _remedy(text: str) -> Message:
+    return Message(text, **{name: Param(name) for name in ("max_iter", "tol", "random_state")})
 
 
 def about_fit(fit: Fit, data: RankingData, settings: Settings) -> dict[str, Any]:

@@ -31,13 +31,15 @@ def check_gains(data: RankingData, settings: Settings) -> None:
     if settings.n_rounds and (isinstance(data.X, ShardedMatrix) or data.preferences is not None):
         raise ParameterError(
             "{pair_weight} is not available {where}. {remedy}",
-            remedy="Use {gain}.",
+            remedy="Use {other}."
+            if data.preferences is not None
+            else "Use {other}, or read the data into memory.",
             where="with explicit pairs: these have weights of their own"
             if data.preferences is not None
             else "for data in files or on a cluster: pairs are listed, and their items have to be "
             "in memory",
             pair_weight=Param("pair_weight", settings.pair_weight),
-            gain=Param("pair_weight", "gain"),
+            other=Param("pair_weight", "uniform" if data.y is None else "gain"),
         )
     if data.y is None:
         what = "there are none: pairs that are listed have weights of their own"

@@ -328,8 +328,8 @@ def _look_at_scales(data: RankingData, settings: KernelSettings, n_threads: int)
     """Warn if the features differ so much in scale that the largest alone decide the kernel."""
     if callable(settings.kernel) or settings.kernel in ("linear", "precomputed"):
         return
-    deviation = find_columns(data.X, data.item_weight, n_threads).deviation
-    spreads = deviation[deviation > 0.0]
+    columns = find_columns(data.X, data.item_weight, n_threads)
+    spreads = columns.deviation[~columns.is_constant]
     if spreads.size < 2 or spreads.max() <= MOST_APART * spreads.min():
         return
     warnings.warn(

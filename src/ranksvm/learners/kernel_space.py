@@ -80,7 +80,9 @@ def make_space(
         coef0=float(settings.coef0),
         degree=int(settings.degree),
     )
-    if items.size < settings.n_components <= X.shape[0]:  # only items in pairs become landmarks
+    is_nystroem = settings.approximation == "nystroem"
+    if is_nystroem and items.size < settings.n_components <= X.shape[0]:
+        # Only items in pairs become landmarks.
         settings = replace(settings, n_components=items.size)
     in_shards = isinstance(X, ShardedMatrix)
     if items.size < X.shape[0]:

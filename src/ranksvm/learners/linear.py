@@ -139,12 +139,16 @@ class LinearProblem(RankProblem):
         return np.divide(weights, self._units, out=np.zeros_like(weights), where=self._units > 0.0)
 
     def shared_point(self, point: Point) -> Point:
-        scores = point.scores if self._items is None else None
+        # Quantiles of another training part give the same weights other scores.
+        is_known = self._items is None and self._quantiles is None
+        scores = point.scores if is_known else None
         return point._replace(w=self.weights(point.w), scores=scores)
 
     def known_point(self, point: Point, items: NDArray[np.int64]) -> Point:
         if self._items is not None:
             items = items[self._items]
+        if self._units is not None and point.w[self._units == 0.0].any():
+            point = point._replace(scores=None)  # these have a feature that is left out here
         known = super().known_point(point._replace(w=self._coefficients(point.w)), items)
         if self._units is None:
             return known

@@ -255,6 +255,7 @@ class RankProblem:
             fit,
             n_iter=before.n_iter + fit.n_iter,
             n_products=before.n_products + fit.n_products,
+            status=before.status if fit.status is Status.CONVERGED else fit.status,
             history=(*before.history, *rows),
             first=before.on_path,
         )

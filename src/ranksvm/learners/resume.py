@@ -3,6 +3,9 @@
 A fit writes its coefficients after every iteration, as a whole or not at all.  A start does not
 change the problem: a fit that continues is certified like any other, and its coefficients agree
 with those of an uninterrupted one up to the tolerance.
+
+A fit with several rounds (``pair_weight="lambda"``) writes those of round 0, where the next one
+begins as well.
 """
 
 from __future__ import annotations
@@ -97,7 +100,7 @@ class FitState:
             options["start"] = self.coef
 
         def keep(row: TraceRow, coef: Array) -> Any:
-            if row.iteration:  # the start has nothing to keep
+            if row.iteration and not row.round:  # the start has nothing to keep
                 self.save(coef, before + row.iteration)
             return callback is not None and callback(row, coef)
 

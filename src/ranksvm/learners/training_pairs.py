@@ -11,6 +11,7 @@ from ranksvm._vectors import Array
 from ranksvm.backends.labels import label_backend
 from ranksvm.backends.lambda_pairs import lambda_pairs
 from ranksvm.backends.pair_list import PairListBackend
+from ranksvm.data.preferences import positive_pairs
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.gains import check_gains
 from ranksvm.learners.participants import count_pairs
@@ -110,10 +111,10 @@ def _at_ranking(
         settings.truncation,
         n_threads=n_threads,
     )
-    if pairs.weight is None or not pairs.weight.any():
+    if settings.discount == "letor" and not len(positive_pairs(pairs, data.query_weight)):
         raise ParameterError(
-            "{pair_weight} leaves no pair of positive weight: {discount} is the same at ranks 1 "
-            "and 2, and no query has more than two items. {remedy}",
+            "{pair_weight} leaves no pair of positive weight: all pairs that count have the ranks "
+            "1 and 2, and {discount} is the same at both. {remedy}",
             remedy="Use {log2}.",
             pair_weight=Param("pair_weight", settings.pair_weight),
             discount=Param("discount", settings.discount),

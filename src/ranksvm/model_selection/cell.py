@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
 from ranksvm._messages import Message
-from ranksvm.learners.fit import relative_gap, shortfall
+from ranksvm.learners.fit import relative_gap, solver_shortfall
 from ranksvm.model_selection.judges import judge_named
 from ranksvm.solvers.base import Status
 
@@ -41,7 +41,7 @@ class Cell:
         """Yield a message with a remedy for each fit that ended before it reached ``tol``."""
         for k, status in enumerate(self.statuses):
             gap = relative_gap(self.objectives[k], self.gaps[k])
-            short = shortfall(self.solver, Status[status], self.n_iter[k], gap, tol)
+            short = solver_shortfall(self.solver, Status[status], self.n_iter[k], gap, tol)
             if short is not None:
                 yield short
 

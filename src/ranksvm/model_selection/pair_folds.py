@@ -91,7 +91,10 @@ def _too_connected(data: RankingData, n_groups: int, n_splits: int) -> Parameter
             "must not separate the items of a pair"
         )
         choose = f"Use at most {n_groups} folds, or choose"
-    elif data.qid is not None and _is_one_query(data):
+        if n_groups == _n_queries(data):  # that no pairs connect
+            named = " with pairs" if data.y is None else ""
+            found = f"there are only {n_groups} queries{named}, and a fold has whole queries"
+    elif _n_queries(data) == 1:
         found = "all pairs are of one query, and a fold has whole queries"
     return ParameterError(
         "cannot make {n_splits} folds: {found}. {choose} {remedy}",
@@ -104,11 +107,13 @@ def _too_connected(data: RankingData, n_groups: int, n_splits: int) -> Parameter
     )
 
 
-def _is_one_query(data: RankingData) -> bool:
-    """Return whether all items that count are of one query: those of pairs, without labels."""
+def _n_queries(data: RankingData) -> int | None:
+    """Return the number of queries that count, without labels those of pairs; None without ids."""
+    if data.qid is None:
+        return None
     if data.y is not None:
-        return data.groups.n_queries == 1
+        return data.groups.n_queries
     assert data.preferences is not None
     pairs = positive_pairs(data.preferences, data.query_weight)
     query = data.groups.index
-    return bool(np.unique(query[np.append(pairs.better, pairs.worse)]).size == 1)
+    return int(np.unique(query[np.append(pairs.better, pairs.worse)]).size)

@@ -37,6 +37,7 @@ from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import make_problem
 from ranksvm.learners.fit import Fit
+from ranksvm.learners.gains import check_gains
 from ranksvm.learners.problem import PathProblem
 from ranksvm.learners.settings import Settings, excluded_by
 from ranksvm.learners.views import check_held_out, with_view
@@ -305,6 +306,8 @@ def search(
     splits = make_splits(data, folds, validation, judge, n_threads=n_threads)
     beside = {name: values for name, values in grid.items() if name != "C"}
     rows = _combinations(beside)
+    for row in rows:  # before the work of other candidates
+        check_gains(data, _with(settings, **row))
     # One seed for all fits, also after a search is resumed.
     seed = _random_state(settings)
     total, done = len(rows) * len(splits) * grid["C"].size, itertools.count(1)

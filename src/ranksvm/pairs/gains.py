@@ -137,7 +137,21 @@ def ideal_dcg(
     table = discounts(discount, int(sizes.max()))
     if most is not None:
         table[most:] = 0.0
-    with np.errstate(over="ignore"):  # such weights are refused later
+    with np.errstate(over="ignore"):  # such gains are refused later
         gained *= table[np.minimum(rank, len(table) - 1)]
         ideal: Array = np.add.reduceat(gained, groups.offsets[:-1])
     return ideal
+
+
+def query_factors(ideal: Array) -> Array:
+    """Return 1 / ideal DCG of each query, and 1 for a query without gains, which has no pairs."""
+    with np.errstate(over="ignore"):
+        factor: Array = np.divide(1.0, ideal, out=np.ones(len(ideal)), where=ideal > 0.0)
+    wrong = ~((factor > 0.0) & np.isfinite(factor))
+    if wrong.any():
+        size = "small" if ideal[wrong][0] < 1.0 else "large"
+        raise OverflowError(
+            f"the labels are too {size}: 1 / ideal DCG of a query leaves the range of float64. "
+            "Multiply all labels by the same number. Linear gains have the same weights then."
+        )
+    return factor
