@@ -67,7 +67,7 @@ def run(config: Config, report: Report) -> None:
     found: dict[str, Searches] = {"linear": {}, "rbf": {}}
     metrics: dict[str, str] = {}
     for one in feature_sets(config, report.note):
-        metrics[one.name] = choose_metric(None, one.splits[0].train).metric.name
+        metrics[one.name] = choose_metric(None, one.splits[0].train)[0].metric.name
         for kind, searches in found.items():
             searches[one.name] = {
                 scaling: Search(
@@ -89,7 +89,7 @@ def search(split: Split, kind: str, scaling: str, config: Config) -> Array:
     """Return the metric on the validation part by gamma and C."""
     name = None if scaling == NONE else scaling
     common: dict[str, Any] = {"scaling": name, "tol": TOL, "max_iter": MAX_ITER}
-    metric = choose_metric(None, split.train).metric
+    metric = choose_metric(None, split.train)[0].metric
     gammas = np.ones(1)
     if kind == "rbf":
         scaled, _ = scaled_data(split.train, name)

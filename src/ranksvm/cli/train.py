@@ -14,6 +14,7 @@ import typer
 
 from ranksvm._checks import check_positive
 from ranksvm._contents import MODEL
+from ranksvm._messages import Param
 from ranksvm._text import counted, printable, progress
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
@@ -34,6 +35,7 @@ from ranksvm.cli.options import (
     examples,
 )
 from ranksvm.cli.output import (
+    COMMAND_LINE,
     NOT_CONVERGED,
     UsageProblem,
     as_usage,
