@@ -229,6 +229,7 @@ def test_no_worker(run, monkeypatch, frame, tmp_path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends signals to a group of processes")
+@pytest.mark.slow
 def test_ctrl_c_of_a_local_cluster(frame, tmp_path) -> None:
     """As a terminal does it: the signal goes to the command and to its workers."""
     state = tmp_path / "state.npz"

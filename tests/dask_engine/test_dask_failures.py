@@ -140,6 +140,7 @@ def test_one_and_three_processes_give_the_same_bits(data, cuts, expected) -> Non
         assert same_bits(model.fit(sets.as_tuples(data, cuts)), expected)
 
 
+@pytest.mark.slow
 def test_fits_inside_tasks(client, data, cuts, expected) -> None:
     """All threads of all workers are taken by tasks that wait for tasks of their own."""
 

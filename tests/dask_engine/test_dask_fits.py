@@ -59,7 +59,10 @@ def cuts(data: RankingData) -> list[int]:
     return [first, first, second, second + 1]
 
 
-@pytest.mark.parametrize(("n_workers", "threads", "per_task"), [(1, 1, 1), (2, 2, 1), (3, 1, 2)])
+@pytest.mark.parametrize(
+    ("n_workers", "threads", "per_task"),
+    [(1, 1, 1), (2, 2, 1), pytest.param(3, 1, 2, marks=pytest.mark.slow)],
+)
 def test_the_number_of_workers_does_not_matter(data, cuts, n_workers, threads, per_task) -> None:
     with (
         local_cluster(n_workers, threads, processes=False) as cluster,

@@ -44,7 +44,7 @@ def random_table(kinds, n_rows: int, nullable: bool, seed: int) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=20),
     n_rows=st.integers(1, 300),

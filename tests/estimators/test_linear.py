@@ -913,13 +913,16 @@ LONG_FIT = """
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT as a terminal does")
-@pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize(
-    ("counting", "n", "qid"),
+    ("counting", "n", "qid", "n_jobs"),
     [
-        ("pairs", 200_000, "None"),  # one query that has all threads to itself
-        ("direct", 60_000, "None"),  # one query of a size that one thread takes
-        ("joachims", 200_000, "np.arange(200_000) % 5"),  # queries side by side
+        ("pairs", 200_000, "None", 2),  # one query that has all threads to itself
+        pytest.param("pairs", 200_000, "None", 1, marks=pytest.mark.slow),
+        # one query of a size that one thread takes
+        pytest.param("direct", 60_000, "None", 1, marks=pytest.mark.slow),
+        pytest.param("direct", 60_000, "None", 2, marks=pytest.mark.slow),
+        ("joachims", 200_000, "np.arange(200_000) % 5", 1),  # queries side by side
+        pytest.param("joachims", 200_000, "np.arange(200_000) % 5", 2, marks=pytest.mark.slow),
     ],
 )
 def test_keyboard_interrupt_ends_a_long_fit(counting: str, n: int, qid: str, n_jobs: int) -> None:

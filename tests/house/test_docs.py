@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_server import quick_command
 
 import ranksvm
 
@@ -95,8 +96,15 @@ def check_session(test: doctest.DocTest) -> int:
     return result.attempted
 
 
-def check_commands(block: str) -> None:
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+@pytest.fixture(scope="module")
+def commands_first(tmp_path_factory) -> Iterator[str]:
+    """The path of a shell that has the command."""
+    pytest.importorskip("typer")
+    with quick_command(tmp_path_factory.mktemp("bin")) as folder:
+        yield os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
+
+
+def check_commands(block: str, path: str) -> None:
     environment = {**os.environ, "PATH": path, "COLUMNS": "100"}
     for command, expected in commands(block):
         done = subprocess.run(
@@ -127,15 +135,14 @@ def blocks(page: Path) -> Iterator[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_page_does_what_it_says(page, tmp_path, monkeypatch):
-    pytest.importorskip("typer")
+def test_a_page_does_what_it_says(page, tmp_path, monkeypatch, commands_first):
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
     for at, (kind, block, below) in enumerate(blocks(page)):
         where = f"{page.name}[{at}]"
         if kind == "console":
             assert block.startswith("$ "), f"no command at the beginning of {where}"
-            check_commands(block)
+            check_commands(block, commands_first)
         elif kind == "python" and ">>> " in block:
             test = doctest.DocTestParser().get_doctest(block, names, where, page.name, 0)
             assert check_session(test)

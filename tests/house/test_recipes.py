@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import recipes
+from command_server import quick_command
 from sklearn.metrics.pairwise import cosine_similarity
 
 import ranksvm
@@ -22,7 +23,7 @@ from ranksvm.learners import LEARNERS
 from ranksvm.metrics import evaluate
 from ranksvm.model_selection import QueryKFold, search
 
-HERE = Path(__file__).parents[1]
+Command = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)
@@ -44,25 +45,30 @@ def file(data: Any, tmp_path_factory: Any) -> Path:
     return path
 
 
-def command(*arguments: object, code: int = 0) -> str:
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: Any) -> Iterator[Command]:
     """Run the command in a process that has registered the recipes.
 
     Returns what it prints: on stderr, if it is to end with an error.
     """
-    program = "import recipes; recipes.register(); from ranksvm.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        cwd=HERE,
-        env={**os.environ, "COLUMNS": "250"},  # help in lines that are not broken
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == code, done.stderr
-    return done.stderr if code else done.stdout
+    prepare = "import recipes; recipes.register()"
+    with quick_command(tmp_path_factory.mktemp("bin"), prepare) as folder:
+
+        def run(*arguments: object, code: int = 0) -> str:
+            done = subprocess.run(
+                [folder / "ranksvm", *map(str, arguments)],
+                env={**os.environ, "COLUMNS": "250"},  # help in lines that are not broken
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == code, done.stderr
+            return done.stderr if code else done.stdout
+
+        yield run
 
 
-def test_a_loss(data: Any, file: Path) -> None:
+def test_a_loss(command: Command, data: Any, file: Path) -> None:
     X, y, qid = data
     half = LinearRankSVM(20.0, loss="half_squared_hinge", tol=1e-8).fit(X, y, qid)
     whole = LinearRankSVM(10.0, loss="squared_hinge", tol=1e-8).fit(X, y, qid)
@@ -77,7 +83,7 @@ def test_a_loss(data: Any, file: Path) -> None:
     assert "half_squared_hinge" in command("train", "--help")
 
 
-def test_a_solver(data: Any, file: Path) -> None:
+def test_a_solver(command: Command, data: Any, file: Path) -> None:
     X, y, qid = data
     model = LinearRankSVM(0.1, solver="steepest_descent", tol=1e-3).fit(X, y, qid)
     newton = LinearRankSVM(0.1, tol=1e-6).fit(X, y, qid)
@@ -89,7 +95,7 @@ def test_a_solver(data: Any, file: Path) -> None:
     assert "certified relative gap" in told
 
 
-def test_a_kernel(data: Any, file: Path, tmp_path: Path) -> None:
+def test_a_kernel(command: Command, data: Any, file: Path, tmp_path: Path) -> None:
     X, y, qid = data
     named = KernelRankSVM(kernel="cosine_similarity", scaling=None).fit(X, y, qid)
     computed = KernelRankSVM(kernel="precomputed", scaling=None).fit(cosine_similarity(X), y, qid)
@@ -111,7 +117,7 @@ def test_a_kernel(data: Any, file: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(scores, named.predict(X))
 
 
-def test_a_metric(data: Any, file: Path, tmp_path: Path) -> None:
+def test_a_metric(command: Command, data: Any, file: Path, tmp_path: Path) -> None:
     X, y, qid = data
     scores = LinearRankSVM().fit(X, y, qid).predict(X)
     by_hand = [
@@ -128,7 +134,7 @@ def test_a_metric(data: Any, file: Path, tmp_path: Path) -> None:
     )
 
 
-def test_a_kind_of_model(data: Any, file: Path, tmp_path: Path) -> None:
+def test_a_kind_of_model(command: Command, data: Any, file: Path, tmp_path: Path) -> None:
     X, y, qid = data
     model = recipes.DifferenceRanker(2.0, power=0.5).fit(X, y, qid)
     better, worse = np.nonzero((qid[:, None] == qid) & (y[:, None] > y))
@@ -151,7 +157,7 @@ def test_a_kind_of_model(data: Any, file: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.* of the grid:UserWarning")
-def test_a_search_for_it(data: Any, file: Path, tmp_path: Path) -> None:
+def test_a_search_for_it(command: Command, data: Any, file: Path, tmp_path: Path) -> None:
     X, y, qid = data
     folds = list(QueryKFold(3).split(qid=qid))
     powers = [0.25, 1.0, 3.0]
@@ -208,6 +214,6 @@ def test_a_search_for_it(data: Any, file: Path, tmp_path: Path) -> None:
         (["tune", "--average", "mean", "--gamma-grid", "1,2"], "--gamma-grid needs --kernel"),
     ],
 )
-def test_messages_name_it(file: Path, arguments: list[Any], message: str) -> None:
+def test_messages_name_it(command: Command, file: Path, arguments: list[Any], message: str) -> None:
     name, *options = arguments
     assert message in command(name, file, *options, code=2)

@@ -84,8 +84,10 @@ def test_scikit_learn_checks(estimator: LinearRankSVMCV, check: Any) -> None:
 
 
 @every_loss
-@pytest.mark.parametrize("reduction", ["sum", "mean", "query_mean"])
-@pytest.mark.parametrize("metric", ["pairwise_accuracy", "ndcg@5", "map"])
+@pytest.mark.parametrize(
+    ("metric", "reduction"),
+    [("pairwise_accuracy", "sum"), ("ndcg@5", "mean"), ("map", "query_mean")],
+)
 def test_table_equals_a_loop_of_fits(data, loss, reduction, metric):
     X, y, qid = data
     weight = total_pair_weight(RankingData(X, y.astype(float), qid))

@@ -362,7 +362,9 @@ def large_case(n: int, kind: str, weighted: bool) -> Case:
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kind", ["distinct", "few levels", "giant level"])
-@pytest.mark.parametrize("n", [65_536, 65_537, 70_000, 200_000])
+@pytest.mark.parametrize(
+    "n", [65_536, 65_537, 70_000, pytest.param(200_000, marks=pytest.mark.slow)]
+)
 def test_auto_is_the_tree_on_large_queries(n: int, kind: str, weighted: bool) -> None:
     case = large_case(n, kind, weighted)
     x = np.random.default_rng(3).normal(size=n)
