@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Self
 
@@ -24,6 +22,7 @@ from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.scaling import Scaling
 from ranksvm.estimators.base import Ranker
 from ranksvm.estimators.inputs import set_features
+from ranksvm.estimators.logs import logged
 from ranksvm.learners import make_problem
 from ranksvm.learners.fit import Fit
 from ranksvm.learners.resume import FitState
@@ -192,24 +191,3 @@ def seed_of(random_state: Any) -> int | None:
             value=Value(random_state),
         ) from None
     return int(generator.randint(np.iinfo(np.int32).max))
-
-
-@contextmanager
-def logged(verbose: int) -> Iterator[logging.Logger]:
-    """Return the library's logger; with ``verbose``, its messages are printed meanwhile."""
-    logger = logging.getLogger("ranksvm")
-    if not verbose or logger.isEnabledFor(logging.INFO):  # logging is configured already
-        yield logger
-        return
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-    level, propagate = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False  # otherwise the root logger might print every line again
-    try:
-        yield logger
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-        logger.propagate = propagate

@@ -48,6 +48,7 @@ from ranksvm.learners.settings import (
     with_default,
 )
 from ranksvm.learners.sharded_features import expansion_scores
+from ranksvm.learners.watching import Scorer
 from ranksvm.maps.features import FOURIER_KERNELS
 from ranksvm.maps.kernels import (
     DTYPES,
@@ -318,6 +319,20 @@ class KernelProblem(RankProblem):
         if isinstance(X, ShardedMatrix):
             return expansion_scores(self._space.expansion, X, coefs)
         return self._space.expansion.scores_for(X, coefs, n_threads=self.n_threads)
+
+    def scorer(self, X: Any) -> Scorer:
+        """Return the function from coefficients, those of the fit, to the scores of items.
+
+        The kernel values with the points are computed once if the memory budget has room for them
+        beside those of the training set.
+        """
+        if self._scaling is not None:
+            X = scaled(X, self._scaling, self.n_threads)
+        assert isinstance(self.settings, KernelSettings)
+        room = self.settings.memory - self._space.held
+        scores = self._space.expansion.scorer(X, room, n_threads=self.n_threads)
+        to_points = self._space.to_points
+        return scores if to_points is None else lambda coef: scores(to_points(coef))
 
     def _point_coef(self, fit: Fit) -> Array:
         to_points = self._space.to_points
