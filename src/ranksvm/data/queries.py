@@ -256,10 +256,10 @@ def ids_of_groups(group: ArrayLike | None, n_items: int, name: str = "group") ->
         is_size &= np.rint(array) == array
     if is_size.all() and int(array.sum()) == n_items:
         return np.repeat(np.arange(array.shape[0]), array.astype(np.int64))
+    values, rows = counted(array.shape[0], "value"), counted(n_items, "row")
     raise ValueError(
-        f"{name} has {counted(array.shape[0], 'value')} for {counted(n_items, 'row')}. Query ids need "
-        f"one value per row; sizes of queries must be whole numbers whose sum is {n_items:,}, and "
-        f"their sum is {array.sum():,}."
+        f"{name} has {values} for {rows}. Query ids need one value per row; sizes of queries must "
+        f"be whole numbers whose sum is {n_items:,}, and their sum is {array.sum():,}."
     )
 
 

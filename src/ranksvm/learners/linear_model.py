@@ -35,9 +35,7 @@ class LinearModel(Model):
     coef: Array
     deviation: Array | None = None
 
-    FORMATS: ClassVar[Mapping[str, Format]] = {
-        "linear": Format({"coef": COEF}, optional=DEVIATION)
-    }
+    FORMATS: ClassVar[Mapping[str, Format]] = {"linear": Format({"coef": COEF}, optional=DEVIATION)}
 
     @property
     def n_columns(self) -> int:

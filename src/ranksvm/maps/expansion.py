@@ -105,9 +105,7 @@ class Expansion:
                 out[part] = block.scores(coef)
         return scores
 
-    def scorer(
-        self, X: Any, memory: int, *, n_threads: int = 1
-    ) -> Callable[[Array], Array]:
+    def scorer(self, X: Any, memory: int, *, n_threads: int = 1) -> Callable[[Array], Array]:
         """Return the function from coefficients of the points to the scores of items.
 
         Kernel values are kept if they take at most ``memory`` bytes, and are otherwise computed
