@@ -121,7 +121,8 @@ class LinearRankSVM(LinearImportances, ModelRanker):
         One row per iteration: iteration, objective, gap, n_products, inner_iterations, seconds;
         ``metric`` on ``eval_set`` (None without one); and ``round``, from 0 to ``n_reweight`` with
         ``pair_weight="lambda"``.  ``objective_``, ``gap_`` and ``n_pairs_`` are those of the last
-        round; ``status_`` is "converged" if all rounds are.  Empty in a model that was loaded from a file.
+        round; ``status_`` is "converged" if all rounds are.  Empty in a model that was loaded from
+        a file.
     eval_metric_ : str or None
         Name of the metric on ``eval_set``.
     feature_importances_ : ndarray of shape (n_features_in_,)
