@@ -278,6 +278,9 @@ def _make_options(learners: Learners, values: dict[str, Any]) -> ModelOptions:
                 given[name] = parse(given[name])
             elif isinstance(default, bool):  # a switch: the value that is not the default
                 given[name] = not default
+        if given.get("random_state", SEED) < 0:
+            flag = model_flags()["random_state"]
+            raise UsageProblem(f"{flag} must be at least 0; got {given['random_state']}")
         settings = learner.settings(**given)
         for name, flag in _flags(given, grids).items():
             cause = excluded_by(settings, name)

@@ -23,7 +23,6 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
-from ranksvm._checks import check_integer
 from ranksvm._contents import COMPRESSED, TABLES
 from ranksvm.cli.output import UsageProblem, as_usage, guarded
 
@@ -166,6 +165,8 @@ class DataOptions:
         if self.jobs == 0:
             raise UsageProblem("--jobs must not be 0; leave it out to use all cores")
         if self.max_line_bytes is not None:
+            from ranksvm._checks import check_integer
+
             with as_usage():
                 check_integer("max_line_bytes", self.max_line_bytes)
         if self.memory is not None:

@@ -138,7 +138,7 @@ def _exact_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: in
         memory -= rank * X.shape[0] * itemsize
     gram = TiledGram(X, kernel, dtype=settings.dtype, memory=memory, n_threads=n_threads)
     score_map = KernelMap(gram, rank=rank, n_threads=n_threads)
-    held = gram.held + rank * X.shape[0] * itemsize
+    held = gram.held + rank * X.shape[0] * itemsize + least_memory(X, kernel)
     return Space(score_map, Expansion(kernel, X, np.empty(0)), kernel, None, held)
 
 

@@ -192,7 +192,7 @@ class Settings:
         parse=lambda text: number_or_text(text),
     )
     loss: str = parameter("squared_hinge", "Loss of a pair.", choices=lambda: LOSSES)
-    reduction: str = parameter("mean", "Combine losses by", choices=lambda: REDUCTIONS)
+    reduction: str = parameter("mean", "How losses are combined.", choices=lambda: REDUCTIONS)
     pair_weight: str = parameter(
         "uniform",
         "Weight of a pair: uniform; gain (its difference in DCG); or lambda (the change of NDCG "
