@@ -154,10 +154,8 @@ def _numbers(name: str, suffix: str, parse: Callable[[bytes], float | None]) -> 
             continue
         value = parse(text)
         if value is None:
-            what = (
-                "the size of a query, a whole number" if suffix == QUERY else "a weight, a number"
-            )
-            message = f"found {excerpt(text)}, expected {what} that is not negative"
+            what = "the size of a query: a whole" if suffix == QUERY else "the weight of an item: a"
+            message = f"found {excerpt(text)}, expected {what} number that is not negative"
             raise FileFormatError(message, name, number)
         found.append(value)
     return np.array(found, dtype=np.float64)
