@@ -302,7 +302,10 @@ def test_arguments_of_other_methods_are_named() -> None:
 def test_routing_knows_the_named_arguments_alone() -> None:
     with sklearn.config_context(enable_metadata_routing=True):
         requests = LinearRankSVM().get_metadata_routing().fit.requests
-    assert set(requests) == {"qid", "group", "sample_weight", "query_weight", "callback"}
+    assert set(requests) == {
+        "qid", "group", "sample_weight", "query_weight", "eval_set", "eval_qid", "eval_group",
+        "eval_metric", "callback", "callbacks",
+    }  # fmt: skip
 
 
 def test_an_eval_set_without_the_queries_of_the_fit_is_refused() -> None:
@@ -457,6 +460,7 @@ def test_parameters_in_messages_are_options() -> None:
     # Commands leave these at defaults that raise nothing, or have no use for them.
     never_set = {"unsorted", "max_grade", "n_features", "client", "columns"}
     never_set |= {"features", "append"}  # of a transformer
+    never_set |= {"callback", "callbacks", "eval_set", "eval_metric"}  # of `fit` in Python
     named = _named_parameters()
     flags = {name: render(Param(name), COMMAND_LINE).partition(" ")[0] for name in named}
     flags = {name: flag for name, flag in flags.items() if flag != name}

@@ -490,10 +490,10 @@ def test_early_stopping_with_frames() -> None:
     [
         ({"eval_set": 3}, "eval_set must be one tuple"),
         ({"eval_set": [(1, 2), (1, 2)]}, "eval_set must be one tuple"),
-        ({"eval_set": (np.ones((3, 4)), [1, 2, 3]), "eval_metric": "map"}, "must be callable"),
+        ({"eval_set": (np.ones((3, 4)), [1, 2, 3]), "eval_metric": 3}, "be callable"),
         (
             {"eval_set": (np.ones((3, 4)), [1, 2, 3], [1] * 3), "eval_metric": lambda *_: None},
-            "score on the validation set is None",
+            "eval_metric returned None",
         ),
         ({"eval_set": (1, 2, 3, 4)}, "got a tuple of 4"),
         ({"eval_metric": max}, "eval_metric needs eval_set"),
@@ -502,7 +502,7 @@ def test_early_stopping_with_frames() -> None:
         ({"eval_set": (np.ones((3, 4)), [1, 1, 1], [1, 1, 1])}, "has a comparable pair"),
         (
             {"eval_set": (np.ones((3, 4)), [1, 2, 3], [1] * 3), "eval_metric": lambda *_: np.nan},
-            "score on the validation set is nan",
+            "eval_metric returned nan",
         ),
     ],
 )

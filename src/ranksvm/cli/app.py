@@ -56,7 +56,7 @@ class Commands(TyperGroup):
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
-    **TYPER_SETTINGS,
+    **{**TYPER_SETTINGS, "add_completion": True},
     help="Ranking support vector machines: exact, certified, fast.",
     epilog="Example:\n\n[bold]ranksvm train train.txt --valid valid.txt -o model.safetensors[/]\n\n"
     "Data files are LETOR / SVMlight text (plain, .gz, .xz, .bz2, .zst) or tables (.csv, .tsv, "

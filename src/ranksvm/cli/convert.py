@@ -18,7 +18,7 @@ from ranksvm.cli.options import (
     examples,
     format_named,
 )
-from ranksvm.cli.output import UsageProblem
+from ranksvm.cli.output import UsageProblem, warn
 from ranksvm.cli.write import (
     check_output,
     is_stdout,
@@ -75,6 +75,10 @@ def app(
         return
     items = read_data([opened.source], data, labels=form == "letor", comments=True)
     note_no_labels(items)
+    if items.item_weight is not None:
+        warn(
+            f"{target}: the weights of the items are not written; the format has no place for them"
+        )
     if form == "letor":
         _to_letor(items, target, data)
         return

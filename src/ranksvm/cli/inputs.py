@@ -26,7 +26,7 @@ from ranksvm._text import counted, listed, progress
 from ranksvm._vectors import Array
 from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import UsageProblem, note
-from ranksvm.data.ranking_data import Origin, RankingData, no_features
+from ranksvm.data.ranking_data import RankingData, no_features
 from ranksvm.data.shard_memory import FitMemory, scoring_memory
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.data.sources import Source, name_of, standard_input, text_lines
@@ -109,6 +109,8 @@ def read_data(
             zero_based=zero_based,
         )
     note_no_queries(data, options)
+    if data.origin.beside:
+        note(f"{data.origin.name}: {' and '.join(data.origin.beside)}")
     return data
 
 
@@ -134,7 +136,8 @@ def read_whole(
         guessed = options.zero_based is None
         based = bool(zero_based if guessed else options.zero_based)
         data = _read_letor(sources, options, name, comments=comments, zero_based=based)
-        return replace(data, origin=Origin(name, zero_based=based, base_guessed=guessed))
+        origin = replace(data.origin, name=name, zero_based=based, base_guessed=guessed)
+        return replace(data, origin=origin)
     from ranksvm.cli.tables import read_tables
 
     return read_tables(

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 
 from ranksvm._messages import Param
-from ranksvm.cli.options import by_default
+from ranksvm.cli.options import ADVANCED, by_default
 from ranksvm.cli.output import COMMAND_LINE, UsageProblem, as_usage
 from ranksvm.learners import LEARNERS, Learner
 from ranksvm.learners.settings import (
@@ -205,9 +205,8 @@ def _parameter(name: str, option: Option, learners: Learners) -> inspect.Paramet
     info = typer.Option(
         *([model_flags()[name]] + (["-C"] if name == "C" else [])),
         metavar="VALUE" if kind is str else None,
-        min=0 if name == "random_state" else None,
         help=f"{option.help} {_shown_default(name, learners)}".rstrip(),
-        rich_help_panel="Model" if len(homes) > 1 else homes[0].capitalize(),
+        rich_help_panel=ADVANCED if option.rare else _panel(homes),
     )
     return inspect.Parameter(
         name,
@@ -215,6 +214,11 @@ def _parameter(name: str, option: Option, learners: Learners) -> inspect.Paramet
         default=None,
         annotation=Annotated[kind | None, info],
     )
+
+
+def _panel(homes: list[str]) -> str:
+    """Return the part of the help page for a parameter of these kinds of models."""
+    return "Model" if len(homes) > 1 else homes[0].capitalize()
 
 
 def _shown_default(name: str, learners: Learners) -> str:
@@ -274,6 +278,9 @@ def _make_options(learners: Learners, values: dict[str, Any]) -> ModelOptions:
                 given[name] = parse(given[name])
             elif isinstance(default, bool):  # a switch: the value that is not the default
                 given[name] = not default
+        if given.get("random_state", SEED) < 0:
+            flag = model_flags()["random_state"]
+            raise UsageProblem(f"{flag} must be at least 0; got {given['random_state']}")
         settings = learner.settings(**given)
         for name, flag in _flags(given, grids).items():
             cause = excluded_by(settings, name)

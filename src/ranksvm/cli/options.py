@@ -12,11 +12,13 @@ the command line has ``file``, the options of ``DataOptions`` and ``--debug``.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
@@ -32,25 +34,29 @@ Filled = Literal["error", "zero"]
 Duplicates = Literal["error", "last", "sum"]
 
 
+_DEFAULT = r"[dim]\[default: "  # begins the default in a help text
+# The part of a help page, the last one, for what few users need.
+ADVANCED = "Advanced"
+
+
 def by_default(value: object) -> str:
     """Return the end of a help text: a default that typer does not see."""
-    return rf"[dim]\[default: {value}][/]"
+    return rf"{_DEFAULT}{value}][/]"
 
 
 def examples(*commands: str) -> str:
     """Return the end of a help page: command lines to copy, each on a line of its own."""
     heading = "Example:" if len(commands) == 1 else "Examples:"
-    return "\n\n".join([heading, *(f"[bold]{line}[/]" for line in commands)])
+    return "\n".join([heading, *(f"[bold]{line}[/]" for line in commands)])
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 _metric = partial(typer.Option, "--metric", "-m", metavar="METRIC")
 _METRICS = (
-    "Metric: ndcg@10, mean_ndcg, map, p@5, recall@100, mrr, err@10, auc, pairwise_accuracy, "
-    "kendall_tau, ndcg_linear@10 (gains y, for real-valued or large labels) ...; repeat for "
+    "Metric: ndcg@10, map, p@5, recall@100, mrr, err@10, auc, ndcg_linear@10 ...; repeat for "
     "several. "
 )
-_BY_LABELS = "{}; for labels that are not grades {}"
+_BY_LABELS = "{}; not grades: {}"
 Metrics = Annotated[
     list[str] | None,
     _metric(
@@ -67,12 +73,13 @@ ComparedMetrics = Annotated[
     _metric(help=_METRICS + by_default(_BY_LABELS.format("ndcg@10", "pairwise_accuracy"))),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file of another kind.")]
-DEFINITIONS = "Metric definitions: standard or LETOR's."
+DEFINITIONS = "Metric definitions."
 ConventionsOption = Annotated[Conventions, typer.Option(help=DEFINITIONS)]
 
 _input = partial(typer.Option, rich_help_panel="Input")
+_rare = partial(typer.Option, rich_help_panel=ADVANCED)
 _base = partial(_input, "--zero-based/--one-based")
-_BASE = "Whether feature indices start at 0 or 1. "
+_BASE = "Whether indices start at 0 or 1. "
 # For commands that read a model.
 BaseOfModel = Annotated[
     bool | None,
@@ -83,22 +90,19 @@ Memory = Annotated[
     str | None,
     _input(
         metavar="SIZE",
-        help="Read Parquet, LETOR or .npy files in pieces, within this memory, such as 4GB. "
-        "(For .npy files, --label-column and --qid-column name other .npy files.) With an exact "
-        "kernel: memory for kernel values. "
-        f"{by_default('all data in memory; 4GB for kernel values')}",
+        help="Memory for files in pieces or kernel values, such as 4GB. "
+        + by_default("all data in memory; 4GB for kernel values"),
     ),
 ]
 Cache = Annotated[
     str | None,
-    _input(
+    _rare(
         metavar="DIR",
-        help="With --memory: folder for the binary form of LETOR text. "
-        f"{by_default('beside the text')}",
+        help=f"With --memory: folder for caches. {by_default('beside the text')}",
     ),
 ]
 # For commands that need every value.
-FilledMissing = Annotated[Filled, _input(help="How to treat missing feature values.")]
+FilledMissing = Annotated[Filled, _input(help="If a value is missing.")]
 
 
 @dataclass(frozen=True)
@@ -108,18 +112,25 @@ class DataOptions:
     A column that was not named is looked for under its usual name, and may be missing.
     """
 
-    format: Annotated[Format, _input(help="Input format; auto decides by the file name.")] = "auto"
+    format: Annotated[Format, _rare(help="Format: auto (by name), letor, csv, tsv, parquet.")] = (
+        "auto"
+    )
     label_column: Annotated[
         str | None,
-        _input(metavar="NAME", help=f"Column of a table with the labels. {by_default('label')}"),
+        _input(
+            metavar="NAME",
+            help=f"Column (or .npy file) with the labels. {by_default('label')}",
+        ),
     ] = None
     qid_column: Annotated[
         str | None,
-        _input(metavar="NAME", help=f"Column of a table with the query ids. {by_default('qid')}"),
+        _input(
+            metavar="NAME", help=f"Column (or .npy file) with the query ids. {by_default('qid')}"
+        ),
     ] = None
     docid_column: Annotated[
         str | None,
-        _input(
+        _rare(
             metavar="NAME",
             help=f"Column of a table with the document ids. {by_default('docid')}",
         ),
@@ -129,15 +140,13 @@ class DataOptions:
     ] = False
     missing: Annotated[
         Missing,
-        _input(help="How to treat missing feature values; nan keeps them. Models cannot use them."),
+        _input(help="If a value is missing: error, zero, or nan, which models cannot use."),
     ] = "error"
-    duplicates: Annotated[
-        Duplicates, _input(help="How to treat a feature index that occurs twice on a line.")
-    ] = "error"
+    duplicates: Annotated[Duplicates, _rare(help="If an index is twice on a line.")] = "error"
     zero_based: Annotated[bool | None, _base(help=_BASE + by_default("--one-based"))] = None
     max_line_bytes: Annotated[
         int | None,
-        _input(min=1, help=f"Maximum length of a line in bytes. {by_default(16777216)}"),
+        _rare(help=f"Maximum length of a line in bytes. {by_default(16777216)}"),
     ] = None
     jobs: Annotated[
         int | None,
@@ -155,6 +164,11 @@ class DataOptions:
     def __post_init__(self) -> None:
         if self.jobs == 0:
             raise UsageProblem("--jobs must not be 0; leave it out to use all cores")
+        if self.max_line_bytes is not None:
+            from ranksvm._checks import check_integer
+
+            with as_usage():
+                check_integer("max_line_bytes", self.max_line_bytes)
         if self.memory is not None:
             from ranksvm._memory import parse_memory
 
@@ -292,6 +306,8 @@ def command(
                 raise typer.Exit(code)
 
         parameters = [*_options(function), *(p for part in shared.values() for p in part), _DEBUG]
+        parameters = [_with_help(one) for one in parameters]
+        parameters.sort(key=_is_rare)  # their part of the help page is the last one
         run.__doc__ = function.__doc__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         app = typer.Typer(**TYPER_SETTINGS)
@@ -299,6 +315,46 @@ def command(
         return app
 
     return decorate
+
+
+def _with_help(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return an option with a help text for people.
+
+    Types are short, because long ones leave no room for the text: N for a whole number, X for any,
+    NAME for one of several names, which the text has.  Every option says its default; a flag is off
+    by default.
+    """
+    kind, info = parameter.annotation.__origin__, copy(parameter.annotation.__metadata__[0])
+    kinds = [one for one in (get_args(kind) or (kind,)) if one is not type(None)]
+    if get_origin(kind) is Literal:
+        kinds = [kind]
+    if isinstance(info, typer.models.ArgumentInfo) or bool in kinds:
+        return parameter
+    names = get_args(kinds[0]) if get_origin(kinds[0]) is Literal else ()
+    if info.metavar is None:
+        info.metavar = "NAME" if names else {int: "N", float: "X"}.get(kinds[0])
+    text, begins, default = (info.help or "").partition(_DEFAULT)
+    if not all(_mentions(text, name) for name in names):
+        text = f"{text.rstrip(' .')}: {', '.join(names)}. "
+    if not begins:
+        value = "none" if parameter.default is None else parameter.default
+        text, default = f"{text.rstrip()} ", by_default(value).removeprefix(_DEFAULT)
+        info.show_default = False
+    info.help = f"{text}{_DEFAULT}{default}" if default else text.rstrip()
+    return parameter.replace(annotation=Annotated[kind, info])
+
+
+def _mentions(text: str, name: str) -> bool:
+    """Return whether a text has a name as a word of its own."""
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
+
+
+def _is_rare(parameter: inspect.Parameter) -> bool:
+    """Return whether the help page has an option at the end."""
+    return any(
+        getattr(info, "rich_help_panel", None) == ADVANCED
+        for info in parameter.annotation.__metadata__
+    )
 
 
 def _options(function: Callable[..., Any]) -> list[inspect.Parameter]:

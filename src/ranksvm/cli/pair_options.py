@@ -30,12 +30,12 @@ class PairOptions:
         str | None,
         _pairs(
             metavar="FILE",
-            help=r"Pairs to learn from instead of labels, one 'better worse \[weight]' per line.",
+            help=r"Learn from pairs: lines 'better worse \[weight]'.",
         ),
     ] = None
     pairs_by: Annotated[
         By | None,
-        _pairs(help=f"How pairs name items: by row number or document id. {by_default('row')}"),
+        _pairs(help=f"How pairs name items. {by_default('row')}"),
     ] = None
     pairs_zero_based: Annotated[
         bool,
@@ -43,9 +43,7 @@ class PairOptions:
     ] = False
     with_labels: Annotated[
         bool,
-        _pairs(
-            "--with-labels", help="Learn from the labels as well; the pairs may contradict them."
-        ),
+        _pairs("--with-labels", help="Learn from the labels as well as from the pairs."),
     ] = False
 
     def __post_init__(self) -> None:

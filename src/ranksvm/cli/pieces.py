@@ -27,6 +27,7 @@ from ranksvm.data.parquet.columns import read_schema
 from ranksvm.data.ranking_data import RankingData, no_features
 from ranksvm.data.shard_files import open_files
 from ranksvm.data.shard_memory import FitMemory
+from ranksvm.data.side_files import QUERY, WEIGHT, side_file
 from ranksvm.data.sources import BLOCK_BYTES, text_blocks
 from ranksvm.data.streams import FileFormatError
 
@@ -190,6 +191,10 @@ def convert_in_pieces(source: str, target: str, options: DataOptions) -> None:
 
     from ranksvm.cli.tables import TableColumns
 
+    for suffix in (QUERY, WEIGHT):
+        beside = side_file(source, suffix)
+        if beside is not None and not (suffix == QUERY and options.ignore_qid):
+            raise UsageProblem(f"--memory does not read {beside}: leave --memory out")
     columns = TableColumns()
     for data in _pieces(source, options):
         if not columns.n_items:

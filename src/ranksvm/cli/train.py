@@ -23,6 +23,7 @@ from ranksvm.cli.evaluate import check_metrics, mean_metrics
 from ranksvm.cli.inputs import check_features, only_one_stdin
 from ranksvm.cli.model_options import ModelOptions, chooser, flag_of, model_options
 from ranksvm.cli.options import (
+    ADVANCED,
     DEFINITIONS,
     Conventions,
     DataOptions,
@@ -92,40 +93,38 @@ def app(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Checkpoint file (.npz): save the state after every iteration to it, and continue "
-            "from it if it exists. It is removed at the end.",
+            help="Checkpoint (.npz) to save to and continue from.",
+            rich_help_panel=ADVANCED,
         ),
     ] = None,
     dask: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS",
-            help="Train on a Dask cluster: the address of its scheduler, or local:N for N worker "
-            "processes on this machine. The data are Parquet files that all workers can read.",
+            metavar="HOST",
+            help="Dask cluster to train on: its address, or local:N.",
+            rich_help_panel=ADVANCED,
         ),
     ] = None,
     svmrank_c: Annotated[
         float | None,
         typer.Option(
             "--svmrank-c",
-            help="SVM^rank's -c; sets --C, --loss and --reduction to match.",
-            rich_help_panel="Model",
+            help="SVM^rank's -c; sets --C, --loss, --reduction.",
+            rich_help_panel=ADVANCED,
         ),
     ] = None,
     svmrank_l: Annotated[
         int | None,
         typer.Option(
             "--svmrank-l",
-            min=1,
-            max=2,
-            help=f"SVM^rank's -l (needs --svmrank-c). {by_default(1)}",
-            rich_help_panel="Model",
+            help=f"SVM^rank's -l, 1 or 2; needs --svmrank-c. {by_default(1)}",
+            rich_help_panel=ADVANCED,
         ),
     ] = None,
     metrics: Metrics = None,
     conventions: Annotated[
         Conventions | None,
-        typer.Option(help=f"{DEFINITIONS} {by_default('standard')}"),
+        typer.Option(help=f"{DEFINITIONS} {by_default('standard')}", rich_help_panel=ADVANCED),
     ] = None,
     json: Json = False,
     *,
@@ -136,6 +135,8 @@ def app(
     """Train a model; -o saves it."""
     if svmrank_l is not None and svmrank_c is None:
         raise UsageProblem("--svmrank-l needs --svmrank-c")
+    if svmrank_l not in (None, 1, 2):
+        raise UsageProblem(f"--svmrank-l must be 1 or 2; got {svmrank_l}")
     if (metrics or conventions) and valid is None:
         raise UsageProblem("--metric and --conventions need --valid")
     settings, options = with_memory(chosen.settings, data)

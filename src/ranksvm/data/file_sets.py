@@ -12,6 +12,7 @@ import numpy as np
 from ranksvm._contents import TABLES
 from ranksvm.data.array_shards import NPY
 from ranksvm.data.letor_cache import SUFFIX
+from ranksvm.data.side_files import is_side_file
 
 Kind = Literal["parquet", "array", "letor"]
 # What messages call a file of each kind.
@@ -77,15 +78,23 @@ def _expanded(path: str) -> list[str]:
 
 
 def _is_foreign(path: str) -> bool:
-    """Return whether a pattern has found what is not data: a cache, or the file of a program."""
+    """Return whether a pattern has found what is not data: a cache, or the file of a program.
+
+    Nor are files with queries or weights, which are read with the text that they belong to.
+    """
     *folders, name = path.split(os.sep)
+    if is_side_file(path):
+        return True
     return name.startswith((".", "_")) or any(one.endswith(SUFFIX) for one in folders)
 
 
 def _files_in(folder: str) -> list[str]:
     # Other programs put files such as _SUCCESS or .part-0.crc beside the data.
     names = sorted(name for name in os.listdir(folder) if not name.startswith((".", "_")))
-    files = [name for name in names if os.path.isfile(os.path.join(folder, name))]
+    paths = {name: os.path.join(folder, name) for name in names}
+    files = [
+        name for name in names if os.path.isfile(paths[name]) and not is_side_file(paths[name])
+    ]
     tables = [name for name in files if TABLES.get(os.path.splitext(name)[1]) == "parquet"]
     found = [os.path.join(folder, name) for name in tables or files]
     if not found:

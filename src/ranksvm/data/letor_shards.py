@@ -66,6 +66,7 @@ class LetorSource(RowSource):
             raise TypeError(f"LETOR text has no option {unknown[0]!r}; it has {', '.join(OPTIONS)}")
         how = {**OPTIONS, **(options or {}), "qid": "ignore" if ignore_qid else "auto"}
         self._parts = list[Part]()
+        self.file_rows = list[int]()  # number of items of each text
         total = sum(os.path.getsize(path) for path in paths)
         before = 0
         has_qid: bool | None = None
@@ -89,6 +90,7 @@ class LetorSource(RowSource):
                 )
                 raise LetorError(message, path)
             has_qid = ids
+            self.file_rows.append(sum(part.rows for part in found))
             self._parts += [part for part in found if part.rows]
         self.has_qid = bool(has_qid)
         self.dtype = dtype

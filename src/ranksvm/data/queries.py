@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ranksvm._cached import cached_property
 from ranksvm._messages import ParameterError, Row
+from ranksvm._text import counted
 from ranksvm._values import as_objects, is_missing, refuse_masked
 
 # float64 represents every integer up to here; beyond it, neighboring ids would become equal.
@@ -218,6 +219,48 @@ def ids_from_text(ids: Sequence[str]) -> NDArray[Any]:
     if all(_WHOLE.fullmatch(i) and abs(int(i)) <= _LARGEST_INT64 for i in set(ids)):
         return np.array(ids, dtype=np.int64)
     return np.array(ids)
+
+
+def ids_of_groups(group: ArrayLike | None, n_items: int, name: str = "group") -> Any:
+    """Return query ids that are given as such, or as the sizes of the queries.
+
+    Values are sizes if there are not as many as rows, and they are whole numbers whose sum is the
+    number of rows: LightGBM and XGBoost have them.  One value per row is always an id.
+
+    Parameters
+    ----------
+    group : array-like of shape (n_items,) or (n_queries,), or None
+        Ids in any row order; or sizes, if the rows are sorted by query.
+    n_items : int
+        Number of rows of X.
+    name : str, default="group"
+        Name of the values in error messages.
+
+    Returns
+    -------
+    array-like of shape (n_items,) or None
+        ``group`` itself, or the numbers 0, 1, 2, ... of the queries that sizes stand for.
+
+    Raises
+    ------
+    ValueError
+        If the values are neither ids nor sizes.
+    """
+    if group is None:
+        return None
+    array = as_id_array(group, name)
+    if array.ndim != 1 or array.shape[0] == n_items or array.dtype.kind not in "iuf":
+        return group  # ids, or an error that the check of ids describes
+    is_size = (array >= 0) & (array <= n_items)
+    if array.dtype.kind == "f":
+        is_size &= np.rint(array) == array
+    if is_size.all() and int(array.sum()) == n_items:
+        return np.repeat(np.arange(array.shape[0]), array.astype(np.int64))
+    values, rows = counted(array.shape[0], "value"), counted(n_items, "row")
+    raise ValueError(
+        f"{name} has {values} for {rows}. Query ids need one value per row; sizes of queries must "
+        f"be whole numbers whose sum is {n_items:,}, and their sum is {array.sum():,}."
+    )
 
 
 def as_id_array(qid: ArrayLike, name: str) -> NDArray[Any]:

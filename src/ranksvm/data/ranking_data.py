@@ -106,6 +106,8 @@ class Origin:
         Columns of the table that are not features.
     qid_column : str or None
         The column with the query ids.
+    beside : tuple of str
+        What was read from files beside LETOR text; see :mod:`ranksvm.data.side_files`.
     """
 
     name: str = "the data"
@@ -113,6 +115,7 @@ class Origin:
     base_guessed: bool = False
     frame_columns: tuple[str, ...] = ()
     qid_column: str | None = None
+    beside: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, Any]:
         """Return the facts that a model file records."""

@@ -42,6 +42,7 @@ from ranksvm.data.row_sources import ReadBlock, RowSource
 from ranksvm.data.shard_cuts import find_cuts
 from ranksvm.data.shard_memory import TEXT_BYTES, FitMemory, RowNeeds, block_size, plan_memory
 from ranksvm.data.shards import RowBlock, RowFacts, Shard, ShardedMatrix, copied_queries
+from ranksvm.data.side_files import read_side_files
 from ranksvm.data.split_queries import find_split
 
 
@@ -297,8 +298,15 @@ def _open_letor(
             )
     source = LetorSource(files, options=options, ignore_qid=qid is None, **how)
     utility, codes, ids = source.vectors()
+    wants_queries = qid is not None and codes is None
+    beside = read_side_files(files, source.file_rows, queries=wants_queries)
+    if beside.qid is not None:
+        codes = beside.qid
     weight = check_item_weight(load_vector("sample_weight", sample_weight), source.n_items)
-    origin = Origin(name, zero_based=bool(options.get("zero_based", False)))
+    if weight is None:
+        weight = beside.weight
+    based = bool(options.get("zero_based", False))
+    origin = Origin(name, zero_based=based, beside=beside.read)
     return _Opened(source, origin, None if y is None else utility, codes, ids=ids, weight=weight)
 
 

@@ -6,6 +6,9 @@ Each line is one item:
 
     2 qid:10 1:0.5 3:-1.25e-3 46:1 #docid = GX008-86-4444840 inc = 1
 
+A file without ids may have the sizes of its queries in another file beside it, and the weights of
+its items in a third one (:mod:`ranksvm.data.side_files`).
+
 Labels and values are real numbers; features that are not listed are zero.  Indices start at 1, as
 in SVMlight, or at 0 with ``zero_based``.  Tokens are separated by spaces and tabs, and lines end in
 LF or CR LF.  Blank lines and lines with only a comment are skipped.
@@ -21,8 +24,10 @@ number in the file.  :mod:`ranksvm.data.svmlight_writer` writes the format.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -31,8 +36,10 @@ from numpy.typing import DTypeLike, NDArray
 from ranksvm import _core
 from ranksvm._checks import check_choice
 from ranksvm._messages import Message, Param
+from ranksvm._text import listed
 from ranksvm._threads import resolve_n_jobs
 from ranksvm.data.ranking_data import Comments, RankingData
+from ranksvm.data.side_files import QUERY, SideFiles, read_side_files, side_file
 from ranksvm.data.sources import (
     MAX_LINE_BYTES,
     NOT_TEXT,
@@ -51,6 +58,7 @@ READERS: dict[np.dtype[Any], Any] = {
     np.dtype(np.float64): _core.LetorReader64,
     np.dtype(np.float32): _core.LetorReader32,
 }
+logger = logging.getLogger("ranksvm")
 _LARGEST_INT32 = 2**31 - 1
 # Text that a thread parses at a time.
 PIECE_BYTES = 1 << 17
@@ -117,6 +125,7 @@ def load_letor(
     duplicates: Literal["error", "last", "sum"] = "error",
     qid: Literal["auto", "required", "ignore"] = "auto",
     comments: bool = True,
+    side_files: bool = True,
     max_line_bytes: int = MAX_LINE_BYTES,
     n_jobs: int | None = None,
     progress: Callable[[int, int | None], object] | None = None,
@@ -150,6 +159,11 @@ def load_letor(
         Whether lines must have a query id.  "auto" requires it on all lines or on none.
     comments : bool, default=True
         Whether to keep the text after ``#``.
+    side_files : bool, default=True
+        Whether to look for LightGBM's files beside a file: ``rank.train.query`` with the sizes of
+        the queries (if the lines of ``rank.train`` have no ids, and these are not ignored), and
+        ``rank.train.weight`` with the weights of the items.  What was read is in
+        ``data.origin.beside``, and in the log.
     max_line_bytes : int, default=16777216
         Maximum length of a line; a longer one is an error.  This keeps a file that is not text, or
         a small compressed file that expands to gigabytes, from using all memory.
@@ -164,7 +178,8 @@ def load_letor(
     Returns
     -------
     RankingData
-        With ``X``, ``y``, ``qid`` and ``comments``.
+        With ``X``, ``y``, ``qid`` and ``comments``; with ``item_weight`` if there is a file with
+        weights.
 
     Raises
     ------
@@ -173,7 +188,8 @@ def load_letor(
         expected.  Apart from what the parameters control, these are errors: infinite numbers or
         numbers that are too large, an empty value (``3:``), ``qid:`` on some lines only or not
         directly after the label, SVMlight's ``cost:`` and ``sid:``, a NUL byte, a line that is too
-        long, and a file without items.
+        long, and a file without items.  So are sizes of queries whose sum is not the number of
+        items.
     FileFormatError
         If compressed data is damaged or truncated, or the file has another format.  LetorError is
         a subclass.
@@ -209,6 +225,8 @@ def load_letor(
         raise ValueError(f"n_features must be None or between 0 and 2^31 - 1; got {n_features!r}")
     threads = resolve_n_jobs(n_jobs)
     items = sources(source)
+    if side_files and qid == "required" and any(side_file(one, QUERY) for one in items):
+        qid = "auto"
     reader = READERS[kind](
         zero_based=bool(zero_based),
         n_features=-1 if n_features is None else int(n_features),
@@ -221,6 +239,7 @@ def load_letor(
     )
     total = total_size(items) if progress is not None else None
     before = 0
+    rows = []
     for item in items:
         reader.next_file()
         read = 0
@@ -248,9 +267,22 @@ def load_letor(
             n = reader.lines
             got = f"has {n} lines, all of them blank or comments" if n else "is empty"
             raise LetorError(f"{got}; expected lines such as '2 qid:1 1:0.5 2:1'", name_of(item))
+        rows.append(int(reader.file_rows))
         if not complete:
             warn_if_cut(item, reader.widths)
-    return _assemble(reader, kind, dense, n_features, threads)
+    beside = SideFiles()
+    if side_files:
+        beside = read_side_files(items, rows, queries=qid != "ignore" and not reader.has_qid)
+    data = _assemble(reader, kind, dense, n_features, threads)
+    return data if not beside.read else with_side_files(data, beside, items)
+
+
+def with_side_files(data: RankingData, beside: SideFiles, texts: Sequence[Source]) -> RankingData:
+    """Return the items of texts with what the files beside them have; a line in the log says so."""
+    origin = replace(data.origin, beside=beside.read)
+    logger.info("%s: %s", listed(map(name_of, texts), most=1), " and ".join(beside.read))
+    qid = data.qid if beside.qid is None else beside.qid
+    return replace(data, qid=qid, item_weight=beside.weight, origin=origin)
 
 
 def letor_error(

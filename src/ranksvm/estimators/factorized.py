@@ -12,30 +12,25 @@ way: minimized to the end, it gives the linear model.  With a validation set it 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
+from ranksvm.estimators.callbacks import joined
+from ranksvm.estimators.evaluation import EvalMetric, evaluation
 from ranksvm.estimators.foreign import refuse_unknown
-from ranksvm.estimators.inputs import fitting, training_data, validation_data
+from ranksvm.estimators.importances import LinearImportances
+from ranksvm.estimators.inputs import fitting, training_data
 from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.learners.factor_descent import Restart
 from ranksvm.learners.factorized_model import FactorizedModel
 from ranksvm.learners.factors import REMOVED, FactorizedSettings
-from ranksvm.learners.settings import Settings
-from ranksvm.learners.views import with_view
-from ranksvm.maps.matrix import MatrixMap
-from ranksvm.metrics.order import mean_accuracy
-from ranksvm.metrics.ranked import Truth
 from ranksvm.solvers.base import Callback
 
-EvalMetric = Callable[[Any, Array, Any], float]
 
-
-class FactorizedRankSVM(ModelRanker):
+class FactorizedRankSVM(LinearImportances, ModelRanker):
     """Ranking SVM whose Lagrange multipliers are inner products of low-dimensional vectors.
 
     Parameters
@@ -104,8 +99,12 @@ class FactorizedRankSVM(ModelRanker):
         lowers the objective), "max_iter" or "stopped" (by the callback).
     history_ : list of TraceRow
         One row per iteration of the restart that was kept, starting with the initial point:
-        iteration, objective, gap, n_products, seconds, valid.  Empty in a model that was loaded
+        iteration, objective, gap, n_products, seconds, metric.  Empty in a model that was loaded
         from a file.
+    eval_metric_ : str or None
+        Name of the metric on ``eval_set``.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        As for :class:`ranksvm.LinearRankSVM`.
     restarts_ : list of Restart
         Seed, objective, validation score, iterations, status and history of every restart.
     best_iteration_ : int
@@ -128,6 +127,7 @@ class FactorizedRankSVM(ModelRanker):
     """
 
     coef_: Array
+    _deviation: Array | None
     factors_: Array
     restarts_: list[Restart]
     best_iteration_: int
@@ -187,8 +187,11 @@ class FactorizedRankSVM(ModelRanker):
         sample_weight: ArrayLike | None = None,
         query_weight: Any = None,
         eval_set: Any = None,
+        eval_qid: ArrayLike | str | None = None,
+        eval_group: ArrayLike | str | None = None,
         eval_metric: EvalMetric | None = None,
         callback: Callback | None = None,
+        callbacks: Sequence[Callback] | None = None,
         **unknown: Any,
     ) -> Self:
         """Fit the model to labeled items.
@@ -197,15 +200,12 @@ class FactorizedRankSVM(ModelRanker):
         ----------
         X, y, qid, group, sample_weight, query_weight
             As for :meth:`ranksvm.LinearRankSVM.fit`.
-        eval_set : tuple (X, y) or (X, y, qid), frame or None, default=None
-            Validation set for early stopping: the model of the iteration with the best score on it
-            is kept.  If y and qid are names of columns, a frame with the same columns is enough.
-        eval_metric : callable or None, default=None
-            Called as ``eval_metric(y, scores, qid)`` on ``eval_set``; larger is better.  None means
-            pairwise accuracy.
-        callback : callable or None, default=None
-            Called as ``callback(row, coef)`` after every iteration of every restart with a
-            ``TraceRow`` and the weights of the features.  A true return value stops all restarts.
+        eval_set, eval_qid, eval_group, eval_metric
+            As for :meth:`ranksvm.LinearRankSVM.fit`; and the fit stops early: the model of the
+            iteration with the best value of the metric is kept.
+        callback, callbacks
+            As for :meth:`ranksvm.LinearRankSVM.fit`, after every iteration of every restart.  A
+            true return value stops all restarts.
 
         Returns
         -------
@@ -224,41 +224,23 @@ class FactorizedRankSVM(ModelRanker):
             data = training_data(
                 self, X, y, qid, group=group, sample_weight=sample_weight, query_weight=query_weight
             )
-            validate = None
-            if eval_set is not None:
-                ids = qid if group is None else group
-                validate = self._validation(eval_set, eval_metric, y, ids, settings)
-            elif eval_metric is not None:
-                raise ValueError("eval_metric needs eval_set")
-            fit: Any = self._fit_data(data, settings, callback, validate=validate)
+            evaluated = evaluation(
+                self, data, settings, y, qid if group is None else group, eval_set=eval_set,
+                eval_qid=eval_qid, eval_group=eval_group, eval_metric=eval_metric,
+            )  # fmt: skip
+            told = joined(callback, callbacks)
+            fit: Any = self._fit_data(data, settings, told, evaluated=evaluated)
             self.restarts_ = list(fit.restarts)
         self._warn_if_early(fit)
         return self
 
-    def _validation(
-        self, eval_set: Any, metric: EvalMetric | None, y: Any, qid: Any, settings: Settings
-    ) -> Callable[[Array], float]:
-        """Return the function from weights to the score on a validation set."""
-        if metric is not None and not callable(metric):
-            raise ValueError(
-                "eval_metric must be callable as eval_metric(y, scores, qid), for example a "
-                f"function that calls one of ranksvm.metrics; got {metric!r}"
-            )
-        threads = resolve_n_jobs(self.n_jobs)
-        held_out = validation_data(self, "eval_set", eval_set, y, qid)
-        held_out = with_view(held_out, settings.view, n_threads=threads)
-        score_map = MatrixMap(held_out.X, n_threads=threads)
-        if metric is not None:
-            return lambda weights: metric(held_out.truth, score_map.scores(weights), held_out.qid)
-        assert held_out.y is not None
-        truth = Truth(held_out.y, held_out.qid, n_jobs=self.n_jobs)
-        return lambda weights: mean_accuracy(truth.ranked(score_map.scores(weights)))
-
     def _set_model(self, model: FactorizedModel) -> None:
-        self.coef_ = model.coef
+        self.coef_, self._deviation = model.coef, model.deviation
         self.factors_ = model.factors
         self.restarts_ = []
         self.best_iteration_ = int(model.facts.get("best_iteration", 0))
 
     def _get_model(self) -> FactorizedModel:
-        return FactorizedModel(coef=self.coef_, factors=self.factors_, **self._about())
+        return FactorizedModel(
+            coef=self.coef_, deviation=self._deviation, factors=self.factors_, **self._about()
+        )

@@ -1,7 +1,7 @@
 """Helpful errors for arguments that other libraries have and this one does not.
 
-Users of LightGBM, XGBoost, CatBoost or Keras may pass ``eval_set``, ``early_stopping_rounds`` or
-``callbacks``.  Methods accept such arguments only to raise an error that says what to use instead.
+Users of LightGBM, XGBoost, CatBoost or Keras may pass ``early_stopping_rounds`` or ``eval_at``.
+Methods accept such arguments only to raise an error that says what to use instead.
 """
 
 from __future__ import annotations
@@ -14,24 +14,47 @@ from typing import Any
 from ranksvm.learners import LEARNERS
 
 _NOTHING_TO_STOP = (
-    "RankSVM is not trained in rounds, so there is nothing to stop early. To choose C on a "
-    "validation set: {search}().fit(X, y, qid, validation=(X_val, y_val, qid_val))."
+    "A fit ends at the optimum of a convex problem, after a few iterations. Before that, the model "
+    "is only less exact, so there is nothing to stop early. If it fits the training data too "
+    "closely, use a smaller C, or choose C on a validation set: {search}().fit(X, y, qid, "
+    "validation=(X_val, y_val, qid_val))."
 )
-# In each table, the hint is that of the first key that is a parameter of the method, or of "".
+_CHOOSE = (
+    "To choose C on a validation set: {search}().fit(X, y, qid, validation=(X_val, y_val, "
+    "qid_val))."
+)
+# In each table, the hint is that of the first key that is a parameter of the method or of the
+# constructor, or of "".
 _VALIDATION = {
     "better": "To choose C on pairs of other items, pass validation=(X, better, worse) to "
     "fit_pairs of LinearRankSVMCV or KernelRankSVMCV.",
     "eval_set": "Pass one tuple, eval_set=(X, y, qid), with the query ids as its third element.",
     "validation": "Pass validation=(X, y, qid): the parameters are chosen on this validation set.",
-    "": _NOTHING_TO_STOP,
+    "": _CHOOSE,
+}
+_EVAL_WEIGHT = {
+    **_VALIDATION,
+    "eval_set": "Metrics on eval_set count all items alike. Pass a function that knows the "
+    "weights: eval_metric(y, scores, qid).",
 }
 _NO_ROUNDS = {
-    "eval_set": "With eval_set, fit always uses early stopping; set the number of iterations "
+    "patience": "With eval_set, fit always uses early stopping; set the number of iterations "
     "without improvement by patience= in the constructor.",
     "": _NOTHING_TO_STOP,
 }
+_ROUNDS = {
+    "max_iter": "A fit has as many iterations as its tolerance takes. Their limit is a parameter "
+    "of the constructor: {ranker}(max_iter=...).",
+    "": _NOTHING_TO_STOP,
+}
+_EVAL_AT = {
+    "eval_set": "The cutoff is part of the name of the metric: eval_metric='ndcg@10'.",
+    "validation": "The cutoff is part of the name of the metric, a parameter of the constructor: "
+    "metric='ndcg@10'.",
+    "": "Compute metrics after the fit: ranksvm.metrics.evaluate(y, model.predict(X), qid).",
+}
 _METRIC = {
-    "eval_set": "eval_metric needs eval_set.",
+    "eval_set": "Pass eval_metric='ndcg@10' with eval_set.",
     "validation": "The metric is a parameter of the constructor: metric='ndcg@10'.",
     "": "Compute metrics after the fit: ranksvm.metrics.evaluate(y, model.predict(X), qid).",
 }
@@ -53,17 +76,16 @@ _WEIGHT = {"": "Use sample_weight= for weights of items, query_weight= for weigh
 
 FOREIGN: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(
-        ("eval_set", "eval_group", "eval_qid", "eval_names", "eval_sample_weight",
-         "eval_init_score", "sample_weight_eval_set", "base_margin_eval_set",
-         "validation_data", "validation_split", "validation_set", "valid_sets", "evals"),
+        ("eval_set", "eval_group", "eval_qid", "eval_names", "eval_init_score",
+         "base_margin_eval_set", "validation_data", "validation_split", "validation_set",
+         "valid_sets", "evals"),
         _VALIDATION,
     ),
-    **dict.fromkeys(
-        ("early_stopping_rounds", "early_stopping", "num_boost_round", "n_estimators", "epochs",
-         "use_best_model"),
-        _NO_ROUNDS,
-    ),
-    **dict.fromkeys(("eval_metric", "eval_at", "metrics", "scoring"), _METRIC),
+    **dict.fromkeys(("eval_sample_weight", "sample_weight_eval_set"), _EVAL_WEIGHT),
+    **dict.fromkeys(("early_stopping_rounds", "early_stopping", "use_best_model"), _NO_ROUNDS),
+    **dict.fromkeys(("num_boost_round", "n_estimators", "epochs"), _ROUNDS),
+    **dict.fromkeys(("eval_metric", "metrics", "scoring"), _METRIC),
+    "eval_at": _EVAL_AT,
     "callbacks": _CALLBACK,
     **dict.fromkeys(
         ("group", "groups", "group_id", "qids", "query", "query_id", "queries"), _QID
@@ -95,7 +117,8 @@ def refuse_unknown(ranker: object, method: Callable[..., Any], given: Mapping[st
             if parameter.kind is not parameter.VAR_KEYWORD
         ]
         hints = FOREIGN.get(name, {})
-        hint = next((hints[key] for key in (*of, "") if key in hints), None)
+        made_with = inspect.signature(type(ranker)).parameters
+        hint = next((hints[key] for key in (*of, *made_with, "") if key in hints), None)
         if hint is None:
             near = difflib.get_close_matches(name, of, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"Its parameters are {', '.join(of)}."
@@ -107,6 +130,9 @@ def refuse_unknown(ranker: object, method: Callable[..., Any], given: Mapping[st
 def _search_for(estimator: str) -> str:
     """Return the name of the class that searches for an estimator, or of that for linear models."""
     for learner in LEARNERS.values():
-        if learner.search is not None and learner.estimator.endswith(f":{estimator}"):
-            return learner.search.partition(":")[2]
+        search = None if learner.search is None else learner.search.partition(":")[2]
+        if search is not None and (
+            estimator == search or learner.estimator.endswith(f":{estimator}")
+        ):
+            return search
     return "LinearRankSVMCV"

@@ -16,9 +16,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from ranksvm._checks import check_item_weight
+from ranksvm._messages import Param, ParameterError
+from ranksvm._text import counted
 from ranksvm._threads import resolve_n_jobs
 from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_frame, split_frame
-from ranksvm.data.queries import QueryGroups
+from ranksvm.data.queries import QueryGroups, ids_of_groups
 from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.data.shard_files import open_files
 from ranksvm.estimators.checks import (
@@ -27,6 +29,7 @@ from ranksvm.estimators.checks import (
     check_items,
     check_labels,
 )
+from ranksvm.estimators.logs import logged
 from ranksvm.estimators.plain import plain_array, plain_items
 from ranksvm.learners.weights import check_query_weight
 from ranksvm.maps.gram_checks import check_gram
@@ -50,13 +53,19 @@ def training_data(
     if qid is not None and group is not None:
         raise ValueError("qid and group are two names for one thing: pass only one of them")
     name = "qid" if group is None else "group"
-    given = {"y": y, name: qid if group is None else group, "sample_weight": sample_weight}
+    given = {
+        "y": y,
+        name: qid if group is None else group,
+        "sample_weight": sample_weight,
+    }
     X, values = split_frame(X, **given)
     X = check_X(ranker, X, reset=True)
     n_items = X.shape[0]
     utility = labels = None
     if needs_labels or y is not None:
         utility, labels = check_labels(values["y"], n_items)
+    if group is not None:
+        values[name] = _ids_of_groups(ranker, values[name], n_items, name)
     groups = QueryGroups.from_qid(values[name], n_items, name=name)
     item_weight = check_item_weight(values["sample_weight"], n_items)
     names = getattr(ranker, "feature_names_in_", None)  # set by scikit-learn's check of X
@@ -78,6 +87,18 @@ def training_data(
     )
     note_features(ranker, data)
     return data.with_groups(groups)
+
+
+def _ids_of_groups(ranker: Any, group: Any, n_items: int, name: str) -> Any:
+    """Return query ids, made of sizes if ``group`` has these; a line in the log says so."""
+    ids = ids_of_groups(group, n_items, name)
+    if ids is not group:
+        with logged(getattr(ranker, "verbose", 0)) as logger:
+            logger.info(
+                "%s: taken as the sizes of %s, whose sum is %s", name,
+                counted(len(group), "query"), counted(n_items, "row"),
+            )  # fmt: skip
+    return ids
 
 
 def note_features(ranker: Any, data: RankingData) -> None:
@@ -134,14 +155,35 @@ def validation_files(ranker: Any, paths: Any, y: Any, qid: Any, **options: Any) 
     return data
 
 
-def validation_data(ranker: Any, name: str, given: Any, y: Any, qid: Any) -> RankingData:
+def validation_data(
+    ranker: Any,
+    name: str,
+    given: Any,
+    y: Any,
+    qid: Any,
+    *,
+    own_qid: Any = None,
+    own_group: Any = None,
+) -> RankingData:
     """Check a validation set in the same way as the training set.
 
     ``given`` is a tuple (X, y) or (X, y, qid), or a frame.  ``y`` and ``qid`` are those of the
-    training set: a column name applies to both sets.
+    training set: a column name applies to both sets.  ``own_qid`` and ``own_group`` are query ids
+    that are not in the tuple; the latter may be sizes.
     """
     is_tuple = isinstance(given, tuple | list)
     parts = list(given) if is_tuple else [given]
+    own = own_qid if own_group is None else own_group
+    if own is not None:
+        if (own_qid is not None and own_group is not None) or len(parts) == 3:
+            raise ParameterError(
+                "the query ids of {name} are given twice. Pass them once: in {name}=(X, y, qid), "
+                "or as eval_qid or eval_group",
+                name=Param(name),
+            )
+        if len(parts) == 1 and isinstance(y, str):
+            parts.append(y)
+        parts.append(own)
     named = [v if isinstance(v, str) and is_frame(parts[0]) else None for v in (y, qid)]
     parts += named[len(parts) - 1 :]
     if len(parts) != 3 or parts[1] is None or isinstance(parts[0], tuple):
@@ -153,6 +195,8 @@ def validation_data(ranker: Any, name: str, given: Any, y: Any, qid: Any) -> Ran
     X = check_X(ranker, X, reset=False)
     utility, labels = check_labels(values["y"], X.shape[0])
     check_both_have_ids(name, values["qid"] is not None, qid is not None)
+    if own_group is not None:
+        values["qid"] = _ids_of_groups(ranker, values["qid"], X.shape[0], "eval_group")
     groups = QueryGroups.from_qid(values["qid"], X.shape[0], name=f"qid of {name}")
     ids = None if values["qid"] is None else groups.ids_of_rows(values["qid"])
     data = RankingData(

@@ -25,7 +25,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ranksvm._vectors import Array
+from ranksvm.estimators.callbacks import joined
+from ranksvm.estimators.evaluation import EvalMetric, evaluation
 from ranksvm.estimators.foreign import refuse_unknown
+from ranksvm.estimators.importances import NONE_FOR_KERNELS
 from ranksvm.estimators.inputs import file_data, fitting, training_data
 from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.estimators.pair_inputs import pair_data
@@ -143,7 +146,10 @@ default="rbf"
         "converged", "max_iter", "stalled" (rounding errors prevent further progress) or "stopped"
         (by the callback).
     history_ : list of TraceRow
-        One row per iteration; empty in a model that was loaded from a file.
+        One row per iteration, as for :class:`ranksvm.LinearRankSVM`; empty in a model that was
+        loaded from a file.
+    eval_metric_ : str or None
+        Name of the metric on ``eval_set``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had feature names.
@@ -236,6 +242,11 @@ default="rbf"
     def _is_pairwise(self) -> bool:
         return self.kernel == "precomputed"
 
+    @property
+    def feature_importances_(self) -> Array:
+        """Not there: a kernel mixes the features.  The error says what to use instead."""
+        raise AttributeError(NONE_FOR_KERNELS.format(name=type(self).__name__))
+
     def fit(
         self,
         X: Any,
@@ -245,7 +256,12 @@ default="rbf"
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         query_weight: Any = None,
+        eval_set: Any = None,
+        eval_qid: ArrayLike | str | None = None,
+        eval_group: ArrayLike | str | None = None,
+        eval_metric: EvalMetric | None = None,
         callback: Callback | None = None,
+        callbacks: Sequence[Callback] | None = None,
         **unknown: Any,
     ) -> Self:
         """Fit the model to labeled items.
@@ -257,9 +273,15 @@ default="rbf"
             (n_items, n_items), if the kernel is "precomputed".
         y, qid, group, sample_weight, query_weight
             As for :meth:`ranksvm.LinearRankSVM.fit`.
+        eval_set, eval_qid, eval_group, eval_metric
+            As for :meth:`ranksvm.LinearRankSVM.fit`.  X of a precomputed kernel are kernel values
+            with all training items.  Kernel values are computed once if ``memory_budget`` has room
+            for them, otherwise in every iteration.
         callback : callable or None, default=None
             Called as ``callback(row, coef)`` after every iteration with a ``TraceRow`` and the best
             coefficients so far, one per item or feature.  A true return value stops the fit.
+        callbacks : list of callables or None, default=None
+            As for :meth:`ranksvm.LinearRankSVM.fit`.
 
         Returns
         -------
@@ -271,7 +293,12 @@ default="rbf"
             data = training_data(
                 self, X, y, qid, group=group, sample_weight=sample_weight, query_weight=query_weight
             )
-            fit = self._fit_data(data, settings, callback)
+            evaluated = evaluation(
+                self, data, settings, y, qid if group is None else group, eval_set=eval_set,
+                eval_qid=eval_qid, eval_group=eval_group, eval_metric=eval_metric,
+            )  # fmt: skip
+            told = joined(callback, callbacks)
+            fit = self._fit_data(data, settings, told, evaluated=evaluated)
         self._warn_if_early(fit)
         return self
 

@@ -25,7 +25,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ranksvm._vectors import Array
+from ranksvm.estimators.callbacks import joined
+from ranksvm.estimators.evaluation import EvalMetric, evaluation
 from ranksvm.estimators.foreign import refuse_unknown
+from ranksvm.estimators.importances import LinearImportances
 from ranksvm.estimators.inputs import file_data, fitting, training_data
 from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.estimators.pair_inputs import pair_data
@@ -34,7 +37,7 @@ from ranksvm.learners.linear_model import LinearModel
 from ranksvm.solvers.base import Callback
 
 
-class LinearRankSVM(ModelRanker):
+class LinearRankSVM(LinearImportances, ModelRanker):
     """Linear ranking SVM with an optimality certificate.
 
     Parameters
@@ -116,9 +119,16 @@ class LinearRankSVM(ModelRanker):
         (by the callback).
     history_ : list of TraceRow
         One row per iteration: iteration, objective, gap, n_products, inner_iterations, seconds;
-        and ``round``, from 0 to ``n_reweight`` with ``pair_weight="lambda"``.  ``objective_``,
-        ``gap_`` and ``n_pairs_`` are those of the last round; ``status_`` is "converged" if all
-        rounds are.  Empty in a model that was loaded from a file.
+        ``metric`` on ``eval_set`` (None without one); and ``round``, from 0 to ``n_reweight`` with
+        ``pair_weight="lambda"``.  ``objective_``, ``gap_`` and ``n_pairs_`` are those of the last
+        round; ``status_`` is "converged" if all rounds are.  Empty in a model that was loaded from
+        a file.
+    eval_metric_ : str or None
+        Name of the metric on ``eval_set``.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        ``|coef_|`` times the standard deviation of the feature in the training items, divided by
+        the sum over all features.  With ``query_features``, the columns that are made of a feature
+        count for it.  Not there after a fit to files with another scaling than "standard".
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had feature names.
@@ -143,6 +153,7 @@ class LinearRankSVM(ModelRanker):
     """
 
     coef_: Array
+    _deviation: Array | None
 
     def __init__(
         self,
@@ -194,7 +205,12 @@ class LinearRankSVM(ModelRanker):
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         query_weight: Any = None,
+        eval_set: Any = None,
+        eval_qid: ArrayLike | str | None = None,
+        eval_group: ArrayLike | str | None = None,
+        eval_metric: EvalMetric | None = None,
         callback: Callback | None = None,
+        callbacks: Sequence[Callback] | None = None,
         **unknown: Any,
     ) -> Self:
         """Fit the model to labeled items.
@@ -210,16 +226,32 @@ class LinearRankSVM(ModelRanker):
         qid : array-like of shape (n_items,), str or None, default=None
             Query id of each item: integers or strings, in any row order.  Only items of the same
             query are compared.  None: all items belong to one ranking.
-        group : array-like of shape (n_items,), str or None, default=None
-            Alias of ``qid``.
+        group : array-like of shape (n_items,) or (n_queries,), str or None, default=None
+            Another name of ``qid``.  Also the sizes of the queries, as in LightGBM: if there are
+            fewer values than rows, and their sum is the number of rows, which are then sorted by
+            query.  The log (``verbose=1`` prints it) says so.
         sample_weight : array-like of shape (n_items,), str or None, default=None
             Weight of each item.  The weight of a pair is the product of the weights of its items
             and the weight of its query.
         query_weight : array-like of shape (n_queries,), mapping or None, default=None
             Weight of each query, in order of first appearance, or as a mapping from query id.
+        eval_set : tuple (X, y) or (X, y, qid), frame or None, default=None
+            Evaluation set: the rows of ``history_`` have the metric of the best coefficients so far
+            on it.  It does not change the fit.  If y and qid are names of columns, a frame with the
+            same columns is enough.  A list of one such tuple is taken for it.
+        eval_qid, eval_group : array-like or None, default=None
+            Query ids of ``eval_set``, if it is a tuple (X, y).  ``eval_group`` may be sizes of the
+            queries, like ``group``.
+        eval_metric : str, callable or None, default=None
+            Metric on ``eval_set``: a name such as "ndcg@10", or a function that is called as
+            ``eval_metric(y, scores, qid)``; larger is better.  None: "ndcg@10" if the labels are
+            grades (integers from 0 to 31) and there are queries, otherwise "pairwise_accuracy".
         callback : callable or None, default=None
             Called as ``callback(row, coef)`` after every iteration with a ``TraceRow`` and the best
             coefficients so far.  A true return value stops the fit.
+        callbacks : list of callables or None, default=None
+            More callbacks, all of which are called.  An exception in one ends the fit, and the
+            model stays as it was before.
 
         Returns
         -------
@@ -231,7 +263,12 @@ class LinearRankSVM(ModelRanker):
             data = training_data(
                 self, X, y, qid, group=group, sample_weight=sample_weight, query_weight=query_weight
             )
-            fit = self._fit_data(data, settings, callback, start=self._start())
+            evaluated = evaluation(
+                self, data, settings, y, qid if group is None else group, eval_set=eval_set,
+                eval_qid=eval_qid, eval_group=eval_group, eval_metric=eval_metric,
+            )  # fmt: skip
+            told = joined(callback, callbacks)
+            fit = self._fit_data(data, settings, told, evaluated=evaluated, start=self._start())
         self._warn_if_early(fit)
         return self
 
@@ -384,7 +421,7 @@ class LinearRankSVM(ModelRanker):
         return coef.copy() if self.warm_start and coef.shape == (n_columns,) else None
 
     def _set_model(self, model: LinearModel) -> None:
-        self.coef_ = model.coef
+        self.coef_, self._deviation = model.coef, model.deviation
 
     def _get_model(self) -> LinearModel:
-        return LinearModel(coef=self.coef_, **self._about())
+        return LinearModel(coef=self.coef_, deviation=self._deviation, **self._about())

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any, Self
 
@@ -23,7 +20,9 @@ from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.scaling import Scaling
 from ranksvm.estimators.base import Ranker
+from ranksvm.estimators.evaluation import Evaluation
 from ranksvm.estimators.inputs import set_features
+from ranksvm.estimators.logs import logged
 from ranksvm.learners import make_problem
 from ranksvm.learners.fit import Fit
 from ranksvm.learners.resume import FitState
@@ -47,6 +46,7 @@ class ModelRanker(Ranker):
     n_pairs_: int
     status_: str
     history_: list[TraceRow]
+    eval_metric_: str | None
     scaling_: Scaling | None
     _facts: dict[str, Any]
 
@@ -87,6 +87,7 @@ class ModelRanker(Ranker):
         self.n_pairs_ = int(facts.get("n_pairs", 0))
         self.status_ = str(facts.get("status", "unknown"))
         self.history_ = list(history)
+        self.eval_metric_ = None
 
     def _about(self) -> dict[str, Any]:
         """Return the parameters, facts and feature names of the model."""
@@ -120,14 +121,19 @@ class ModelRanker(Ranker):
         callback: Callback | None,
         *,
         checkpoint: str | os.PathLike[str] | None = None,
+        evaluated: Evaluation | None = None,
         **options: Any,
     ) -> Fit:
         """Fit the model to a data set, and set all fitted attributes; ``options`` go to ``solve``.
 
-        With a checkpoint, continue from that file, and keep it up to date.
+        With a checkpoint, continue from that file, and keep it up to date.  With an evaluation set,
+        the rows of the history have the metric on it.
         """
         state = None if checkpoint is None else FitState.of(checkpoint, data, settings)
-        problem = make_problem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
+        problem: Any = make_problem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
+        if evaluated is not None:
+            options["validate"] = evaluated.of(problem)
+            options["shown"] = evaluated.name
         fit: Fit = self._solve(problem, callback, state=state, **options)
         model = problem.model(fit)
         if model.facts.get("constant_features"):
@@ -135,6 +141,7 @@ class ModelRanker(Ranker):
                 constant = counted(model.facts["constant_features"], "constant feature")
                 logger.info("%s left out", constant)
         self._keep(model, fit.history)
+        self.eval_metric_ = None if evaluated is None else evaluated.name
         if state is not None:
             state.finish(fit)
         return fit
@@ -145,19 +152,23 @@ class ModelRanker(Ranker):
         callback: Callback | None,
         *,
         state: FitState | None = None,
+        shown: str = "metric",
         **options: Any,
     ) -> Any:
         """Solve a problem; log every iteration and call the callback.
 
-        With a state, continue from it, and keep it up to date.
+        With a state, continue from it, and keep it up to date.  ``shown`` is the name of the
+        metric in the log.
         """
         with logged(self.verbose) as logger:
 
             def report(row: TraceRow, coef: Array) -> Any:
                 where = f", round {row.round}" if row.round else ""
+                value = "" if row.metric is None else f", {shown} {row.metric:.4f}"
                 logger.info(
-                    "%s %d%s: objective %.8g, gap %.2e, %d products, %.2f s", problem.solver_name,
+                    "%s %d%s: objective %.8g, gap %.2e, %d products, %.2f s%s", problem.solver_name,
                     row.iteration, where, row.objective, row.gap, row.n_products, row.seconds,
+                    value,
                 )  # fmt: skip
                 return callback is not None and callback(row, coef.copy())
 
@@ -192,24 +203,3 @@ def seed_of(random_state: Any) -> int | None:
             value=Value(random_state),
         ) from None
     return int(generator.randint(np.iinfo(np.int32).max))
-
-
-@contextmanager
-def logged(verbose: int) -> Iterator[logging.Logger]:
-    """Return the library's logger; with ``verbose``, its messages are printed meanwhile."""
-    logger = logging.getLogger("ranksvm")
-    if not verbose or logger.isEnabledFor(logging.INFO):  # logging is configured already
-        yield logger
-        return
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-    level, propagate = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False  # otherwise the root logger might print every line again
-    try:
-        yield logger
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-        logger.propagate = propagate

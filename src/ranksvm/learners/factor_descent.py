@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event, Lock
 from typing import Any, NamedTuple
@@ -37,10 +36,8 @@ from ranksvm.learners.factors import (
 from ranksvm.learners.fit import Fit, shortfall
 from ranksvm.learners.linear import LinearProblem
 from ranksvm.learners.participants import has_weight
+from ranksvm.learners.watching import Validate
 from ranksvm.solvers.base import Callback, Status, TraceRow
-
-Validate = Callable[[Array], float]
-"""Returns the validation score of given feature weights; larger is better."""
 
 CORRECTIONS = 10  # correction pairs that L-BFGS keeps
 # Length of the first step relative to the norm of the starting point.  Early stopping evaluates
@@ -202,7 +199,7 @@ class Descent:
             status = Status.EARLY
         history = tuple(self._rows)
         name = status.name.lower()
-        restart = Restart(self._seed, row.objective, row.valid, last.iteration, name, history)
+        restart = Restart(self._seed, row.objective, row.metric, last.iteration, name, history)
         return merit, FactorFit(
             point=Point(weights, np.empty(0)),
             objective=row.objective,

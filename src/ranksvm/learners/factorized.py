@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from functools import partial
 from threading import Event, Lock
+from typing import Any
 
 import numpy as np
 
@@ -36,12 +37,12 @@ from ranksvm.learners.factor_descent import (
     Descent,
     FactorFit,
     Shared,
-    Validate,
 )
 from ranksvm.learners.factorized_model import FactorizedModel
 from ranksvm.learners.factors import METHOD, FactorizedSettings
-from ranksvm.learners.linear import LinearProblem, LinearSettings, with_weights
+from ranksvm.learners.linear import LinearProblem, LinearSettings, of_weights, with_weights
 from ranksvm.learners.multipliers import EXTRA_DIRECTIONS
+from ranksvm.learners.watching import Scorer, Validate
 from ranksvm.solvers.base import Callback
 
 # Maximum number of arrays of the size of the factors that a run needs.
@@ -124,7 +125,7 @@ class FactorizedProblem:
             shared = Shared(
                 linear.lower,
                 None if callback is None else with_weights(callback, weights),
-                None if validate is None else lambda coef: validate(weights(coef)),
+                None if validate is None else of_weights(validate, weights),
                 Event(),
                 Lock(),
             )
@@ -148,6 +149,10 @@ class FactorizedProblem:
             restarts=tuple(restart for fit in fits for restart in fit.restarts),
             best=best,
         )
+
+    def scorer(self, X: Any) -> Scorer:
+        """Return the function from weights of the features as they are to the scores of items."""
+        return self._linear.scorer(X)
 
     def model(self, fit: FactorFit) -> FactorizedModel:
         """Return the model of a fit."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ranksvm._text import counted
 from ranksvm._vectors import Array
-from ranksvm.learners.linear_model import COEF, LinearModel
+from ranksvm.learners.linear_model import COEF, DEVIATION, LinearModel
 from ranksvm.models.formats import ArraySpec, Format
 
 
@@ -41,6 +41,7 @@ class FactorizedModel(LinearModel):
                 "factors": ArraySpec(np.dtype(np.float64), ("items", "factors")),
             },
             _check_factors,
+            optional=DEVIATION,
         )
     }
 

@@ -70,18 +70,20 @@ class FactorizedSettings(Settings):
         1, "Number of random starts; the best result is kept.", flag="restarts"
     )
     init: str = parameter(
-        "random", "Start at random factors, or at the linear model.", choices=lambda: STARTS
+        "random",
+        "Start at random factors or at the linear model.",
+        choices=lambda: STARTS,
+        rare=True,
     )
     init_scale: float = parameter(
         0.1,
-        "Standard deviation of the scores at a random start.",
+        "Deviation of the scores at a random start.",
         only=("init", lambda: ("random",)),
+        rare=True,
     )
     optimizer: str = "auto"
-    patience: int = parameter(
-        20, "Stop after this many iterations without a better score on the validation set."
-    )
-    random_state: int | None = parameter(None, "Random seed.", flag="seed")
+    patience: int = parameter(20, "Stop if --valid is no better for N iterations.")
+    random_state: int | None = parameter(None, "Random seed.", flag="seed", rare=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

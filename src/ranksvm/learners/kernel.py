@@ -48,6 +48,7 @@ from ranksvm.learners.settings import (
     with_default,
 )
 from ranksvm.learners.sharded_features import expansion_scores
+from ranksvm.learners.watching import Scorer
 from ranksvm.maps.features import FOURIER_KERNELS
 from ranksvm.maps.kernels import (
     DTYPES,
@@ -100,12 +101,12 @@ class KernelSettings(Settings):
     C: float = with_default("C", 1000.0)
     C_RANGE = (50.0 / 4.0, C_RANGE[1])
     kernel: str | Callable[[Any, Any], Any] = parameter(
-        "rbf", "Train a kernel model with this kernel, not a linear one.", choices=lambda: KERNELS
+        "rbf", "Train a kernel model, not a linear one.", choices=lambda: KERNELS
     )
     gamma: float | str = parameter(
         "scale",
-        "Kernel coefficient (larger is narrower): a number such as 0.1 or 2^-5, scale = 1 / "
-        "(features * variance of X), or auto = 1 / features.",
+        "Kernel coefficient: a number such as 2^-5; scale = 1 / (features * variance of X); or "
+        "auto = 1 / features.",
         only=("kernel", lambda: kernels_with("gamma")),
         parse=number_or_text,
         grid=Grid(
@@ -116,39 +117,45 @@ class KernelSettings(Settings):
         ),
     )
     degree: int = parameter(
-        3, "Degree of the polynomial kernel.", only=("kernel", lambda: kernels_with("degree"))
+        3,
+        "Degree of the polynomial kernel.",
+        only=("kernel", lambda: kernels_with("degree")),
+        rare=True,
     )
     coef0: float = parameter(
         1.0,
-        "Constant term of the polynomial and sigmoid kernels.",
+        "Constant term of the poly and sigmoid kernels.",
         only=("kernel", lambda: kernels_with("coef0")),
+        rare=True,
     )
     approximation: str | None = parameter(
         None,
-        "Approximate the kernel by Nystrom or random Fourier features.",
+        "Approximate the kernel.",
         choices=lambda: approximations(),
     )
     n_components: int = parameter(
         500,
-        "Number of Nystrom landmarks or random features.",
+        "Number of landmarks or random features.",
         flag="components",
         only=("approximation", lambda: approximations()),
     )
     landmarks: str = parameter(
         "uniform",
-        "How Nystrom landmarks are chosen.",
+        "Choice of landmarks.",
         choices=lambda: LANDMARKS,
         only=("approximation", lambda: ("nystroem",)),
+        rare=True,
     )
     memory_budget: int | str = "4GB"
     dtype: str = parameter(
-        "float64", "Precision of kernel values or features.", choices=lambda: DTYPES
+        "float64", "Precision of kernel values.", choices=lambda: DTYPES, rare=True
     )
     random_state: int | None = parameter(
         None,
         "Random seed.",
         flag="seed",
         only=("approximation", lambda: approximations()),
+        rare=True,
     )
 
     def __post_init__(self) -> None:
@@ -318,6 +325,20 @@ class KernelProblem(RankProblem):
         if isinstance(X, ShardedMatrix):
             return expansion_scores(self._space.expansion, X, coefs)
         return self._space.expansion.scores_for(X, coefs, n_threads=self.n_threads)
+
+    def scorer(self, X: Any) -> Scorer:
+        """Return the function from coefficients, those of the fit, to the scores of items.
+
+        The kernel values with the points are computed once if the memory budget has room for them
+        beside those of the training set.
+        """
+        if self._scaling is not None:
+            X = scaled(X, self._scaling, self.n_threads)
+        assert isinstance(self.settings, KernelSettings)
+        room = self.settings.memory - self._space.held
+        scores = self._space.expansion.scorer(X, room, n_threads=self.n_threads)
+        to_points = self._space.to_points
+        return scores if to_points is None else lambda coef: scores(to_points(coef))
 
     def _point_coef(self, fit: Fit) -> Array:
         to_points = self._space.to_points

@@ -37,13 +37,15 @@ class Space(NamedTuple):
 
     ``kernel`` is None if it is precomputed.  ``expansion`` has the points of the model, without
     coefficients.  ``to_points`` converts the coefficients of a fit to those of the points; None if
-    they are the same, because the model is exact.
+    they are the same, because the model is exact.  ``held`` is how many bytes of the memory budget
+    kernel values and features take.
     """
 
     score_map: ScoreMap
     expansion: Expansion | GivenExpansion
     kernel: Kernel | None
     to_points: Callable[[Array], Array] | None
+    held: int = 0
 
 
 class _Approximation(NamedTuple):
@@ -106,7 +108,8 @@ def make_space(
             n_threads=n_threads,
         )
         pairs = weighted_pairs(compared, settings, n_threads=n_threads)
-    return Space(score_map, found.expansion, kernel, found.to_points), pairs
+    held = 0 if in_shards else values.nbytes
+    return Space(score_map, found.expansion, kernel, found.to_points, held), pairs
 
 
 def _given_space(
@@ -135,7 +138,8 @@ def _exact_space(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: in
         memory -= rank * X.shape[0] * itemsize
     gram = TiledGram(X, kernel, dtype=settings.dtype, memory=memory, n_threads=n_threads)
     score_map = KernelMap(gram, rank=rank, n_threads=n_threads)
-    return Space(score_map, Expansion(kernel, X, np.empty(0)), kernel, None)
+    held = gram.held + rank * X.shape[0] * itemsize + least_memory(X, kernel)
+    return Space(score_map, Expansion(kernel, X, np.empty(0)), kernel, None, held)
 
 
 def _nystroem(X: Any, kernel: Kernel, settings: KernelSettings, n_threads: int) -> _Approximation:

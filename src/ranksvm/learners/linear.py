@@ -16,6 +16,7 @@ from ranksvm._points import Combination, Point
 from ranksvm._rounding import roundings
 from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
+from ranksvm.data.column_facts import find_columns
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.scaling import Scaling
 from ranksvm.data.shards import ShardedMatrix
@@ -28,6 +29,7 @@ from ranksvm.learners.scaled import Units, about_scaling, scaled, scaled_data, t
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.sharded import scores_of, sharded_problem
 from ranksvm.learners.training_pairs import weighted_pairs
+from ranksvm.learners.watching import Scorer, Validate
 from ranksvm.maps.matrix import EuclideanMap, MatrixMap
 from ranksvm.maps.scaled import ScaledMap
 from ranksvm.solvers.base import Callback
@@ -84,6 +86,7 @@ class LinearProblem(RankProblem):
             data, self._quantiles = scaled_data(data, self._scaling, n_threads=n_threads)
         elif self._scaling is not None:
             units = training_units(data, self._scaling, n_threads=n_threads)
+        self._seen = data  # whose columns the weights are for
         score_map: EuclideanMap
         if isinstance(data.X, ShardedMatrix):
             score_map, pairs = sharded_problem(data, settings, n_threads=n_threads)
@@ -120,6 +123,7 @@ class LinearProblem(RankProblem):
         start: Array | Point | Combination | None = None,
         after: Fit | None = None,
         callback: Callback | None = None,
+        validate: Validate | None = None,
     ) -> Fit:
         """Minimize F; as for :class:`ranksvm.learners.problem.RankProblem`.
 
@@ -127,10 +131,10 @@ class LinearProblem(RankProblem):
         """
         if isinstance(start, np.ndarray):
             start = self._coefficients(start)
-        told = callback
-        if callback is not None and self._units is not None:
-            told = with_weights(callback, self.weights)
-        return super().solve(C, start=start, after=after, callback=told)
+        if self._units is not None:
+            callback = None if callback is None else with_weights(callback, self.weights)
+            validate = None if validate is None else of_weights(validate, self.weights)
+        return super().solve(C, start=start, after=after, callback=callback, validate=validate)
 
     def _coefficients(self, weights: Array) -> Array:
         """Return the coefficients of a point with these weights of the features as they are."""
@@ -160,6 +164,12 @@ class LinearProblem(RankProblem):
             X = scaled(X, self._quantiles, self.n_threads)
         return scores_of(X, [self.weights(fit.coef) for fit in fits], n_threads=self.n_threads)
 
+    def scorer(self, X: Any) -> Scorer:
+        """Return the function from weights of the features as they are to the scores of items."""
+        if self._quantiles is not None:
+            X = scaled(X, self._quantiles, self.n_threads)
+        return MatrixMap(X, n_threads=self.n_threads).scores
+
     def model(self, fit: Fit) -> LinearModel:
         """Return the model of a fit."""
         return LinearModel(coef=self.weights(fit.coef), **self.about(fit))
@@ -171,9 +181,31 @@ class LinearProblem(RankProblem):
         if self._quantiles is not None:
             constant = self._quantiles.constant
         about["facts"] |= about_scaling(self._scaling, constant)
-        return {**about, "scaling": self._quantiles}
+        return {**about, "scaling": self._quantiles, "deviation": self._deviation()}
+
+    def _deviation(self) -> Array | None:
+        """Return the standard deviations of the columns; None if that takes a pass over shards."""
+        if self._scaling == "standard":
+            assert self._units is not None
+            largest = np.finfo(np.float64).max
+            with np.errstate(over="ignore"):
+                found = np.divide(
+                    1.0, self._units, out=np.zeros_like(self._units), where=self._units > 0.0
+                )
+            return np.minimum(found, largest)
+        if isinstance(self._seen.X, ShardedMatrix):
+            return None
+        weight = self._seen.item_weight
+        if weight is not None and not weight.any():
+            weight = None
+        return find_columns(self._seen.X, weight, self.n_threads).deviation
 
 
 def with_weights(callback: Callback, weights: Callable[[Array], Array]) -> Callback:
     """Return a callback that gets the weights of the features instead of coefficients."""
     return lambda row, coef: callback(row, weights(coef))
+
+
+def of_weights(validate: Validate, weights: Callable[[Array], Array]) -> Validate:
+    """Return a metric of the weights of the features as one of coefficients."""
+    return lambda coef: validate(weights(coef))

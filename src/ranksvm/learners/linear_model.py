@@ -16,6 +16,7 @@ from ranksvm.models.formats import FEATURES, ArraySpec, Format
 from ranksvm.models.model import Model
 
 COEF = ArraySpec(np.dtype(np.float64), (FEATURES,))
+DEVIATION = {"deviation": COEF}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -26,11 +27,15 @@ class LinearModel(Model):
     ----------
     coef : ndarray of shape (n_columns,)
         Weights of the columns.  A scaling by factors is part of them; quantiles are not.
+    deviation : ndarray of shape (n_columns,) or None
+        Standard deviations of the columns in the training set, scaled if that is not part of coef;
+        None if they are not known.
     """
 
     coef: Array
+    deviation: Array | None = None
 
-    FORMATS: ClassVar[Mapping[str, Format]] = {"linear": Format({"coef": COEF})}
+    FORMATS: ClassVar[Mapping[str, Format]] = {"linear": Format({"coef": COEF}, optional=DEVIATION)}
 
     @property
     def n_columns(self) -> int:
@@ -50,6 +55,21 @@ class LinearModel(Model):
         change.sum_duplicates()
         columns = change.indices.astype(np.int64)
         return "feature", columns, self.coef[columns] * change.data
+
+    @property
+    def importances(self) -> Array | None:
+        """How much each feature matters, shape (n_features,); None if that is not known.
+
+        ``|coef|`` times the standard deviation: how far the column moves scores.  The columns of a
+        feature and of its features of the query are added up, and all features sum to 1.
+        """
+        if self.deviation is None:
+            return None
+        largest = np.abs(self.coef).max(initial=0.0) or 1.0  # products might overflow
+        widest = self.deviation.max(initial=0.0) or 1.0
+        moves = np.abs(self.coef / largest) * (self.deviation / widest)
+        by_feature: Array = moves.reshape(self.view.n_blocks, -1).sum(axis=0)
+        return by_feature / (by_feature.sum() or 1.0)
 
     def describe(self) -> dict[str, Any]:
         used = int(self.coef.reshape(self.view.n_blocks, -1).any(axis=0).sum())

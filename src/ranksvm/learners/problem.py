@@ -25,6 +25,7 @@ from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.fit import Fit
 from ranksvm.learners.settings import Settings
 from ranksvm.learners.training_pairs import TrainingPairs, weighted_pairs
+from ranksvm.learners.watching import Scorer, Validate, Watch
 from ranksvm.maps.matrix import ScoreMap
 from ranksvm.maps.sample import SteadyScatter
 from ranksvm.models.model import Model
@@ -83,6 +84,22 @@ class PathProblem(Problem, Protocol):
 
     def score(self, X: Any, fits: Sequence[Fit]) -> list[Array]:
         """Return the scores of items for each of several fits of this problem."""
+        ...
+
+
+class WatchedProblem(Problem, Protocol):
+    """A problem whose fits can be watched on an evaluation set."""
+
+    def solve(self, *, callback: Callback | None = None, validate: Validate | None = None) -> Fit:
+        """Fit the model; with ``validate``, the rows of the history have its values."""
+        ...
+
+    def scorer(self, X: Any) -> Scorer:
+        """Return the function from coefficients, as a callback gets them, to scores of items.
+
+        ``X`` has the columns of the training set.  What does not depend on the coefficients is
+        computed once.
+        """
         ...
 
 
@@ -206,6 +223,7 @@ class RankProblem:
         start: Array | Point | Combination | None = None,
         after: Fit | None = None,
         callback: Callback | None = None,
+        validate: Validate | None = None,
     ) -> Fit:
         """Minimize F.
 
@@ -222,11 +240,16 @@ class RankProblem:
         callback : callable or None
             Called as ``callback(row, coef)`` after every iteration.  A true return value stops the
             fit.
+        validate : callable or None
+            Returns the value of a metric for coefficients, which the rows then have.
 
         Returns
         -------
         Fit
         """
+        watch = None if validate is None else Watch(validate, callback)
+        if watch is not None:
+            callback = watch
         with vector_threads(self.n_threads):
             after = None if after is None else after.on_path
             fit = self._solve(C, start, after, callback)
@@ -234,7 +257,7 @@ class RankProblem:
                 if fit.status is Status.STOPPED:
                     break
                 fit = self._next_round(number, fit, C, callback)
-            return fit
+            return fit if watch is None else replace(fit, history=watch.history(fit.history))
 
     def _next_round(
         self, number: int, before: Fit, C: float | None, callback: Callback | None

@@ -108,6 +108,8 @@ class Option(NamedTuple):
         The values that a search tries; None if it does not tune this parameter.
     searchable : bool
         Whether a search can choose among several of the choices, if it is asked to.
+    rare : bool
+        Whether few users need it; the help page then has it at the end.
     """
 
     help: str
@@ -118,6 +120,7 @@ class Option(NamedTuple):
     parse: Callable[[str], Any] | None = None
     grid: Grid | None = None
     searchable: bool = False
+    rare: bool = False
 
 
 def parameter(default: Any, help: str = "", **about: Any) -> Any:
@@ -185,64 +188,65 @@ class Settings:
 
     C: float = parameter(
         5.0,
-        "Weight of the loss, such as 50 or 2^5; a larger C fits the training data more closely.",
+        "Weight of the loss, such as 50 or 2^5; larger fits the data more closely.",
         parse=lambda text: number_or_text(text),
     )
-    loss: str = parameter("squared_hinge", "Pairwise loss.", choices=lambda: LOSSES)
-    reduction: str = parameter(
-        "mean", "How the losses of all pairs are combined.", choices=lambda: REDUCTIONS
-    )
+    loss: str = parameter("squared_hinge", "Loss of a pair.", choices=lambda: LOSSES)
+    reduction: str = parameter("mean", "How losses are combined.", choices=lambda: REDUCTIONS)
     pair_weight: str = parameter(
         "uniform",
-        "Weight of a pair: uniform; gain = gain difference / ideal DCG of the query; lambda = this "
-        "times the discount difference, at the ranking of a first fit with uniform weights.",
+        "Weight of a pair: uniform; gain (its difference in DCG); or lambda (the change of NDCG "
+        "if swapped).",
         choices=lambda: PAIR_WEIGHTS,
         searchable=True,
     )
     gain: str = parameter(
         "exp2",
-        "Gain of label y: exp2 = 2^y - 1, for grades; linear = y, for any labels >= 0.",
+        "Gain of label y: exp2 (2^y - 1) or linear (y).",
         choices=lambda: get_args(Gain),
         only=("pair_weight", lambda: WITH_GAINS),
+        rare=True,
     )
     discount: str = parameter(
         "log2",
-        "Discount of rank r in DCG: log2 = 1 / log2(1 + r); letor = 1 / log2(r), and 1 at ranks 1 "
-        "and 2.",
+        "Discount: log2 (1/log2(1+r)), letor (1/log2(r)).",
         choices=lambda: get_args(Discount),
         only=("pair_weight", lambda: WITH_GAINS),
+        rare=True,
     )
     truncation: int = parameter(
         30,
-        "Only pairs with an item among this many first ranks count.",
+        "For lambda: pairs with an item in the first N ranks.",
         only=("pair_weight", lambda: WITH_ROUNDS),
+        rare=True,
     )
     n_reweight: int = parameter(
         1,
-        "How often the pairs get new weights, and the model is fitted again.",
+        "For lambda: how often pairs get new weights.",
         flag="reweight",
         only=("pair_weight", lambda: WITH_ROUNDS),
+        rare=True,
     )
     scaling: str | None = parameter(
         AUTO,
-        f"How the features are put on one scale; {AUTO} = {DENSE_SCALING}, or none if they are "
-        "sparse.",
+        f"Scaling of features: {AUTO} ({DENSE_SCALING}, none if sparse), standard, minmax, robust, "
+        "quantile or none.",
         choices=lambda: (AUTO, *SCALINGS),
         has_none=True,
     )
     query_features: Sequence[str] = parameter(
         (),
-        "More features: how every feature compares with that of the other items of the query. One "
-        f"or more of {', '.join(QUERY_FEATURES)}, with commas between them.",
+        "Add features that compare items of a query; one or more, with commas: "
+        f"{', '.join(QUERY_FEATURES)}.",
         parse=lambda text: tuple(part.strip() for part in text.split(",")),
     )
     keep_features: bool = parameter(
-        True, "Use only --query-features, not the features themselves.", flag="drop-features"
+        True, "Use --query-features alone, without the features.", flag="drop-features", rare=True
     )
-    solver: str = parameter("auto", "Optimization algorithm.", choices=lambda: ("auto", *SOLVERS))
+    solver: str = parameter("auto", "Algorithm.", choices=lambda: ("auto", *SOLVERS), rare=True)
     counting: str = "auto"
-    tol: float = parameter(1e-4, "Stop once the certified relative gap is this small.")
-    max_iter: int = parameter(1000, "Maximum number of iterations.")
+    tol: float = parameter(1e-4, "Relative gap to stop at.", rare=True)
+    max_iter: int = parameter(1000, "Maximum number of iterations.", rare=True)
 
     # The smallest and the largest C that a search tries, unless it is told otherwise.
     C_RANGE = C_RANGE

@@ -9,7 +9,7 @@ cosine).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,6 +105,20 @@ class Expansion:
                 out[part] = block.scores(coef)
         return scores
 
+    def scorer(self, X: Any, memory: int, *, n_threads: int = 1) -> Callable[[Array], Array]:
+        """Return the function from coefficients of the points to the scores of items.
+
+        Kernel values are kept if they take at most ``memory`` bytes, and are otherwise computed
+        again in every call.
+        """
+        X = X.tocsr() if is_sparse(X) else X
+        if 8 * X.shape[0] * self.points.shape[0] <= memory:
+            values = kernel_matrix(
+                self.kernel, X[:], self.points, n_threads=n_threads, shift=self.shift
+            )
+            return MatrixMap(values, n_threads=n_threads).scores
+        return lambda coef: self.scores_for(X, [coef], n_threads=n_threads)[0]
+
 
 @dataclass(frozen=True, eq=False)
 class GivenExpansion:
@@ -145,3 +159,9 @@ class GivenExpansion:
             full[self.items] = coef
             scores.append(score_map.scores(full))
         return scores
+
+    def scorer(self, X: Any, memory: int, *, n_threads: int = 1) -> Callable[[Array], Array]:
+        """Return the function from coefficients of the points to the scores of items."""
+        del memory  # the values are there
+        X = X.toarray() if is_sparse(X) else X
+        return lambda coef: self.scores_for(X, [coef], n_threads=n_threads)[0]

@@ -1,24 +1,17 @@
 """The metric that a search maximizes, if nobody has named one.
 
-    labels are grades, in queries       ndcg@10: what is at the top counts, and 2^y - 1 makes sense
-    other labels                        pairwise_accuracy, which is defined for all labels
-    no labels                           pair_accuracy, the share of listed pairs in the right order
-
-Grades are integers from 0 to 31, at least two different ones.  Under LETOR's conventions NDCG@10 of
-a query with fewer than ten items is 0 for every ranking; if all queries are that short, there is
-nothing to choose by, and the metric is pairwise_accuracy as well.
+With labels, it is the default of :mod:`ranksvm.metrics.defaults`: ndcg@10 or pairwise_accuracy.
+Without labels, it is pair_accuracy, the share of listed pairs in the right order.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from ranksvm._messages import Param, ParameterError
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.metrics.defaults import default_metric
 from ranksvm.metrics.registry import Metric
-from ranksvm.metrics.rules import rules_of
 from ranksvm.model_selection.judges import (
     PAIR_ACCURACY,
     Judge,
@@ -26,11 +19,6 @@ from ranksvm.model_selection.judges import (
     PairJudge,
     judge_named,
 )
-from ranksvm.pairs.gains import is_graded
-
-_TOP = 10
-_FOR_GRADES = Metric("ndcg", _TOP)
-_FOR_ALL_LABELS = Metric("pairwise_accuracy")
 
 
 class ChosenMetric(NamedTuple):
@@ -70,20 +58,8 @@ def choose_metric(
         return ChosenMetric(judge)
     if judged.y is None:
         return ChosenMetric(PairJudge(), "pairs without labels")
-    metric, default_for = _for_labels(data, judged, conventions)
+    metric, default_for = default_metric(data, judged, conventions)
     return ChosenMetric(LabelJudge(metric, conventions), default_for)
-
-
-def _for_labels(data: RankingData, judged: RankingData, conventions: str) -> tuple[Metric, str]:
-    rules = rules_of(conventions)
-    parts = [part for part in (data, judged) if part.y is not None]
-    if any(part.qid is None for part in parts):
-        return _FOR_ALL_LABELS, "items without queries"
-    if not all(_has_grades(part.truth) for part in parts):
-        return _FOR_ALL_LABELS, "labels that are not grades"
-    if rules.short == "zero" and int(judged.groups.sizes.max()) < _TOP:
-        return _FOR_ALL_LABELS, f"queries with fewer than {_TOP} items"
-    return _FOR_GRADES, "graded labels in queries"
 
 
 def _check_suits(judge: Judge, judged: RankingData) -> None:
@@ -100,7 +76,3 @@ def _check_suits(judge: Judge, judged: RankingData) -> None:
             metric=Param("metric", judge.name),
             pairs=Param("metric", PAIR_ACCURACY),
         )
-
-
-def _has_grades(y: NDArray[Any]) -> bool:
-    return is_graded(y) and bool((y != y[:1]).any())

@@ -152,3 +152,9 @@ keep_features, solver, counting, tol, max_iter
         self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Those of the best model; see :class:`ranksvm.LinearRankSVM`."""
+        found: Array = self._refitted().feature_importances_
+        return found

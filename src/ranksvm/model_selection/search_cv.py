@@ -33,7 +33,8 @@ from ranksvm.estimators.inputs import (
     validation_data,
     validation_files,
 )
-from ranksvm.estimators.model_ranker import ModelRanker, logged
+from ranksvm.estimators.logs import logged
+from ranksvm.estimators.model_ranker import ModelRanker
 from ranksvm.estimators.pair_inputs import pair_data, validation_pairs
 from ranksvm.learners.fit import Fit
 from ranksvm.learners.settings import Settings, searched, searched_choices

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -38,12 +38,14 @@ class Format:
     """The arrays of a model in a file.
 
     ``check`` is a further check of the arrays, given the number of columns.  ``functions`` are the
-    kernel functions that the kind of model supports.
+    kernel functions that the kind of model supports.  ``optional`` are arrays that a model may do
+    without.
     """
 
     arrays: Mapping[str, ArraySpec]
     check: Callable[[Arrays, int], None] | None = None
     functions: Collection[str] = ()
+    optional: Mapping[str, ArraySpec] = field(default_factory=dict)
 
     def n_columns(self, arrays: Arrays, facts: Mapping[str, Any]) -> int:
         """Return the length of the feature axis or, without one, the fact "n_features"."""
@@ -86,13 +88,15 @@ class Format:
             If they are not valid.
         """
         arrays, of_scaling = own_arrays(arrays)
-        if arrays.keys() != self.arrays.keys():
+        if arrays.keys() - self.optional.keys() != self.arrays.keys():
             raise ValueError(
                 f"a {kind} model has the arrays {sorted_names(self.arrays)}; got "
                 f"{sorted_names(arrays) or 'none'}"
             )
         lengths: dict[str, tuple[int, str]] = {}
-        for name, spec in self.arrays.items():
+        for name, spec in {**self.arrays, **self.optional}.items():
+            if name not in arrays:
+                continue
             check_array(name, spec, arrays[name])
             for axis, length in zip(spec.axes, arrays[name].shape, strict=True):
                 expected, other = lengths.setdefault(axis, (length, name))

@@ -274,7 +274,9 @@ class Model(ABC):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays to save; by default the attributes with the names in its format."""
-        return {name: getattr(self, name) for name in self.FORMATS[self.kind].arrays}
+        form = self.FORMATS[self.kind]
+        found = {name: getattr(self, name) for name in (*form.arrays, *form.optional)}
+        return {name: array for name, array in found.items() if array is not None}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, **about: Any) -> Self:

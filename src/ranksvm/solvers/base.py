@@ -188,8 +188,9 @@ class Status(enum.Enum):
 class TraceRow(NamedTuple):
     """One iteration of a solver, as kept in ``history_``.
 
-    ``valid`` is the score on a validation set, None without one.  ``round`` counts the fits of a
-    model that is fitted several times, with other weights of pairs; iterations start anew in each.
+    ``metric`` is the value of the metric on an evaluation set, None without one.  ``round`` counts
+    the fits of a model that is fitted several times, with other weights of pairs; iterations start
+    anew in each.
     """
 
     iteration: int
@@ -198,8 +199,13 @@ class TraceRow(NamedTuple):
     n_products: int
     inner_iterations: int
     seconds: float
-    valid: float | None = None
+    metric: float | None = None
     round: int = 0
+
+    @property
+    def valid(self) -> float | None:
+        """``metric``, by its name in earlier versions."""
+        return self.metric
 
 
 Callback = Callable[["TraceRow", Array], Any]
