@@ -22,6 +22,7 @@ from ranksvm._vectors import Array, Rows
 from ranksvm.data.preferences import Preferences, preferences_among
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.query_view import PLAIN, QueryView
+from ranksvm.data.roles import RoleWeights
 from ranksvm.data.shards import ShardedMatrix
 
 _DOCID = re.compile(r"(?:^|\s)docid\s*=\s*(\S+)")
@@ -106,6 +107,8 @@ class Origin:
         Columns of the table that are not features.
     qid_column : str or None
         The column with the query ids.
+    target : str or None
+        What the labels are, if not grades or other utilities: "survival".
     """
 
     name: str = "the data"
@@ -113,6 +116,7 @@ class Origin:
     base_guessed: bool = False
     frame_columns: tuple[str, ...] = ()
     qid_column: str | None = None
+    target: str | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return the facts that a model file records."""
@@ -123,6 +127,8 @@ class Origin:
             facts["frame_columns"] = sorted(self.frame_columns)
         if self.qid_column is not None:
             facts["qid_column"] = self.qid_column
+        if self.target is not None:
+            facts["target"] = self.target
         return facts
 
 
@@ -145,6 +151,9 @@ class RankingData:
         The original labels, if float64 cannot represent them and ``y`` only has their order.
     item_weight : ndarray of shape (n_items,), or None
         Weights of the items.
+    roles : RoleWeights or None
+        Weights of the items as the better and as the worse one of a pair that follows from labels,
+        beside ``item_weight``.
     query_weight : ndarray of shape (n_queries,), or None
         Weights of the queries, in order of first appearance.
     preferences : Preferences or None
@@ -170,6 +179,7 @@ class RankingData:
     _: KW_ONLY
     labels: NDArray[Any] | None = None
     item_weight: Array | None = None
+    roles: RoleWeights | None = None
     query_weight: Array | None = None
     preferences: Preferences | None = None
     feature_names: tuple[str, ...] | None = None
@@ -253,6 +263,7 @@ class RankingData:
             qid=None if self.qid is None else self.qid[rows],
             labels=None if self.labels is None else self.labels[rows],
             item_weight=None if self.item_weight is None else self.item_weight[rows],
+            roles=None if self.roles is None else self.roles.take(rows),
             query_weight=None if self.query_weight is None else self.query_weight[kept],
             preferences=preferences_among(
                 self.preferences, rows, self.n_items, kept, self.groups.n_queries
