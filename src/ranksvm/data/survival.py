@@ -84,19 +84,32 @@ def check_events(event: Any, n_items: int) -> NDArray[np.bool_]:
         raise ValueError(f"event must have one value per item ({n_items}); got {got}")
     if given.dtype == np.bool_:
         return given
-    with np.errstate(invalid="ignore"):
-        known = np.array([one in (0, 1) for one in given.tolist()], dtype=np.bool_)
+    numbers = given.dtype.kind in "iuf"
+    known = (given == 0) | (given == 1) if numbers else _are_flags(given)
     if not known.all():
         row = int(np.argmin(known))
         raise ValueError(
             f"event must be True or 1 (the event happened) or False or 0 (censored); got "
-            f"{given[row]!r} in row {row} ({int((~known).sum())} such values)"
+            f"{given.tolist()[row]!r} in row {row} ({int((~known).sum())} such values)"
         )
-    return given.astype(np.float64) == 1.0
+    happened: NDArray[np.bool_] = given.astype(np.bool_)
+    return happened
 
 
-def survival_order(time: Array, event: NDArray[np.bool_]) -> tuple[Array, RoleWeights]:
-    """Return what orders the items, larger for longer survival, and their weights in pairs."""
+def _are_flags(values: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.array(
+        [isinstance(one, bool | int | float) and one in (0, 1) for one in values.tolist()],
+        dtype=np.bool_,
+    )
+
+
+def survival_order(time: Array, event: NDArray[np.bool_]) -> tuple[Array, RoleWeights | None]:
+    """Return what orders the items, larger for longer survival, and their weights in pairs.
+
+    If nothing is censored, these are labels like any others.
+    """
+    if event.all():
+        return time, None
     level = np.unique(time, return_inverse=True)[1].reshape(-1)
     return 2.0 * level + ~event, RoleWeights(worse=event.astype(np.float64))
 

@@ -143,7 +143,7 @@ def no_pairs(data: RankingData) -> ValueError:
     )
     # scikit-learn's checks look for "1 sample".
     samples, queries = counted(data.n_items, "sample"), counted(data.groups.n_queries, "query")
-    if data.roles is not None:
+    if data.origin.target == "survival":
         why = "no event comes before another item of its query" if n_pairs == 0 else why
         return ValueError(
             f"no comparable pair to learn from ({samples}, {queries}): {why}. A pair needs an event "
