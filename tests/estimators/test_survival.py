@@ -260,8 +260,15 @@ def test_all_ways_to_pass_times_and_events_are_one(estimator: Any) -> None:
 def test_only_the_order_of_times_matters() -> None:
     X, time, event = make_survival(40, 9, ties=True)
     one = SurvivalRankSVM().fit(X, time, event)
-    for other in (np.log(time), time * 1e300, time.astype(np.int64) + 2**62, 2 * time - 7):
-        np.testing.assert_array_equal(SurvivalRankSVM().fit(X, other, event).coef_, one.coef_)
+    largest, huge = np.finfo(float).max, time.copy()
+    huge[time == time.max()] = largest
+    near = 1.0 + time * np.spacing(1.0)  # neighbours among the floating point numbers
+    assert not event[time == time.max()].all()
+    for other in (np.log(time), time.astype(np.int64) + 2**62, 2 * time - 7, huge, near):
+        model = SurvivalRankSVM().fit(X, other, event)
+        assert model.n_pairs_ == one.n_pairs_
+        np.testing.assert_allclose(model.coef_, one.coef_, rtol=1e-12)
+        assert one.score(X, other, event) == one.score(X, time, event)
 
 
 def test_all_events_are_labels() -> None:
@@ -338,9 +345,12 @@ def test_files_keep_the_class(estimator: Any, tmp_path: Path, good: Any) -> None
     assert loaded.explain(X, 0, 1).difference == pytest.approx(np.diff(model.predict(X[[1, 0]]))[0])
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    table = tmp_path / "new.csv"
-    np.savetxt(table, X, delimiter=",", header="a,b,c,d", comments="")
     assert "survival" in good("info", path)
+    lines = "".join(f"0 qid:1 1:{a} 2:{b} 3:{c} 4:{d}\n" for a, b, c, d in X.tolist())
+    (tmp_path / "new.txt").write_text(lines)
+    told = np.array(good("predict", path, tmp_path / "new.txt").split(), dtype=float)
+    np.testing.assert_allclose(told, model.predict(X), rtol=1e-12)
+    assert "sum" in good("explain", path, tmp_path / "new.txt", 1, 2)
 
 
 def test_searches_and_pipelines_of_scikit_learn() -> None:

@@ -106,12 +106,17 @@ def _are_flags(values: NDArray[Any]) -> NDArray[np.bool_]:
 def survival_order(time: Array, event: NDArray[np.bool_]) -> tuple[Array, RoleWeights | None]:
     """Return what orders the items, larger for longer survival, and their weights in pairs.
 
-    If nothing is censored, these are labels like any others.
+    A censored item gets the next number after its time.  If an event has just that time, the two
+    are not comparable, and equal numbers say so.  If nothing is censored, times are labels like any
+    others.
     """
     if event.all():
         return time, None
-    level = np.unique(time, return_inverse=True)[1].reshape(-1)
-    return 2.0 * level + ~event, RoleWeights(worse=event.astype(np.float64))
+    with np.errstate(over="ignore"):
+        order = np.where(event, time, np.nextafter(time, np.inf))
+    if np.isinf(order).any():  # there is no number after the largest one
+        order = np.unique(order, return_inverse=True)[1].reshape(-1).astype(np.float64)
+    return order, RoleWeights(worse=event.astype(np.float64))
 
 
 def no_event(n_items: int) -> ValueError:
