@@ -68,6 +68,7 @@ Order::Order(const double* utility, const int64_t* rows, const int64_t* offsets,
   level_ = Buffer<uint32_t>(size_, memory_);
   if (item_weight != nullptr) {
     item_weight_.assign(item_weight, item_weight + size_);
+    all_better_ = std::all_of(item_weight, item_weight + size_, [](double w) { return w == 1.0; });
     largest_weight_ = std::max(1.0, largest_whole(item_weight_));
   }
   if (worse_weight != nullptr) {

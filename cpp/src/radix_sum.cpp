@@ -252,6 +252,11 @@ void RadixPlan::pass(uint32_t q, Load load, Emit emit, const Context& context) c
 
 void RadixPlan::weigh(uint32_t q, const Context& context) {
   const Order& order = *order_;
+  if (order.by_role() && order.all_better()) {  // the number of better partners is known
+    return pass<SplitRecord>(
+        q, [&](uint32_t row) { return SplitRecord{{order.worse_weight(row)}}; },
+        [&](int64_t position, const SplitRecord& r) { below_[position] = r.below; }, context);
+  }
   if (order.by_role()) {
     return pass<RoleRecord>(
         q, [&](uint32_t row) { return RoleRecord{{order.item_weight(row), order.worse_weight(row)}}; },

@@ -134,6 +134,8 @@ class Order {
   double worse_weight(uint32_t row) const {
     return worse_weight_.empty() ? item_weight(row) : worse_weight_[row];
   }
+  // Whether all items have the weight 1 as the better one of a pair.
+  bool all_better() const { return all_better_; }
   // The larger weight of both roles.
   double most_weight(uint32_t row) const { return std::max(item_weight(row), worse_weight(row)); }
   double query_weight(std::size_t query) const {
@@ -190,6 +192,7 @@ class Order {
   void fill_digits(const Query& query, const Context& context);
 
   int64_t size_ = 0, mask_words_ = 0;
+  bool all_better_ = true;
   // 0 if some weights or gains are no whole numbers, or too large for a grid.
   double largest_weight_ = 1.0;
   std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();

@@ -55,7 +55,7 @@ class NativeBackend:
         self._threads = n_threads
         weight, worse = order.better_weight, None
         self._most_weight = weight  # of both roles
-        self._two_payloads = order.by_gain or order.roles is not None
+        self._by_gain = order.by_gain
         if order.roles is not None:
             worse = order.worse_weight
             worse = np.ones(order.groups.n_items) if worse is None else worse
@@ -123,8 +123,8 @@ class NativeBackend:
 
     @property
     def _payloads(self) -> float:
-        """Number of sums that a sum over partners takes; see ``cpp/include/ranksvm/plan.hpp``."""
-        return 2.0 if self._two_payloads else 1.0
+        """Number of sums over the same partners that one takes; see ``cpp/include/ranksvm/plan.hpp``."""
+        return 2.0 if self._by_gain else 1.0
 
     @property
     def factor_rows(self) -> NDArray[np.int64]:
