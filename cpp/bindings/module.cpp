@@ -123,8 +123,10 @@ NB_MODULE(_core, m) {
                                                        s.square_additions, s.moved));
           },
           nb::arg("x").noconvert(), nb::arg("on_grid"), nb::arg("threads"),
-          "x minus a middle value of its query; and with query weight c, item weights v (the larger "
-          "one of both roles) and their sum V, and the largest gain R (1 without gains) the sums over queries of "
+          "x minus a middle value of its query; and with query weight c, item weights v (the "
+          "larger "
+          "one of both roles) and their sum V, and the largest gain R (1 without gains) the sums "
+          "over queries of "
           "c R V sum(v |x|) and c R V sum(v x^2), and the same times how often a term of a sum "
           "over partners is rounded; and how far a grid moved x.")
       .def(

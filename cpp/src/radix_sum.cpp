@@ -259,7 +259,8 @@ void RadixPlan::weigh(uint32_t q, const Context& context) {
   }
   if (order.by_role()) {
     return pass<RoleRecord>(
-        q, [&](uint32_t row) { return RoleRecord{{order.item_weight(row), order.worse_weight(row)}}; },
+        q,
+        [&](uint32_t row) { return RoleRecord{{order.item_weight(row), order.worse_weight(row)}}; },
         [&](int64_t position, const RoleRecord& r) {
           above_[position] = r.above;
           below_[position] = r.below;
@@ -322,8 +323,7 @@ void RadixPlan::product(const double* x, double* out, bool centre, const Context
           },
           [&](int64_t position, const RoleRecord& r) {
             const uint32_t row = rows[position];
-            const double sum =
-                order.worse_weight(row) * r.above + order.item_weight(row) * r.below;
+            const double sum = order.worse_weight(row) * r.above + order.item_weight(row) * r.below;
             place(position) =
                 weight * ((above_[position] + below_[position]) * (x[row] - middle) - sum);
           },
@@ -368,8 +368,7 @@ void RadixPlan::sums(const double* x, double* above, double* below, const Contex
       pass<RoleRecord>(
           q, [&](uint32_t row) { return RoleRecord{{value(row), worse(row)}}; }, keep, inner);
     } else {
-      pass<SplitRecord>(
-          q, [&](uint32_t row) { return SplitRecord{{value(row)}}; }, keep, inner);
+      pass<SplitRecord>(q, [&](uint32_t row) { return SplitRecord{{value(row)}}; }, keep, inner);
     }
     if (order.by_gain()) {
       pass<SplitRecord>(

@@ -48,11 +48,11 @@ struct Instance {
   }
 
   std::shared_ptr<Order> order(const Context& context) const {
-    return std::make_shared<Order>(
-        utility.data(), rows.data(), offsets.data(), static_cast<int64_t>(queries()),
-        item_weight.empty() ? nullptr : item_weight.data(),
-        query_weight.empty() ? nullptr : query_weight.data(), context, by_gain,
-        worse_weight.empty() ? nullptr : worse_weight.data());
+    return std::make_shared<Order>(utility.data(), rows.data(), offsets.data(),
+                                   static_cast<int64_t>(queries()),
+                                   item_weight.empty() ? nullptr : item_weight.data(),
+                                   query_weight.empty() ? nullptr : query_weight.data(), context,
+                                   by_gain, worse_weight.empty() ? nullptr : worse_weight.data());
   }
 };
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
+from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.optimize
+import sklearn
 from fuzz.exact import ExactProblem, rational
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +27,11 @@ import ranksvm
 from ranksvm import KernelSurvivalRankSVM, MissingQidWarning, SurvivalRankSVM
 from ranksvm._vectors import Array
 from ranksvm.backends.native import COUNTINGS
+from ranksvm.estimators.loading import estimator_of
+from ranksvm.learners import LEARNERS, TARGETS, kind_of
+from ranksvm.learners.linear_model import LinearModel
 from ranksvm.metrics import concordance_index
+from ranksvm.models.facts import check_facts
 
 BOTH = pytest.mark.parametrize("estimator", [SurvivalRankSVM, KernelSurvivalRankSVM])
 
@@ -90,9 +97,9 @@ def test_the_optimum_is_that_of_the_explicit_pairs(counting: str, ties: bool) ->
     X, time, event = make_survival(80, 1, ties=ties)
     longer, shorter = pairs_of(time, event)
     lowest = optimum(X[longer] - X[shorter], 0.3, 2)
-    model = SurvivalRankSVM(
-        0.3, reduction="sum", scaling=None, tol=1e-8, counting=counting
-    ).fit(X, time, event=event)
+    model = SurvivalRankSVM(0.3, reduction="sum", scaling=None, tol=1e-8, counting=counting).fit(
+        X, time, event=event
+    )
     assert model.n_pairs_ == len(longer)
     assert model.objective_ == pytest.approx(lowest, rel=1e-7)
     assert model.objective_ - model.gap_ <= lowest * (1 + 1e-9)
@@ -119,6 +126,22 @@ def test_certificates_hold_exactly(loss: str, solver: str) -> None:
     w = rational(model.coef_)
     objective, gap = rational([model.objective_, model.gap_])
     assert objective - gap <= exact.lowest([w]) <= exact.value(w) <= objective
+
+
+@BOTH
+def test_items_that_are_in_no_pair_do_not_matter(estimator: Any) -> None:
+    """Censored before the first event: most rows are left out, and a copy has the others."""
+    X, time, event = make_survival(40, 14, ties=True)
+    rng = np.random.default_rng(14)
+    many = np.vstack([rng.normal(size=(100, 4)), X])
+    times = np.concatenate([np.zeros(100), time])
+    events = np.concatenate([np.zeros(100, dtype=bool), event])
+    few = estimator(scaling=None, **({"gamma": 0.2} if estimator is not SurvivalRankSVM else {}))
+    more = clone(few).fit(many, times, event=events)
+    few.fit(X, time, event=event)
+    assert more.n_pairs_ == few.n_pairs_
+    assert more.objective_ == pytest.approx(few.objective_, rel=1e-4)
+    np.testing.assert_allclose(more.predict(X), few.predict(X), rtol=1e-3, atol=1e-3)
 
 
 def test_strata_and_weights() -> None:
@@ -328,6 +351,18 @@ def test_bad_input_of_the_index_is_refused() -> None:
         concordance_index([1, 2, 3], [1.0, 2.0, 3.0], [0, 0, 1])
 
 
+def test_missing_events_in_a_frame_are_refused() -> None:
+    pd = pytest.importorskip("pandas")
+    X = np.arange(8.0).reshape(4, 2) % 3
+    y = pd.DataFrame({"died": pd.array([True, False, True, False], "boolean"), "t": [1, 2, 3, 4]})
+    assert SurvivalRankSVM().fit(X, y).n_pairs_ == 4
+    y["died"] = pd.array([True, None, True, False], "boolean")
+    with pytest.raises(ValueError, match=r"the events as booleans .* got 'died' \(object\)"):
+        SurvivalRankSVM().fit(X, y)
+    with pytest.raises(ValueError, match="event must be True or 1 .* in row 1"):
+        SurvivalRankSVM().fit(X, y["t"], event=y["died"])
+
+
 # --- the rest of the house ------------------------------------------------------------------------
 
 
@@ -363,6 +398,38 @@ def test_searches_and_pipelines_of_scikit_learn() -> None:
     search = GridSearchCV(SurvivalRankSVM(), {"C": [0.1, 10.0]}, cv=folds).fit(X, y)
     assert search.best_score_ > 0.7
     assert isinstance(clone(search.best_estimator_), SurvivalRankSVM)
+
+
+def test_events_are_routed() -> None:
+    X, time, event = make_survival(90, 12)
+    folds = KFold(3, shuffle=True, random_state=0)
+    together = cross_val_score(SurvivalRankSVM(), X, structured(time, event), cv=folds)
+    with sklearn.config_context(enable_metadata_routing=True):
+        apart = cross_val_score(SurvivalRankSVM(), X, time, params={"event": event}, cv=folds)
+    np.testing.assert_array_equal(apart, together)
+
+
+@pytest.mark.parametrize("kind", TARGETS["survival"])
+def test_parameters_are_those_of_the_settings(kind: str) -> None:
+    estimator = estimator_of(TARGETS["survival"][kind])
+    assert getattr(ranksvm, estimator.__name__) is estimator
+    assert estimator.__name__ in ranksvm.__all__
+    parameters = inspect.signature(estimator).parameters
+    settings = {one.name: one.default for one in fields(LEARNERS[kind].settings)}
+    gains = {"pair_weight", "gain", "discount", "truncation", "n_reweight"}
+    assert settings.keys() - parameters.keys() == gains
+    for name in settings.keys() - gains:
+        assert parameters[name].default == settings[name], name
+    for name in parameters:
+        assert f"    {name} : " in (estimator.__doc__ or ""), f"{name} is not documented"
+
+
+def test_facts_of_a_file_are_checked() -> None:
+    check_facts({"target": "survival"}, ())
+    with pytest.raises(ValueError, match="target in the facts must be a string"):
+        check_facts({"target": ["survival"]}, ())
+    model = LinearModel(coef=np.ones(2), params={}, facts={"target": "of the future"})
+    assert kind_of(model) is LEARNERS["linear"]
 
 
 def test_warm_starts_and_callbacks() -> None:

@@ -77,9 +77,9 @@ inline int64_t count_pairs(const uint32_t* start, uint32_t levels) {
 }
 
 // Of a vector x and the queries that have pairs. With query weight c, item weights v (the larger
-// one of both roles) and their sum V, and the largest gain R (1 without gains): sums over queries of
-// c R V sum(v |x|) and c R V sum(v x^2), and the same times `additions`: how often a term of a sum
-// over partners is rounded at most, which is told in docs/certificates_proof.md.
+// one of both roles) and their sum V, and the largest gain R (1 without gains): sums over queries
+// of c R V sum(v |x|) and c R V sum(v x^2), and the same times `additions`: how often a term of a
+// sum over partners is rounded at most, which is told in docs/certificates_proof.md.
 struct Magnitudes {
   double linear = 0.0, square = 0.0, linear_additions = 0.0, square_additions = 0.0;
   double moved = 0.0;  // how far a grid has moved an element of x

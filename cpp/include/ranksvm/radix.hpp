@@ -62,8 +62,8 @@ struct CountSweep {
 };
 
 // An item on its way down the tree: its payload, and what was summed over its partners so far:
-// over all of them, over the better and the worse ones apart, the difference of both, or one payload
-// over the better ones and another one over the worse ones.
+// over all of them, over the better and the worse ones apart, the difference of both, or one
+// payload over the better ones and another one over the worse ones.
 struct SumRecord {
   static constexpr unsigned kPayloads = 1;
   double value[1], sum = 0.0;

@@ -11,6 +11,7 @@ of a pair: ``worse`` of :class:`ranksvm.data.roles.RoleWeights` is 1 for events 
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import narwhals as nw
@@ -68,7 +69,14 @@ def _columns(y: Any) -> dict[str, NDArray[Any]] | None:
     frame = nw.from_native(y, eager_only=True)
     if len(frame.columns) == 1:
         return None
-    return {name: np.asarray(frame[name].to_numpy()) for name in frame.columns}
+    return {name: _values(frame[name]) for name in frame.columns}
+
+
+def _values(column: Any) -> NDArray[Any]:
+    values: NDArray[Any] = np.asarray(column.to_numpy())
+    # Nullable booleans are objects in NumPy.
+    is_boolean = column.dtype == nw.Boolean and not column.null_count()
+    return values.astype(np.bool_) if is_boolean else values
 
 
 def check_events(event: Any, n_items: int) -> NDArray[np.bool_]:
@@ -98,7 +106,7 @@ def check_events(event: Any, n_items: int) -> NDArray[np.bool_]:
 
 def _are_flags(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.array(
-        [isinstance(one, bool | int | float) and one in (0, 1) for one in values.tolist()],
+        [isinstance(one, Real | np.bool_) and one in (0, 1) for one in values.tolist()],
         dtype=np.bool_,
     )
 

@@ -101,9 +101,7 @@ def _one_target(y: Any, time: Any) -> tuple[Any, str]:
     return (y, "y") if time is None else (time, "time")
 
 
-def _checked(
-    y: Any, event: Any, n_items: int, name: str
-) -> tuple[Array, NDArray[np.bool_]]:
+def _checked(y: Any, event: Any, n_items: int, name: str) -> tuple[Array, NDArray[np.bool_]]:
     """Return times, or their ranks if float64 cannot represent them, and events."""
     y, event = split_target(y, event, name)
     times, _ = check_labels(y, n_items, name, "time", "larger is later")

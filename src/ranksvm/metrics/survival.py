@@ -71,9 +71,7 @@ def concordance_index(
         )
     weight = None
     if sample_weight is not None:
-        weight = check_weights(
-            "sample_weight", sample_weight, len(times), "item", may_be_zero=True
-        )
+        weight = check_weights("sample_weight", sample_weight, len(times), "item", may_be_zero=True)
     groups = QueryGroups.from_qid(qid, len(times))
     return concordance(times, events, levels, groups, weight, n_threads=resolve_n_jobs(n_jobs))
 
