@@ -39,6 +39,7 @@ from benchmarks import (
     scaling,
     scalings,
     small_fits,
+    survival,
     variants,
 )
 from benchmarks.common import AGAINST, Config, pinned
@@ -65,6 +66,7 @@ PARTS: dict[str, ModuleType] = {
     "kernel": kernels,
     "approximation": approximations,
     "kernel_peers": kernel_peers,
+    "survival": survival,
     "preferences": preferences,
     "factors": factors,
     "factor_descents": factor_descents,

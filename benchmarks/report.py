@@ -137,6 +137,11 @@ GOALS = (
     ),
     Goal("busy", "linear fit, 100,000 x 46, one busy process per core: threads / 1 thread", 1.0, 1),
     Goal("kernel_peer", "exact rbf, 1,000 items / scikit-survival's kernel SVM", 0.01, 2),
+    Goal("survival_peer", "linear survival fit, 100,000 items / scikit-survival's", 0.01, 1),
+    Goal(
+        "survival_kernel_peer", "exact rbf survival fit, 2,000 items / scikit-survival's", 0.01, 2
+    ),
+    Goal("survival_fit", "survival fit with censored times, 1 thread / all events", 2.2, 1),
     Goal("text_products", "reuters-like 512,000, C = 2^-10 over the sum: products with X", 110, 1),
     Goal("rbf_products", "exact rbf, cadata-like 16,000: products with K", 100, 1),
     Goal("raw_products", "136 features of scales 1e-3 to 1e7: products / standardised", 2.0, 1),

@@ -65,7 +65,7 @@ NB_MODULE(_core, m) {
           "__init__",
           [](PyOrder* self, Vector utility, Index rows, Index offsets,
              std::optional<Vector> item_weight, std::optional<Vector> query_weight, int threads,
-             bool by_gain) {
+             bool by_gain, std::optional<Vector> worse_weight) {
             if (offsets.size() < 2) throw std::invalid_argument("no queries");
             const std::size_t n_queries = offsets.size() - 1;
             need_size(utility.size(), rows.size(), "utility");
@@ -74,20 +74,22 @@ NB_MODULE(_core, m) {
             }
             if (item_weight) need_size(item_weight->size(), rows.size(), "item_weight");
             if (query_weight) need_size(query_weight->size(), n_queries, "query_weight");
+            if (worse_weight) need_size(worse_weight->size(), rows.size(), "worse_weight");
+            const double* worse = worse_weight ? worse_weight->data() : nullptr;
             const double* item = item_weight ? item_weight->data() : nullptr;
             const double* query = query_weight ? query_weight->data() : nullptr;
             std::shared_ptr<Order> order;
             run(threads, [&](const Context& context) {
               order = std::make_shared<Order>(utility.data(), rows.data(), offsets.data(),
                                               static_cast<int64_t>(n_queries), item, query, context,
-                                              by_gain);
+                                              by_gain, worse);
             });
             new (self) PyOrder{std::move(order)};
           },
           nb::arg("utility").noconvert(), nb::arg("rows").noconvert(),
           nb::arg("offsets").noconvert(), nb::arg("item_weight").none() = nb::none(),
           nb::arg("query_weight").none() = nb::none(), nb::arg("threads") = 1,
-          nb::arg("by_gain") = false)
+          nb::arg("by_gain") = false, nb::arg("worse_weight").none() = nb::none())
       .def(
           "set_query_weight",
           [](PyOrder& o, Vector weight) {
@@ -121,8 +123,10 @@ NB_MODULE(_core, m) {
                                                        s.square_additions, s.moved));
           },
           nb::arg("x").noconvert(), nb::arg("on_grid"), nb::arg("threads"),
-          "x minus a middle value of its query; and with query weight c, item weights v and their "
-          "sum V, and the largest gain R (1 without gains) the sums over queries of "
+          "x minus a middle value of its query; and with query weight c, item weights v (the "
+          "larger "
+          "one of both roles) and their sum V, and the largest gain R (1 without gains) the sums "
+          "over queries of "
           "c R V sum(v |x|) and c R V sum(v x^2), and the same times how often a term of a sum "
           "over partners is rounded; and how far a grid moved x.")
       .def(
@@ -169,7 +173,7 @@ NB_MODULE(_core, m) {
             for (std::size_t q = 0; q < out.size(); ++q) out.data()[q] = o.order->pairs(q);
             return out;
           },
-          "Comparable pairs of every query.")
+          "Comparable pairs of every query; by role, those of positive weight.")
       .def(
           "pair_weights",
           [](const PyOrder& o) {

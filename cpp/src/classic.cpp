@@ -34,24 +34,39 @@ constexpr uint32_t kInterruptSteps = 256;
 template <unsigned K>
 using Payload = std::array<double, K>;
 
-// A payload, and by gain (P = 2) also the payload times the gain of its item.
-template <unsigned P>
-Payload<P> lifted(double value, double gain) {
-  if constexpr (P == 1) {
-    return {value};
-  } else {
-    return {value, gain * value};
+// The payloads that the weights of pairs take: of an item, of which the weights are part; and the
+// sums over its better and worse partners, from those of the payloads, without its own weight.
+struct PlainWeights {
+  static constexpr unsigned kPayloads = 1;
+  static Payload<1> lifted(const Order& order, uint32_t row, double x) {
+    return {order.item_weight(row) * x};
   }
-}
-// Sums of those over the better and the worse partners of an item, with the differences of gains.
-template <unsigned P>
-double over_better(const double* sum, double gain) {
-  return P == 1 ? sum[0] : sum[P - 1] - gain * sum[0];
-}
-template <unsigned P>
-double over_worse(const double* sum, double gain) {
-  return P == 1 ? sum[0] : gain * sum[0] - sum[P - 1];
-}
+  static double over_better(const Order&, uint32_t, const double* sum) { return sum[0]; }
+  static double over_worse(const Order&, uint32_t, const double* sum) { return sum[0]; }
+};
+// A payload, and the payload times the gain of its item.
+struct GainWeights {
+  static constexpr unsigned kPayloads = 2;
+  static Payload<2> lifted(const Order& order, uint32_t row, double x) {
+    const double value = order.item_weight(row) * x;
+    return {value, order.gain(row) * value};
+  }
+  static double over_better(const Order& order, uint32_t row, const double* sum) {
+    return sum[1] - order.gain(row) * sum[0];
+  }
+  static double over_worse(const Order& order, uint32_t row, const double* sum) {
+    return order.gain(row) * sum[0] - sum[1];
+  }
+};
+// A payload with the weight of the better item, and one with that of the worse item.
+struct RoleWeights {
+  static constexpr unsigned kPayloads = 2;
+  static Payload<2> lifted(const Order& order, uint32_t row, double x) {
+    return {order.item_weight(row) * x, order.worse_weight(row) * x};
+  }
+  static double over_better(const Order&, uint32_t, const double* sum) { return sum[0]; }
+  static double over_worse(const Order&, uint32_t, const double* sum) { return sum[1]; }
+};
 
 template <unsigned K>
 void accumulate(Payload<K>& to, const Payload<K>& from) {
@@ -188,7 +203,7 @@ class ClassicPlan final : public OrderPlan {
         margin_ranks(sorted.ascending() + at, query.size, margin, hi_.data() + at, lo_.data() + at,
                      inner);
       }
-      order_->by_gain() ? count<2>(q, products, inner) : count<1>(q, products, inner);
+      with_weights([&](auto weights) { count<decltype(weights)>(q, products, inner); });
     });
     finish_counts(context);
   }
@@ -199,27 +214,33 @@ class ClassicPlan final : public OrderPlan {
     for_each_query(context, {out}, [&](uint32_t q, const Context&) {
       const Query& query = order_->queries()[q];
       for (int64_t i = query.begin; i < query.begin + query.size; ++i) {
-        out[rows[i]] = order_->query_weight(q) * order_->item_weight(rows[i]) * score_sum_[i];
+        out[rows[i]] = order_->query_weight(q) * score_sum_[i];
       }
     });
   }
 
   void laplacian(const double* x, double* out, const Context& context) const override {
     for_each_query(context, {out}, [&](uint32_t q, const Context& inner) {
-      order_->by_gain() ? laplacian<2>(q, x, out, inner) : laplacian<1>(q, x, out, inner);
+      with_weights([&](auto weights) { laplacian<decltype(weights)>(q, x, out, inner); });
     });
   }
 
   void sums(const double* x, double* above, double* below, const Context& context) const override {
     for_each_query(context, {above, below}, [&](uint32_t q, const Context& inner) {
-      order_->by_gain() ? sums<2>(q, x, above, below, inner) : sums<1>(q, x, above, below, inner);
+      with_weights([&](auto weights) { sums<decltype(weights)>(q, x, above, below, inner); });
     });
   }
 
  private:
-  double gain(uint32_t row) const { return order_->by_gain() ? order_->gain(row) : 0.0; }
+  // Calls body with the kind of weights that the pairs have.
+  template <class Body>
+  void with_weights(Body&& body) const {
+    if (order_->by_gain()) return body(GainWeights{});
+    if (order_->by_role()) return body(RoleWeights{});
+    body(PlainWeights{});
+  }
 
-  template <unsigned P>
+  template <class W, unsigned P = W::kPayloads>
   void count(uint32_t q, bool products, const Context& context) {
     const Order& order = *order_;
     const Query& query = order.queries()[q];
@@ -227,11 +248,10 @@ class ClassicPlan final : public OrderPlan {
     const uint32_t* row = order.row() + at;
     if (!products) {
       run<P>(
-          q, context,
-          [&](uint32_t i) { return lifted<P>(order.item_weight(row[i]), gain(row[i])); },
+          q, context, [&](uint32_t i) { return W::lifted(order, row[i], 1.0); },
           [&](uint32_t i, const Payload<P>& above, const Payload<P>& below) {
-            above_[at + i] = over_better<P>(above.data(), gain(row[i]));
-            below_[at + i] = over_worse<P>(below.data(), gain(row[i]));
+            above_[at + i] = W::over_better(order, row[i], above.data());
+            below_[at + i] = W::over_worse(order, row[i], below.data());
           });
       return;
     }
@@ -240,24 +260,24 @@ class ClassicPlan final : public OrderPlan {
     run<2 * P>(
         q, context,
         [&](uint32_t i) {
-          const double weight = order.item_weight(row[i]);
-          const Payload<P> one = lifted<P>(weight, gain(row[i]));
-          const Payload<P> score = lifted<P>(weight * (score_[at + i] - middle), gain(row[i]));
+          const Payload<P> one = W::lifted(order, row[i], 1.0);
+          const Payload<P> score = W::lifted(order, row[i], score_[at + i] - middle);
           Payload<2 * P> both;
           std::copy(score.begin(), score.end(), std::copy(one.begin(), one.end(), both.begin()));
           return both;
         },
         [&](uint32_t i, const Payload<2 * P>& above, const Payload<2 * P>& below) {
-          const double own = gain(row[i]);
-          above_[at + i] = over_better<P>(above.data(), own);
-          below_[at + i] = over_worse<P>(below.data(), own);
-          score_sum_[at + i] = (above_[at + i] + below_[at + i]) * (score_[at + i] - middle) -
-                               over_better<P>(above.data() + P, own) -
-                               over_worse<P>(below.data() + P, own);
+          const uint32_t r = row[i];
+          const double own = score_[at + i] - middle;
+          above_[at + i] = W::over_better(order, r, above.data());
+          below_[at + i] = W::over_worse(order, r, below.data());
+          const double up = above_[at + i] * own - W::over_better(order, r, above.data() + P);
+          const double down = below_[at + i] * own - W::over_worse(order, r, below.data() + P);
+          score_sum_[at + i] = order.worse_weight(r) * up + order.item_weight(r) * down;
         });
   }
 
-  template <unsigned P>
+  template <class W, unsigned P = W::kPayloads>
   void laplacian(uint32_t q, const double* x, double* out, const Context& context) const {
     const Order& order = *order_;
     const int64_t at = order.queries()[q].begin;
@@ -265,30 +285,27 @@ class ClassicPlan final : public OrderPlan {
     const double middle = middle_of(order.queries()[q].size, [&](uint32_t i) { return x[row[i]]; });
     const double weight = order.query_weight(q);
     run<P>(
-        q, context,
-        [&](uint32_t i) {
-          return lifted<P>(order.item_weight(row[i]) * (x[row[i]] - middle), gain(row[i]));
-        },
+        q, context, [&](uint32_t i) { return W::lifted(order, row[i], x[row[i]] - middle); },
         [&](uint32_t i, const Payload<P>& above, const Payload<P>& below) {
-          const double sum =
-              order.item_weight(row[i]) * (over_better<P>(above.data(), gain(row[i])) +
-                                           over_worse<P>(below.data(), gain(row[i])));
-          out[row[i]] = weight * ((above_[at + i] + below_[at + i]) * (x[row[i]] - middle) - sum);
+          const uint32_t r = row[i];
+          const double sum = order.worse_weight(r) * W::over_better(order, r, above.data()) +
+                             order.item_weight(r) * W::over_worse(order, r, below.data());
+          out[r] = weight * ((above_[at + i] + below_[at + i]) * (x[r] - middle) - sum);
         });
   }
 
-  template <unsigned P>
+  template <class W, unsigned P = W::kPayloads>
   void sums(uint32_t q, const double* x, double* above_out, double* below_out,
             const Context& context) const {
     const Order& order = *order_;
     const uint32_t* row = order.row() + order.queries()[q].begin;
+    const double weight = order.query_weight(q);
     run<P>(
-        q, context,
-        [&](uint32_t i) { return lifted<P>(order.item_weight(row[i]) * x[row[i]], gain(row[i])); },
+        q, context, [&](uint32_t i) { return W::lifted(order, row[i], x[row[i]]); },
         [&](uint32_t i, const Payload<P>& above, const Payload<P>& below) {
-          const double own = order.query_weight(q) * order.item_weight(row[i]);
-          above_out[row[i]] = own * over_better<P>(above.data(), gain(row[i]));
-          below_out[row[i]] = own * over_worse<P>(below.data(), gain(row[i]));
+          const uint32_t r = row[i];
+          above_out[r] = weight * order.worse_weight(r) * W::over_better(order, r, above.data());
+          below_out[r] = weight * order.item_weight(r) * W::over_worse(order, r, below.data());
         });
   }
 
@@ -315,7 +332,7 @@ class ClassicPlan final : public OrderPlan {
   double margin_;
   Buffer<uint32_t> hi_, lo_, position_;
   Buffer<double> score_;      // by position
-  Buffer<double> score_sum_;  // Laplacian of the scores without the outer weights
+  Buffer<double> score_sum_;  // Laplacian of the scores without the weight of the query
 };
 
 }  // namespace

@@ -53,7 +53,7 @@ double largest_whole(const std::vector<double>& values) {
 
 Order::Order(const double* utility, const int64_t* rows, const int64_t* offsets, int64_t n_queries,
              const double* item_weight, const double* query_weight, const Context& context,
-             bool by_gain)
+             bool by_gain, const double* worse_weight)
     : size_(offsets[n_queries]) {
   constexpr int64_t kMost = (int64_t{1} << 32) - (int64_t{1} << 18);  // room for 32-bit sums
   if (size_ > kMost || n_queries > kMost) {
@@ -68,7 +68,14 @@ Order::Order(const double* utility, const int64_t* rows, const int64_t* offsets,
   level_ = Buffer<uint32_t>(size_, memory_);
   if (item_weight != nullptr) {
     item_weight_.assign(item_weight, item_weight + size_);
+    all_better_ = std::all_of(item_weight, item_weight + size_, [](double w) { return w == 1.0; });
     largest_weight_ = std::max(1.0, largest_whole(item_weight_));
+  }
+  if (worse_weight != nullptr) {
+    if (by_gain) throw std::invalid_argument("weights by role and by gain exclude each other");
+    if (item_weight == nullptr) item_weight_.assign(size_, 1.0);
+    worse_weight_.assign(worse_weight, worse_weight + size_);
+    largest_weight_ = std::max(largest_weight_, largest_whole(worse_weight_));
   }
   if (by_gain) {
     gain_.assign(utility, utility + size_);
@@ -203,6 +210,7 @@ void Order::weigh_pairs(std::size_t q) {
   const Query& query = queries_[q];
   const uint32_t* start = level_start_.data() + query.level_begin;
   const uint32_t* row = row_.data() + query.begin;
+  if (by_role()) return weigh_roles(q);
   std::vector<double> own(query.levels, 0.0), better(query.levels + 1, 0.0);
   for (uint32_t l = query.levels; l-- > 0;) {
     for (uint32_t i = start[l]; i < start[l + 1]; ++i) own[l] += item_weight(row[i]);
@@ -220,6 +228,34 @@ void Order::weigh_pairs(std::size_t q) {
   pair_weight_[q] = weight;
   mass_[q] = worse;
   if (by_gain()) largest_gain_[q] = query.size == 0 ? 0.0 : gain_[row[query.size - 1]];
+}
+
+// The same for weights by role; only pairs of positive weight count.
+void Order::weigh_roles(std::size_t q) {
+  const Query& query = queries_[q];
+  const uint32_t* start = level_start_.data() + query.level_begin;
+  const uint32_t* row = row_.data() + query.begin;
+  double weight = 0.0, mass = 0.0, worse = 0.0;
+  int64_t pairs = 0, n_worse = 0;  // below the level
+  for (uint32_t l = 0; l < query.levels; ++l) {
+    double better = 0.0, more = 0.0;
+    int64_t n_better = 0, n_more = 0;
+    for (uint32_t i = start[l]; i < start[l + 1]; ++i) {
+      const double as_better = item_weight(row[i]), as_worse = worse_weight(row[i]);
+      better += as_better;
+      more += as_worse;
+      n_better += as_better > 0.0;
+      n_more += as_worse > 0.0;
+      mass += std::max(as_better, as_worse);
+    }
+    weight += better * worse;
+    pairs += n_better * n_worse;
+    worse += more;
+    n_worse += n_more;
+  }
+  pairs_[q] = pairs;
+  pair_weight_[q] = weight;
+  mass_[q] = mass;
 }
 
 // For every depth, in which child of its node an item is.
@@ -285,7 +321,7 @@ Magnitudes Order::centred(const double* x, bool on_grid, double* out,
       const auto take = [&](int64_t i, int k) {
         const int64_t r = in_order ? i : row[i];
         const double c = out[r] = x[r] - middle;
-        const double own = in_order ? std::abs(c) : item_weight(row[i]) * std::abs(c);
+        const double own = in_order ? std::abs(c) : most_weight(row[i]) * std::abs(c);
         linear[k] += own;
         square[k] += own * std::abs(c);
       };

@@ -76,10 +76,10 @@ void OrderPlan::finish_counts(const Context& context) {
         if (empty) {
           above_[position] = below_[position] = 0.0;
         } else if (order_->weighted() || order_->by_gain()) {
-          const double own = order_->item_weight(row[position]);
           // Differences of rounded sums may be slightly negative.
-          above_[position] = own * std::max(0.0, above_[position]);
-          below_[position] = own * std::max(0.0, below_[position]);
+          const uint32_t r = row[position];
+          above_[position] = order_->worse_weight(r) * std::max(0.0, above_[position]);
+          below_[position] = order_->item_weight(r) * std::max(0.0, below_[position]);
         }
         sum += above_[position];
       }

@@ -63,6 +63,7 @@ class RadixPlan final : public OrderPlan {
   void add_leaf(const uint64_t* mask, unsigned n, SumRecord* records) const;
   void add_leaf(const uint64_t* mask, unsigned n, SplitRecord* records) const;
   void add_leaf(const uint64_t* mask, unsigned n, NetRecord* records) const;
+  void add_leaf(const uint64_t* mask, unsigned n, RoleRecord* records) const;
 
   // How a query is shared among threads: a node that has most of its items is swept in chunks;
   // another large one by one thread, beside others of its depth; what is below small ones is

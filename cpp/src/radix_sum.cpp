@@ -57,6 +57,7 @@ class RadixPlan::Sum {
   void call(const SumSweep<SumRecord>& s, Round round) { plan_.loops_.sum_sweep(s, round); }
   void call(const SumSweep<SplitRecord>& s, Round round) { plan_.loops_.split_sweep(s, round); }
   void call(const SumSweep<NetRecord>& s, Round round) { plan_.loops_.net_sweep(s, round); }
+  void call(const SumSweep<RoleRecord>& s, Round round) { plan_.loops_.role_sweep(s, round); }
 
   // Sweeps the large nodes, depth by depth, and lists what is below them.
   std::vector<Subtree> split() {
@@ -168,6 +169,7 @@ class RadixPlan::Sum {
   static void add_below(NetRecord& r, const Offset& shared) {
     for (unsigned k = 0; k < kPayloads; ++k) r.net[k] -= shared[k];
   }
+  static void add_below(RoleRecord& r, const Offset& shared) { r.below += shared[1]; }
 
   const RadixPlan& plan_;
   const Order& order_;
@@ -220,6 +222,14 @@ void RadixPlan::add_leaf(const uint64_t* mask, unsigned n, NetRecord* records) c
   }
 }
 
+void RadixPlan::add_leaf(const uint64_t* mask, unsigned n, RoleRecord* records) const {
+  const LeafSums<2> sums(loops_, mask, n, records);
+  for (unsigned i = 0; i < n; ++i) {
+    records[i].above += sums.above[0][i];
+    records[i].below += sums.below[1][i];
+  }
+}
+
 template <class Rec, class Load, class Emit>
 void RadixPlan::pass(uint32_t q, Load load, Emit emit, const Context& context) const {
   if (!is_leaf(q)) return Sum<Rec, Load, Emit>(*this, q, load, emit, context).run();
@@ -242,6 +252,21 @@ void RadixPlan::pass(uint32_t q, Load load, Emit emit, const Context& context) c
 
 void RadixPlan::weigh(uint32_t q, const Context& context) {
   const Order& order = *order_;
+  if (order.by_role() && order.all_better()) {  // the number of better partners is known
+    return pass<SplitRecord>(
+        q, [&](uint32_t row) { return SplitRecord{{order.worse_weight(row)}}; },
+        [&](int64_t position, const SplitRecord& r) { below_[position] = r.below; }, context);
+  }
+  if (order.by_role()) {
+    return pass<RoleRecord>(
+        q,
+        [&](uint32_t row) { return RoleRecord{{order.item_weight(row), order.worse_weight(row)}}; },
+        [&](int64_t position, const RoleRecord& r) {
+          above_[position] = r.above;
+          below_[position] = r.below;
+        },
+        context);
+  }
   pass<SplitRecord>(
       q, [&](uint32_t row) { return SplitRecord{{order.item_weight(row)}}; },
       [&](int64_t position, const SplitRecord& r) {
@@ -289,6 +314,20 @@ void RadixPlan::product(const double* x, double* out, bool centre, const Context
                           order.item_weight(row) * (r.net[1] - order.gain(row) * r.net[0]));
           },
           inner);
+    } else if (order.by_role()) {
+      pass<RoleRecord>(
+          q,
+          [&](uint32_t row) {
+            const double value = x[row] - middle;
+            return RoleRecord{{order.item_weight(row) * value, order.worse_weight(row) * value}};
+          },
+          [&](int64_t position, const RoleRecord& r) {
+            const uint32_t row = rows[position];
+            const double sum = order.worse_weight(row) * r.above + order.item_weight(row) * r.below;
+            place(position) =
+                weight * ((above_[position] + below_[position]) * (x[row] - middle) - sum);
+          },
+          inner);
     } else if (order.weighted()) {
       pass<SumRecord>(
           q, [&](uint32_t row) { return SumRecord{{order.item_weight(row) * (x[row] - middle)}}; },
@@ -320,13 +359,17 @@ void RadixPlan::sums(const double* x, double* above, double* below, const Contex
     const double middle = order.centre(q, x);
     const double weight = order.query_weight(q);
     const auto value = [&](uint32_t row) { return order.item_weight(row) * (x[row] - middle); };
-    pass<SplitRecord>(
-        q, [&](uint32_t row) { return SplitRecord{{value(row)}}; },
-        [&](int64_t position, const SplitRecord& r) {
-          above[rows[position]] = r.above;
-          below[rows[position]] = r.below;
-        },
-        inner);
+    const auto keep = [&](int64_t position, const auto& r) {
+      above[rows[position]] = r.above;
+      below[rows[position]] = r.below;
+    };
+    if (order.by_role()) {
+      const auto worse = [&](uint32_t row) { return order.worse_weight(row) * (x[row] - middle); };
+      pass<RoleRecord>(
+          q, [&](uint32_t row) { return RoleRecord{{value(row), worse(row)}}; }, keep, inner);
+    } else {
+      pass<SplitRecord>(q, [&](uint32_t row) { return SplitRecord{{value(row)}}; }, keep, inner);
+    }
     if (order.by_gain()) {
       pass<SplitRecord>(
           q, [&](uint32_t row) { return SplitRecord{{order.gain(row) * value(row)}}; },
@@ -341,9 +384,8 @@ void RadixPlan::sums(const double* x, double* above, double* below, const Contex
     for_each_chunk(query.size, inner, [&](std::size_t, int64_t begin, int64_t end) {
       for (int64_t i = query.begin + begin; i < query.begin + end; ++i) {
         const uint32_t row = rows[i];
-        const double own = order.item_weight(row);
-        above[row] = weight * (own * above[row] + middle * above_[i]);
-        below[row] = weight * (own * below[row] + middle * below_[i]);
+        above[row] = weight * (order.worse_weight(row) * above[row] + middle * above_[i]);
+        below[row] = weight * (order.item_weight(row) * below[row] + middle * below_[i]);
       }
     });
   });

@@ -102,6 +102,13 @@ inline void take_lower(NetRecord& r, unsigned k, double below) { r.net[k] -= bel
 inline void take_upper(SumRecord& r, unsigned, double above) { r.sum += above; }
 inline void take_upper(SplitRecord& r, unsigned, double above) { r.above += above; }
 inline void take_upper(NetRecord& r, unsigned k, double above) { r.net[k] += above; }
+// The first payload is that of the better partners, the second one that of the worse ones.
+inline void take_lower(RoleRecord& r, unsigned k, double below) {
+  if (k == 1) r.below += below;
+}
+inline void take_upper(RoleRecord& r, unsigned k, double above) {
+  if (k == 0) r.above += above;
+}
 
 // The running sums of all payloads.
 template <unsigned kPayloads>
@@ -371,6 +378,7 @@ constexpr SimdLoops kLoops = {RANKSVM_SIMD_NAME,
                               run_sum_sweep<SumRecord>,
                               run_sum_sweep<SplitRecord>,
                               run_sum_sweep<NetRecord>,
+                              run_sum_sweep<RoleRecord>,
                               leaf_masks,
                               leaf_sums,
                               leaf_split<1>,

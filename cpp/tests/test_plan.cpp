@@ -29,6 +29,7 @@ constexpr Counting kAll[] = {Counting::automatic, Counting::tree, Counting::dire
 // Items in shuffled rows.
 struct Instance {
   Vector utility, score, payload, item_weight, query_weight;  // by row; weights may be empty
+  Vector worse_weight;                                        // if not empty, by role
   std::vector<int64_t> rows, offsets{0};
   double margin = 1.0;
   bool by_gain = false;
@@ -38,7 +39,8 @@ struct Instance {
   double weight(int64_t row) const { return item_weight.empty() ? 1.0 : item_weight[row]; }
   double of_query(std::size_t q) const { return query_weight.empty() ? 1.0 : query_weight[q]; }
   double of_pair(int64_t worse, int64_t better) const {
-    return weight(worse) * weight(better) * (by_gain ? utility[better] - utility[worse] : 1.0);
+    const double as_worse = worse_weight.empty() ? weight(worse) : worse_weight[worse];
+    return as_worse * weight(better) * (by_gain ? utility[better] - utility[worse] : 1.0);
   }
   // No weight of a pair is larger than some small number times this.
   double scale() const {
@@ -46,10 +48,11 @@ struct Instance {
   }
 
   std::shared_ptr<Order> order(const Context& context) const {
-    return std::make_shared<Order>(
-        utility.data(), rows.data(), offsets.data(), static_cast<int64_t>(queries()),
-        item_weight.empty() ? nullptr : item_weight.data(),
-        query_weight.empty() ? nullptr : query_weight.data(), context, by_gain);
+    return std::make_shared<Order>(utility.data(), rows.data(), offsets.data(),
+                                   static_cast<int64_t>(queries()),
+                                   item_weight.empty() ? nullptr : item_weight.data(),
+                                   query_weight.empty() ? nullptr : query_weight.data(), context,
+                                   by_gain, worse_weight.empty() ? nullptr : worse_weight.data());
   }
 };
 
@@ -178,9 +181,17 @@ void check_same(const Instance& in, const Statistics& got, const Statistics& exp
   CHECK(near(got.score_laplacian, expected.score_laplacian, 1e-12 * n * largest));
 }
 
+// Weights of the items as the worse one of a pair: 0 for every third, as for censored times.
+Vector by_role(const Instance& in) {
+  Vector weight(in.score.size());
+  for (std::size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<double>(i * 7 % 3) / 2;
+  return weight;
+}
+
 void check_against_brute_force(Instance in) {
-  for (const bool by_gain : {false, true}) {
-    in.by_gain = by_gain;
+  for (const int kind : {0, 1, 2}) {
+    in.by_gain = kind == 1;
+    in.worse_weight = kind == 2 ? by_role(in) : Vector();
     const Statistics expected = brute_force(in);
     for (const Counting counting : kAll) {
       for (const int threads : {1, 2}) {
@@ -299,9 +310,10 @@ TEST(plans_agree_on_large_queries) {
   const std::vector<Shape> shapes = {
       {{65536}, 0}, {{65537}, 0}, {{70000}, 3}, {{100000}, 0}, {{70000, 5, 900, 66000}, 50}};
   for (const Shape& shape : shapes) {
-    for (const int kind : {0, 1, 2, 3}) {
+    for (const int kind : {0, 1, 2, 3, 4, 5}) {
       Instance in = make(shape.sizes, shape.levels, Spread::normal, kind % 2 == 1, ++seed);
-      in.by_gain = kind >= 2;
+      in.by_gain = kind == 2 || kind == 3;
+      if (kind >= 4) in.worse_weight = by_role(in);
       const Statistics expected = compute(in, Counting::tree, true, Context(2));
       const Statistics one = compute(in, Counting::automatic, true, Context(1));
       check_same(in, one, expected);
@@ -358,6 +370,21 @@ TEST(order_weighs_pairs_by_gain) {
   CHECK_THROWS(
       Order(negative.data(), rows.data(), offsets.data(), 2, nullptr, nullptr, Context(1), true),
       std::invalid_argument);
+}
+
+TEST(order_weighs_pairs_by_role) {
+  const Vector utility{1.0, 2.0, 2.0, 3.0, 5.0}, better{1.0, 2.0, 0.0, 3.0, 1.0};
+  const Vector worse{2.0, 1.0, 4.0, 0.0, 1.0};
+  const std::vector<int64_t> rows{0, 1, 2, 3, 4}, offsets{0, 4, 5};
+  const Order order(utility.data(), rows.data(), offsets.data(), 2, better.data(), nullptr,
+                    Context(1), false, worse.data());
+  CHECK_EQ(order.pairs(0), 4);  // without the one of the item that is never the better one
+  CHECK_EQ(order.pair_weight(0), 2.0 * 2.0 + 3.0 * (2.0 + 1.0 + 4.0));
+  CHECK_EQ(order.pairs(1), 0);
+  CHECK_EQ(order.pair_weight(1), 0.0);
+  CHECK_THROWS(Order(utility.data(), rows.data(), offsets.data(), 2, nullptr, nullptr, Context(1),
+                     true, worse.data()),
+               std::invalid_argument);
 }
 
 TEST(gains_have_a_grid_if_they_are_whole_and_small) {

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from ranksvm.estimators.base import MissingQidWarning
     from ranksvm.estimators.factorized import FactorizedRankSVM
     from ranksvm.estimators.kernel import KernelRankSVM
+    from ranksvm.estimators.kernel_survival import KernelSurvivalRankSVM
     from ranksvm.estimators.linear import LinearRankSVM
     from ranksvm.estimators.loading import load
     from ranksvm.estimators.spectrum import multiplier_spectrum
+    from ranksvm.estimators.survival import SurvivalRankSVM
     from ranksvm.model_selection.auto import AutoRankSVM
     from ranksvm.model_selection.kernel_cv import KernelRankSVMCV
     from ranksvm.model_selection.linear_cv import LinearRankSVMCV
@@ -28,9 +30,11 @@ _HOME = {
     "FactorizedRankSVM": "estimators.factorized",
     "KernelRankSVM": "estimators.kernel",
     "KernelRankSVMCV": "model_selection.kernel_cv",
+    "KernelSurvivalRankSVM": "estimators.kernel_survival",
     "LinearRankSVM": "estimators.linear",
     "LinearRankSVMCV": "model_selection.linear_cv",
     "MissingQidWarning": "estimators.base",
+    "SurvivalRankSVM": "estimators.survival",
     "__version__": "_version",
     "load": "estimators.loading",
     "multiplier_spectrum": "estimators.spectrum",
@@ -41,9 +45,11 @@ __all__ = [
     "FactorizedRankSVM",
     "KernelRankSVM",
     "KernelRankSVMCV",
+    "KernelSurvivalRankSVM",
     "LinearRankSVM",
     "LinearRankSVMCV",
     "MissingQidWarning",
+    "SurvivalRankSVM",
     "__version__",
     "load",
     "multiplier_spectrum",

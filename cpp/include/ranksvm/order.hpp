@@ -6,6 +6,7 @@
 // counting (radix.hpp): every child is a run of whole levels.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -75,10 +76,10 @@ inline int64_t count_pairs(const uint32_t* start, uint32_t levels) {
   return pairs;
 }
 
-// Of a vector x and the queries that have pairs. With query weight c, item weights v and their sum
-// V, and the largest gain R (1 without gains): sums over queries of c R V sum(v |x|) and
-// c R V sum(v x^2), and the same times `additions`: how often a term of a sum over partners is
-// rounded at most, which is told in docs/certificates_proof.md.
+// Of a vector x and the queries that have pairs. With query weight c, item weights v (the larger
+// one of both roles) and their sum V, and the largest gain R (1 without gains): sums over queries
+// of c R V sum(v |x|) and c R V sum(v x^2), and the same times `additions`: how often a term of a
+// sum over partners is rounded at most, which is told in docs/certificates_proof.md.
 struct Magnitudes {
   double linear = 0.0, square = 0.0, linear_additions = 0.0, square_additions = 0.0;
   double moved = 0.0;  // how far a grid has moved an element of x
@@ -102,15 +103,18 @@ class Order {
   // `rows` lists the row numbers query by query, offsets[q] .. offsets[q + 1]; `utility` is by row.
   // Weights may be null (all ones); item_weight is by row. By gain: utilities are gains >= 0, and
   // the weight of a pair is multiplied by their difference. Errors go with the largest gain of a
-  // query, so that the lowest one should be 0.
+  // query, so that the lowest one should be 0. If there is a worse_weight, it is the weight of an
+  // item as the worse one of a pair, and item_weight is that as the better one; not by gain.
   Order(const double* utility, const int64_t* rows, const int64_t* offsets, int64_t n_queries,
         const double* item_weight, const double* query_weight, const Context& context,
-        bool by_gain = false);
+        bool by_gain = false, const double* worse_weight = nullptr);
 
   int64_t size() const { return size_; }
   int64_t mask_words_total() const { return mask_words_; }
   bool weighted() const { return !item_weight_.empty(); }
   bool by_gain() const { return !gain_.empty(); }
+  // Whether items have different weights as the better and as the worse one of a pair.
+  bool by_role() const { return !worse_weight_.empty(); }
   bool has_grid() const { return largest_weight_ > 0.0; }
   bool query_weighted() const { return !query_weight_.empty(); }
   const std::vector<Query>& queries() const { return queries_; }
@@ -124,8 +128,16 @@ class Order {
   const uint8_t* digits(const Query& q, uint32_t depth) const {
     return digits_.data() + q.digit_begin + static_cast<int64_t>(depth) * q.size;
   }
-  // Weights, by row and by query; 1 where none were given.
+  // Weights, by row and by query; 1 where none were given. By role, the first is that of the better
+  // item of a pair.
   double item_weight(uint32_t row) const { return item_weight_.empty() ? 1.0 : item_weight_[row]; }
+  double worse_weight(uint32_t row) const {
+    return worse_weight_.empty() ? item_weight(row) : worse_weight_[row];
+  }
+  // Whether all items have the weight 1 as the better one of a pair.
+  bool all_better() const { return all_better_; }
+  // The larger weight of both roles.
+  double most_weight(uint32_t row) const { return std::max(item_weight(row), worse_weight(row)); }
   double query_weight(std::size_t query) const {
     return query_weight_.empty() ? 1.0 : query_weight_[query];
   }
@@ -150,7 +162,8 @@ class Order {
   // items of a query, and their products with counts, to be exact in any order. That takes item
   // weights and gains that are whole numbers, and not too large (has_grid).
   Magnitudes centred(const double* x, bool on_grid, double* out, const Context& context) const;
-  // Comparable pairs of a query, and the sum of their weights without that of the query.
+  // Comparable pairs of a query (by role, those of positive weight), and the sum of their weights
+  // without that of the query.
   int64_t pairs(std::size_t query) const { return pairs_[query]; }
   double pair_weight(std::size_t query) const { return pair_weight_[query]; }
   // Where evaluations get their arrays from.
@@ -174,10 +187,12 @@ class Order {
   void arrange(std::size_t q, const double* utility, const int64_t* rows, const Context& context);
   void find_levels(std::size_t q, const Context& context);
   void weigh_pairs(std::size_t q);
+  void weigh_roles(std::size_t q);
   std::vector<Node> tree(const Query& query, uint32_t& depth) const;
   void fill_digits(const Query& query, const Context& context);
 
   int64_t size_ = 0, mask_words_ = 0;
+  bool all_better_ = true;
   // 0 if some weights or gains are no whole numbers, or too large for a grid.
   double largest_weight_ = 1.0;
   std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
@@ -186,6 +201,7 @@ class Order {
   Buffer<uint32_t> row_, position_, level_, level_start_;
   Buffer<uint8_t> digits_;
   std::vector<double> item_weight_, query_weight_, pair_weight_, mass_;  // mass: of a query's items
+  std::vector<double> worse_weight_;                                     // empty unless by role
   std::vector<double> gain_, largest_gain_;                              // empty without gains
   std::vector<int64_t> pairs_;
   std::vector<std::pair<uint32_t, uint32_t>> batches_;

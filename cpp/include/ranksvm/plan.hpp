@@ -16,6 +16,11 @@
 // sum_above_i(v) = S(g v) - g_i S(v); with T the sum over its worse partners, sum_below_i(v) =
 // g_i T(v) - T(g v). So a payload with gains is two payloads, and the Laplacian needs only the
 // differences of the sums over better and over worse partners.
+//
+// By role, an item has a weight as the better one of a pair and another one as the worse one. With
+// u and v for these, sum_above_i(x) = v_i S(u x) and sum_below_i(x) = u_i T(v x): two payloads,
+// each of which is summed to one side only. A censored item, which is never the worse one, has v =
+// 0.
 #pragma once
 
 #include <initializer_list>

@@ -62,7 +62,8 @@ struct CountSweep {
 };
 
 // An item on its way down the tree: its payload, and what was summed over its partners so far:
-// over all of them, over the better and the worse ones apart, or the difference of both.
+// over all of them, over the better and the worse ones apart, the difference of both, or one
+// payload over the better ones and another one over the worse ones.
 struct SumRecord {
   static constexpr unsigned kPayloads = 1;
   double value[1], sum = 0.0;
@@ -74,6 +75,10 @@ struct SplitRecord {
 struct NetRecord {
   static constexpr unsigned kPayloads = 2;
   double value[2], net[2] = {0.0, 0.0};
+};
+struct RoleRecord {
+  static constexpr unsigned kPayloads = 2;
+  double value[2], above = 0.0, below = 0.0;
 };
 constexpr unsigned kMostPayloads = 2;
 

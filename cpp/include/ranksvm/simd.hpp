@@ -14,6 +14,7 @@ struct SimdLoops {
   void (*sum_sweep)(const SumSweep<SumRecord>&, Round);
   void (*split_sweep)(const SumSweep<SplitRecord>&, Round);
   void (*net_sweep)(const SumSweep<NetRecord>&, Round);
+  void (*role_sweep)(const SumSweep<RoleRecord>&, Round);
   // Violated pairs among n <= kMaskItems items in relevance order: bit j of the mask of i (word
   // j / 64 of mask_words(n)) is set when the pair of i and j is comparable and violated; count[i]
   // is added to. Items of one level share level[].

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ranksvm._vectors import Array
 from ranksvm.backends.native import NativeBackend
 from ranksvm.data.queries import QueryGroups
+from ranksvm.data.roles import RoleWeights
 from ranksvm.pairs.gains import Gains, above_lowest, ideal_dcg, label_gains, query_factors
 from ranksvm.pairs.order import PairOrder
 
@@ -15,6 +16,7 @@ def label_backend(
     item_weight: Array | None,
     gains: Gains | None,
     *,
+    roles: RoleWeights | None = None,
     counting: str = "auto",
     n_threads: int = 1,
 ) -> NativeBackend:
@@ -29,11 +31,13 @@ def label_backend(
     gains : Gains or None
         If given, the weight of a pair of a better item i and a worse item j is multiplied by
         (G_i - G_j) / ideal DCG of the query, over all its items of positive weight.
+    roles : RoleWeights or None
+        Weights of the items in each role; only without gains.
     counting : str
     n_threads : int
     """
     if gains is None:
-        order = PairOrder(y, groups, item_weight)
+        order = PairOrder(y, groups, item_weight, roles=roles)
         return NativeBackend(order, counting=counting, n_threads=n_threads)
     gain = label_gains(y, gains.gain)
     order = PairOrder(above_lowest(gain, groups), groups, item_weight, by_gain=True)

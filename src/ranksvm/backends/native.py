@@ -53,9 +53,13 @@ class NativeBackend:
         self.groups: QueryGroups = order.groups
         self._counting = counting
         self._threads = n_threads
-        weight = order.item_weight
-        self._item_weight = weight
+        weight, worse = order.better_weight, None
+        self._most_weight = weight  # of both roles
         self._by_gain = order.by_gain
+        if order.roles is not None:
+            worse = order.worse_weight
+            worse = np.ones(order.groups.n_items) if worse is None else worse
+            self._most_weight = np.maximum(1.0 if weight is None else weight, worse)
         self._order = _core.Order(
             np.ascontiguousarray(order.utility, dtype=np.float64),
             np.ascontiguousarray(order.groups.rows, dtype=np.int64),
@@ -64,6 +68,7 @@ class NativeBackend:
             None,
             n_threads,
             order.by_gain,
+            None if worse is None else np.ascontiguousarray(worse, dtype=np.float64),
         )
         self._query_weight: Array | None = None
         self._query_factor: Array | None = None
@@ -105,7 +110,7 @@ class NativeBackend:
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked elsewhere
             self.weight = dot(own, self._order.pair_weights())
             if not whole:  # running sums and their differences are rounded
-                mass = np.bincount(groups.index, self._item_weight, groups.n_queries)
+                mass = np.bincount(groups.index, self._most_weight, groups.n_queries)
                 pull = self._order.largest_gains() * mass
                 additions = 4.0 * groups.sizes + 96.0
                 terms = float(np.einsum("q,q,q,q->", additions, own, mass, pull))
@@ -118,7 +123,7 @@ class NativeBackend:
 
     @property
     def _payloads(self) -> float:
-        """Number of sums that a sum over partners takes; see ``cpp/include/ranksvm/plan.hpp``."""
+        """Number of sums over the same partners that one takes; see ``cpp/include/ranksvm/plan.hpp``."""
         return 2.0 if self._by_gain else 1.0
 
     @property

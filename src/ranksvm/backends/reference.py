@@ -58,11 +58,15 @@ class ReferenceBackend(_AllPairs):
         groups = order.groups
         query = groups.index
         utility = np.asarray(order.utility, dtype=np.float64)
-        weight = np.ones(len(query)) if order.item_weight is None else order.item_weight
+        ones = np.ones(len(query))
+        better = ones if order.better_weight is None else order.better_weight
+        worse = ones if order.worse_weight is None else order.worse_weight
         same = query[:, None] == query[None, :]
         self._comparable = same & (utility[:, None] < utility[None, :])
+        if order.roles is not None:
+            self._comparable &= np.outer(worse > 0.0, better > 0.0)
         pairs = np.bincount(query, self._comparable.sum(axis=1), groups.n_queries)
-        base = np.where(self._comparable, np.outer(weight, weight), 0.0)
+        base = np.where(self._comparable, np.outer(worse, better), 0.0)
         if order.by_gain:
             base *= np.where(self._comparable, utility[None, :] - utility[:, None], 0.0)
         of_pair = np.broadcast_to(query[:, None], base.shape)  # of the worse item

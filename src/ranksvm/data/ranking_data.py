@@ -22,6 +22,7 @@ from ranksvm._vectors import Array, Rows
 from ranksvm.data.preferences import Preferences, preferences_among
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.query_view import PLAIN, QueryView
+from ranksvm.data.roles import RoleWeights
 from ranksvm.data.shards import ShardedMatrix
 
 _DOCID = re.compile(r"(?:^|\s)docid\s*=\s*(\S+)")
@@ -108,6 +109,8 @@ class Origin:
         The column with the query ids.
     beside : tuple of str
         What was read from files beside LETOR text; see :mod:`ranksvm.data.side_files`.
+    target : str or None
+        What the labels are, if not grades or other utilities: "survival".
     """
 
     name: str = "the data"
@@ -116,6 +119,7 @@ class Origin:
     frame_columns: tuple[str, ...] = ()
     qid_column: str | None = None
     beside: tuple[str, ...] = ()
+    target: str | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return the facts that a model file records."""
@@ -126,6 +130,8 @@ class Origin:
             facts["frame_columns"] = sorted(self.frame_columns)
         if self.qid_column is not None:
             facts["qid_column"] = self.qid_column
+        if self.target is not None:
+            facts["target"] = self.target
         return facts
 
 
@@ -148,6 +154,9 @@ class RankingData:
         The original labels, if float64 cannot represent them and ``y`` only has their order.
     item_weight : ndarray of shape (n_items,), or None
         Weights of the items.
+    roles : RoleWeights or None
+        Weights of the items as the better and as the worse one of a pair that follows from labels,
+        beside ``item_weight``.
     query_weight : ndarray of shape (n_queries,), or None
         Weights of the queries, in order of first appearance.
     preferences : Preferences or None
@@ -173,6 +182,7 @@ class RankingData:
     _: KW_ONLY
     labels: NDArray[Any] | None = None
     item_weight: Array | None = None
+    roles: RoleWeights | None = None
     query_weight: Array | None = None
     preferences: Preferences | None = None
     feature_names: tuple[str, ...] | None = None
@@ -256,6 +266,7 @@ class RankingData:
             qid=None if self.qid is None else self.qid[rows],
             labels=None if self.labels is None else self.labels[rows],
             item_weight=None if self.item_weight is None else self.item_weight[rows],
+            roles=None if self.roles is None else self.roles.take(rows),
             query_weight=None if self.query_weight is None else self.query_weight[kept],
             preferences=preferences_among(
                 self.preferences, rows, self.n_items, kept, self.groups.n_queries

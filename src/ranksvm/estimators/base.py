@@ -222,6 +222,17 @@ class Ranker(BaseEstimator):
             without a comparable pair are left out.
         """
         refuse_unknown(self, self.score, unknown)
+        qid = self._qid_of_score(X, qid)
+        X, columns = split_frame(X, y=y, qid=qid, sample_weight=sample_weight)
+        scores, groups = self._scored(X, columns["qid"])
+        check_overflow(scores)
+        utility, _ = check_labels(columns["y"], len(scores))
+        truth = Truth(utility, None, groups=groups, n_jobs=self.n_jobs)
+        weight = check_item_weight(columns["sample_weight"], len(scores))
+        return mean_accuracy(truth.ranked(scores), weight)
+
+    def _qid_of_score(self, X: Any, qid: Any) -> Any:
+        """Return the query ids of ``score``; warn if they are missing."""
         self._check_is_fitted()
         qid = known_qid(self, X, qid)
         n_queries = self._n_queries()
@@ -232,15 +243,9 @@ class Ranker(BaseEstimator):
                 "purpose: qid=[0] * len(y). In scikit-learn pipelines and searches, see "
                 "docs/tutorial.md: enable_metadata_routing and QueryKFold.)",
                 MissingQidWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        X, columns = split_frame(X, y=y, qid=qid, sample_weight=sample_weight)
-        scores, groups = self._scored(X, columns["qid"])
-        check_overflow(scores)
-        utility, _ = check_labels(columns["y"], len(scores))
-        truth = Truth(utility, None, groups=groups, n_jobs=self.n_jobs)
-        weight = check_item_weight(columns["sample_weight"], len(scores))
-        return mean_accuracy(truth.ranked(scores), weight)
+        return qid
 
     def score_pairs(
         self,

@@ -83,33 +83,35 @@ def check_both_have_ids(name: str, has_ids: bool, training_has: bool) -> None:
         )
 
 
-def check_labels(y: Any, n_items: int) -> tuple[Array, NDArray[Any]]:
+def check_labels(
+    y: Any, n_items: int, name: str = "y", what: str = "label", note: str = "larger is better"
+) -> tuple[Array, NDArray[Any]]:
     """Return the labels as float64 in their exact order, and with their original values.
 
-    Both are the same array if float64 can represent the values.
+    Both are the same array if float64 can represent the values.  Messages call the argument
+    ``name`` and one of its values ``what``.
     """
     if y is None:
         raise ValueError(
-            "This estimator requires y to be passed, but the target y is None: pass one label per "
-            "item."
+            f"This estimator requires y to be passed, but the target y is None: pass one {what} "
+            "per item."
         )
-    remedy = "Pass one numeric label per item; larger is better."
-    labels = exact_vector("y", y, remedy)
+    labels = exact_vector(name, y, f"Pass one numeric {what} per item; {note}.")
     if type(labels) is np.ndarray and labels.ndim == 1 and labels.dtype.kind in PLAIN_LABELS:
         labels = np.ascontiguousarray(labels)
     else:
         labels = column_or_1d(labels, warn=True)
     if len(labels) != n_items:
         raise ValueError(
-            f"X and y have inconsistent numbers of samples: X has {n_items} rows, y has "
-            f"{len(labels)} values; every item needs one label"
+            f"X and {name} have inconsistent numbers of samples: X has {n_items} rows, {name} has "
+            f"{len(labels)} values; every item needs one {what}"
         )
     finite = finite_values(labels)
     if not finite.all():
         row = int(np.argmin(finite))
         raise ValueError(
-            f"y contains NaN or infinity in {int((~finite).sum())} of {n_items} rows, first in row "
-            f"{row}: drop these items or give them a finite label"
+            f"{name} contains NaN or infinity in {int((~finite).sum())} of {n_items} rows, first in "
+            f"row {row}: drop these items or give them a finite {what}"
         )
     utility = as_levels(labels)
     return utility, utility if is_exact(labels) else labels

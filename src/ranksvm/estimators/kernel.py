@@ -21,24 +21,19 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ranksvm._vectors import Array
 from ranksvm.estimators.callbacks import joined
 from ranksvm.estimators.evaluation import EvalMetric, evaluation
 from ranksvm.estimators.foreign import refuse_unknown
-from ranksvm.estimators.importances import NONE_FOR_KERNELS
 from ranksvm.estimators.inputs import file_data, fitting, training_data
-from ranksvm.estimators.model_ranker import ModelRanker
+from ranksvm.estimators.kernel_ranker import KernelRanker
 from ranksvm.estimators.pair_inputs import pair_data
 from ranksvm.learners.kernel import KernelSettings
-from ranksvm.learners.kernel_model import KernelModel
-from ranksvm.maps.expansion import Expansion, GivenExpansion
 from ranksvm.solvers.base import Callback
 
 
-class KernelRankSVM(ModelRanker):
+class KernelRankSVM(KernelRanker):
     """Ranking SVM with a kernel, exact or approximate, with an optimality certificate.
 
     Parameters
@@ -170,15 +165,6 @@ default="rbf"
     1.0
     """
 
-    support_: NDArray[np.int64]
-    dual_coef_: Array
-    support_vectors_: Any
-    components_: Any
-    coef_: Array
-    random_offset_: Array
-    gamma_: float
-    _expansion: Expansion | GivenExpansion
-
     def __init__(
         self,
         C: float = 1000.0,
@@ -237,15 +223,6 @@ default="rbf"
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-
-    @property
-    def _is_pairwise(self) -> bool:
-        return self.kernel == "precomputed"
-
-    @property
-    def feature_importances_(self) -> Array:
-        """Not there: a kernel mixes the features.  The error says what to use instead."""
-        raise AttributeError(NONE_FOR_KERNELS.format(name=type(self).__name__))
 
     def fit(
         self,
@@ -382,28 +359,3 @@ default="rbf"
             fit = self._fit_data(data, settings, callback)
         self._warn_if_early(fit)
         return self
-
-    def _set_model(self, model: KernelModel) -> None:
-        for name in (
-            "support_", "dual_coef_", "support_vectors_", "components_", "coef_", "random_offset_",
-            "gamma_",
-        ):  # fmt: skip
-            self.__dict__.pop(name, None)
-        expansion = self._expansion = model.expansion
-        if model.facts.get("gamma") is not None:
-            self.gamma_ = float(model.facts["gamma"])
-        if model.support is not None:
-            self.support_ = model.support
-            self.dual_coef_ = expansion.coef
-            if isinstance(expansion, Expansion):
-                self.support_vectors_ = expansion.points
-            return
-        assert isinstance(expansion, Expansion)
-        self.components_ = expansion.points
-        self.coef_ = expansion.coef
-        if expansion.shift is not None:
-            self.random_offset_ = expansion.shift
-
-    def _get_model(self) -> KernelModel:
-        support = getattr(self, "support_", None)
-        return KernelModel(expansion=self._expansion, support=support, **self._about())

@@ -21,23 +21,19 @@ import os
 from collections.abc import Sequence
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from ranksvm._vectors import Array
 from ranksvm.estimators.callbacks import joined
 from ranksvm.estimators.evaluation import EvalMetric, evaluation
 from ranksvm.estimators.foreign import refuse_unknown
-from ranksvm.estimators.importances import LinearImportances
 from ranksvm.estimators.inputs import file_data, fitting, training_data
-from ranksvm.estimators.model_ranker import ModelRanker
+from ranksvm.estimators.linear_ranker import LinearRanker
 from ranksvm.estimators.pair_inputs import pair_data
 from ranksvm.learners.linear import LinearSettings
-from ranksvm.learners.linear_model import LinearModel
 from ranksvm.solvers.base import Callback
 
 
-class LinearRankSVM(LinearImportances, ModelRanker):
+class LinearRankSVM(LinearRanker):
     """Linear ranking SVM with an optimality certificate.
 
     Parameters
@@ -151,9 +147,6 @@ class LinearRankSVM(LinearImportances, ModelRanker):
     >>> model.gap_ <= 1e-4 * model.objective_
     True
     """
-
-    coef_: Array
-    _deviation: Array | None
 
     def __init__(
         self,
@@ -413,15 +406,3 @@ class LinearRankSVM(LinearImportances, ModelRanker):
             fit = self._fit_data(data, settings, callback, start=self._start())
         self._warn_if_early(fit)
         return self
-
-    def _start(self) -> Array | None:
-        """Return the weights to start from; None for zero."""
-        coef: Array = getattr(self, "coef_", np.empty(0))
-        n_columns = (len(self.query_features) + bool(self.keep_features)) * self.n_features_in_
-        return coef.copy() if self.warm_start and coef.shape == (n_columns,) else None
-
-    def _set_model(self, model: LinearModel) -> None:
-        self.coef_, self._deviation = model.coef, model.deviation
-
-    def _get_model(self) -> LinearModel:
-        return LinearModel(coef=self.coef_, deviation=self._deviation, **self._about())

@@ -51,7 +51,8 @@ def load(path: str | os.PathLike[str] | BinaryIO) -> ModelRanker:
 
     Returns
     -------
-    LinearRankSVM, KernelRankSVM, FactorizedRankSVM or AutoRankSVM
+    LinearRankSVM, KernelRankSVM, FactorizedRankSVM, SurvivalRankSVM, KernelSurvivalRankSVM or \
+AutoRankSVM
         The fitted estimator, with the parameters and training facts of the file; ``history_`` is
         empty.
 

@@ -217,6 +217,20 @@ COMBINATIONS: dict[str, Kind] = {
     ),
 }
 
+# Kinds with a target other than labels, by the fact "target" of their models; trained from Python.
+TARGETS: dict[str, dict[str, Kind]] = {
+    "survival": {
+        "linear": Kind(
+            "ranksvm.learners.linear_model:LinearModel",
+            "ranksvm.estimators.survival:SurvivalRankSVM",
+        ),
+        "kernel": Kind(
+            "ranksvm.learners.kernel_model:KernelModel",
+            "ranksvm.estimators.kernel_survival:KernelSurvivalRankSVM",
+        ),
+    },
+}
+
 
 def kinds() -> Iterator[Kind]:
     """Yield all kinds of models."""
@@ -234,7 +248,8 @@ def learner_of(settings: Settings) -> Learner:
 
 def kind_of(model: Model) -> Kind:
     """Return the kind of a model."""
-    for kind in kinds():
+    special = TARGETS.get(model.facts.get("target", ""), {})
+    for kind in (*special.values(), *kinds()):
         if type(model) is kind.model:
             return kind
     raise LookupError(f"{type(model).__name__} belongs to no kind of model")

@@ -31,7 +31,9 @@ def count_pairs(data: RankingData, backends: Sequence[PairBackend]) -> int:
     """Count the pairs of positive weight; ``backends`` are those of the labels and preferences."""
     counts = [sum(backend.pairs) for backend in backends]
     is_weighted = data.item_weight is not None or data.query_weight is not None
-    if data.y is not None and is_weighted and not has_weight(data).all():
+    if data.roles is not None and data.query_weight is not None:  # others have been left out
+        counts[0] = int(np.dot(backends[0].pairs, data.query_weight > 0.0))
+    elif data.roles is None and data.y is not None and is_weighted and not has_weight(data).all():
         items = comparable_items(data)
         counts[0] = 0
         if items.size:
@@ -43,16 +45,21 @@ def count_pairs(data: RankingData, backends: Sequence[PairBackend]) -> int:
 
 
 def comparable_items(data: RankingData) -> NDArray[np.int64]:
-    """Return the items in a query with different labels, counting items of positive weight only."""
-    labels, groups = data.y, data.groups
+    """Return the items that labels compare with others, counting positive weights only."""
+    labels, query = data.y, data.groups.index
     if labels is None:
         return np.empty(0, dtype=np.int64)
-    counts = has_weight(data)
-    lowest = np.full(groups.n_queries, np.inf)
-    highest = np.full(groups.n_queries, -np.inf)
-    np.minimum.at(lowest, groups.index[counts], labels[counts])
-    np.maximum.at(highest, groups.index[counts], labels[counts])
-    return np.flatnonzero(counts & (lowest < highest)[groups.index])
+    better = worse = has_weight(data)
+    if data.roles is not None:
+        better, worse = (
+            better if weight is None else better & (weight > 0.0) for weight in data.roles
+        )
+    lowest = np.full(data.groups.n_queries, np.inf)  # of those that can be the worse one
+    highest = np.full(data.groups.n_queries, -np.inf)
+    np.minimum.at(lowest, query[worse], labels[worse])
+    np.maximum.at(highest, query[better], labels[better])
+    is_better, is_worse = better & (labels > lowest[query]), worse & (labels < highest[query])
+    return np.flatnonzero(is_better | is_worse)
 
 
 def has_weight(data: RankingData) -> NDArray[np.bool_]:

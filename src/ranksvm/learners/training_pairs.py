@@ -82,6 +82,7 @@ def weighted_pairs(
                 data.groups,
                 data.item_weight,
                 settings.gains,
+                roles=data.roles,
                 counting=settings.counting,
                 n_threads=n_threads,
             )

@@ -122,7 +122,8 @@ def no_pairs(data: RankingData) -> ValueError:
     if data.preferences is not None:
         n_pairs += len(positive_pairs(data.preferences))
     if data.y is not None:
-        n_pairs += sum(NativeBackend(PairOrder(data.y, data.groups)).pairs)
+        order = PairOrder(data.y, data.groups, roles=data.roles)
+        n_pairs += sum(NativeBackend(order).pairs)
     tiny = "weight zero, or a weight so small that float64 rounds it to zero"
     if data.y is None and not n_pairs:
         return ValueError(
@@ -142,6 +143,13 @@ def no_pairs(data: RankingData) -> ValueError:
     )
     # scikit-learn's checks look for "1 sample".
     samples, queries = counted(data.n_items, "sample"), counted(data.groups.n_queries, "query")
+    if data.origin.target == "survival":
+        why = "no event comes before another item of its query" if n_pairs == 0 else why
+        return ValueError(
+            f"no comparable pair to learn from ({samples}, {queries}): {why}. A pair needs an event "
+            "and an item of the same query with a later time, both of positive weight; check the "
+            "query ids, times and events."
+        )
     return ValueError(
         f"no comparable pair to learn from ({samples}, {queries}): {why}. A pair needs two items "
         "of one query with different labels and positive weights; check the query ids and labels."
@@ -161,7 +169,8 @@ def total_pair_weight(data: RankingData, settings: Settings | None = None) -> fl
         gains = settings.gains
     total, own = 0.0, data.query_weight
     if data.y is not None:
-        mass = label_backend(data.y, data.groups, data.item_weight, gains).pair_weights
+        backend = label_backend(data.y, data.groups, data.item_weight, gains, roles=data.roles)
+        mass = backend.pair_weights
         total = float(mass.sum()) if own is None else dot(own, mass)
     if data.preferences is not None:
         mass = PairListBackend(data.preferences, data.n_items).pair_weights

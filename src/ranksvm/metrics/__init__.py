@@ -42,6 +42,9 @@ such items are ranked below all others and tied with each other.
 metrics of the table score 0 instead of leaving a query out.  The other five do not change.
 
 All metrics of a ranking share one sort, in O(n log n).
+
+:func:`concordance_index` is for survival times, which may be censored; it takes events beside the
+times, and has no name.
 """
 
 from __future__ import annotations
@@ -60,6 +63,7 @@ from ranksvm.metrics.relevance import (
     precision_at,
     recall_at,
 )
+from ranksvm.metrics.survival import concordance_index
 
 if TYPE_CHECKING:
     from ranksvm.metrics.scorers import ranking_scorer
@@ -73,6 +77,7 @@ __all__ = [
     "auc",
     "average_precision",
     "compare",
+    "concordance_index",
     "evaluate",
     "evaluate_queries",
     "expected_reciprocal_rank",

@@ -4,6 +4,7 @@
     n_iter, n_products, n_pairs, n_queries, best_iteration      non-negative integers
     frame_columns                    a list of strings
     qid_column                       a string or null
+    target                           a string: what was learned, if not labels ("survival")
     query_features                   a list of different keys of ``QUERY_FEATURES``, at least one
     keep_features                    whether the features are columns, too; with query_features only
     gamma                            a positive number or null
@@ -60,6 +61,8 @@ def check_facts(facts: Mapping[str, Any], functions: Collection[str]) -> None:
     qid_column = facts.get("qid_column")
     if qid_column is not None and not isinstance(qid_column, str):
         raise _wrong("qid_column", "a string or null", qid_column)
+    if not isinstance(facts.get("target", ""), str):
+        raise _wrong("target", "a string", facts["target"])
     _check_view(facts)
     gamma = facts.get("gamma")
     if gamma is not None and not (_is_finite(gamma) and gamma > 0.0):

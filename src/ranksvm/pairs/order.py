@@ -3,6 +3,8 @@
 Items i and j are a *comparable pair* if they belong to the same query and their labels differ; the
 one with the larger label is the *better* one.  A pair has the weight ``query_weight * w_i * w_j``.
 By gain, the labels are gains, and the weight is also multiplied by ``gain_better - gain_worse``.
+By role, it is also multiplied by a weight of the better item and one of the worse item
+(:mod:`ranksvm.data.roles`); only pairs of positive weight are comparable then.
 
 Pairs can also be listed explicitly, each with its own weight
 (:class:`ranksvm.data.preferences.Preferences`).  The same protocols serve such a list.  Its pairs
@@ -18,6 +20,7 @@ from typing import NamedTuple, Protocol
 
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
+from ranksvm.data.roles import RoleWeights, times
 
 
 @dataclass(frozen=True)
@@ -35,12 +38,25 @@ class PairOrder:
     by_gain : bool
         Whether utilities are gains >= 0, whose difference multiplies the weight of a pair; see
         :func:`ranksvm.pairs.gains.gain_utility`.
+    roles : RoleWeights or None
+        Weights of the items in each role, beside ``item_weight``; not by gain.
     """
 
     utility: Array
     groups: QueryGroups
     item_weight: Array | None = None
     by_gain: bool = False
+    roles: RoleWeights | None = None
+
+    @property
+    def better_weight(self) -> Array | None:
+        """Weights of the items as the better one of a pair; None means 1."""
+        return times(self.item_weight, None if self.roles is None else self.roles.better)
+
+    @property
+    def worse_weight(self) -> Array | None:
+        """Weights of the items as the worse one of a pair; None means 1."""
+        return times(self.item_weight, None if self.roles is None else self.roles.worse)
 
 
 class PairPlan(Protocol):
@@ -133,7 +149,7 @@ class PairBackend(Protocol):
 
     @property
     def pairs(self) -> Sequence[int]:
-        """Number of comparable pairs of each query."""
+        """Number of comparable pairs of each query; by role, of those of positive weight."""
         ...
 
     @property
