@@ -123,7 +123,11 @@ class Preferences:
 
 
 def check_preferences(
-    better: ArrayLike, worse: ArrayLike, weight: ArrayLike | None, n_items: int | None
+    better: ArrayLike,
+    worse: ArrayLike,
+    weight: ArrayLike | None,
+    n_items: int | None,
+    names: tuple[str, str, str] = ("better", "worse", "weight"),
 ) -> Preferences:
     """Check pairs of row numbers and their weights.
 
@@ -135,6 +139,8 @@ def check_preferences(
         Finite nonnegative weights; None means weight 1 for every pair.
     n_items : int or None
         Number of rows of X; None if it is not known.
+    names : tuple of three str
+        What messages call ``better``, ``worse`` and ``weight``.
 
     Returns
     -------
@@ -146,24 +152,28 @@ def check_preferences(
         If a row number or a weight is invalid, a pair has the same item twice, there are no pairs,
         or all weights are zero.  The message names the first invalid pair.
     """
-    rows = {name: _as_rows(name, v, n_items) for name, v in [("better", better), ("worse", worse)]}
-    n_pairs = len(rows["better"])
-    if len(rows["worse"]) != n_pairs:
+    one, other = (
+        as_rows(name, rows, n_items)
+        for name, rows in zip(names, (better, worse), strict=False)
+    )
+    n_pairs = len(one)
+    both = f"{names[0]} and {names[1]}"
+    if len(other) != n_pairs:
         raise ValueError(
-            f"better and worse must have one row number per pair each; got {n_pairs} and "
-            f"{len(rows['worse'])}. Pair p is better[p] over worse[p]."
+            f"{both} must have one row number per pair each; got {n_pairs} and "
+            f"{len(other)}. Pair p is {names[0]}[p] over {names[1]}[p]."
         )
     if not n_pairs:
-        raise ValueError("better and worse are empty. Give at least one pair of row numbers.")
-    with_itself = rows["better"] == rows["worse"]
+        raise ValueError(f"{both} are empty. Give at least one pair of row numbers.")
+    with_itself = one == other
     if with_itself.any():
         pair = int(np.argmax(with_itself))
         raise ValueError(
             f"{int(with_itself.sum())} of {n_pairs} pairs prefer an item to itself, first pair "
-            f"{pair}: row {rows['better'][pair]} is both better and worse. Drop these pairs."
+            f"{pair}: row {one[pair]} is both better and worse. Drop these pairs."
         )
-    weights = None if weight is None else check_weights("weight", weight, n_pairs, "pair")
-    return Preferences(rows["better"], rows["worse"], weights)
+    weights = None if weight is None else check_weights(names[2], weight, n_pairs, "pair")
+    return Preferences(one, other, weights)
 
 
 def count_contradictions(preferences: Preferences) -> int:
@@ -295,7 +305,7 @@ def _pair_list(preferences: Preferences, n_items: int) -> _core.PairList:
     return _core.PairList(better, worse, None, n_items, 1)
 
 
-def _as_rows(name: str, values: ArrayLike, n_items: int | None) -> NDArray[np.int64]:
+def as_rows(name: str, values: ArrayLike, n_items: int | None) -> NDArray[np.int64]:
     """Check row numbers; return them as int64."""
     how = "Give the row numbers of X, from 0, one for each pair."
     refuse_masked(name, values)

@@ -302,11 +302,16 @@ class LinearRankSVM(ModelRanker):
 
     def fit_pairs(
         self,
-        X: Any,
-        better: ArrayLike,
-        worse: ArrayLike,
+        X: Any = None,
+        better: ArrayLike | None = None,
+        worse: ArrayLike | None = None,
         *,
+        chosen: Any = None,
+        rejected: Any = None,
         weight: ArrayLike | None = None,
+        ties: tuple[Any, ...] | None = None,
+        groups: ArrayLike | None = None,
+        calibrate: bool = True,
         y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
@@ -371,9 +376,14 @@ class LinearRankSVM(ModelRanker):
         refuse_unknown(self, self.fit_pairs, unknown)
         with fitting(self):
             settings = self._settings(LinearSettings)
-            pairs = (better, worse, weight)
-            data = pair_data(self, X, pairs, y, qid, group, sample_weight, query_weight)
-            fit = self._fit_data(data, settings, callback, start=self._start())
+            data = pair_data(
+                self, X, better, worse, settings, chosen=chosen, rejected=rejected, weight=weight,
+                ties=ties, groups=groups, calibrate=calibrate, y=y, qid=qid, group=group,
+                sample_weight=sample_weight, query_weight=query_weight,
+            )  # fmt: skip
+            fit = self._fit_data(
+                data, settings, callback, calibrate=calibrate, start=self._start()
+            )
         self._warn_if_early(fit)
         return self
 

@@ -25,7 +25,9 @@ from ranksvm.data.scaling import Scaling
 from ranksvm.estimators.base import Ranker
 from ranksvm.estimators.inputs import set_features
 from ranksvm.learners import make_problem
+from ranksvm.learners.calibration import with_probability
 from ranksvm.learners.fit import Fit
+from ranksvm.learners.problem import RankProblem
 from ranksvm.learners.resume import FitState
 from ranksvm.learners.settings import Settings
 from ranksvm.models.model import Model
@@ -120,16 +122,21 @@ class ModelRanker(Ranker):
         callback: Callback | None,
         *,
         checkpoint: str | os.PathLike[str] | None = None,
+        calibrate: bool | None = None,
         **options: Any,
     ) -> Fit:
         """Fit the model to a data set, and set all fitted attributes; ``options`` go to ``solve``.
 
-        With a checkpoint, continue from that file, and keep it up to date.
+        With a checkpoint, continue from that file, and keep it up to date.  ``calibrate``: whether
+        a model of explicit pairs shall know probabilities; None if there are no such pairs.
         """
         state = None if checkpoint is None else FitState.of(checkpoint, data, settings)
         problem = make_problem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
         fit: Fit = self._solve(problem, callback, state=state, **options)
         model = problem.model(fit)
+        if calibrate is not None:
+            assert isinstance(problem, RankProblem)
+            model = with_probability(model, data, problem, fit, calibrate=calibrate)
         if model.facts.get("constant_features"):
             with logged(self.verbose) as logger:
                 constant = counted(model.facts["constant_features"], "constant feature")

@@ -132,11 +132,16 @@ class SearchCV(Ranker):
 
     def fit_pairs(
         self,
-        X: Any,
-        better: ArrayLike,
-        worse: ArrayLike,
+        X: Any = None,
+        better: ArrayLike | None = None,
+        worse: ArrayLike | None = None,
         *,
+        chosen: Any = None,
+        rejected: Any = None,
         weight: ArrayLike | None = None,
+        ties: tuple[Any, ...] | None = None,
+        groups: ArrayLike | None = None,
+        calibrate: bool = True,
         y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
@@ -179,10 +184,15 @@ class SearchCV(Ranker):
         refuse_unknown(self, self.fit_pairs, unknown)
         with fitting(self):
             settings = self._unfitted()._settings(self._settings_class)
-            pairs = (better, worse, weight)
-            data = pair_data(self, X, pairs, y, qid, group, sample_weight, query_weight)
+            data = pair_data(
+                self, X, better, worse, chosen=chosen, rejected=rejected, weight=weight,
+                ties=ties, groups=groups, calibrate=calibrate, y=y, qid=qid, group=group,
+                sample_weight=sample_weight, query_weight=query_weight,
+            )  # fmt: skip
             held_out = None if validation is None else validation_pairs(self, validation)
-            found, fit = self._search(self._converted(data), settings, held_out, progress)
+            found, fit = self._search(
+                self._converted(data), settings, held_out, progress, calibrate=calibrate
+            )
         self._warn(found, fit)
         return self
 
@@ -251,8 +261,10 @@ class SearchCV(Ranker):
         settings: Settings,
         held_out: RankingData | None,
         progress: Progress | None,
+        *,
+        calibrate: bool | None = None,
     ) -> tuple[Search, Fit | None]:
-        """Search, refit and keep the results."""
+        """Search, refit and keep the results; ``calibrate`` as for ``_fit_data``."""
         folds = folds_of(data, self.cv) if held_out is None else None
         if self.refit:
             settings.check_budget(data)
@@ -277,7 +289,7 @@ class SearchCV(Ranker):
             ranker = self._unfitted(found)
             noted = {k: v for k, v in self.__dict__.items() if k in FEATURE_FACTS}
             ranker.__dict__.update(noted)
-            fit, model = found.refit(data, n_threads=threads)
+            fit, model = found.refit(data, n_threads=threads, calibrate=calibrate)
             ranker._keep(model, fit.history)
         self._keep_search(found, ranker)
         return found, fit
