@@ -30,7 +30,8 @@ class PairOptions:
         str | None,
         _pairs(
             metavar="FILE",
-            help=r"Pairs to learn from instead of labels, one 'better worse \[weight]' per line.",
+            help=r"Pairs to learn from instead of labels, one 'better worse \[weight]' per line; "
+            r"'one = other \[weight]' for two items that should score alike.",
         ),
     ] = None
     pairs_by: Annotated[

@@ -49,7 +49,7 @@ class PairedRows:
 
     def matrix(self) -> NDArray[Any]:
         """Return the matrix of all items, a copy."""
-        return stacked([part[side] for side in (0, 1) for part in self.parts])
+        return np.concatenate([part[side] for side in (0, 1) for part in self.parts])
 
     def differences(self) -> Array | None:
         """Return first minus second for every pair, then a row of zeros; None if one overflows.

@@ -153,8 +153,7 @@ def check_preferences(
         or all weights are zero.  The message names the first invalid pair.
     """
     one, other = (
-        as_rows(name, rows, n_items)
-        for name, rows in zip(names, (better, worse), strict=False)
+        as_rows(name, rows, n_items) for name, rows in zip(names, (better, worse), strict=False)
     )
     n_pairs = len(one)
     both = f"{names[0]} and {names[1]}"

@@ -340,8 +340,8 @@ class Ranker(BaseEstimator):
             one, other = self._scores_of_both(("A", "B"), A, B)
         else:
             scores = self.predict(A, qid)
-            one, other = (scores[as_rows(name, rows, len(scores))]
-                          for name, rows in (("i", i), ("j", j)))
+            rows: Any = (("i", i), ("j", j))
+            one, other = (scores[as_rows(name, some, len(scores))] for name, some in rows)
             if len(one) != len(other):
                 raise ValueError(
                     f"i and j must have one row number per pair each; got {len(one)} and "

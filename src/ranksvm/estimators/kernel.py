@@ -345,7 +345,9 @@ default="rbf"
         ----------
         X, callback
             As in ``fit``.
-        better, worse, weight, y, qid, group, sample_weight, query_weight
+        better, worse, chosen, rejected, weight, ties, groups, calibrate
+            As for :meth:`ranksvm.LinearRankSVM.fit_pairs`.
+        y, qid, group, sample_weight, query_weight
             As for :meth:`ranksvm.LinearRankSVM.fit_pairs`.
 
         Returns

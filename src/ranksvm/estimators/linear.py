@@ -322,8 +322,8 @@ class LinearRankSVM(ModelRanker):
     ) -> Self:
         """Fit the model to explicit pairs of a better and a worse item, with or without labels.
 
-        An evaluation costs O(n_pairs) and two products with X (with the rows that occur in a pair,
-        if these are at most half of X), in addition to the cost of the labels.
+        The pairs are given by row numbers of X (``fit_pairs(X, better, worse)``), or as two
+        matrices (``fit_pairs(chosen=A, rejected=B)``).
 
         Parameters
         ----------
@@ -333,8 +333,23 @@ class LinearRankSVM(ModelRanker):
             Row numbers of X, from 0: ``better[p]`` should be ranked above ``worse[p]``.  The two
             items may belong to different queries.  Pairs may be repeated, and may contradict each
             other; a warning says how many do.
+        chosen, rejected : {array-like, sparse matrix, frame} of shape (n_pairs, n_features)
+            Instead of X, ``better`` and ``worse``: row p of ``chosen`` should score above row p of
+            ``rejected``, for example embeddings of two answers.  Only ``weight``, ``ties``,
+            ``groups``, ``calibrate`` and ``callback`` can be combined with them.
         weight : array-like of shape (n_pairs,) or None, default=None
             Weight of each pair; None means 1.
+        ties : tuple (i, j[, weight]) or (A, B[, weight[, groups]]), or None, default=None
+            Pairs that should score alike: rows ``i[p]`` and ``j[p]`` of X or, with ``chosen``, row
+            p of A and row p of B.  A tie counts as both orders with half of its weight each.  A
+            weight of None means 1.
+        groups : array-like of shape (n_pairs,) or None, default=None
+            With ``chosen``: the group of each pair, for example its prompt.  Folds do not divide a
+            group, and it is the query of its pairs for ``reduction="query_mean"``.  None: folds
+            keep pairs together that share a row with the same features.
+        calibrate : bool, default=True
+            Whether ``predict_pair_proba`` shall work.  That takes some more fits, to pairs of inner
+            folds.  It changes no score.
         y : array-like of shape (n_items,), str or None, default=None
             Labels.  If given, all pairs of items of a query with different labels count as well, as
             in ``fit``.  A given pair that follows from the labels, too, counts twice; a warning
@@ -363,6 +378,14 @@ class LinearRankSVM(ModelRanker):
         kinds; without ``qid``, all given pairs together are a query of weight 1, apart from those
         that follow from the labels.  ``counting`` applies to the pairs that follow from labels.
 
+        Under the squared hinge, the loss of a tie is 1 + d^2 for scores that differ by d, if
+        |d| <= 1: the squared loss and a constant, which is part of ``objective_``.  Under the
+        hinge, it is constant there.  A tie is one of ``n_pairs_``.
+
+        An evaluation costs O(n_pairs) and two products with X (with the rows that occur in a pair,
+        if these are at most half of X; with one row per pair, if they are given as two dense
+        matrices), in addition to the cost of the labels.
+
         Examples
         --------
         >>> from ranksvm import LinearRankSVM
@@ -372,6 +395,14 @@ class LinearRankSVM(ModelRanker):
         1.0
         >>> model.n_pairs_
         3
+
+        The same, as two matrices:
+
+        >>> chosen = [[3.0, 1.0], [2.0, 1.0], [3.0, 1.0]]
+        >>> rejected = [[1.0, 0.0], [1.0, 0.0], [0.0, 3.0]]
+        >>> same = LinearRankSVM().fit_pairs(chosen=chosen, rejected=rejected)
+        >>> same.score_pairs(chosen=chosen, rejected=rejected)
+        1.0
         """
         refuse_unknown(self, self.fit_pairs, unknown)
         with fitting(self):
@@ -381,9 +412,7 @@ class LinearRankSVM(ModelRanker):
                 ties=ties, groups=groups, calibrate=calibrate, y=y, qid=qid, group=group,
                 sample_weight=sample_weight, query_weight=query_weight,
             )  # fmt: skip
-            fit = self._fit_data(
-                data, settings, callback, calibrate=calibrate, start=self._start()
-            )
+            fit = self._fit_data(data, settings, callback, calibrate=calibrate, start=self._start())
         self._warn_if_early(fit)
         return self
 

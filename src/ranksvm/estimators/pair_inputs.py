@@ -10,9 +10,12 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ranksvm._text import counted
 from ranksvm.data.frames import is_frame, split_frame
 from ranksvm.data.pair_checks import count_implied
+from ranksvm.data.paired_rows import stacked
 from ranksvm.data.preferences import (
     Preferences,
     check_preferences,
@@ -22,7 +25,7 @@ from ranksvm.data.preferences import (
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.estimators.inputs import check_X, known_qid, training_data
-from ranksvm.estimators.paired_inputs import paired_data, takes_matrices
+from ranksvm.estimators.paired_inputs import paired_data, takes_matrices, two_matrices
 from ranksvm.learners.settings import Settings
 
 
@@ -134,15 +137,23 @@ def _tied_rows(ties: Any, n_items: int) -> Preferences:
 def validation_pairs(ranker: Any, given: Any) -> RankingData:
     """Check a validation set of pairs: a tuple (X, better, worse), then perhaps weight and qid.
 
-    If X is a frame with the column that had the query ids in training, that is the qid.
+    Or it is a tuple of two matrices, like ``chosen`` and ``rejected``.  If X is a frame with the column that had the query ids in training, that is the qid.
     """
     is_tuple = isinstance(given, tuple | list)
+    if is_tuple and len(given) == 2 and np.ndim(given[0]) == 2:
+        chosen, rejected = two_matrices(ranker, ("validation[0]", "validation[1]"), *given)
+        rows = np.arange(chosen.shape[0])
+        pairs = Preferences(rows, rows + rows.size)
+        return RankingData(
+            stacked([chosen, rejected]), preferences=pairs, origin=Origin("validation")
+        )
     if not is_tuple or len(given) not in (3, 4, 5) or isinstance(given[0], str):
         kind = type(given).__name__
         got = f"a {kind} of {len(given)}" if is_tuple else kind
         raise ValueError(
             "validation must be one tuple (X, better, worse), (X, better, worse, weight) or "
-            f"(X, better, worse, weight, qid), like the training set; got {got}"
+            "(X, better, worse, weight, qid), or two matrices (A, B) like chosen and rejected; got "
+            f"{got}"
         )
     X, better, worse, weight, qid = (*given, None, None)[:5]
     if isinstance(better, str) or isinstance(worse, str):

@@ -140,7 +140,7 @@ def two_matrices(ranker: Any, names: tuple[str, str], one: Any, other: Any) -> t
 def _matrices(
     ranker: Any, names: tuple[str, str], one: Any, other: Any, *, reset: bool
 ) -> tuple[Any, Any]:
-    found = []
+    found: list[Any] = []
     for name, X in zip(names, (one, other), strict=True):
         try:
             found.append(check_X(ranker, X, reset=reset and not found))

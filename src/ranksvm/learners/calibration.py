@@ -173,7 +173,8 @@ def _scores(problem: RankProblem, part: RankingData, settings: Settings) -> Arra
     pairs = weighted_pairs(part, settings, n_threads=problem.n_threads)
     fit = problem.with_pairs(pairs, settings).solve()
     assert fit.point.scores is not None
-    return fit.point.scores
+    scores: Array = fit.point.scores
+    return scores
 
 
 def _weight(pairs: Preferences, data: RankingData) -> Array:

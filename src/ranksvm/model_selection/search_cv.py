@@ -154,15 +154,19 @@ class SearchCV(Ranker):
         """Choose the parameters for explicit pairs, then fit a model with them.
 
         Folds do not separate the items of a pair: items that pairs connect, directly or through
-        others, are in the same fold, and with ``qid`` whole queries.  Without labels, folds have
-        about the same number of pairs.
+        others, are in the same fold, and with ``qid`` or ``groups`` whole queries or groups.
+        Without labels, folds have about the same number of pairs.
 
         Parameters
         ----------
-        X, better, worse, weight, y, qid, group, sample_weight, query_weight
+        X, better, worse, chosen, rejected, weight, ties, groups, calibrate
+            As for :meth:`ranksvm.LinearRankSVM.fit_pairs`.  The model with the chosen parameters is
+            calibrated.
+        y, qid, group, sample_weight, query_weight
             As for :meth:`ranksvm.LinearRankSVM.fit_pairs`.
-        validation : tuple (X, better, worse[, weight[, qid]]) or None, default=None
-            Pairs of other items to choose on, instead of folds; ``cv`` is ignored.  Only
+        validation : tuple (X, better, worse[, weight[, qid]]) or (A, B), or None, default=None
+            Pairs of other items to choose on, instead of folds; ``cv`` is ignored.  Two matrices A
+            and B are like ``chosen`` and ``rejected``.  Only
             ``query_features`` need qid, the query ids of these items; a frame has them in the
             column of the training frame.  weight may be None.
         progress : callable or None, default=None
@@ -176,7 +180,7 @@ class SearchCV(Ranker):
         -----
         With labels and without a validation set, ``metric="auto"`` is what it is for ``fit``.
         Otherwise it is "pair_accuracy", the weighted share of held-out pairs in the right order
-        (ties count half), which can also be named.
+        (equal scores count half, and ``ties`` do not count), which can also be named.
 
         If ``cv`` is a list of row numbers, it may separate the items of pairs.  Such pairs are
         neither trained on nor scored, and a warning says how many there are.

@@ -46,9 +46,7 @@ def slope_in(facts: Mapping[str, Any]) -> float:
         return float(known["slope"])
     else:
         why = known["reason"]
-    raise ValueError(
-        f"this model knows no probabilities of pairs: {why}. {_remedy(str(why))}"
-    )
+    raise ValueError(f"this model knows no probabilities of pairs: {why}. {_remedy(str(why))}")
 
 
 def check_fact(known: Any) -> None:
