@@ -231,7 +231,7 @@ def _both_orders(pairs: Preferences) -> tuple[Preferences, float]:
             np.concatenate([pairs.worse, tied.better]),
             np.concatenate([weight, weight[pairs.tie]]),
         ),
-        half,
+        1.0 / one,
     )
 
 

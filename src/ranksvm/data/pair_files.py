@@ -136,10 +136,7 @@ def read_pairs(
             elif len(fields) != n_names:
                 n, hint = len(fields), "" if docids is None else comma_hint(line)
                 got = f"{n} field{'s' * (n != 1)}"
-                raise FieldError(
-                    line,
-                    f"expected 'better worse [weight]', or 'one = other [weight]' for a tie; got {got}{hint}",
-                )
+                raise FieldError(line, f"expected 'better worse [weight]'; got {got}{hint}")
             i, j = resolve(fields)
             better.append(i)
             worse.append(j)

@@ -353,9 +353,9 @@ class Ranker(BaseEstimator):
 
     def _scores_of_both(self, names: tuple[str, str], one: Any, other: Any) -> tuple[Array, Array]:
         """Return the scores of the rows of two matrices, row by row to be compared."""
-        self._get_model()  # raises if there is none
+        model, threads = self._get_model(), resolve_n_jobs(self.n_jobs)
         one, other = two_matrices(self, names, one, other)
-        return self.predict(one), self.predict(other)
+        return model.scores(one, n_threads=threads), model.scores(other, n_threads=threads)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the model to a file that :func:`ranksvm.load` reads.

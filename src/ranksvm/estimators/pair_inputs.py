@@ -137,7 +137,8 @@ def _tied_rows(ties: Any, n_items: int) -> Preferences:
 def validation_pairs(ranker: Any, given: Any) -> RankingData:
     """Check a validation set of pairs: a tuple (X, better, worse), then perhaps weight and qid.
 
-    Or it is a tuple of two matrices, like ``chosen`` and ``rejected``.  If X is a frame with the column that had the query ids in training, that is the qid.
+    Or it is a tuple of two matrices, like ``chosen`` and ``rejected``.  If X is a frame with the
+    column that had the query ids in training, that is the qid.
     """
     is_tuple = isinstance(given, tuple | list)
     if is_tuple and len(given) == 2 and np.ndim(given[0]) == 2:
