@@ -105,6 +105,8 @@ GOALS = (
     Goal("nystroem_memory", "the same: peak memory of the process, GB", 1.5, 2),
     Goal("nystroem_growth", "growth exponent of Nystrom 500 with the items, 1e4 to 3e5", 1.1, 2),
     Goal("pair_growth", "growth exponent of value and gradient, 1e6 to 1e7 listed pairs", 1.2, 2),
+    Goal("chosen_linear", "20,000 pairs of rows x 384, linear: seconds", 0.3, 2),
+    Goal("chosen_nystroem", "the same, Nystrom 500: seconds", 1.5, 2),
     Goal(
         "factor_growth",
         "growth exponent of value and derivative, 10 factors, one query, 1e4 to 3e5 items",

@@ -10,11 +10,11 @@ from typing import Any
 from fuzz.cases import OTHER, damaged, repeat
 from ranksvm.data import FileFormatError, read_pairs, write_pairs
 
-Pair = tuple[int, int, float]
+Pair = tuple[int, int, float, bool]  # rows, weight, whether it is a tie
 
 NUMBER = re.compile(rb"\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 ZERO = re.compile(rb"-(?:0+\.?0*|\.0+)(?:[eE][+-]?[0-9]+)?")  # -0 is not negative
-ALPHABET = b"0123456789 \t\r\n,,##.eE-+_qid:ab\x00\xff"
+ALPHABET = b"0123456789 \t\r\n,,##.eE-+_=qid:ab\x00\xff"
 
 
 class Refused(Exception):
@@ -67,10 +67,13 @@ def parse_numbers(text: bytes, n_items: int | None, zero_based: bool) -> list[Pa
                 fields = fields_of(line)
             if not fields:
                 continue
+            tie = len(fields) > 2 and fields[1] == b"="
+            if tie:
+                fields.pop(1)
             if len(fields) not in (2, 3) or fields[0].startswith(b"qid:"):
                 raise ValueError
             weight = parse_weight(fields[2]) if len(fields) == 3 else 1.0
-            found.append((*parse_rows(fields[:2], n_items, zero_based), weight))
+            found.append((*parse_rows(fields[:2], n_items, zero_based), weight, tie))
         except ValueError:
             raise Refused(number) from None
     if not found:
@@ -90,10 +93,13 @@ def parse_documents(text: bytes, docids: list[str | None], qid: list[int] | None
             if not fields:
                 continue
             query = fields.pop(0)[4:] if fields[0].startswith(b"qid:") else None
+            tie = len(fields) > 2 and fields[1] == b"="
+            if tie:
+                fields.pop(1)
             if len(fields) not in (2, 3):
                 raise ValueError
             weight = parse_weight(fields[2]) if len(fields) == 3 else 1.0
-            found.append((*resolve(fields[0], fields[1], query, docids, qid), weight))
+            found.append((*resolve(fields[0], fields[1], query, docids, qid), weight, tie))
         except ValueError:
             raise Refused(number) from None
     if not found:
@@ -138,6 +144,8 @@ def random_text(draw: Random, names: list[str], ids: list[str]) -> bytes:
     lines = []
     for _ in range(draw.randrange(1, 12)):
         fields = [draw.choice(names), draw.choice(names)]
+        if draw.random() < 0.2:
+            fields.insert(1, "=")
         if ids and draw.random() < 0.4:
             fields.insert(0, "qid:" + draw.choice(ids))
         if draw.random() < 0.3:
@@ -199,9 +207,10 @@ def case(draw: Random) -> None:
 
 
 def check_same(found: Any, wanted: list[Pair], what: str) -> None:
-    better, worse, weight = found
-    weights = [1.0] * len(better) if weight is None else weight.tolist()
-    got = list(zip(better.tolist(), worse.tolist(), weights, strict=True))
+    n = len(found)
+    weights = [1.0] * n if found.weight is None else found.weight.tolist()
+    ties = [False] * n if found.tie is None else found.tie.tolist()
+    got = list(zip(found.better.tolist(), found.worse.tolist(), weights, ties, strict=True))
     assert got == wanted, f"{what}: expected {wanted}, got {got}"
 
 

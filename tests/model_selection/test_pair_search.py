@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from ranksvm import KernelRankSVM, KernelRankSVMCV, LinearRankSVM, LinearRankSVMCV, load
+from ranksvm.data.pair_groups import connected_groups
 from ranksvm.data.preferences import Preferences, pairs_by_query
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import LinearSettings, make_problem, total_pair_weight
 from ranksvm.model_selection import QueryKFold, search
 from ranksvm.model_selection.choice import choose_metric
 from ranksvm.model_selection.judges import PairJudge, judge_named
-from ranksvm.model_selection.pair_folds import connected_groups, pair_folds
+from ranksvm.model_selection.pair_folds import pair_folds
 from ranksvm.model_selection.splits import make_splits
 from ranksvm.model_selection.splitters import folds_of
 from ranksvm.pairs.accuracy import preference_accuracy

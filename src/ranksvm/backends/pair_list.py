@@ -13,6 +13,9 @@ Queries.  Pairs that form one query have one factor, by which finished sums are 
 several queries, the weights of the pairs are multiplied by those of their queries, one rounding
 each, before they are stored.  They count as integers only if both factors are: 3 times the number
 nearest to 1/3 is rounded to 1, and is not 1.
+
+Ties.  A tie is stored as both orders with half of its weight.  So that weights stay integers, all
+are stored twice as large, with half the factor.
 """
 
 from __future__ import annotations
@@ -90,6 +93,9 @@ class PairListBackend:
                     rounded = not (_is_whole(weight) and _is_whole(pairs.weight))
                     weight *= pairs.weight
                 pairs = replace(pairs, weight=weight)
+            if pairs.n_ties:
+                pairs, half = _both_orders(pairs)
+                factor *= half
             self._stored = _StoredPairs(
                 pairs, factor, self._n_items, self._threads, rounded=rounded
             )
@@ -124,7 +130,7 @@ class _StoredPairs:
     def __init__(
         self, pairs: Preferences, factor: float, n_items: int, n_threads: int, *, rounded: bool
     ) -> None:
-        better, worse, weight = pairs
+        better, worse, weight = pairs.better, pairs.worse, pairs.weight
         self.n_threads = n_threads
         self._factor = factor
         self._weighted = weight is not None
@@ -210,6 +216,23 @@ class PairListSnapshot:
         threads = self._pairs.n_threads
         plan = self._pairs.list.plan(self._scores, margin, threads)
         return NativePlan(plan, self, threads)
+
+
+def _both_orders(pairs: Preferences) -> tuple[Preferences, float]:
+    """Return pairs without ties: a tie becomes two pairs; and the factor of all weights."""
+    assert pairs.tie is not None
+    weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight
+    one, half = (2.0, 1.0) if _is_whole(weight) else (1.0, 0.5)
+    weight = np.where(pairs.tie, half, one) * weight
+    tied = pairs.take(pairs.tie)
+    return (
+        Preferences(
+            np.concatenate([pairs.better, tied.worse]),
+            np.concatenate([pairs.worse, tied.better]),
+            np.concatenate([weight, weight[pairs.tie]]),
+        ),
+        1.0 / one,
+    )
 
 
 def _is_whole(weight: Array) -> bool:

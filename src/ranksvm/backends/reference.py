@@ -92,13 +92,16 @@ class ReferencePairList(_AllPairs):
     """Finds the violated pairs of a list."""
 
     def __init__(self, preferences: Preferences, n_items: int) -> None:
-        better, worse, weight = preferences
+        better, worse, weight = preferences.better, preferences.worse, preferences.weight
         weight = np.ones(len(better)) if weight is None else weight
         base, query = np.zeros((n_items, n_items)), np.zeros((n_items, n_items), dtype=np.int64)
-        np.add.at(base, (worse, better), weight)
+        tie = np.zeros(len(better), dtype=np.bool_) if preferences.tie is None else preferences.tie
+        np.add.at(base, (worse, better), np.where(tie, 0.5, 1.0) * weight)
+        np.add.at(base, (better, worse), np.where(tie, 0.5, 0.0) * weight)  # a tie: both orders
         numbers = np.zeros(len(better), dtype=np.int64)
         if preferences.query is not None:
             numbers = query[worse, better] = preferences.query  # the items determine the query
+            query[better[tie], worse[tie]] = preferences.query[tie]
         pairs = np.bincount(numbers[weight > 0.0], minlength=preferences.n_queries)
         super().__init__(connected_items(preferences, n_items), query, pairs.tolist(), base)
 

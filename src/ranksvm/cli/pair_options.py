@@ -30,7 +30,8 @@ class PairOptions:
         str | None,
         _pairs(
             metavar="FILE",
-            help=r"Learn from pairs: lines 'better worse \[weight]'.",
+            help=r"Learn from pairs: lines 'better worse \[weight]', or 'one = other \[weight]' for two "
+            "items that should score alike.",
         ),
     ] = None
     pairs_by: Annotated[

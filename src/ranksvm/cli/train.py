@@ -57,8 +57,10 @@ from ranksvm.cli.write import (
 )
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import learner_of, make_problem
+from ranksvm.learners.calibration import with_probability
 from ranksvm.learners.fit import Fit
 from ranksvm.learners.linear_model import LinearModel
+from ranksvm.learners.problem import RankProblem
 from ranksvm.learners.resume import FitState
 from ranksvm.learners.settings import REDUCTIONS, WITH_ROUNDS, Settings
 from ranksvm.learners.views import with_view
@@ -183,7 +185,9 @@ def app(
 
         began = time.perf_counter()
         state = None if resume is None else FitState.of(resume, items, settings)
-        fit, model = fit_data(items, settings, options.jobs, state=state, **solving)
+        fit, model = fit_data(
+            items, settings, options.jobs, state=state, calibrate=output is not None, **solving
+        )
         seconds = time.perf_counter() - began
         if output is not None:
             save_model(output, model)
@@ -232,9 +236,13 @@ def fit_data(
     jobs: int | None,
     *,
     state: FitState | None = None,
+    calibrate: bool = False,
     **options: Any,
 ) -> tuple[Fit, Model]:
-    """Fit a model, with a bar that shows the gap; ``options`` go to ``solve``."""
+    """Fit a model, with a bar that shows the gap; ``options`` go to ``solve``.
+
+    ``calibrate``: whether a model of explicit pairs shall know probabilities.
+    """
     if state is not None and state.n_iter:
         note(f"{state.path}: continuing after {counted(state.n_iter, 'iteration')}")
     with training_bar(data) as callback:
@@ -243,7 +251,10 @@ def fit_data(
             fit = state.solve(problem, callback, **options)
         else:
             fit = problem.solve(callback=callback, **options)
-    return fit, problem.model(fit)
+        model = problem.model(fit)
+        if calibrate and data.preferences is not None and isinstance(problem, RankProblem):
+            model = with_probability(model, data, problem, fit, calibrate=True)
+    return fit, model
 
 
 @contextmanager

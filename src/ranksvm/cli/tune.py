@@ -198,7 +198,12 @@ def app(
     try:
         if output is not None:
             with training_bar(items) as callback:
-                fit, model = found.refit(items, n_threads=threads, callback=callback)
+                fit, model = found.refit(
+                    items,
+                    n_threads=threads,
+                    callback=callback,
+                    calibrate=None if items.preferences is None else True,
+                )
             facts = {**model.facts, "selection": found.facts()}
             save_model(output, replace(model, facts=facts))
             report["model"] = output

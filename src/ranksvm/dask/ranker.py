@@ -158,11 +158,20 @@ class DaskRanker(Ranker):
         return super().explain(X, i, j, qid)
 
     def score_pairs(
-        self, X: Any, better: ArrayLike, worse: ArrayLike, weight: Any = None, qid: Any = None
+        self,
+        X: Any = None,
+        better: ArrayLike | None = None,
+        worse: ArrayLike | None = None,
+        weight: Any = None,
+        qid: Any = None,
+        *,
+        chosen: Any = None,
+        rejected: Any = None,
     ) -> float:
         """As for :meth:`ranksvm.LinearRankSVM.score_pairs`; X in memory."""
-        _refuse_dask(X, "score_pairs", "compute the items of the pairs")
-        return super().score_pairs(X, better, worse, weight, qid)
+        for one in (X, chosen, rejected):
+            _refuse_dask(one, "score_pairs", "compute the items of the pairs")
+        return super().score_pairs(X, better, worse, weight, qid, chosen=chosen, rejected=rejected)
 
     def fit_files(self, paths: Any, *arguments: Any, **options: Any) -> Self:
         """Raise a TypeError: Dask reads files, too."""
@@ -268,7 +277,7 @@ class DaskModelRanker(DaskRanker, ModelRanker):
         params = {name: value for name, value in about["params"].items() if name in known}
         return {**about, "params": params}
 
-    def fit_pairs(self, X: Any, *arguments: Any, **options: Any) -> Self:
+    def fit_pairs(self, X: Any = None, *arguments: Any, **options: Any) -> Self:
         """Raise a TypeError: pairs of rows are for data in memory."""
         raise TypeError(
             f"{type(self).__name__} learns from labels; for explicit pairs use "

@@ -75,7 +75,7 @@ def doubt_about(
     known = y if y is not None else qid
     if known is None:
         return None
-    better, worse, _ = positive_pairs(preferences)
+    better, worse, _ = positive_pairs(preferences).preferred
     now = _fit(better, worse, y, qid)
     if zero_based is not None:
         shift = -1 if zero_based else 1
@@ -112,7 +112,7 @@ def count_implied(data: RankingData) -> int:
     """
     if data.y is None or data.preferences is None:
         return 0
-    better, worse, _ = positive_pairs(data.preferences, data.query_weight)
+    better, worse, _ = positive_pairs(data.preferences, data.query_weight).preferred
     query, weight = data.groups.index, data.item_weight
     implied = (query[better] == query[worse]) & (data.y[better] > data.y[worse])
     if weight is not None:

@@ -6,6 +6,7 @@ Each line is a pair, the better item first:
 
     3 1          by row number: the third item of the feature file is better than the first
     3 2 0.5      with a weight (default: 1)
+    3 = 4        a tie: both items should score alike; it may have a weight as well
 
     GX029-35-5894638 GX008-86-4444840              by document id
     qid:10032 GX029-35-5894638 GX008-86-4444840    by document id, within this query
@@ -13,7 +14,7 @@ Each line is a pair, the better item first:
 Fields are separated by spaces or tabs; row numbers may also be separated by commas, with no empty
 fields between them.  A field that starts with ``#`` begins a comment; empty lines are skipped.
 Document ids that contain spaces or start with ``#``, or with ``qid:`` at the beginning of a line,
-can therefore not be used.
+or that are ``=``, can therefore not be used.
 
 Rows are counted from 1 in the file, like its lines, unless the reader is told otherwise, and from 0
 in :class:`Preferences`, like the rows of an array.  A document that occurs in several queries has
@@ -88,7 +89,8 @@ def read_pairs(
     Returns
     -------
     Preferences
-        Pairs in the order of the file; ``weight`` is None if no line has a weight.
+        Pairs and ties in the order of the file; ``weight`` is None if no line has a weight, and
+        ``tie`` if no line is a tie.
 
     Raises
     ------
@@ -115,6 +117,7 @@ def read_pairs(
     better: list[int] = []
     worse: list[int] = []
     weights: list[float] = []
+    ties: list[bool] = []
     weighted = False
     number = 0
     try:
@@ -124,6 +127,9 @@ def read_pairs(
             if not fields:
                 continue
             n_names = 3 if fields[0].startswith(QID) else 2
+            is_tie = len(fields) > n_names and fields[n_names - 1] == b"="
+            if is_tie:
+                del fields[n_names - 1]
             weight = 1.0
             if len(fields) == n_names + 1:
                 weight, weighted = _weight(fields.pop()), True
@@ -135,6 +141,7 @@ def read_pairs(
             better.append(i)
             worse.append(j)
             weights.append(weight)
+            ties.append(is_tie)
     except FieldError as error:
         raise FileFormatError(error.message, file, number) from None
     if not better:
@@ -143,6 +150,7 @@ def read_pairs(
         np.array(better, dtype=np.int64),
         np.array(worse, dtype=np.int64),
         np.array(weights) if weighted else None,
+        tie=np.array(ties) if any(ties) else None,
     )
     counted = None if docids is not None else bool(zero_based)
     doubt = doubt_about(preferences, labels, queries, zero_based=counted)
@@ -159,7 +167,8 @@ def write_pairs(target: Target, preferences: Preferences) -> None:
     target : path, "-" or file object
         File to write; see :func:`save_letor`.
     preferences : Preferences
-        Pairs of row numbers from 0; the file counts from 1.  Weights are written with all digits.
+        Pairs of row numbers from 0, and ties; the file counts from 1.  Weights are written with all
+        digits.
 
     Raises
     ------
@@ -169,12 +178,16 @@ def write_pairs(target: Target, preferences: Preferences) -> None:
         written in that case.
     """
     better, worse, _ = check_preferences(preferences.better, preferences.worse, None, None)
+    tie = preferences.tie
     columns = [(rows + 1).tolist() for rows in (better, worse)]
+    if tie is not None:
+        columns.insert(1, ["=" if one else "" for one in tie.tolist()])
     if preferences.weight is not None:
         n_pairs = len(better)
         weight = check_weights("weight", preferences.weight, n_pairs, "pair", may_be_zero=True)
         columns.append(weight.tolist())
-    write_lines(target, (" ".join(map(repr, values)) for values in zip(*columns, strict=True)))
+    lines = zip(*columns, strict=True)
+    write_lines(target, (" ".join(str(one) for one in line if one != "") for line in lines))
 
 
 # --- Fields --------------------------------------------------------------------------------------

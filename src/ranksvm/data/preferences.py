@@ -1,5 +1,13 @@
 """Explicit preferences: pairs of a better and a worse item, with a weight for each pair.
 
+A *tie* is a pair of two items that should score alike.  It counts as both orders with half of its
+weight each.  With d the difference of the two scores, its loss is therefore
+
+    squared hinge   1/2 (1 - d)_+^2 + 1/2 (1 + d)_+^2 = 1 + d^2   for |d| <= 1
+    hinge           1/2 (1 - d)_+ + 1/2 (1 + d)_+     = 1         for |d| <= 1
+
+and convex beyond: the squared loss plus a constant, or the distance of |d| from 1 plus a constant.
+
 Pairs may connect any two items, within a query or across queries, may be repeated, and may
 contradict each other.  As the edges of a graph, they divide the items into connected *components*.
 Scores of different components are never compared, like those of different queries.
@@ -27,7 +35,8 @@ MOST_ROWS = 2**53  # no array has more
 class Preferences:
     """Pairs of rows of X: ``better[p]`` should be ranked above ``worse[p]``.
 
-    Iterating gives ``better, worse, weight``.
+    Iterating gives ``better, worse, weight``, and is refused if there are ties: use ``preferred``
+    and ``ties``.
 
     Attributes
     ----------
@@ -39,14 +48,22 @@ class Preferences:
         Query of each pair: the number that the items have in ``RankingData.groups``, or, for a pair
         across queries, the number of queries.  So all pairs across queries form one more query.
         None: all pairs form one query, apart from those of the data.
+    tie : ndarray of bool, shape (n_pairs,), or None
+        Which pairs are ties: both items should score alike.  None: no pair is.
     """
 
     better: NDArray[np.int64]
     worse: NDArray[np.int64]
     weight: NDArray[np.float64] | None = None
     query: NDArray[np.int64] | None = None
+    tie: NDArray[np.bool_] | None = None
 
     def __iter__(self) -> Iterator[Any]:
+        if self.n_ties:
+            raise ValueError(
+                f"{self.n_ties} of {len(self)} pairs are ties, which are passed apart: "
+                "fit_pairs(X, *pairs.preferred, ties=pairs.ties)"
+            )
         return iter((self.better, self.worse, self.weight))
 
     def __len__(self) -> int:
@@ -57,14 +74,60 @@ class Preferences:
         """Number of queries; those without pairs after the last one with pairs are not counted."""
         return 1 if self.query is None else int(self.query.max(initial=-1)) + 1
 
+    @property
+    def arrays(self) -> tuple[NDArray[Any] | None, ...]:
+        """All arrays that determine the pairs."""
+        return (self.better, self.worse, self.weight, self.query) + (
+            () if self.tie is None else (self.tie,)
+        )
+
+    @property
+    def n_ties(self) -> int:
+        """Number of ties."""
+        return 0 if self.tie is None else int(np.count_nonzero(self.tie))
+
+    @property
+    def preferred(self) -> Preferences:
+        """The pairs that are not ties."""
+        if self.tie is None:
+            return self
+        return replace(self.take(~self.tie), tie=None)
+
+    @property
+    def ties(self) -> tuple[NDArray[Any] | None, ...] | None:
+        """The ties as two arrays of row numbers and their weights; None if there are none."""
+        if self.tie is None or not self.n_ties:
+            return None
+        only = self.take(self.tie)
+        return only.better, only.worse, only.weight
+
     def take(self, pairs: NDArray[Any]) -> Preferences:
         """Return some of the pairs: those with these numbers, or where this mask is true."""
-        weight, query = (None if v is None else v[pairs] for v in (self.weight, self.query))
-        return Preferences(self.better[pairs], self.worse[pairs], weight, query)
+        weight, query, tie = (
+            None if v is None else v[pairs] for v in (self.weight, self.query, self.tie)
+        )
+        return Preferences(self.better[pairs], self.worse[pairs], weight, query, tie)
+
+    def with_ties(self, ties: Preferences) -> Preferences:
+        """Return these pairs, followed by others as ties."""
+        tie = np.zeros(len(self) + len(ties), dtype=np.bool_)
+        tie[len(self) :] = True
+        weight = None
+        if self.weight is not None or ties.weight is not None:
+            weight = np.concatenate(
+                [np.ones(len(v)) if v.weight is None else v.weight for v in (self, ties)]
+            )
+        better = np.concatenate([self.better, ties.better])
+        worse = np.concatenate([self.worse, ties.worse])
+        return Preferences(better, worse, weight, tie=tie)
 
 
 def check_preferences(
-    better: ArrayLike, worse: ArrayLike, weight: ArrayLike | None, n_items: int | None
+    better: ArrayLike,
+    worse: ArrayLike,
+    weight: ArrayLike | None,
+    n_items: int | None,
+    names: tuple[str, str, str] = ("better", "worse", "weight"),
 ) -> Preferences:
     """Check pairs of row numbers and their weights.
 
@@ -76,6 +139,8 @@ def check_preferences(
         Finite nonnegative weights; None means weight 1 for every pair.
     n_items : int or None
         Number of rows of X; None if it is not known.
+    names : tuple of three str
+        What messages call ``better``, ``worse`` and ``weight``.
 
     Returns
     -------
@@ -87,28 +152,31 @@ def check_preferences(
         If a row number or a weight is invalid, a pair has the same item twice, there are no pairs,
         or all weights are zero.  The message names the first invalid pair.
     """
-    rows = {name: _as_rows(name, v, n_items) for name, v in [("better", better), ("worse", worse)]}
-    n_pairs = len(rows["better"])
-    if len(rows["worse"]) != n_pairs:
+    one, other = (
+        as_rows(name, rows, n_items) for name, rows in zip(names, (better, worse), strict=False)
+    )
+    n_pairs = len(one)
+    both = f"{names[0]} and {names[1]}"
+    if len(other) != n_pairs:
         raise ValueError(
-            f"better and worse must have one row number per pair each; got {n_pairs} and "
-            f"{len(rows['worse'])}. Pair p is better[p] over worse[p]."
+            f"{both} must have one row number per pair each; got {n_pairs} and "
+            f"{len(other)}. Pair p is {names[0]}[p] over {names[1]}[p]."
         )
     if not n_pairs:
-        raise ValueError("better and worse are empty. Give at least one pair of row numbers.")
-    with_itself = rows["better"] == rows["worse"]
+        raise ValueError(f"{both} are empty. Give at least one pair of row numbers.")
+    with_itself = one == other
     if with_itself.any():
         pair = int(np.argmax(with_itself))
         raise ValueError(
             f"{int(with_itself.sum())} of {n_pairs} pairs prefer an item to itself, first pair "
-            f"{pair}: row {rows['better'][pair]} is both better and worse. Drop these pairs."
+            f"{pair}: row {one[pair]} is both better and worse. Drop these pairs."
         )
-    weights = None if weight is None else check_weights("weight", weight, n_pairs, "pair")
-    return Preferences(rows["better"], rows["worse"], weights)
+    weights = None if weight is None else check_weights(names[2], weight, n_pairs, "pair")
+    return Preferences(one, other, weights)
 
 
 def count_contradictions(preferences: Preferences) -> int:
-    """Count the pairs of items that are preferred both ways, with positive weights.
+    """Count the pairs of items that are preferred both ways, with positive weights; no ties.
 
     Parameters
     ----------
@@ -119,6 +187,7 @@ def count_contradictions(preferences: Preferences) -> int:
     int
         Number of sets {i, j}, however often each of the two preferences is repeated.
     """
+    preferences = preferences.preferred
     sides = (preferences.better, preferences.worse)
     n_items = max(int(rows.max(initial=-1)) for rows in sides) + 1
     return _pair_list(preferences, n_items).contradictions(1)
@@ -224,7 +293,7 @@ def preferences_among(
         number[n_queries] = queries.size  # pairs across queries
         query = number[query]
     among = (better >= 0) & (worse >= 0)
-    renumbered = Preferences(better, worse, kept.weight, query)
+    renumbered = replace(kept, better=better, worse=worse, query=query)
     return renumbered if among.all() else renumbered.take(among)
 
 
@@ -235,7 +304,7 @@ def _pair_list(preferences: Preferences, n_items: int) -> _core.PairList:
     return _core.PairList(better, worse, None, n_items, 1)
 
 
-def _as_rows(name: str, values: ArrayLike, n_items: int | None) -> NDArray[np.int64]:
+def as_rows(name: str, values: ArrayLike, n_items: int | None) -> NDArray[np.int64]:
     """Check row numbers; return them as int64."""
     how = "Give the row numbers of X, from 0, one for each pair."
     refuse_masked(name, values)

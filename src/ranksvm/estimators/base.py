@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from ranksvm import _core
@@ -22,17 +23,19 @@ from ranksvm._contents import MODEL
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.data.frames import split_frame
-from ranksvm.data.preferences import check_preferences
+from ranksvm.data.preferences import as_rows, check_preferences
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.targets import check_replaces
 from ranksvm.estimators.checks import check_labels, check_overflow
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import check_X, known_qid
+from ranksvm.estimators.paired_inputs import takes_matrices, two_matrices
 from ranksvm.metrics.order import mean_accuracy
 from ranksvm.metrics.ranked import Truth
 from ranksvm.models.explain import Explanation, check_rows
 from ranksvm.models.files import write_model
 from ranksvm.models.model import Model
+from ranksvm.models.pair_probability import probability, slope_in
 from ranksvm.pairs.accuracy import preference_accuracy
 
 
@@ -249,11 +252,14 @@ class Ranker(BaseEstimator):
 
     def score_pairs(
         self,
-        X: Any,
-        better: ArrayLike,
-        worse: ArrayLike,
+        X: Any = None,
+        better: ArrayLike | None = None,
+        worse: ArrayLike | None = None,
         weight: ArrayLike | None = None,
         qid: ArrayLike | str | None = None,
+        *,
+        chosen: Any = None,
+        rejected: Any = None,
     ) -> float:
         """Fraction of given pairs of items that are in the right order.
 
@@ -266,6 +272,9 @@ class Ranker(BaseEstimator):
             Weight of each pair; None means 1.
         qid : array-like of shape (n_items,), str or None, default=None
             As in ``predict``.
+        chosen, rejected : {array-like, sparse matrix, frame} of shape (n_pairs, n_features)
+            Instead of X, better and worse: row p of ``chosen`` should be above row p of
+            ``rejected``.
 
         Returns
         -------
@@ -273,8 +282,85 @@ class Ranker(BaseEstimator):
             Weight of the pairs whose better item has the higher score, plus half the weight of tied
             pairs, divided by the total weight.
         """
-        scores = check_overflow(self.predict(X, qid))
-        return preference_accuracy(check_preferences(better, worse, weight, len(scores)), scores)
+        self._check_is_fitted()
+        rows = {"X": X, "better": better, "worse": worse}
+        if takes_matrices(rows, {"qid": qid}, chosen, rejected):
+            names = ("chosen", "rejected")
+            scores = np.concatenate(self._scores_of_both(names, chosen, rejected))
+            n_pairs = len(scores) // 2
+            better, worse = np.arange(n_pairs), n_pairs + np.arange(n_pairs)
+        else:
+            scores = self.predict(X, qid)
+        pairs = check_preferences(better, worse, weight, len(scores))  # type: ignore[arg-type]
+        return preference_accuracy(pairs, check_overflow(scores))
+
+    def predict_pair_proba(
+        self,
+        A: Any,
+        B: Any = None,
+        *,
+        i: ArrayLike | None = None,
+        j: ArrayLike | None = None,
+        qid: ArrayLike | str | None = None,
+    ) -> Array:
+        """Return the probability that one item is better than another, for each of several pairs.
+
+        It is 1 / (1 + exp(-slope (s_A - s_B))), with the scores of the two items and a slope that
+        ``fit_pairs`` found on pairs that it held out.  So P(B, A) is 1 - P(A, B), and items with
+        equal scores have 1/2.  A tie in the training pairs counts as half a pair in each direction.
+
+        Parameters
+        ----------
+        A, B : {array-like, sparse matrix, frame} of shape (n_pairs, n_features)
+            Row p of A is compared with row p of B.
+        i, j : array-like of shape (n_pairs,) or None, default=None
+            Instead of B: row ``i[p]`` of A is compared with row ``j[p]`` of A.
+        qid : array-like of shape (n_items,), str or None, default=None
+            With ``i`` and ``j``: as in ``predict``.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+            Probability that row p of A, or row ``i[p]``, is the better one.
+
+        Raises
+        ------
+        NotFittedError
+            If the model knows no probabilities: it was fitted to labels, with ``calibrate=False``,
+            or to pairs that are too few or too connected.  The message says which.
+        """
+        self._check_is_fitted()
+        try:
+            slope = slope_in(self._get_model().facts)
+        except ValueError as error:
+            raise NotFittedError(f"{type(self).__name__}: {error}") from None
+        if (i is None) != (j is None) or (B is None) == (i is None):
+            raise ValueError(
+                "give either two matrices, predict_pair_proba(A, B), or a matrix and the row "
+                "numbers of the items to compare, predict_pair_proba(X, i=..., j=...)"
+            )
+        if B is not None:
+            if qid is not None:
+                raise ValueError("qid is for the rows of X, in predict_pair_proba(X, i=..., j=...)")
+            one, other = self._scores_of_both(("A", "B"), A, B)
+        else:
+            scores = self.predict(A, qid)
+            rows: Any = (("i", i), ("j", j))
+            one, other = (scores[as_rows(name, some, len(scores))] for name, some in rows)
+            if len(one) != len(other):
+                raise ValueError(
+                    f"i and j must have one row number per pair each; got {len(one)} and "
+                    f"{len(other)}"
+                )
+        check_overflow(one)
+        check_overflow(other)
+        return probability(slope, one - other)
+
+    def _scores_of_both(self, names: tuple[str, str], one: Any, other: Any) -> tuple[Array, Array]:
+        """Return the scores of the rows of two matrices, row by row to be compared."""
+        model, threads = self._get_model(), resolve_n_jobs(self.n_jobs)
+        one, other = two_matrices(self, names, one, other)
+        return model.scores(one, n_threads=threads), model.scores(other, n_threads=threads)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the model to a file that :func:`ranksvm.load` reads.

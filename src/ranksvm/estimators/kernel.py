@@ -325,11 +325,16 @@ default="rbf"
 
     def fit_pairs(
         self,
-        X: Any,
-        better: ArrayLike,
-        worse: ArrayLike,
+        X: Any = None,
+        better: ArrayLike | None = None,
+        worse: ArrayLike | None = None,
         *,
+        chosen: Any = None,
+        rejected: Any = None,
         weight: ArrayLike | None = None,
+        ties: tuple[Any, ...] | None = None,
+        groups: ArrayLike | None = None,
+        calibrate: bool = True,
         y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
@@ -344,7 +349,9 @@ default="rbf"
         ----------
         X, callback
             As in ``fit``.
-        better, worse, weight, y, qid, group, sample_weight, query_weight
+        better, worse, chosen, rejected, weight, ties, groups, calibrate
+            As for :meth:`ranksvm.LinearRankSVM.fit_pairs`.
+        y, qid, group, sample_weight, query_weight
             As for :meth:`ranksvm.LinearRankSVM.fit_pairs`.
 
         Returns
@@ -354,8 +361,11 @@ default="rbf"
         refuse_unknown(self, self.fit_pairs, unknown)
         with fitting(self):
             settings = self._settings(KernelSettings)
-            pairs = (better, worse, weight)
-            data = pair_data(self, X, pairs, y, qid, group, sample_weight, query_weight)
-            fit = self._fit_data(data, settings, callback)
+            data = pair_data(
+                self, X, better, worse, chosen=chosen, rejected=rejected, weight=weight,
+                ties=ties, groups=groups, calibrate=calibrate, y=y, qid=qid, group=group,
+                sample_weight=sample_weight, query_weight=query_weight,
+            )  # fmt: skip
+            fit = self._fit_data(data, settings, callback, calibrate=calibrate)
         self._warn_if_early(fit)
         return self

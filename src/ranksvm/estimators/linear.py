@@ -332,11 +332,16 @@ class LinearRankSVM(LinearRanker):
 
     def fit_pairs(
         self,
-        X: Any,
-        better: ArrayLike,
-        worse: ArrayLike,
+        X: Any = None,
+        better: ArrayLike | None = None,
+        worse: ArrayLike | None = None,
         *,
+        chosen: Any = None,
+        rejected: Any = None,
         weight: ArrayLike | None = None,
+        ties: tuple[Any, ...] | None = None,
+        groups: ArrayLike | None = None,
+        calibrate: bool = True,
         y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
@@ -347,8 +352,8 @@ class LinearRankSVM(LinearRanker):
     ) -> Self:
         """Fit the model to explicit pairs of a better and a worse item, with or without labels.
 
-        An evaluation costs O(n_pairs) and two products with X (with the rows that occur in a pair,
-        if these are at most half of X), in addition to the cost of the labels.
+        The pairs are given by row numbers of X (``fit_pairs(X, better, worse)``), or as two
+        matrices (``fit_pairs(chosen=A, rejected=B)``).
 
         Parameters
         ----------
@@ -358,8 +363,23 @@ class LinearRankSVM(LinearRanker):
             Row numbers of X, from 0: ``better[p]`` should be ranked above ``worse[p]``.  The two
             items may belong to different queries.  Pairs may be repeated, and may contradict each
             other; a warning says how many do.
+        chosen, rejected : {array-like, sparse matrix, frame} of shape (n_pairs, n_features)
+            Instead of X, ``better`` and ``worse``: row p of ``chosen`` should score above row p of
+            ``rejected``, for example embeddings of two answers.  Only ``weight``, ``ties``,
+            ``groups``, ``calibrate`` and ``callback`` can be combined with them.
         weight : array-like of shape (n_pairs,) or None, default=None
             Weight of each pair; None means 1.
+        ties : tuple (i, j[, weight]) or (A, B[, weight[, groups]]), or None, default=None
+            Pairs that should score alike: rows ``i[p]`` and ``j[p]`` of X or, with ``chosen``, row
+            p of A and row p of B.  A tie counts as both orders with half of its weight each.  A
+            weight of None means 1.
+        groups : array-like of shape (n_pairs,) or None, default=None
+            With ``chosen``: the group of each pair, for example its prompt.  Folds do not divide a
+            group, and it is the query of its pairs for ``reduction="query_mean"``.  None: folds
+            keep pairs together that share a row with the same features.
+        calibrate : bool, default=True
+            Whether ``predict_pair_proba`` shall work.  That takes some more fits, to pairs of inner
+            folds.  It changes no score.
         y : array-like of shape (n_items,), str or None, default=None
             Labels.  If given, all pairs of items of a query with different labels count as well, as
             in ``fit``.  A given pair that follows from the labels, too, counts twice; a warning
@@ -388,6 +408,14 @@ class LinearRankSVM(LinearRanker):
         kinds; without ``qid``, all given pairs together are a query of weight 1, apart from those
         that follow from the labels.  ``counting`` applies to the pairs that follow from labels.
 
+        Under the squared hinge, the loss of a tie is 1 + d^2 for scores that differ by d, if
+        |d| <= 1: the squared loss and a constant, which is part of ``objective_``.  Under the
+        hinge, it is constant there.  A tie is one of ``n_pairs_``.
+
+        An evaluation costs O(n_pairs) and two products with X (with the rows that occur in a pair,
+        if these are at most half of X; with one row per pair, if they are given as two dense
+        matrices), in addition to the cost of the labels.
+
         Examples
         --------
         >>> from ranksvm import LinearRankSVM
@@ -397,12 +425,23 @@ class LinearRankSVM(LinearRanker):
         1.0
         >>> model.n_pairs_
         3
+
+        The same, as two matrices:
+
+        >>> chosen = [[3.0, 1.0], [2.0, 1.0], [3.0, 1.0]]
+        >>> rejected = [[1.0, 0.0], [1.0, 0.0], [0.0, 3.0]]
+        >>> same = LinearRankSVM().fit_pairs(chosen=chosen, rejected=rejected)
+        >>> same.score_pairs(chosen=chosen, rejected=rejected)
+        1.0
         """
         refuse_unknown(self, self.fit_pairs, unknown)
         with fitting(self):
             settings = self._settings(LinearSettings)
-            pairs = (better, worse, weight)
-            data = pair_data(self, X, pairs, y, qid, group, sample_weight, query_weight)
-            fit = self._fit_data(data, settings, callback, start=self._start())
+            data = pair_data(
+                self, X, better, worse, settings, chosen=chosen, rejected=rejected, weight=weight,
+                ties=ties, groups=groups, calibrate=calibrate, y=y, qid=qid, group=group,
+                sample_weight=sample_weight, query_weight=query_weight,
+            )  # fmt: skip
+            fit = self._fit_data(data, settings, callback, calibrate=calibrate, start=self._start())
         self._warn_if_early(fit)
         return self

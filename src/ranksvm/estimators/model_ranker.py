@@ -24,7 +24,9 @@ from ranksvm.estimators.evaluation import Evaluation
 from ranksvm.estimators.inputs import set_features
 from ranksvm.estimators.logs import logged
 from ranksvm.learners import make_problem
+from ranksvm.learners.calibration import with_probability
 from ranksvm.learners.fit import Fit
+from ranksvm.learners.problem import RankProblem
 from ranksvm.learners.resume import FitState
 from ranksvm.learners.settings import Settings
 from ranksvm.models.model import Model
@@ -122,12 +124,14 @@ class ModelRanker(Ranker):
         *,
         checkpoint: str | os.PathLike[str] | None = None,
         evaluated: Evaluation | None = None,
+        calibrate: bool | None = None,
         **options: Any,
     ) -> Fit:
         """Fit the model to a data set, and set all fitted attributes; ``options`` go to ``solve``.
 
         With a checkpoint, continue from that file, and keep it up to date.  With an evaluation set,
-        the rows of the history have the metric on it.
+        the rows of the history have the metric on it.  ``calibrate``: whether a model of explicit
+        pairs shall know probabilities; None if there are no such pairs.
         """
         state = None if checkpoint is None else FitState.of(checkpoint, data, settings)
         problem: Any = make_problem(data, settings, n_threads=resolve_n_jobs(self.n_jobs))
@@ -136,6 +140,9 @@ class ModelRanker(Ranker):
             options["shown"] = evaluated.name
         fit: Fit = self._solve(problem, callback, state=state, **options)
         model = problem.model(fit)
+        if calibrate is not None:
+            assert isinstance(problem, RankProblem)
+            model = with_probability(model, data, problem, fit, calibrate=calibrate)
         if model.facts.get("constant_features"):
             with logged(self.verbose) as logger:
                 constant = counted(model.facts["constant_features"], "constant feature")

@@ -165,7 +165,10 @@ def about_fit(fit: Fit, data: RankingData, settings: Settings) -> dict[str, Any]
         **data.view.facts(),
     }
     if data.preferences is not None:
-        facts["explicit_pairs"] = len(positive_pairs(data.preferences, data.query_weight))
+        listed = positive_pairs(data.preferences, data.query_weight)
+        facts["explicit_pairs"] = len(listed)
+        if listed.n_ties:
+            facts["explicit_ties"] = listed.n_ties
     return {
         "params": {one.name: getattr(settings, one.name) for one in fields(settings)},
         "facts": facts,

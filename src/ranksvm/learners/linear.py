@@ -17,9 +17,11 @@ from ranksvm._rounding import roundings
 from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
 from ranksvm.data.column_facts import find_columns
+from ranksvm.data.paired_rows import PairedRows
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.scaling import Scaling
 from ranksvm.data.shards import ShardedMatrix
+from ranksvm.learners.differences import with_differences
 from ranksvm.learners.fit import Fit, about_fit
 from ranksvm.learners.gains import check_gains
 from ranksvm.learners.linear_model import LinearModel
@@ -67,7 +69,8 @@ class LinearProblem(RankProblem):
     Parameters
     ----------
     data : RankingData
-        X dense, CSR or CSC, float32 or float64, finite.
+        X dense, CSR or CSC, float32 or float64, finite; or ``PairedRows``, whose differences are
+        used then.
     settings : Settings
         Parameters.
     n_threads : int
@@ -82,7 +85,11 @@ class LinearProblem(RankProblem):
         self._items: NDArray[np.int64] | None = None  # those that are used, if not all are
         units: Units | None = None
         self._scaling = settings.scaling_for(data.X)
-        if self._scaling == "quantile":
+        rounded = 0
+        if isinstance(data.X, PairedRows):
+            data, units = with_differences(data, self._scaling, n_threads)
+            rounded = 1
+        elif self._scaling == "quantile":
             data, self._quantiles = scaled_data(data, self._scaling, n_threads=n_threads)
         elif self._scaling is not None:
             units = training_units(data, self._scaling, n_threads=n_threads)
@@ -92,7 +99,7 @@ class LinearProblem(RankProblem):
             score_map, pairs = sharded_problem(data, settings, n_threads=n_threads)
         else:
             data = self._compared(data)
-            score_map = MatrixMap(data.X, n_threads=n_threads)
+            score_map = MatrixMap(data.X, n_threads=n_threads, rounded=rounded)
             pairs = weighted_pairs(data, settings, n_threads=n_threads)
         self.data = data
         self._units = None if units is None else units.factor

@@ -184,7 +184,7 @@ def fit_identity(data: RankingData, settings: Settings) -> dict[str, str]:
     digest = X.digest() if in_shards else DigestRows()(Shard(RowBlock(lambda: X), X.shape[0]))
     kept = {name: value for name, value in asdict(settings).items() if name not in NOT_PART}
     listed = data.preferences
-    pairs = {} if listed is None else {"pairs": _digest(*listed, listed.query)}
+    pairs = {} if listed is None else {"pairs": _digest(*listed.arrays)}
     return {
         "features": digest.hex(),
         "labels": _digest(data.y),

@@ -201,10 +201,13 @@ class MatrixMap(EuclideanMap):
         Features; used without a copy if the layout allows, otherwise converted once.
     n_threads : int
         Number of threads.
+    rounded : int
+        How often each value of X has been rounded already, for the bounds on rounding errors.
     """
 
-    def __init__(self, X: Any, *, n_threads: int = 1) -> None:
+    def __init__(self, X: Any, *, n_threads: int = 1, rounded: int = 0) -> None:
         self.shape: tuple[int, int] = X.shape
+        self._rounded = rounded
         self._threads = n_threads
         self._diagonals: dict[int, Array] = {}  # for each part
         self._samples: dict[int, tuple[Rows, Rows]] = {}  # for each part
@@ -282,7 +285,7 @@ class MatrixMap(EuclideanMap):
 
     def _depth(self, *, transposed: bool) -> int:
         elements = self._stored[0].size
-        return _core.depth_of_product(
+        return self._rounded + _core.depth_of_product(
             *self._stored_shape, elements, self._fullest, self._is_dense, transposed
         )
 
@@ -375,7 +378,9 @@ def _within(X: Any, rows: Any, weight: Array, offsets: Any, middle: Array) -> Ar
         block = X[some] - middle
         weighted = block * weight[some][:, None]
         squares += np.einsum("ij,ij->j", weighted, block)
-        np.add.at(sums, group[begin : begin + 1024], weighted)
+        here = group[begin : begin + 1024]  # ascending, so a group is a run of rows
+        first = np.flatnonzero(np.diff(here, prepend=-1))
+        sums[here[first]] += np.add.reduceat(weighted, first, axis=0)
     mass = np.bincount(group, weight[rows], len(offsets) - 1)
     inverse = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0.0)
     within: Array = squares - np.einsum("gj,gj,g->j", sums, sums, inverse)

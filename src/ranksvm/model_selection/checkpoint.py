@@ -369,7 +369,7 @@ def data_identity(
 ) -> dict[str, str]:
     """Return the parts of the identity of a search that every search has."""
     listed = data.preferences
-    pairs = {} if listed is None else {"pairs": _digest(*listed, listed.query)}
+    pairs = {} if listed is None else {"pairs": _digest(*listed.arrays)}
     return {
         "items": _digest(data.X, None if data.y is None else data.truth, data.groups.index),
         "weights": _digest(data.item_weight, data.query_weight),

@@ -130,7 +130,10 @@ class LabelJudge:
 
 @dataclass(frozen=True)
 class PairJudge:
-    """The weighted share of listed pairs that are ordered correctly; ties count half."""
+    """The weighted share of listed pairs that are ordered correctly; equal scores count half.
+
+    Listed ties do not count.
+    """
 
     name: str = PAIR_ACCURACY
     bounds: tuple[float, float] = (-_ROUNDING, 1.0 + _ROUNDING)
@@ -143,9 +146,11 @@ class PairJudge:
 
     def _reason(self, data: RankingData, split: HeldOut) -> str | None:
         if split.held_out is not None:
-            return None  # a list of pairs has at least one of positive weight
+            if len(positive_pairs(_pairs_of(split.held_out)).preferred):
+                return None
+            return f"{split.name}: it has only ties, and no pair of a better and a worse item."
         assert split.test is not None
-        pairs = positive_pairs(_pairs_of(data))
+        pairs = positive_pairs(_pairs_of(data)).preferred
         is_there = np.zeros(data.n_items, dtype=np.bool_)
         is_there[split.test] = True
         if bool((is_there[pairs.better] & is_there[pairs.worse]).any()):
@@ -156,7 +161,7 @@ class PairJudge:
         self, held_out: RankingData, found: Sequence[Array], n_threads: int
     ) -> tuple[float, ...]:
         del n_threads
-        pairs = _pairs_of(held_out)
+        pairs = _pairs_of(held_out).preferred
         return tuple(
             preference_accuracy(pairs, scores) if all_finite(scores) else np.nan for scores in found
         )

@@ -10,27 +10,13 @@ directly or through others, and connected units go to the same fold.
 
 from __future__ import annotations
 
-import heapq
-
 import numpy as np
 
 from ranksvm._messages import Param, ParameterError
 from ranksvm._vectors import Rows
-from ranksvm.data.preferences import Preferences, first_connected, positive_pairs
-from ranksvm.data.queries import QueryGroups
+from ranksvm.data.pair_groups import connected_groups, dealt
+from ranksvm.data.preferences import positive_pairs
 from ranksvm.data.ranking_data import RankingData
-
-
-def connected_groups(data: RankingData) -> QueryGroups:
-    """Return the groups of items that folds must not divide."""
-    assert data.preferences is not None
-    groups = data.groups
-    unit = np.arange(data.n_items) if data.qid is None else groups.index
-    n_units = data.n_items if data.qid is None else groups.n_queries
-    pairs = positive_pairs(data.preferences, data.query_weight)
-    better, worse = unit[pairs.better], unit[pairs.worse]
-    first = first_connected(Preferences(better, worse), n_units)
-    return QueryGroups.from_qid(first[unit], data.n_items)
 
 
 def pair_folds(data: RankingData, n_splits: int) -> list[tuple[Rows, Rows]]:
@@ -57,23 +43,11 @@ def pair_folds(data: RankingData, n_splits: int) -> list[tuple[Rows, Rows]]:
     n_groups = int(np.count_nonzero(sizes))
     if n_groups < n_splits:
         raise _too_connected(data, n_groups, n_splits)
-    fold = _dealt(sizes, n_splits)[groups.index]
+    fold = dealt(sizes, n_splits)[groups.index]
     return [
         (np.flatnonzero((fold >= 0) & (fold != k)), np.flatnonzero(fold == k))
         for k in range(n_splits)
     ]
-
-
-def _dealt(sizes: Rows, n_splits: int) -> Rows:
-    """Deal groups, the largest first, to the fold with the least; -1 for groups of size zero."""
-    fold = np.full(sizes.size, -1, dtype=np.int64)
-    filled = [(0, k) for k in range(n_splits)]
-    for group in np.argsort(-sizes, kind="stable").tolist():
-        if sizes[group]:
-            size, k = filled[0]
-            fold[group] = k
-            heapq.heapreplace(filled, (size + int(sizes[group]), k))
-    return fold
 
 
 def _too_connected(data: RankingData, n_groups: int, n_splits: int) -> ParameterError:

@@ -36,9 +36,10 @@ from ranksvm._text import counted
 from ranksvm._vectors import Array
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners import make_problem
+from ranksvm.learners.calibration import with_probability
 from ranksvm.learners.fit import Fit
 from ranksvm.learners.gains import check_gains
-from ranksvm.learners.problem import PathProblem
+from ranksvm.learners.problem import PathProblem, RankProblem
 from ranksvm.learners.settings import Settings, excluded_by
 from ranksvm.learners.views import check_held_out, with_view
 from ranksvm.model_selection.cell import Cell
@@ -199,13 +200,26 @@ class Search:
         return None if self.mean_coef is None else self.mean_coef[self.best_index]
 
     def refit(
-        self, data: RankingData, *, n_threads: int = 1, callback: Callback | None = None
+        self,
+        data: RankingData,
+        *,
+        n_threads: int = 1,
+        callback: Callback | None = None,
+        calibrate: bool | None = None,
     ) -> tuple[Fit, Model]:
-        """Fit the best candidate on all items, whose features of the query may be made already."""
+        """Fit the best candidate on all items, whose features of the query may be made already.
+
+        ``calibrate``: whether a model of explicit pairs shall know probabilities; None if there are
+        no such pairs.
+        """
         problem = make_problem(data, self.best_settings, n_threads=n_threads)
         assert isinstance(problem, PathProblem)
         fit = problem.solve(start=self.best_start, callback=callback)
-        return fit, problem.model(fit)
+        model = problem.model(fit)
+        if calibrate is not None:
+            assert isinstance(problem, RankProblem)
+            model = with_probability(model, data, problem, fit, calibrate=calibrate)
+        return fit, model
 
     def warnings(self, refit: Fit | None = None) -> Iterator[tuple[Message, bool]]:
         """Yield the warnings about this search, and whether each is about fits that ended early.

@@ -133,11 +133,16 @@ class SearchCV(Ranker):
 
     def fit_pairs(
         self,
-        X: Any,
-        better: ArrayLike,
-        worse: ArrayLike,
+        X: Any = None,
+        better: ArrayLike | None = None,
+        worse: ArrayLike | None = None,
         *,
+        chosen: Any = None,
+        rejected: Any = None,
         weight: ArrayLike | None = None,
+        ties: tuple[Any, ...] | None = None,
+        groups: ArrayLike | None = None,
+        calibrate: bool = True,
         y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
@@ -150,15 +155,19 @@ class SearchCV(Ranker):
         """Choose the parameters for explicit pairs, then fit a model with them.
 
         Folds do not separate the items of a pair: items that pairs connect, directly or through
-        others, are in the same fold, and with ``qid`` whole queries.  Without labels, folds have
-        about the same number of pairs.
+        others, are in the same fold, and with ``qid`` or ``groups`` whole queries or groups.
+        Without labels, folds have about the same number of pairs.
 
         Parameters
         ----------
-        X, better, worse, weight, y, qid, group, sample_weight, query_weight
+        X, better, worse, chosen, rejected, weight, ties, groups, calibrate
+            As for :meth:`ranksvm.LinearRankSVM.fit_pairs`.  The model with the chosen parameters is
+            calibrated.
+        y, qid, group, sample_weight, query_weight
             As for :meth:`ranksvm.LinearRankSVM.fit_pairs`.
-        validation : tuple (X, better, worse[, weight[, qid]]) or None, default=None
-            Pairs of other items to choose on, instead of folds; ``cv`` is ignored.  Only
+        validation : tuple (X, better, worse[, weight[, qid]]) or (A, B), or None, default=None
+            Pairs of other items to choose on, instead of folds; ``cv`` is ignored.  Two matrices A
+            and B are like ``chosen`` and ``rejected``.  Only
             ``query_features`` need qid, the query ids of these items; a frame has them in the
             column of the training frame.  weight may be None.
         progress : callable or None, default=None
@@ -172,7 +181,7 @@ class SearchCV(Ranker):
         -----
         With labels and without a validation set, ``metric="auto"`` is what it is for ``fit``.
         Otherwise it is "pair_accuracy", the weighted share of held-out pairs in the right order
-        (ties count half), which can also be named.
+        (equal scores count half, and ``ties`` do not count), which can also be named.
 
         If ``cv`` is a list of row numbers, it may separate the items of pairs.  Such pairs are
         neither trained on nor scored, and a warning says how many there are.
@@ -180,10 +189,15 @@ class SearchCV(Ranker):
         refuse_unknown(self, self.fit_pairs, unknown)
         with fitting(self):
             settings = self._unfitted()._settings(self._settings_class)
-            pairs = (better, worse, weight)
-            data = pair_data(self, X, pairs, y, qid, group, sample_weight, query_weight)
+            data = pair_data(
+                self, X, better, worse, chosen=chosen, rejected=rejected, weight=weight,
+                ties=ties, groups=groups, calibrate=calibrate, y=y, qid=qid, group=group,
+                sample_weight=sample_weight, query_weight=query_weight,
+            )  # fmt: skip
             held_out = None if validation is None else validation_pairs(self, validation)
-            found, fit = self._search(self._converted(data), settings, held_out, progress)
+            found, fit = self._search(
+                self._converted(data), settings, held_out, progress, calibrate=calibrate
+            )
         self._warn(found, fit)
         return self
 
@@ -252,8 +266,10 @@ class SearchCV(Ranker):
         settings: Settings,
         held_out: RankingData | None,
         progress: Progress | None,
+        *,
+        calibrate: bool | None = None,
     ) -> tuple[Search, Fit | None]:
-        """Search, refit and keep the results."""
+        """Search, refit and keep the results; ``calibrate`` as for ``_fit_data``."""
         folds = folds_of(data, self.cv) if held_out is None else None
         if self.refit:
             settings.check_budget(data)
@@ -278,7 +294,7 @@ class SearchCV(Ranker):
             ranker = self._unfitted(found)
             noted = {k: v for k, v in self.__dict__.items() if k in FEATURE_FACTS}
             ranker.__dict__.update(noted)
-            fit, model = found.refit(data, n_threads=threads)
+            fit, model = found.refit(data, n_threads=threads, calibrate=calibrate)
             ranker._keep(model, fit.history)
         self._keep_search(found, ranker)
         return found, fit

@@ -73,7 +73,7 @@ class Split:
         if self.held_out is None:
             return [self.train, self.test]
         known = self.held_out
-        listed = [] if known.preferences is None else [*known.preferences]
+        listed = [] if known.preferences is None else [*known.preferences.arrays]
         return [known.X, None if known.y is None else known.truth, known.groups.index, *listed]
 
 

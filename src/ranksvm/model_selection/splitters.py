@@ -18,9 +18,10 @@ from ranksvm._checks import check_integer, is_integer
 from ranksvm._sparse import check_structure, is_sparse
 from ranksvm._text import counted
 from ranksvm._vectors import Rows
+from ranksvm.data.pair_groups import connected_groups
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
-from ranksvm.model_selection.pair_folds import connected_groups, pair_folds
+from ranksvm.model_selection.pair_folds import pair_folds
 
 LETOR_PARTS = 5
 

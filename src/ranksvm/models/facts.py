@@ -7,6 +7,8 @@
     target                           a string: what was learned, if not labels ("survival")
     query_features                   a list of different keys of ``QUERY_FEATURES``, at least one
     keep_features                    whether the features are columns, too; with query_features only
+    pair_probability                 a mapping with a slope, a finite number >= 0, or with a reason,
+                                     a string
     gamma                            a positive number or null
     kernel                           required for kinds that compute a kernel, not allowed for
                                      others; a mapping with
@@ -26,6 +28,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ranksvm.data.query_features import QUERY_FEATURES
+from ranksvm.models.pair_probability import FACT, check_fact
 
 NUMBERS = ("objective", "gap")
 COUNTS = ("n_iter", "n_products", "n_pairs", "n_queries", "best_iteration")
@@ -64,6 +67,8 @@ def check_facts(facts: Mapping[str, Any], functions: Collection[str]) -> None:
     if not isinstance(facts.get("target", ""), str):
         raise _wrong("target", "a string", facts["target"])
     _check_view(facts)
+    if FACT in facts:
+        check_fact(facts[FACT])
     gamma = facts.get("gamma")
     if gamma is not None and not (_is_finite(gamma) and gamma > 0.0):
         raise _wrong("gamma", "a positive number or null", gamma)
