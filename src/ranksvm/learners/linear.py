@@ -79,7 +79,7 @@ class LinearProblem(RankProblem):
         self._quantiles: Scaling | None = None
         self._items: NDArray[np.int64] | None = None  # those that are used, if not all are
         units: Units | None = None
-        self._scaling = settings.scaling_for(data.X)
+        self._scaling = settings.scaling_for(data.X, encoded=data.is_encoded)
         if self._scaling == "quantile":
             data, self._quantiles = scaled_data(data, self._scaling, n_threads=n_threads)
         elif self._scaling is not None:

@@ -38,7 +38,7 @@ from ranksvm.models.description import (
 from ranksvm.models.formats import check_model, own_arrays, sorted_names
 from ranksvm.models.model import Model, ModelFileError
 
-SCHEMA = 1
+SCHEMA = 2
 TEXT = "ranksvm"  # key of the description in the metadata
 ENTRIES: dict[str, type | tuple[type, ...]] = {
     "schema": int,
@@ -147,7 +147,7 @@ def _to_bytes(model: Model) -> bytes:
     if names is not None and not isinstance(names, list | tuple):
         raise TypeError(f"feature_names must be a tuple of strings; got {type(names).__name__}")
     entries = {
-        "schema": SCHEMA,
+        "schema": 1 if model.encoding is None else 2,  # which older versions can read, or not
         "written_by": library_version(),
         "kind": model.kind,
         "params": plain(dict(model.params), "params", depth=1),
