@@ -17,7 +17,12 @@ from ranksvm._memory import parse_memory
 from ranksvm._messages import UserError
 from ranksvm._text import progress
 from ranksvm._threads import resolve_n_jobs
-from ranksvm.cli.inputs import note_no_labels, note_no_queries, read_whole
+from ranksvm.cli.inputs import (
+    note_no_labels,
+    note_no_queries,
+    read_whole,
+    refuse_options_of_tables,
+)
 from ranksvm.cli.options import DataOptions, format_named
 from ranksvm.cli.output import UsageProblem
 from ranksvm.cli.write import open_output
@@ -61,9 +66,15 @@ def open_in_pieces(
         )
     if kind != "letor" and options.missing != "error":
         raise UsageProblem(
-            f"--missing {options.missing} and --memory work together with LETOR text only, and "
-            f"{files[0]} is {CALLED[kind]}: fill the values in"
+            f"--missing {options.missing} and --memory "
+            + (
+                "do not work together"
+                if options.missing == "impute"
+                else f"work together with LETOR text only, and {files[0]} is {CALLED[kind]}"
+            )
+            + ": fill the values in"
         )
+    _check_table_options(kind, files[0], options)
     guessed = options.zero_based is None
     based = bool(zero_based if guessed else options.zero_based)
     wanted: dict[str, Any] = {"y": "label", "qid": "qid"}
@@ -75,11 +86,15 @@ def open_in_pieces(
     else:
         named, there = parquet_columns(files[0], options, name, labels=labels)
         wanted |= {"y": named.get("label"), "qid": named.get("qid"), "drop": named.values()}
+        wanted["sample_weight"] = named.get("weight")
+        if options.features or options.drop:
+            wanted["columns"] = there
         if features is not None:  # the others do not matter
             wanted["columns"] = [one for one in features if one in there]
             if not wanted["columns"]:
                 raise ValueError(f"{name} has none of the features, {features[0]!r} for example")
         about["frame_columns"] = tuple(named.values())
+        about |= {f"{key}_column": named.get(key) for key in ("label", "docid")}
     if not labels:
         wanted["y"] = None
     if options.ignore_qid:
@@ -103,6 +118,16 @@ def open_in_pieces(
     data = replace(data, origin=replace(data.origin, **about)).with_groups(data.groups)
     check_ids(data)
     return data
+
+
+def _check_table_options(kind: str, file: str, options: DataOptions) -> None:
+    """Refuse options of tables that do nothing for files in pieces."""
+    if kind != "parquet":
+        refuse_options_of_tables(options, file, CALLED[kind])
+    for name in ("query_weight_column", "min_frequency"):
+        if getattr(options, name) is not None:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageProblem(f"{flag} cannot be combined with --memory: leave one of them out")
 
 
 def check_ids(data: RankingData) -> None:
@@ -155,17 +180,19 @@ def parquet_columns(
 ) -> tuple[dict[str, str], list[str]]:
     """Return the columns of a Parquet file that are not features, and those that are.
 
-    The columns that are not features have the keys "label", "qid" and "docid".  ``name`` stands for
-    the file in messages, and ``labels`` is as in ``read_data``.
+    The columns that are not features have the keys "label", "qid", "docid" and "weight".  ``name``
+    stands for the file in messages, and ``labels`` is as in ``read_data``.
     """
-    from ranksvm.cli.tables import special_columns, unused_index
+    from ranksvm.cli.table_choice import chosen_features, special_columns
+    from ranksvm.cli.table_files import unused_index
     from ranksvm.data.frames import check_numeric
 
     schema = read_schema(file)
     index = unused_index(schema, options)
     there = [one for one in schema.names if one not in index]
     named = special_columns(there, options, name, labels=labels)
-    features = [one for one in there if one not in named.values()]
+    others = [one for one in there if one not in named.values()]
+    features = chosen_features(others, options, name)
     if not features:
         raise no_features(name, is_table=True)
     try:
