@@ -135,7 +135,9 @@ def _check_options(options: DataOptions) -> None:
         )
     for option in ("weight_column", "query_weight_column", "min_frequency"):
         if getattr(options, option) is not None:
-            raise UsageProblem(f"--{option.replace('_', '-')} does not work with --dask: leave it out")
+            raise UsageProblem(
+                f"--{option.replace('_', '-')} does not work with --dask: leave it out"
+            )
     for option, default in OF_TEXT.items():
         if getattr(options, option) != default:
             flag = f"--{option.replace('_', '-')}"

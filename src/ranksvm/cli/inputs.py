@@ -157,7 +157,9 @@ def read_whole(
 def refuse_options_of_tables(options: DataOptions, name: str, kind: str) -> None:
     """Raise if there are options that only tables have."""
     if options.of_tables:
-        raise UsageProblem(f"{options.of_tables[0]} is for tables, and {name} is {kind}: leave it out")
+        raise UsageProblem(
+            f"{options.of_tables[0]} is for tables, and {name} is {kind}: leave it out"
+        )
 
 
 def _check_one_file(source: Source) -> None:

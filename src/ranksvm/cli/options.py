@@ -72,6 +72,7 @@ DEFINITIONS = "Metric definitions: standard or LETOR's."
 ConventionsOption = Annotated[Conventions, typer.Option(help=DEFINITIONS)]
 
 _input = partial(typer.Option, rich_help_panel="Input")
+_weights = partial(typer.Option, metavar="NAME", rich_help_panel="Weights")
 _base = partial(_input, "--zero-based/--one-based")
 _BASE = "Whether feature indices start at 0 or 1. "
 # For commands that read a model.
@@ -209,22 +210,27 @@ class DataOptions:
         return {**usual, **self.named_columns}
 
     @property
-    def frequency(self) -> float | None:
-        """The number of items, or their share, that --min-frequency gives."""
+    def frequency(self) -> Any:
+        """The number of items, or their share, that --min-frequency gives; a text if neither."""
         text = self.min_frequency
         if text is None:
             return None
         try:
             return int(text) if text.isdecimal() else float(text)
         except ValueError:
-            return -1.0  # which is refused
+            return text
 
     @property
     def of_tables(self) -> list[str]:
         """The options that were given, and that only tables have."""
         names = ("features", "drop", "weight_column", "query_weight_column", "min_frequency")
         found = [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
-        return [*found, *(["--missing impute"] if self.missing == "impute" else [])]
+        return [*found, *(["--missing impute"] if self.imputes else [])]
+
+    @property
+    def imputes(self) -> bool:
+        """Whether missing values are filled in with what is learned from the others."""
+        return str(self.missing) == "impute"
 
     def format_of(self, path: str) -> Format:
         """Return the format of a file: the one asked for, or the one of its name."""
@@ -238,13 +244,12 @@ class TrainingOptions(DataOptions):
     features: Features = None
     drop: Drop = None
     weight_column: Annotated[
-        str | None, _input(metavar="NAME", help="Column of a table with the weights of the items.")
+        str | None, _weights(help="Column of a table with the weights of the items.")
     ] = None
     query_weight_column: Annotated[
         str | None,
-        _input(
-            metavar="NAME",
-            help="Column of a table with the weights of the queries, the same for all items of one.",
+        _weights(
+            help="Column of a table with the weights of the queries: the same for all items of one."
         ),
     ] = None
     missing: Annotated[
@@ -253,7 +258,7 @@ class TrainingOptions(DataOptions):
             help="How to treat missing feature values; impute fills in the median of the column, "
             "and adds a feature that says where (tables only)."
         ),
-    ] = "error"
+    ] = "error"  # type: ignore[assignment]
     min_frequency: Annotated[
         str | None,
         _input(

@@ -69,7 +69,7 @@ def open_in_pieces(
             f"--missing {options.missing} and --memory "
             + (
                 "do not work together"
-                if options.missing == "impute"
+                if options.imputes
                 else f"work together with LETOR text only, and {files[0]} is {CALLED[kind]}"
             )
             + ": fill the values in"
@@ -120,7 +120,7 @@ def open_in_pieces(
     return data
 
 
-def _check_table_options(kind: str, file: str, options: DataOptions) -> None:
+def _check_table_options(kind: Any, file: str, options: DataOptions) -> None:
     """Refuse options of tables that do nothing for files in pieces."""
     if kind != "parquet":
         refuse_options_of_tables(options, file, CALLED[kind])

@@ -74,8 +74,12 @@ class TableFiles:
         self._form = form
         make = _ParquetFile if form == "parquet" else _TextFile
         self._files = [make(one, form, options, texts) for one in sources]
+        schemas = [one.schema for one in self._files]
+        for schema in schemas:
+            twice = sorted({one for one in schema.names if schema.names.count(one) > 1})
+            if twice:
+                raise ValueError(f"{name} has several columns called {twice[0]!r}; rename them")
         try:
-            schemas = [one.schema for one in self._files]
             self.schema = pyarrow.unify_schemas(schemas, promote_options="permissive")
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
             raise ValueError(f"{name}: the columns do not fit together: {error}") from None
@@ -94,12 +98,14 @@ class TableFiles:
         """Return some of the columns as an Arrow table."""
         pyarrow = import_pyarrow()
         schema = pyarrow.schema([self.schema.field(name) for name in names])
-        parts = [one.read([name for name in names if name in one.schema.names]) for one in self._files]
+        parts = [
+            one.read([name for name in names if name in one.schema.names]) for one in self._files
+        ]
         table = pyarrow.concat_tables(parts, promote_options="permissive")
         return table.select(list(names)).cast(schema)
 
     def read_texts(self, names: Sequence[str]) -> Any:
-        """Return some of the columns as an Arrow table; no text in a CSV file is a missing value."""
+        """Return some columns as an Arrow table; an empty text in a CSV file is a missing value."""
         import pyarrow.compute as compute
         from pyarrow import types
 
@@ -131,7 +137,9 @@ class TableFiles:
         from pyarrow import types
 
         kinds = [self.schema.field(name).type for name in names]
-        simple = all(types.is_boolean(k) or types.is_integer(k) or types.is_floating(k) for k in kinds)
+        simple = all(
+            types.is_boolean(k) or types.is_integer(k) or types.is_floating(k) for k in kinds
+        )
         if not simple or not any(types.is_float32(kind) for kind in kinds):
             return np.dtype(np.float64)
         numpy_types = [np.dtype(kind.to_pandas_dtype()) for kind in kinds]
@@ -142,7 +150,9 @@ class TableFiles:
 class _ParquetFile:
     """A Parquet file, whose columns are read when they are asked for."""
 
-    def __init__(self, source: Any, form: Format, options: DataOptions, texts: Sequence[str]) -> None:
+    def __init__(
+        self, source: Any, form: Format, options: DataOptions, texts: Sequence[str]
+    ) -> None:
         import pyarrow
         from pyarrow import parquet
 
@@ -171,7 +181,9 @@ class _ParquetFile:
 class _TextFile:
     """A CSV or TSV file, read as a whole."""
 
-    def __init__(self, source: Any, form: Format, options: DataOptions, texts: Sequence[str]) -> None:
+    def __init__(
+        self, source: Any, form: Format, options: DataOptions, texts: Sequence[str]
+    ) -> None:
         import pyarrow
         from pyarrow import csv
 

@@ -59,7 +59,9 @@ def read_tables(
         try:
             _, columns = split_frame(tables.read(list(named.values())), **named)
             has_ids = "qid" in named or options.ignore_qid
-            X, encoding = _features(tables, chosen, options, encoding, wanted is None, has_ids, name)
+            X, encoding = _features(
+                tables, chosen, options, encoding, wanted is None, has_ids, name
+            )
         except UserError as error:
             raise error.after(f"{name}: ") from None
         except ValueError as error:
@@ -122,7 +124,7 @@ def _features(
 
         if not has_ids:
             check_no_ids(tables.empty(chosen))
-        if text_columns(tables.empty(chosen)) or (options.missing == "impute" and chosen):
+        if text_columns(tables.empty(chosen)) or (options.imputes and chosen):
             return _learned_features(tables.read_texts(chosen), options, name)
     check_numeric(tables.empty(chosen), other="docid")
     X = tables.read_numbers(chosen)
@@ -140,7 +142,7 @@ def _learned_features(
     zero = options.missing == "zero"
     encoding = learn_encoding(
         table,
-        missing="impute" if options.missing == "impute" else "error",
+        missing="impute" if options.imputes else "error",
         min_frequency=options.frequency,
     )
     assert encoding is not None
@@ -150,7 +152,10 @@ def _learned_features(
             f"{name}: {'this column is' if len(texts) == 1 else 'these columns are'} a category, "
             f"with one feature for each value: {listed(texts)}. --drop leaves columns out."
         )
-    return encode(encoding, table, zero=zero), encoding
+    X = encode(encoding, table, zero=zero)
+    if not is_sparse(X):
+        _fill(X, [encoding.feature_name(k) for k in range(encoding.n_features)], options)
+    return X, encoding
 
 
 def with_weights(

@@ -283,7 +283,7 @@ def with_memory(settings: Settings, options: DataOptions) -> tuple[Settings, Dat
 
 def with_tables(settings: Settings, options: DataOptions) -> Settings:
     """Return settings that say what becomes of the columns of a table."""
-    missing = "impute" if options.missing == "impute" else "error"
+    missing = "impute" if options.imputes else "error"
     return replace(settings, missing=missing, min_frequency=options.frequency)
 
 

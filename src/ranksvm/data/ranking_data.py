@@ -126,7 +126,9 @@ class Origin:
         """Return what the facts of a model tell about the columns of its training set."""
         return cls(
             frame_columns=tuple(map(str, facts.get("frame_columns", ()))),
-            **{f"{key}_column": facts.get(f"{key}_column") for key in SPECIAL},
+            label_column=facts.get("label_column"),
+            qid_column=facts.get("qid_column"),
+            docid_column=facts.get("docid_column"),
             encoding=TableEncoding.of_facts(facts),
         )
 

@@ -1,4 +1,4 @@
-"""The features of a table: what a :class:`TableEncoding` makes of the columns of a frame or an array."""
+"""The features of a frame or an array: what a :class:`TableEncoding` makes of its columns."""
 
 from __future__ import annotations
 

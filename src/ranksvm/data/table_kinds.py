@@ -7,30 +7,20 @@ of text is a category is decided by its values, in :mod:`ranksvm.estimators.enco
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
 
-from ranksvm._messages import PYTHON, Formatter, Param, ParameterError
+from ranksvm._messages import Param, ParameterError
 from ranksvm._text import listed
+from ranksvm.data.frames import LeftOut
 
 DATES = (nw.Date, nw.Datetime, nw.Time, nw.Duration)
 DECLARED = (nw.Categorical, nw.Enum)  # categories, whatever their values are
 # Columns of text with these names are hardly features, if there are no query ids.
-OF_QUERIES = frozenset({"qid", "query", "query_id", "queryid", "session", "session_id", "search_id"})
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """How to leave a column out, in a message."""
-
-    name: Any
-
-    def render(self, formatter: Formatter) -> str:
-        if formatter is PYTHON:
-            return f"X.drop(columns={self.name!r})"
-        return formatter.parameter(Param("drop", self.name))
+OF_QUERIES = frozenset(
+    {"qid", "query", "query_id", "queryid", "session", "session_id", "search_id"}
+)
 
 
 def text_columns(X: Any) -> list[int]:
@@ -45,8 +35,8 @@ def text_columns(X: Any) -> list[int]:
     dates = {name: dtype for name, dtype in schema.items() if dtype in DATES}
     if dates:
         raise ParameterError(
-            "{wrong} {hold} dates or times, which are no features. Make numbers of them first, such "
-            "as the age in days; or leave them out: {drop}.",
+            "{wrong} {hold} dates or times, which are no features. Make numbers of them first, "
+            "such as the age in days; or leave them out: {drop}.",
             wrong=listed(f"{name!r} ({dtype})" for name, dtype in dates.items()),
             hold="holds" if len(dates) == 1 else "hold",
             drop=LeftOut(next(iter(dates))),
@@ -56,8 +46,8 @@ def text_columns(X: Any) -> list[int]:
     }
     if wrong:
         raise ParameterError(
-            "{n} of {total} feature columns {are} not numeric: {wrong}. Make numbers of the values, "
-            "or leave them out: {drop}.",
+            "{n} of {total} feature columns {are} not numeric: {wrong}. Make numbers of the "
+            "values, or leave them out: {drop}.",
             n=len(wrong),
             total=len(schema),
             are="is" if len(wrong) == 1 else "are",

@@ -17,9 +17,10 @@ from sklearn.preprocessing import OneHotEncoder
 
 from ranksvm._messages import Message, Param, ParameterError
 from ranksvm._text import counted
+from ranksvm.data.frames import LeftOut
 from ranksvm.data.table_encoding import TableEncoding
 from ranksvm.data.table_features import column_of, numbers_of, texts_of
-from ranksvm.data.table_kinds import DECLARED, LeftOut, text_columns
+from ranksvm.data.table_kinds import DECLARED, text_columns
 
 # A column of text is a category if it has at most this many values, each this often on average.
 MOST_VALUES, OFTEN = 100, 2
@@ -126,14 +127,18 @@ def _is_text(
     if min_frequency is not None:
         kept = "none of them" if n_kept == 0 else f"{n_kept:,} of them"
         frequent = Message(
-            ", and {kept} as often as {asked}", kept=kept, asked=Param("min_frequency", min_frequency)
+            ", and {kept} as often as {asked}",
+            kept=kept,
+            asked=Param("min_frequency", min_frequency),
         )
     return ParameterError(
         "column {name!r} is text: {values} in {items}{frequent}. A category has at most {most} "
         "values, each at least twice on average. What you can do: leave the column out ({drop}); "
         "keep its frequent values only ({some}); or turn the text into numbers first, with tf-idf "
         "for example: docs/tables.md shows how.",
-        some=Param("min_frequency", 10 if min_frequency is None else 10 * max(1, int(min_frequency))),
+        some=Param(
+            "min_frequency", 10 if min_frequency is None else 10 * max(1, int(min_frequency))
+        ),
         drop=LeftOut(name),
         name=name,
         values=counted(n_values, "different value"),

@@ -100,9 +100,7 @@ def note_features(ranker: Any, data: RankingData) -> None:
     set_features(ranker, data.n_features, data.feature_names, data.origin)
 
 
-def set_features(
-    ranker: Any, n_features: int, names: Iterable[str] | None, origin: Origin
-) -> None:
+def set_features(ranker: Any, n_features: int, names: Iterable[str] | None, origin: Origin) -> None:
     """Set the attributes in ``FEATURE_FACTS`` for the features of a training set.
 
     With an encoding, the features that come in are its columns.
@@ -125,8 +123,8 @@ def file_data(
     """Open the files of ``fit_files``; ``options`` are those of ``open_files``."""
     if getattr(ranker, "missing", "error") != "error":
         raise ParameterError(
-            "{impute} needs all items in memory, and fit_files reads them in pieces. Fill the values "
-            "in before, or use fit.",
+            "{impute} needs all items in memory, and fit_files reads them in pieces. Fill the "
+            "values in before, or use fit.",
             impute=Param("missing", ranker.missing),
         )
     data = open_files(paths, y=y, qid=qid, n_threads=resolve_n_jobs(ranker.n_jobs), **options)
@@ -196,7 +194,8 @@ def check_X(estimator: Any, X: Any, *, reset: bool) -> Any:
     learns = reset and hasattr(estimator, "missing") and not estimator._is_pairwise
     if reset and hasattr(estimator, "missing"):
         estimator._encoding = None
-    if reset and not (learns and estimator.missing != "error") and plain_array(X, n_jobs) is not None:
+    fills = learns and estimator.missing != "error"
+    if reset and not fills and plain_array(X, n_jobs) is not None:
         estimator.n_features_in_ = X.shape[1]
         estimator.__dict__.pop("feature_names_in_", None)
         return X
@@ -220,8 +219,8 @@ def check_X(estimator: Any, X: Any, *, reset: bool) -> Any:
             check_numeric(X, "sample_weight" if hasattr(estimator, "predict") else None)
     elif encoding is not None and encoding.values:
         raise ValueError(
-            f"the model was trained on a frame with categories, and X is a {type(X).__name__}. Pass "
-            f"a frame with the columns {listed(map(repr, encoding.columns or ()))}."
+            f"the model was trained on a frame with categories, and X is a {type(X).__name__}. "
+            f"Pass a frame with the columns {listed(map(repr, encoding.columns or ()))}."
         )
     try:
         X = validate_data(
@@ -240,7 +239,7 @@ def check_X(estimator: Any, X: Any, *, reset: bool) -> Any:
             f"X holds text: {error}. Pass a frame (pandas, polars, Arrow): its columns of text can "
             "become categories."
         ) from None
-    if learns and estimator.missing != "error" and not is_sparse(X):
+    if fills and not is_sparse(X):
         encoding = estimator._encoding = _learned(estimator, X)
     if encoding is not None:
         if is_sparse(X):
@@ -280,7 +279,7 @@ def _known_columns(estimator: Any, X: Any) -> Any:
     if not extra or not known <= set(here):
         return X
     warnings.warn(
-        f"X has {counted(len(extra), 'column')} that the model does not know, and that are ignored: "
+        f"X has {counted(len(extra), 'column')} that the model does not know, ignored: "
         f"{listed(map(repr, extra))}.",
         UserWarning,
         stacklevel=4,
