@@ -107,10 +107,10 @@ def read_on_cluster(engine: Engine, files: Sequence[str], options: DataOptions) 
             "data.parquet"
         )
     name = listed(found, most=1)
-    named, chosen = parquet_columns(found[0], options, name, labels=True)
+    named, chosen, left_out = parquet_columns(found[0], options, name, labels=True)
     y, qid = named["label"], None if options.ignore_qid else named.get("qid")
     # It refuses files whose columns differ, before any worker reads one.
-    columns = chosen if options.features or options.drop else None
+    columns = chosen if left_out else None
     source = ParquetSource(found, y=y, qid=qid, columns=columns, drop=named.values())
     parts, names = parquet_parts(found, [*source.feature_names, *filter(None, (y, qid))])
     if not parts:

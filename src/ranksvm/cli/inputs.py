@@ -106,6 +106,7 @@ def read_data(
             features=features,
             zero_based=zero_based,
             fit=fit,
+            like=like,
         )
     else:
         data = read_whole(

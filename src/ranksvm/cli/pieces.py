@@ -29,7 +29,7 @@ from ranksvm.cli.write import open_output
 from ranksvm.data.array_shards import is_npy
 from ranksvm.data.file_sets import CALLED, find_files
 from ranksvm.data.parquet.columns import read_schema
-from ranksvm.data.ranking_data import RankingData, no_features
+from ranksvm.data.ranking_data import Origin, RankingData, no_features
 from ranksvm.data.shard_files import open_files
 from ranksvm.data.shard_memory import FitMemory
 from ranksvm.data.sources import BLOCK_BYTES, text_blocks
@@ -50,6 +50,7 @@ def open_in_pieces(
     features: Sequence[str] | None,
     zero_based: bool | None,
     fit: FitMemory | None,
+    like: Origin | None = None,
 ) -> RankingData:
     """Open files for reading in pieces; ``name`` stands for all of them, the rest as in read_data.
 
@@ -84,16 +85,14 @@ def open_in_pieces(
     elif kind == "array":
         wanted = _vectors(files[0], options, labels=labels)
     else:
-        named, there = parquet_columns(files[0], options, name, labels=labels)
+        named, chosen, left_out = parquet_columns(
+            files[0], options, name, labels=labels, wanted=features, like=like
+        )
         wanted |= {"y": named.get("label"), "qid": named.get("qid"), "drop": named.values()}
         wanted["sample_weight"] = named.get("weight")
-        if options.features or options.drop:
-            wanted["columns"] = there
-        if features is not None:  # the others do not matter
-            wanted["columns"] = [one for one in features if one in there]
-            if not wanted["columns"]:
-                raise ValueError(f"{name} has none of the features, {features[0]!r} for example")
-        about["frame_columns"] = tuple(named.values())
+        if left_out or features is not None:
+            wanted["columns"] = chosen
+        about["frame_columns"] = (*named.values(), *left_out)
         about |= {f"{key}_column": named.get(key) for key in ("label", "docid")}
     if not labels:
         wanted["y"] = None
@@ -176,14 +175,20 @@ def _vectors(file: str, options: DataOptions, *, labels: bool) -> dict[str, Any]
 
 
 def parquet_columns(
-    file: str, options: DataOptions, name: str, *, labels: bool
-) -> tuple[dict[str, str], list[str]]:
-    """Return the columns of a Parquet file that are not features, and those that are.
+    file: str,
+    options: DataOptions,
+    name: str,
+    *,
+    labels: bool,
+    wanted: Sequence[str] | None = None,
+    like: Origin | None = None,
+) -> tuple[dict[str, str], list[str], list[str]]:
+    """Return columns of a Parquet file: with a meaning of their own, features, and the others.
 
-    The columns that are not features have the keys "label", "qid", "docid" and "weight".  ``name``
-    stands for the file in messages, and ``labels`` is as in ``read_data``.
+    The first have the keys "label", "qid", "docid" and "weight".  ``name`` stands for the file in
+    messages; ``wanted`` are the features of a model, and the rest is as in ``read_data``.
     """
-    from ranksvm.cli.table_choice import chosen_features, special_columns
+    from ranksvm.cli.table_choice import chosen_features, known_features, special_columns
     from ranksvm.cli.table_files import unused_index
     from ranksvm.data.frames import check_numeric
 
@@ -192,14 +197,19 @@ def parquet_columns(
     there = [one for one in schema.names if one not in index]
     named = special_columns(there, options, name, labels=labels)
     others = [one for one in there if one not in named.values()]
-    features = chosen_features(others, options, name)
-    if not features:
-        raise no_features(name, is_table=True)
+    if wanted is None:
+        features = chosen_features(others, options, name)
+        if not features:
+            raise no_features(name, is_table=True)
+    else:
+        features = known_features(others, wanted, like, name)
+        if not features:
+            raise ValueError(f"{name} has none of the features, {wanted[0]!r} for example")
     try:
         check_numeric(schema.empty_table().select(features), other="docid")
     except UserError as error:
         raise error.after(f"{name}: ") from None
-    return named, features
+    return named, features, [one for one in others if one not in features]
 
 
 # --- Conversion ----------------------------------------------------------------------------------
