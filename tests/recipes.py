@@ -193,7 +193,8 @@ class DifferenceRanker(ModelRanker):
     Parameters
     ----------
     C, loss, reduction, pair_weight, gain, discount, truncation, n_reweight, scaling, \
-query_features, keep_features, solver, counting, tol, max_iter, verbose, n_jobs,
+missing, min_frequency, query_features, keep_features, solver, counting, tol, max_iter, verbose, \
+n_jobs,
         As for all rankers.
     average : {"mean", "median"}
         The average.
@@ -215,6 +216,8 @@ query_features, keep_features, solver, counting, tol, max_iter, verbose, n_jobs,
         truncation: int = 30,
         n_reweight: int = 1,
         scaling: str | None = "auto",
+        missing: str = "error",
+        min_frequency: float | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
         solver: str = "auto",
@@ -235,6 +238,8 @@ query_features, keep_features, solver, counting, tol, max_iter, verbose, n_jobs,
         self.truncation = truncation
         self.n_reweight = n_reweight
         self.scaling = scaling
+        self.missing = missing
+        self.min_frequency = min_frequency
         self.query_features = query_features
         self.keep_features = keep_features
         self.solver = solver
@@ -280,6 +285,8 @@ class DifferenceRankerCV(SearchCV):
         truncation: int = 30,
         n_reweight: int = 1,
         scaling: str | None = "auto",
+        missing: str = "error",
+        min_frequency: float | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
         solver: str = "auto",
@@ -305,6 +312,8 @@ class DifferenceRankerCV(SearchCV):
         self.truncation = truncation
         self.n_reweight = n_reweight
         self.scaling = scaling
+        self.missing = missing
+        self.min_frequency = min_frequency
         self.query_features = query_features
         self.keep_features = keep_features
         self.solver = solver

@@ -27,6 +27,7 @@ INSIDE = sorted(LEARNERS)
 # The kind of model of the recipes is not exported, and the commands are imported without it:
 # test_recipes.py has their tests.
 KINDS = pytest.mark.parametrize("kind", [*INSIDE, "difference"])
+OF_TABLES = {"missing", "min_frequency"}
 KINDS_INSIDE = pytest.mark.parametrize("kind", INSIDE)
 
 
@@ -208,8 +209,8 @@ def test_parameters_that_are_options_have_a_default_and_a_help_text() -> None:
         for one in fields(learner.settings):
             option = option_of(learner.settings, one.name)
             if option is None:
-                # --memory belongs to the options of the data.
-                assert one.name in {"counting", "optimizer", "memory_budget"}, one.name
+                # --memory, --missing and --min-frequency are options of the data.
+                assert one.name in {"counting", "optimizer", "memory_budget", *OF_TABLES}, one.name
             else:
                 assert option.help.endswith(".")
     assert issubclass(LEARNERS["linear"].settings, Settings)

@@ -576,9 +576,9 @@ def test_hostile_headers_are_refused(header, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"schema": 2}, "by a newer version, ranksvm 9.8.7, in schema 2; .* update ranksvm"),
+        ({"schema": 3}, "by a newer version, ranksvm 9.8.7, in schema 3; .* update ranksvm"),
         ({"schema": 10**300}, "newer version"),
-        ({"schema": 2, "written_by": ["x"]}, "ranksvm of an unknown version"),
+        ({"schema": 3, "written_by": ["x"]}, "ranksvm of an unknown version"),
         ({"schema": 0}, "its schema is 0"),
         ({"schema": True}, "its schema is True"),
         ({"schema": "1"}, "its schema is '1'"),

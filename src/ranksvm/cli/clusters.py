@@ -107,10 +107,11 @@ def read_on_cluster(engine: Engine, files: Sequence[str], options: DataOptions) 
             "data.parquet"
         )
     name = listed(found, most=1)
-    named, _ = parquet_columns(found[0], options, name, labels=True)
+    named, chosen, left_out = parquet_columns(found[0], options, name, labels=True)
     y, qid = named["label"], None if options.ignore_qid else named.get("qid")
     # It refuses files whose columns differ, before any worker reads one.
-    source = ParquetSource(found, y=y, qid=qid, drop=named.values())
+    columns = chosen if left_out else None
+    source = ParquetSource(found, y=y, qid=qid, columns=columns, drop=named.values())
     parts, names = parquet_parts(found, [*source.feature_names, *filter(None, (y, qid))])
     if not parts:
         raise ValueError(f"{name} has no rows")
@@ -132,6 +133,11 @@ def _check_options(options: DataOptions) -> None:
         raise UsageProblem(
             f"--missing {options.missing} does not work with --dask: fill the values in"
         )
+    for option in ("weight_column", "query_weight_column", "min_frequency"):
+        if getattr(options, option) is not None:
+            raise UsageProblem(
+                f"--{option.replace('_', '-')} does not work with --dask: leave it out"
+            )
     for option, default in OF_TEXT.items():
         if getattr(options, option) != default:
             flag = f"--{option.replace('_', '-')}"

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._sparse import is_sparse
-from ranksvm._text import Advance, counted, progress
+from ranksvm._text import Advance, counted, listed, progress
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
 from ranksvm.cli.inputs import check_features, read_data
@@ -98,8 +98,13 @@ def read_held_out(
 
     ``view`` are the columns that the model will see.
     """
-    fit = scoring_memory(view)
-    held_out = read_data([path], options, features=data.feature_names, fit=fit)
+    fit, encoding = scoring_memory(view), data.origin.encoding
+    names = data.feature_names if encoding is None else encoding.columns
+    # Weights and the choice of features are those of the training set.
+    options = replace(
+        options, weight_column=None, query_weight_column=None, features=None, drop=None
+    )
+    held_out = read_data([path], options, features=names, fit=fit, like=data.origin)
     if data.y is not None and (data.qid is None) != (held_out.qid is None):
         one = data if held_out.qid is None else held_out
         raise ValueError(
@@ -143,7 +148,7 @@ def aligned_columns(
         return with_columns(X, here, there, n_features)
     size = X.shape[0] * n_features * 8
     if not (is_sparse(X) or sparse or size > max(_LARGE, _FACTOR * X.nbytes)):
-        aligned = np.zeros((X.shape[0], n_features))
+        aligned = np.zeros((X.shape[0], n_features), dtype=X.dtype)
         aligned[:, there] = X[:, here]
         return aligned
     from scipy.sparse import csr_array
@@ -172,13 +177,15 @@ def _matched(
             note(f"{source} lacks {n_features - len(mine)} of {n_features} features: zero")
         here = np.arange(len(mine))
         return here, np.array([int(name[1:]) - 1 for name in mine], dtype=np.int64)
+    if names is not None and mine == tuple(names):
+        return np.arange(n_features), np.arange(n_features)
     if names is not None and mine is not None:
         columns = {name: j for j, name in enumerate(mine)}
         missing = [name for name in names if name not in columns]
         if missing:
             raise ValueError(
-                f"{source} lacks {len(missing)} of the {n_features} features of the {whose}, "
-                f"among them {missing[0]!r}."
+                f"{source} lacks {len(missing)} of the {n_features} features of the {whose}: "
+                f"{listed(map(repr, missing), most=20)}."
             )
         here = np.array([columns[name] for name in names], dtype=np.int64)
         return here, np.arange(n_features)

@@ -17,11 +17,13 @@ from ranksvm.cli.columns import score_items
 from ranksvm.cli.evaluate import check_metrics
 from ranksvm.cli.inputs import (
     base_of,
+    input_names,
     look_at,
     only_one_stdin,
     read_any_model,
     read_data,
     read_scores,
+    remembering,
     without_missing,
 )
 from ranksvm.cli.options import (
@@ -34,7 +36,9 @@ from ranksvm.cli.options import (
     examples,
 )
 from ranksvm.cli.output import UsageProblem, note, say, show_json
+from ranksvm.data.ranking_data import Origin
 from ranksvm.data.shard_memory import scoring_memory
+from ranksvm.models.model import Model
 
 
 @command(
@@ -119,15 +123,35 @@ def _read_rankings(file: str, rankings: Sequence[str], data: DataOptions) -> _Ra
         data = without_missing(data)
     based = data.zero_based if data.zero_based is not None else base_of(*models.values())
     fit = scoring_memory(*(model.view for model in models.values()))
-    items = read_data([file], data, zero_based=based, fit=fit)
+    data = remembering(data, *models.values())
+    plain = [model for model in models.values() if model.encoding is None]
+    items = read_data([file], data, zero_based=based, fit=fit, features=_shared_names(plain))
     scores = {}
     for name, path in named.items():
-        if name in models:
+        if name in models and models[name].encoding is not None:
+            scores[name] = _scores_of_table(models[name], file, data)
+        elif name in models:
             scores[name] = score_items(models[name], items, data.jobs)
         else:
             source = looked[name].source if name in looked else path
             scores[name] = read_scores(source, items.n_items, **data.limits)
     return _Rankings(items.truth, items.qid, scores)
+
+
+def _shared_names(models: Sequence[Model]) -> list[str] | None:
+    """Return all columns of a table that models know by name; None if one knows no names."""
+    if any(model.feature_names is None for model in models):
+        return None
+    return list(dict.fromkeys(name for model in models for name in model.feature_names or ()))
+
+
+def _scores_of_table(model: Model, file: str, data: DataOptions) -> Array:
+    """Return the scores of a model with categories, which needs the columns of the table."""
+    if file == "-":
+        raise UsageProblem("models with categories read the table again, so it must be a file")
+    like = Origin.of_facts(model.facts)
+    items = read_data([file], data, labels=False, features=input_names(model), like=like)
+    return score_items(model, items, data.jobs)
 
 
 def _read_runs(qrels: str, runs: Sequence[str], data: DataOptions) -> _Rankings:

@@ -102,7 +102,7 @@ def app(
         ranker, items = read_with_model(model, files, without_missing(data), labels=True)
         y, qid, values = items.truth, items.qid, score_items(ranker, items, data.jobs)
     else:
-        items = read_data(files, data)
+        items = read_data(files, data, features=())  # only labels and ids matter
         y, qid = items.truth, items.qid
         values = read_scores(str(scores), items.n_items, **data.limits)
     if per_query:

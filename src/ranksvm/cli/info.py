@@ -10,9 +10,10 @@ import typer
 from ranksvm._sparse import is_sparse
 from ranksvm.cli.inputs import Opened, look_at, read_any_model, read_data
 from ranksvm.cli.leaderboard import CANDIDATE, candidate_row
-from ranksvm.cli.options import DataOptions, Json, command, examples
+from ranksvm.cli.options import DataOptions, Json, LookOptions, command, examples
 from ranksvm.cli.output import number, say, show_json, show_table
 from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.table_encoding import FACT
 from ranksvm.models.model import Model
 
 # Distinct labels that are counted one by one.
@@ -30,7 +31,7 @@ _NAMES = {
 
 @command(
     epilog=examples("ranksvm info train.txt", "ranksvm info m.safetensors"),
-    data=DataOptions,
+    data=LookOptions,
 )
 def app(
     file: Annotated[str, typer.Argument(metavar="FILE|MODEL", help="Data file or model.")],
@@ -147,6 +148,7 @@ def _about_model(opened: Opened, top: int) -> dict[str, Any]:
     about = {
         "kind": f"{model.kind} model",
         "features": model.n_features,
+        **({} if model.encoding is None else model.encoding.describe()),
         **model.describe(),
         "objective": objective,
         "gap": gap,
@@ -161,7 +163,7 @@ def _about_model(opened: Opened, top: int) -> dict[str, Any]:
         **{
             name: value
             for name, value in model.facts.items()
-            if name not in about and name != "n_features"
+            if name not in about and name not in ("n_features", FACT)
         },
         "parameters": dict(model.params),
         **_largest_weights(model, top),

@@ -26,11 +26,12 @@ from ranksvm._text import counted, listed, progress
 from ranksvm._vectors import Array
 from ranksvm.cli.options import DataOptions
 from ranksvm.cli.output import UsageProblem, note
-from ranksvm.data.ranking_data import RankingData, no_features
+from ranksvm.data.ranking_data import SPECIAL, Origin, RankingData, no_features
 from ranksvm.data.shard_memory import FitMemory, scoring_memory
 from ranksvm.data.shards import ShardedMatrix
 from ranksvm.data.sources import Source, name_of, standard_input, text_lines
 from ranksvm.data.streams import FileStream
+from ranksvm.estimators.plain import is_finite
 from ranksvm.models.model import Model
 
 _HEAD = 18  # bytes that tell models from data
@@ -62,6 +63,7 @@ def read_data(
     features: Sequence[str] | None = None,
     zero_based: bool | None = None,
     fit: FitMemory | None = None,
+    like: Origin | None = None,
 ) -> RankingData:
     """Read one or several files of one format, as one set.
 
@@ -81,12 +83,19 @@ def read_data(
     fit : FitMemory or None
         With --memory: what a fit needs, or scoring with features of the query; None if the data
         are only scored.
+    like : Origin or None
+        What the columns of a table were in the training set of a model.
     """
     names = [name_of(one) for one in sources]
     name = listed(names, most=1)
     if options.memory is not None:
         if comments:
             raise UsageProblem("--memory reads no document ids; leave it out, or use row numbers")
+        if like is not None and like.encoding is not None:
+            raise UsageProblem(
+                "the model has categories, or fills in missing values, which --memory does not do: "
+                "leave it out"
+            )
         from ranksvm.cli.pieces import open_in_pieces
 
         data = open_in_pieces(
@@ -97,6 +106,7 @@ def read_data(
             features=features,
             zero_based=zero_based,
             fit=fit,
+            like=like,
         )
     else:
         data = read_whole(
@@ -107,6 +117,7 @@ def read_data(
             comments=comments,
             features=features,
             zero_based=zero_based,
+            like=like,
         )
     note_no_queries(data, options)
     if data.origin.beside:
@@ -123,6 +134,7 @@ def read_whole(
     comments: bool = False,
     features: Sequence[str] | None = None,
     zero_based: bool | None = None,
+    like: Origin | None = None,
 ) -> RankingData:
     """Read files into memory; ``name`` stands for all of them, the rest as in ``read_data``."""
     for one in sources:
@@ -133,6 +145,7 @@ def read_whole(
         raise UsageProblem(f"files of different formats ({listed}) cannot be read as one set")
     form = formats.pop()
     if form == "letor":
+        refuse_options_of_tables(options, name, "LETOR text")
         guessed = options.zero_based is None
         based = bool(zero_based if guessed else options.zero_based)
         data = _read_letor(sources, options, name, comments=comments, zero_based=based)
@@ -141,8 +154,16 @@ def read_whole(
     from ranksvm.cli.tables import read_tables
 
     return read_tables(
-        sources, form, options, name, labels=labels, wanted=features, documents=comments
+        sources, form, options, name, labels=labels, wanted=features, documents=comments, like=like
     )
+
+
+def refuse_options_of_tables(options: DataOptions, name: str, kind: str) -> None:
+    """Raise if there are options that only tables have."""
+    if options.of_tables:
+        raise UsageProblem(
+            f"{options.of_tables[0]} is for tables, and {name} is {kind}: leave it out"
+        )
 
 
 def _check_one_file(source: Source) -> None:
@@ -311,14 +332,38 @@ def read_with_model(
         options = replace(options, ignore_qid=True)
     items = read_data(
         paths,
-        options,
+        remembering(options, model),
         labels=labels,
         comments=comments,
-        features=model.feature_names,
+        features=input_names(model),
         zero_based=base_of(model),
         fit=scoring_memory(model.view),
+        like=Origin.of_facts(model.facts),
     )
     return model, items
+
+
+def remembering(options: DataOptions, *models: Model) -> DataOptions:
+    """Return options that look for labels and ids where models found them in training."""
+    usual = {
+        key: model.facts[f"{key}_column"]
+        for model in models
+        for key in SPECIAL
+        if model.facts.get(f"{key}_column") is not None
+    }
+    return replace(options, usual=usual)
+
+
+def input_names(model: Model) -> tuple[str, ...] | None:
+    """Return the names of the columns that a model is made for; None if they have none."""
+    if model.encoding is None:
+        return model.feature_names
+    if model.encoding.columns is None:
+        raise UsageProblem(
+            "the model was trained on an array with missing values to fill in, which commands "
+            "cannot do: use it in Python, or train it on a table"
+        )
+    return model.encoding.columns
 
 
 def base_of(*models: Model) -> bool | None:
@@ -355,6 +400,8 @@ def check_features(data: RankingData, rows: Sequence[int] | None = None) -> None
         return  # values are checked when they are read
     X = data.X if rows is None else data.X[list(rows)]
     values = X.data if is_sparse(X) else X
+    if is_finite(values):
+        return
     bad = ~np.isfinite(values)
     if not bad.any():
         return

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +31,7 @@ Format = Literal["auto", "letor", "csv", "tsv", "parquet"]
 By = Literal["row", "docid"]  # how items are named
 Missing = Literal["error", "nan", "zero"]
 Filled = Literal["error", "zero"]
+Learned = Literal["error", "zero", "impute"]
 Duplicates = Literal["error", "last", "sum"]
 
 
@@ -78,6 +79,7 @@ ConventionsOption = Annotated[Conventions, typer.Option(help=DEFINITIONS)]
 
 _input = partial(typer.Option, rich_help_panel="Input")
 _rare = partial(typer.Option, rich_help_panel=ADVANCED)
+_weights = partial(typer.Option, metavar="NAME", rich_help_panel="Weights")
 _base = partial(_input, "--zero-based/--one-based")
 _BASE = "Whether indices start at 0 or 1. "
 # For commands that read a model.
@@ -100,6 +102,18 @@ Cache = Annotated[
         metavar="DIR",
         help=f"With --memory: folder for caches. {by_default('beside the text')}",
     ),
+]
+# For commands that choose the features of a table.
+Features = Annotated[
+    list[str] | None,
+    _input(
+        metavar="NAMES",
+        help="Columns of a table to use as features: a,b,price*. "
+        f"{by_default('all that have no other meaning')}",
+    ),
+]
+Drop = Annotated[
+    list[str] | None, _input(metavar="NAMES", help="Columns of a table to leave out: title,url*.")
 ]
 # For commands that need every value.
 FilledMissing = Annotated[Filled, _input(help="If a value is missing.")]
@@ -159,6 +173,15 @@ class DataOptions:
     # Options of some commands only.
     memory: str | None = None
     cache: str | None = None
+    features: list[str] | None = None
+    drop: list[str] | None = None
+    weight_column: str | None = None
+    query_weight_column: str | None = None
+    min_frequency: str | None = None
+    # Not options: where a model found labels and ids in its training set; whether text may become
+    # features.
+    usual: Mapping[str, str] | None = None
+    may_encode: bool = False
     may_keep_missing: bool = True  # not an option: whether errors mention --missing nan
 
     def __post_init__(self) -> None:
@@ -184,14 +207,44 @@ class DataOptions:
 
     @property
     def named_columns(self) -> dict[str, str]:
-        """The columns of a table that options name: "label", "qid" and "docid"."""
-        given = {"label": self.label_column, "qid": self.qid_column, "docid": self.docid_column}
+        """The columns of a table that options name: "label", "qid", "docid" and weights."""
+        given = {
+            "label": self.label_column,
+            "qid": self.qid_column,
+            "docid": self.docid_column,
+            "weight": self.weight_column,
+            "query_weight": self.query_weight_column,
+        }
         return {key: name for key, name in given.items() if name is not None}
 
     @property
     def columns(self) -> dict[str, str]:
         """Where labels, query ids and document ids are looked for in a table."""
-        return {"label": "label", "qid": "qid", "docid": "docid", **self.named_columns}
+        usual = {"label": "label", "qid": "qid", "docid": "docid", **(self.usual or {})}
+        return {**usual, **self.named_columns}
+
+    @property
+    def frequency(self) -> Any:
+        """The number of items, or their share, that --min-frequency gives; a text if neither."""
+        text = self.min_frequency
+        if text is None:
+            return None
+        try:
+            return int(text) if text.isdecimal() else float(text)
+        except ValueError:
+            return text
+
+    @property
+    def of_tables(self) -> list[str]:
+        """The options that were given, and that only tables have."""
+        names = ("features", "drop", "weight_column", "query_weight_column", "min_frequency")
+        found = [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
+        return [*found, *(["--missing impute"] if self.imputes else [])]
+
+    @property
+    def imputes(self) -> bool:
+        """Whether missing values are filled in with what is learned from the others."""
+        return str(self.missing) == "impute"
 
     def format_of(self, path: str) -> Format:
         """Return the format of a file: the one asked for, or the one of its name."""
@@ -200,12 +253,46 @@ class DataOptions:
 
 @dataclass(frozen=True)
 class TrainingOptions(DataOptions):
-    """How training data are read: they have no missing values."""
+    """How training data are read: which columns are features, and what is made of them."""
 
-    missing: FilledMissing = "error"
+    features: Features = None
+    drop: Drop = None
+    weight_column: Annotated[
+        str | None, _weights(help="Column of a table with the weights of the items.")
+    ] = None
+    query_weight_column: Annotated[
+        str | None,
+        _weights(
+            help="Column of a table with the weights of the queries: the same for all items of one."
+        ),
+    ] = None
+    missing: Annotated[
+        Learned,
+        _input(
+            help="How to treat missing feature values; impute fills in the median of the column, "
+            "and adds a feature that says where (tables only)."
+        ),
+    ] = "error"  # type: ignore[assignment]
+    min_frequency: Annotated[
+        str | None,
+        _input(
+            metavar="N",
+            help="Values of a category that fewer items have (or a smaller share of them, such as "
+            "0.01) get no feature. " + by_default("1"),
+        ),
+    ] = None
     memory: Memory = None
     cache: Cache = None
+    may_encode: bool = True
     may_keep_missing: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.min_frequency is not None:
+            from ranksvm.learners.settings import check_frequency
+
+            with as_usage():
+                check_frequency(self.frequency)
 
 
 @dataclass(frozen=True)
@@ -224,7 +311,15 @@ class EvaluationOptions(RankingOptions):
 
 
 @dataclass(frozen=True)
-class ConversionOptions(DataOptions):
+class LookOptions(DataOptions):
+    """How data are read to be described."""
+
+    features: Features = None
+    drop: Drop = None
+
+
+@dataclass(frozen=True)
+class ConversionOptions(LookOptions):
     """How data are read to be written in another format."""
 
     memory: Annotated[
@@ -238,9 +333,13 @@ class ConversionOptions(DataOptions):
 
 
 @dataclass(frozen=True)
-class ItemOptions(TrainingOptions):
+class ItemOptions(DataOptions):
     """How items are read for a model to score them."""
 
+    missing: FilledMissing = "error"
+    memory: Memory = None
+    cache: Cache = None
+    may_keep_missing: bool = False
     zero_based: BaseOfModel = None
 
 

@@ -69,6 +69,10 @@ def read_with_pairs(
     """
     if explicit.pairs is not None and options.memory is not None:
         raise UsageProblem("--pairs cannot be combined with --memory: pairs name rows in memory")
+    if not explicit.uses_labels and options.weight_column is not None:
+        raise UsageProblem(
+            "--weight-column is for labels (--with-labels): give the pairs weights in their file"
+        )
     by_document = explicit.pairs_by == "docid"
     data = read_data(
         files,

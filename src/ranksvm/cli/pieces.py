@@ -17,14 +17,19 @@ from ranksvm._memory import parse_memory
 from ranksvm._messages import UserError
 from ranksvm._text import progress
 from ranksvm._threads import resolve_n_jobs
-from ranksvm.cli.inputs import note_no_labels, note_no_queries, read_whole
+from ranksvm.cli.inputs import (
+    note_no_labels,
+    note_no_queries,
+    read_whole,
+    refuse_options_of_tables,
+)
 from ranksvm.cli.options import DataOptions, format_named
 from ranksvm.cli.output import UsageProblem
 from ranksvm.cli.write import open_output
 from ranksvm.data.array_shards import is_npy
 from ranksvm.data.file_sets import CALLED, find_files
 from ranksvm.data.parquet.columns import read_schema
-from ranksvm.data.ranking_data import RankingData, no_features
+from ranksvm.data.ranking_data import Origin, RankingData, no_features
 from ranksvm.data.shard_files import open_files
 from ranksvm.data.shard_memory import FitMemory
 from ranksvm.data.side_files import QUERY, WEIGHT, side_file
@@ -46,6 +51,7 @@ def open_in_pieces(
     features: Sequence[str] | None,
     zero_based: bool | None,
     fit: FitMemory | None,
+    like: Origin | None = None,
 ) -> RankingData:
     """Open files for reading in pieces; ``name`` stands for all of them, the rest as in read_data.
 
@@ -62,9 +68,15 @@ def open_in_pieces(
         )
     if kind != "letor" and options.missing != "error":
         raise UsageProblem(
-            f"--missing {options.missing} and --memory work together with LETOR text only, and "
-            f"{files[0]} is {CALLED[kind]}: fill the values in"
+            f"--missing {options.missing} and --memory "
+            + (
+                "do not work together"
+                if options.imputes
+                else f"work together with LETOR text only, and {files[0]} is {CALLED[kind]}"
+            )
+            + ": fill the values in"
         )
+    _check_table_options(kind, files[0], options)
     guessed = options.zero_based is None
     based = bool(zero_based if guessed else options.zero_based)
     wanted: dict[str, Any] = {"y": "label", "qid": "qid"}
@@ -74,13 +86,15 @@ def open_in_pieces(
     elif kind == "array":
         wanted = _vectors(files[0], options, labels=labels)
     else:
-        named, there = parquet_columns(files[0], options, name, labels=labels)
+        named, chosen, left_out = parquet_columns(
+            files[0], options, name, labels=labels, wanted=features, like=like
+        )
         wanted |= {"y": named.get("label"), "qid": named.get("qid"), "drop": named.values()}
-        if features is not None:  # the others do not matter
-            wanted["columns"] = [one for one in features if one in there]
-            if not wanted["columns"]:
-                raise ValueError(f"{name} has none of the features, {features[0]!r} for example")
-        about["frame_columns"] = tuple(named.values())
+        wanted["sample_weight"] = named.get("weight")
+        if left_out or features is not None:
+            wanted["columns"] = chosen
+        about["frame_columns"] = (*named.values(), *left_out)
+        about |= {f"{key}_column": named.get(key) for key in ("label", "docid")}
     if not labels:
         wanted["y"] = None
     if options.ignore_qid:
@@ -104,6 +118,16 @@ def open_in_pieces(
     data = replace(data, origin=replace(data.origin, **about)).with_groups(data.groups)
     check_ids(data)
     return data
+
+
+def _check_table_options(kind: Any, file: str, options: DataOptions) -> None:
+    """Refuse options of tables that do nothing for files in pieces."""
+    if kind != "parquet":
+        refuse_options_of_tables(options, file, CALLED[kind])
+    for name in ("query_weight_column", "min_frequency"):
+        if getattr(options, name) is not None:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageProblem(f"{flag} cannot be combined with --memory: leave one of them out")
 
 
 def check_ids(data: RankingData) -> None:
@@ -152,28 +176,41 @@ def _vectors(file: str, options: DataOptions, *, labels: bool) -> dict[str, Any]
 
 
 def parquet_columns(
-    file: str, options: DataOptions, name: str, *, labels: bool
-) -> tuple[dict[str, str], list[str]]:
-    """Return the columns of a Parquet file that are not features, and those that are.
+    file: str,
+    options: DataOptions,
+    name: str,
+    *,
+    labels: bool,
+    wanted: Sequence[str] | None = None,
+    like: Origin | None = None,
+) -> tuple[dict[str, str], list[str], list[str]]:
+    """Return columns of a Parquet file: with a meaning of their own, features, and the others.
 
-    The columns that are not features have the keys "label", "qid" and "docid".  ``name`` stands for
-    the file in messages, and ``labels`` is as in ``read_data``.
+    The first have the keys "label", "qid", "docid" and "weight".  ``name`` stands for the file in
+    messages; ``wanted`` are the features of a model, and the rest is as in ``read_data``.
     """
-    from ranksvm.cli.tables import special_columns, unused_index
+    from ranksvm.cli.table_choice import chosen_features, known_features, special_columns
+    from ranksvm.cli.table_files import unused_index
     from ranksvm.data.frames import check_numeric
 
     schema = read_schema(file)
     index = unused_index(schema, options)
     there = [one for one in schema.names if one not in index]
     named = special_columns(there, options, name, labels=labels)
-    features = [one for one in there if one not in named.values()]
-    if not features:
-        raise no_features(name, is_table=True)
+    others = [one for one in there if one not in named.values()]
+    if wanted is None:
+        features = chosen_features(others, options, name)
+        if not features:
+            raise no_features(name, is_table=True)
+    else:
+        features = known_features(others, wanted, like, name)
+        if not features:
+            raise ValueError(f"{name} has none of the features, {wanted[0]!r} for example")
     try:
         check_numeric(schema.empty_table().select(features), other="docid")
     except UserError as error:
         raise error.after(f"{name}: ") from None
-    return named, features
+    return named, features, [one for one in others if one not in features]
 
 
 # --- Conversion ----------------------------------------------------------------------------------

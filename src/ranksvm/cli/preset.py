@@ -97,8 +97,12 @@ def tune_preset(
     jobs: int | None,
     json: bool,
     progress: Progress,
+    tables: Mapping[str, Any],
 ) -> int | None:
-    """Search, write the model, and show what was found.  Returns the exit code."""
+    """Search, write the model, and show what was found.  Returns the exit code.
+
+    ``tables`` are parameters about the columns of a table, which the model records.
+    """
     assert options.preset is not None
     if isinstance(data.X, ShardedMatrix):
         raise UsageProblem("--preset needs all items in memory: leave out --memory")
@@ -137,6 +141,7 @@ def tune_preset(
             "metric": result.metric,
             "conventions": conventions,
             "random_state": SEED,
+            **tables,
         }
         model = replace(model, params=params)
         save_model(output, model)

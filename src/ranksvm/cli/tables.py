@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._files import naming
+from ranksvm._checks import check_item_weight
 from ranksvm._messages import UserError
 from ranksvm._sparse import is_sparse
-from ranksvm._text import counted, progress
+from ranksvm._text import counted, listed, progress
 from ranksvm._values import as_float, exact_vector, finite_values, merges_values
 from ranksvm._vectors import Array
-from ranksvm._waiting import blocking
-from ranksvm.cli.options import DataOptions, Format, Missing
+from ranksvm.cli.options import DataOptions, Format
 from ranksvm.cli.output import UsageProblem, note
+from ranksvm.cli.table_choice import chosen_features, known_features, special_columns
+from ranksvm.cli.table_files import TableFiles, import_pyarrow
 from ranksvm.cli.write import open_output
-from ranksvm.data.parquet.columns import index_columns
+from ranksvm.data.frames import check_numeric, split_frame
 from ranksvm.data.queries import ids_from_text
 from ranksvm.data.ranking_data import Origin, RankingData
-from ranksvm.data.sources import Source, name_of, standard_input, text_blocks
+from ranksvm.data.sources import Source
+from ranksvm.data.table_encoding import TableEncoding
+from ranksvm.estimators.plain import is_finite
+from ranksvm.learners.weights import check_query_weight
+
+# Columns with weights, and their options.
+WEIGHTS = {"weight": "--weight-column", "query_weight": "--query-weight-column"}
 
 
 def read_tables(
@@ -35,32 +41,31 @@ def read_tables(
     labels: bool,
     wanted: Sequence[str] | None,
     documents: bool,
+    like: Origin | None,
 ) -> RankingData:
     """Read tables of one format as one set; see ``inputs.read_data``."""
-    pyarrow = _import_pyarrow()
+    encoding = None if like is None else like.encoding
+    categories = () if encoding is None else [encoding.column_name(j) for j in encoding.values]
     with progress(f"reading {name}"):
-        table, *others = (_read_table(one, form, options) for one in sources)
-        if others:
-            try:
-                table = pyarrow.concat_tables([table, *others], promote_options="permissive")
-            except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
-                raise ValueError(f"{name}: the columns do not fit together: {error}") from None
-    if table.num_rows == 0:
-        raise ValueError(f"{name} has no rows")
-    named = special_columns(table.column_names, options, name, labels=labels)
-    from ranksvm.data.frames import check_numeric, split_frame
-
-    try:
-        features, columns = split_frame(table, **named)
-        if wanted is not None:  # the others do not matter
-            there = set(features.column_names)
-            features = features.select([one for one in wanted if one in there])
-        check_numeric(features, other="docid")
-        X = _matrix(features, options.missing)
-    except UserError as error:
-        raise error.after(f"{name}: ") from None
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+        tables = TableFiles(sources, form, options, name, categories)
+        if tables.n_rows == 0:
+            raise ValueError(f"{name} has no rows")
+        named = special_columns(tables.names, options, name, labels=labels)
+        others = [one for one in tables.names if one not in named.values()]
+        if wanted is None:
+            chosen = chosen_features(others, options, name)
+        else:
+            chosen = known_features(others, wanted, like, name)
+        try:
+            _, columns = split_frame(tables.read(list(named.values())), **named)
+            has_ids = "qid" in named or options.ignore_qid
+            X, encoding = _features(
+                tables, chosen, options, encoding, wanted is None, has_ids, name
+            )
+        except UserError as error:
+            raise error.after(f"{name}: ") from None
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
     qid = None if options.ignore_qid else columns.get("qid")
     if qid is not None:
         qid = _as_ids(qid, f"{name}: column {named['qid']!r}")
@@ -69,63 +74,126 @@ def read_tables(
         y = _as_labels(y, f"{name}: column {named['label']!r}")
     document_ids = None
     if documents and "docid" in named:
-        ids = table.column(named["docid"]).to_pylist()
+        ids = tables.read([named["docid"]]).column(0).to_pylist()
         document_ids = [None if one in (None, "") else str(one) for one in ids]
-    return RankingData(
+    names = chosen if encoding is None else encoding.feature_names
+    data = RankingData(
         X,
         y,
         qid,
-        feature_names=tuple(map(str, features.column_names)),
+        feature_names=None if names is None else tuple(map(str, names)),
         document_ids=document_ids,
         origin=Origin(
             name,
-            frame_columns=tuple(named.values()),
+            frame_columns=tuple(one for one in tables.names if one not in chosen),
+            label_column=named.get("label"),
             qid_column=None if qid is None else named["qid"],
+            docid_column=named.get("docid"),
+            encoding=encoding,
         ),
     )
+    return with_weights(data, columns, named)
 
 
-def special_columns(
-    names: Sequence[str], options: DataOptions, source: str, *, labels: bool
-) -> dict[str, str]:
-    """Return the columns of a table that are not features: "label", "qid" and "docid", if present.
+def _features(
+    tables: TableFiles,
+    chosen: list[str],
+    options: DataOptions,
+    encoding: TableEncoding | None,
+    is_first: bool,
+    has_ids: bool,
+    name: str,
+) -> tuple[Any, TableEncoding | None]:
+    """Return the matrix of the features, and what the columns became in it, if not numbers.
 
-    Parameters
-    ----------
-    names : sequence of str
-        All columns.
-    options : DataOptions
-    source : str
-        Name of the table, for messages.
-    labels : bool
-        Whether a table without a label column is an error.
+    ``is_first``: no model or training set says what the columns are.
     """
-    twice = sorted({name for name in names if list(names).count(name) > 1})
-    if twice:
-        raise ValueError(f"{source} has several columns called {twice[0]!r}; rename them")
-    found = {key: name for key, name in options.columns.items() if name in names}
-    for key, name in options.columns.items():
-        needed = key in options.named_columns or (key == "label" and labels)
-        if needed and key not in found:
+    if encoding is not None:
+        lacking = [repr(one) for one in encoding.columns or () if one not in chosen]
+        if lacking:
             raise ValueError(
-                f"{source} has no column {name!r}; it has "
-                f"{', '.join(map(repr, names[:8]))}{' ...' if len(names) > 8 else ''}. "
-                f"Name the right one with --{key}-column."
+                f"it lacks {len(lacking)} of the {encoding.n_columns} columns of the model: "
+                f"{listed(lacking, most=20)}."
             )
-    for one, other in combinations(found, 2):
-        if found[one] == found[other]:
-            raise UsageProblem(
-                f"--{one}-column and --{other}-column are both {found[one]!r}; name two columns"
-            )
-    return found
+        from ranksvm.data.table_features import encode
+
+        table = tables.read_texts(chosen)
+        return encode(encoding, table, zero=options.missing == "zero"), encoding
+    if is_first and options.may_encode:
+        from ranksvm.data.table_kinds import check_no_ids, text_columns
+
+        if not has_ids:
+            check_no_ids(tables.empty(chosen))
+        if text_columns(tables.empty(chosen)) or (options.imputes and chosen):
+            return _learned_features(tables.read_texts(chosen), options, name)
+    check_numeric(tables.empty(chosen), other="docid")
+    X = tables.read_numbers(chosen)
+    _fill(X, chosen, options)
+    return X, None
 
 
-def unused_index(schema: Any, options: DataOptions) -> list[str]:
-    """Return the columns of a Parquet file that are the index of a pandas frame.
+def _learned_features(
+    table: Any, options: DataOptions, name: str
+) -> tuple[Any, TableEncoding | None]:
+    """Learn from a training set what its columns become, and tell."""
+    from ranksvm.data.table_features import encode
+    from ranksvm.estimators.encodings import learn_encoding
 
-    They are no features, as in pandas.  A column that an option names is not among them.
-    """
-    return [one for one in index_columns(schema) if one not in options.columns.values()]
+    zero = options.missing == "zero"
+    encoding = learn_encoding(
+        table,
+        missing="impute" if options.imputes else "error",
+        min_frequency=options.frequency,
+    )
+    assert encoding is not None
+    if encoding.values:
+        texts = [f"{encoding.column_name(j)!r} ({len(v)})" for j, v in encoding.values.items()]
+        note(
+            f"{name}: {'this column is' if len(texts) == 1 else 'these columns are'} a category, "
+            f"with one feature for each value: {listed(texts)}. --drop leaves columns out."
+        )
+    X = encode(encoding, table, zero=zero)
+    if not is_sparse(X):
+        _fill(X, [encoding.feature_name(k) for k in range(encoding.n_features)], options)
+    return X, encoding
+
+
+def with_weights(
+    data: RankingData, columns: Mapping[str, Any], named: Mapping[str, str]
+) -> RankingData:
+    """Return a data set with the weights of its items and queries, if there are such columns."""
+    name = data.origin.name
+    for key, flag in WEIGHTS.items():
+        if key not in named:
+            continue
+        values = columns[key]
+        try:
+            if key == "weight":
+                weight = check_item_weight(values, data.n_items)
+                data = replace(data, item_weight=weight).with_groups(data.groups)
+            else:
+                weight = _query_weight(values, data)
+                data = replace(data, query_weight=weight).with_groups(data.groups)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name}: {flag} {named[key]!r}: {error}") from None
+    return data
+
+
+def _query_weight(values: Any, data: RankingData) -> Array | None:
+    """Return the weights of the queries, of which every item has that of its query."""
+    if data.qid is None:
+        raise UsageProblem("--query-weight-column needs query ids (--qid-column)")
+    groups = data.groups
+    found = np.asarray(values, dtype=np.float64)
+    first = found[groups.rows[groups.offsets[:-1]]]
+    differs = found != first[groups.index]
+    if differs.any():
+        row = int(np.argmax(differs))
+        raise ValueError(
+            f"the items of a query must have the same weight, and those of query "
+            f"{groups.ids[groups.index[row]]} have {first[groups.index[row]]:g} and {found[row]:g}"
+        )
+    return check_query_weight(first, groups)
 
 
 def _as_ids(qid: NDArray[Any], where: str) -> NDArray[Any]:
@@ -159,87 +227,21 @@ def _as_labels(y: Any, where: str) -> Array:
     return as_float("labels", exact)
 
 
-def _import_pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError:
-        raise ImportError(
-            "CSV and Parquet files need pyarrow: pip install 'ranksvm[tables]'"
-        ) from None
-    return pyarrow
-
-
-def _read_table(source: Any, form: Format, options: DataOptions) -> Any:
-    import pyarrow
-    from pyarrow import csv, parquet
-
-    name = name_of(source)
-    try:
-        if form == "parquet":
-            # A Parquet file is read from its end, so a stream is read as a whole first.
-            whole = standard_input() if source == "-" else source
-            if not isinstance(whole, str):
-                whole = pyarrow.BufferReader(blocking(whole).read())
-            file = parquet.ParquetFile(whole, page_checksum_verification=True)
-            return file.read().drop_columns(unused_index(file.schema_arrow, options))
-        # Ids stay as they are: 007 is not 7.
-        text = pyarrow.string()
-        ids = (options.columns["qid"], options.columns["docid"])
-        table = _read_csv(
-            source,
-            options.limits,
-            parse_options=csv.ParseOptions(
-                delimiter="\t" if form == "tsv" else ",",
-                newlines_in_values=True,  # or a field of several lines may be cut in two
-            ),
-            convert_options=csv.ConvertOptions(column_types=dict.fromkeys(ids, text)),
-        )
-        table.column_names  # noqa: B018 (names are decoded when they are asked for)
-        return table
-    except UnicodeDecodeError:
-        raise ValueError(f"{name} is not UTF-8 text") from None
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowKeyError) as error:
-        if "UTF8" in str(error):
-            raise ValueError(f"{name}: ids are not UTF-8 text ({error})") from None
-        raise ValueError(f"{name} cannot be read as {form}: {error}") from None
-    except OSError as error:
-        if error.errno is not None:
-            with naming(name):  # in the words of the system, not those of pyarrow
-                raise OSError(error.errno, os.strerror(error.errno)) from error
-        raise ValueError(f"{name} cannot be read as {form}: {error}") from None
-
-
-def _read_csv(source: Any, limits: dict[str, Any], **options: Any) -> Any:
-    """Let pyarrow read the text from its own memory.
-
-    Its threads would call Python to read a Python file and to release it.  One that does so while
-    the interpreter ends crashes the process.
-    """
-    import pyarrow
-    from pyarrow import csv
-
-    text = pyarrow.BufferOutputStream()
-    for block in text_blocks(source, **limits):
-        with memoryview(block.text) as view:
-            text.write(view[: block.size])
-    return csv.read_csv(pyarrow.BufferReader(text.getvalue()), **options)
-
-
-def _matrix(features: Any, missing: Missing) -> Array:
-    """Convert columns of numbers to a matrix in Fortran order, one column at a time."""
-    X = np.empty((features.num_rows, features.num_columns), order="F")
-    for j, name in enumerate(features.column_names):
-        X[:, j] = features.column(j).to_numpy()
+def _fill(X: Array, names: Sequence[str], options: DataOptions) -> None:
+    """Refuse missing values, or make them zero, in place."""
+    if options.missing == "nan" or is_finite(X, options.jobs):
+        return
+    for j, name in enumerate(names):
         absent = np.isnan(X[:, j])
-        if not absent.any() or missing == "nan":
+        if not absent.any():
             continue
-        if missing == "error":
+        if options.missing == "error":
+            impute = " or --missing impute" if options.may_encode else ""
             raise ValueError(
                 f"column {name!r} has {counted(int(absent.sum()), 'missing value')}, the first in "
-                f"item {int(np.argmax(absent)) + 1}. Fill them in, or use --missing zero."
+                f"item {int(np.argmax(absent)) + 1}. Fill them in, or use --missing zero{impute}."
             )
         X[absent, j] = 0.0
-    return X
 
 
 class TableColumns:
@@ -274,7 +276,7 @@ class TableColumns:
 
     def schema(self) -> Any:
         """Return the names and types of the columns."""
-        pyarrow = _import_pyarrow()
+        pyarrow = import_pyarrow()
         size = self.n_items * self.n_features
         if size > 50 * max(1, self.n_values):
             raise UsageProblem(
@@ -296,7 +298,7 @@ class TableColumns:
 
     def table(self, data: RankingData, schema: Any) -> Any:
         """Return some of the items as a table with these columns."""
-        pyarrow = _import_pyarrow()
+        pyarrow = import_pyarrow()
         X = data.X.toarray() if is_sparse(data.X) else data.X
         columns: list[Any] = [data.truth] if self._has_labels else []
         if self._has_qid:
@@ -314,7 +316,7 @@ class TableColumns:
 
 def write_table(data: RankingData, target: str, form: Format) -> None:
     """Write items as a table."""
-    _import_pyarrow()
+    import_pyarrow()
     from pyarrow import csv, parquet
 
     columns = TableColumns()

@@ -141,7 +141,7 @@ def app(
         raise UsageProblem(f"--svmrank-l must be 1 or 2; got {svmrank_l}")
     if (metrics or conventions) and valid is None:
         raise UsageProblem("--metric and --conventions need --valid")
-    settings, options = with_memory(chosen.settings, data)
+    settings, options = with_memory(with_tables(chosen.settings, data), data)
     learner = learner_of(settings)
     stopper = learner.early_stopping if learner.early_stopping in chosen.given else None
     inputs = [*files, valid, explicit.pairs]
@@ -291,6 +291,12 @@ def with_memory(settings: Settings, options: DataOptions) -> tuple[Settings, Dat
         what = chooser(learner_of(settings), settings)
         raise UsageProblem(f"--cache cannot be combined with {what}, which reads all data at once")
     return settings, replace(options, memory=None)
+
+
+def with_tables(settings: Settings, options: DataOptions) -> Settings:
+    """Return settings that say what becomes of the columns of a table."""
+    missing = "impute" if options.imputes else "error"
+    return replace(settings, missing=missing, min_frequency=options.frequency)
 
 
 def finish(fit: Fit) -> int | None:

@@ -39,7 +39,14 @@ from ranksvm.cli.output import (
 )
 from ranksvm.cli.pair_options import PairOptions, read_with_pairs
 from ranksvm.cli.preset import PresetOptions, tune_preset
-from ranksvm.cli.train import check_outputs, check_resume, finish, training_bar, with_memory
+from ranksvm.cli.train import (
+    check_outputs,
+    check_resume,
+    finish,
+    training_bar,
+    with_memory,
+    with_tables,
+)
 from ranksvm.cli.write import is_stdout, save_model
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.learners.settings import searched
@@ -123,7 +130,7 @@ def app(
     if valid is not None and folds is not None:
         raise UsageProblem("--valid and --folds are two ways to choose: give only one")
     auto.check(chosen, explicit.pairs)
-    settings, options = with_memory(chosen.settings, data)
+    settings, options = with_memory(with_tables(chosen.settings, data), data)
     inputs = [*files, valid, explicit.pairs]
     check_outputs(output, inputs, json, force, settings)
     if metric not in (None, "auto"):
@@ -161,6 +168,7 @@ def app(
                 jobs=options.jobs,
                 json=json,
                 progress=advance,
+                tables={"missing": settings.missing, "min_frequency": settings.min_frequency},
             )
     began = time.perf_counter()
     with search_bar(items) as advance:

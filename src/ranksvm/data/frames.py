@@ -11,15 +11,28 @@ Columns are matched by name and rows by position.  Only the named columns are co
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksvm._messages import Message, Param, ParameterError
+from ranksvm._messages import PYTHON, Formatter, Message, Param, ParameterError
 from ranksvm._text import listed
 from ranksvm._values import as_objects
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """How to leave a column out, in a message."""
+
+    name: Any
+
+    def render(self, formatter: Formatter) -> str:
+        if formatter is PYTHON:
+            return f"X.drop(columns={self.name!r})"
+        return formatter.parameter(Param("drop", self.name))
 
 
 def is_frame(X: Any) -> bool:
@@ -104,12 +117,12 @@ def check_numeric(X: Any, other: str | None) -> None:
     ``other``.  None if there are no such arguments.
     """
     schema = nw.from_native(X, eager_only=True).schema
-    wrong = [
-        f"{name!r} ({dtype})"
+    wrong = {
+        name: f"{name!r} ({dtype})"
         for name, dtype in schema.items()
         # Whether columns of arbitrary objects are numeric is left to the conversion.
         if not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Object, nw.Unknown))
-    ]
+    }
     if wrong:
         advice: Message | str = ""
         if other is not None:
@@ -120,12 +133,13 @@ def check_numeric(X: Any, other: str | None) -> None:
                 other=Param(other),
             )
         raise ParameterError(
-            "{n} of {total} feature columns {are} not numeric: {wrong}. Encode or drop "
-            "them{advice}.",
+            "{n} of {total} feature columns {are} not numeric: {wrong}. Make numbers of "
+            "them, or leave them out: {drop}{advice}.",
+            drop=LeftOut(next(iter(wrong))),
             n=len(wrong),
             are="is" if len(wrong) == 1 else "are",
             total=len(schema),
-            wrong=listed(wrong),
+            wrong=listed(wrong.values()),
             advice=advice,
         )
 

@@ -7,7 +7,7 @@ one.  Folds and held-out parts are created by ``data.take(rows)``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
 from typing import Any, Self, overload
@@ -24,7 +24,9 @@ from ranksvm.data.queries import QueryGroups
 from ranksvm.data.query_view import PLAIN, QueryView
 from ranksvm.data.roles import RoleWeights
 from ranksvm.data.shards import ShardedMatrix
+from ranksvm.data.table_encoding import TableEncoding
 
+SPECIAL = ("label", "qid", "docid")  # columns with a meaning of their own, which a model knows
 _DOCID = re.compile(r"(?:^|\s)docid\s*=\s*(\S+)")
 
 
@@ -105,8 +107,10 @@ class Origin:
         Whether ``zero_based`` is only an assumption.
     frame_columns : tuple of str
         Columns of the table that are not features.
-    qid_column : str or None
-        The column with the query ids.
+    label_column, qid_column, docid_column : str or None
+        The columns with labels, query ids and document ids.
+    encoding : TableEncoding or None
+        What the columns of the table became, if X has not just their numbers.
     beside : tuple of str
         What was read from files beside LETOR text; see :mod:`ranksvm.data.side_files`.
     target : str or None
@@ -117,9 +121,24 @@ class Origin:
     zero_based: bool | None = None
     base_guessed: bool = False
     frame_columns: tuple[str, ...] = ()
+    label_column: str | None = None
     qid_column: str | None = None
+    docid_column: str | None = None
+    encoding: TableEncoding | None = None
     beside: tuple[str, ...] = ()
     target: str | None = None
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any]) -> Origin:
+        """Return what the facts of a model tell about the columns of its training set."""
+        return cls(
+            frame_columns=tuple(map(str, facts.get("frame_columns", ()))),
+            label_column=facts.get("label_column"),
+            qid_column=facts.get("qid_column"),
+            docid_column=facts.get("docid_column"),
+            encoding=TableEncoding.of_facts(facts),
+            target=facts.get("target"),
+        )
 
     def facts(self) -> dict[str, Any]:
         """Return the facts that a model file records."""
@@ -128,8 +147,11 @@ class Origin:
             facts["zero_based"] = self.zero_based
         if self.frame_columns:
             facts["frame_columns"] = sorted(self.frame_columns)
-        if self.qid_column is not None:
-            facts["qid_column"] = self.qid_column
+        for key in SPECIAL:
+            if getattr(self, f"{key}_column") is not None:
+                facts[f"{key}_column"] = getattr(self, f"{key}_column")
+        if self.encoding is not None:
+            facts |= self.encoding.facts()
         if self.target is not None:
             facts["target"] = self.target
         return facts
@@ -203,6 +225,11 @@ class RankingData:
     def n_features(self) -> int:
         """Number of features, the columns of X."""
         return int(self.X.shape[1])
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether the features are what became of the columns of a table."""
+        return self.origin.encoding is not None
 
     @cached_property
     def groups(self) -> QueryGroups:

@@ -25,6 +25,7 @@ from ranksvm._vectors import Array
 from ranksvm.data.frames import split_frame
 from ranksvm.data.preferences import as_rows, check_preferences
 from ranksvm.data.queries import QueryGroups
+from ranksvm.data.table_encoding import TableEncoding
 from ranksvm.data.targets import check_replaces
 from ranksvm.estimators.checks import check_labels, check_overflow
 from ranksvm.estimators.foreign import refuse_unknown
@@ -65,6 +66,8 @@ class Ranker(BaseEstimator):
     # Columns of the training data frame that are not features, and the one with the query ids.
     _frame_columns: frozenset[str] = frozenset()
     _qid_column: str | None = None
+    # What the columns of a table become, if there are categories or values to fill in.
+    _encoding: TableEncoding | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

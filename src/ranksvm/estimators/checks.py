@@ -44,8 +44,13 @@ def check_items(X: Any, n_jobs: int | None = 1) -> Any:
     return X
 
 
-def check_finite_columns(X: Any, names: Any, *, n_jobs: int | None = 1) -> None:
-    """Raise if X has NaN or infinite entries; the message says in which columns and how many."""
+def check_finite_columns(
+    X: Any, names: Any, *, n_jobs: int | None = 1, can_fill: bool = False
+) -> None:
+    """Raise if X has NaN or infinite entries; the message says in which columns and how many.
+
+    ``can_fill``: whether the estimator can fill in missing values.
+    """
     if is_finite(X.data if is_sparse(X) else X, n_jobs):
         return
     missing, infinite = _count(X, np.isnan), _count(X, np.isinf)
@@ -59,9 +64,15 @@ def check_finite_columns(X: Any, names: Any, *, n_jobs: int | None = 1) -> None:
         what = " and ".join(f"{count} {kind}" for count, kind in counts if count)
         shown.append(f"column {name}: {what}")
     more = f", and {len(bad) - 5} more columns" if len(bad) > 5 else ""
+    remedy = "Impute or drop these values, for example with sklearn.impute.SimpleImputer."
+    if can_fill and missing.any() and not is_sparse(X):
+        remedy = (
+            'Fill missing values in with missing="impute" (the median of the column, and a feature '
+            "that says where they were), or drop these rows."
+        )
     raise ValueError(
         f"X contains NaN or infinity in {len(bad)} of {X.shape[1]} columns ({'; '.join(shown)}"
-        f"{more}). Impute or drop these values, for example with sklearn.impute.SimpleImputer."
+        f"{more}). {remedy}"
     )
 
 

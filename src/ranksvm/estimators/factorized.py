@@ -61,6 +61,9 @@ class FactorizedRankSVM(LinearImportances, ModelRanker):
         What multiplies the weights of pairs; as for :class:`ranksvm.LinearRankSVM`.
     scaling : {"auto", "standard", "minmax", "robust"} or None, default="auto"
         As for :class:`ranksvm.LinearRankSVM`.
+    missing : {"error", "impute"}, default="error"
+    min_frequency : int, float or None, default=None
+        How columns of a frame become features; as for :class:`ranksvm.LinearRankSVM`.
     query_features : list or tuple of str, default=()
         Features of the query; as for :class:`ranksvm.LinearRankSVM`.
     keep_features : bool, default=True
@@ -143,6 +146,8 @@ class FactorizedRankSVM(LinearImportances, ModelRanker):
         gain: str = "exp2",
         discount: str = "log2",
         scaling: str | None = "auto",
+        missing: str = "error",
+        min_frequency: float | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
         max_iter: int = 500,
@@ -164,6 +169,8 @@ class FactorizedRankSVM(LinearImportances, ModelRanker):
         self.gain = gain
         self.discount = discount
         self.scaling = scaling
+        self.missing = missing
+        self.min_frequency = min_frequency
         self.query_features = query_features
         self.keep_features = keep_features
         self.max_iter = max_iter

@@ -6,6 +6,7 @@ are not features.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,12 +18,15 @@ from sklearn.utils.validation import validate_data
 
 from ranksvm._checks import check_item_weight
 from ranksvm._messages import Param, ParameterError
-from ranksvm._text import counted
+from ranksvm._sparse import is_sparse
+from ranksvm._text import counted, listed
 from ranksvm._threads import resolve_n_jobs
 from ranksvm.data.frames import check_numeric, drop_columns, frame_columns, is_frame, split_frame
 from ranksvm.data.queries import QueryGroups, ids_of_groups
 from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.data.shard_files import open_files
+from ranksvm.data.table_encoding import TableEncoding
+from ranksvm.data.table_kinds import check_no_ids
 from ranksvm.estimators.checks import (
     check_both_have_ids,
     check_finite_columns,
@@ -35,7 +39,9 @@ from ranksvm.learners.weights import check_query_weight
 from ranksvm.maps.gram_checks import check_gram
 
 # Attributes that ``fit`` sets from X before there is a model.
-FEATURE_FACTS = ("n_features_in_", "feature_names_in_", "_frame_columns", "_qid_column")
+FEATURE_FACTS = (
+    "n_features_in_", "feature_names_in_", "_frame_columns", "_qid_column", "_encoding",
+)  # fmt: skip
 
 
 def training_data(
@@ -59,6 +65,8 @@ def training_data(
         "sample_weight": sample_weight,
     }
     X, values = split_frame(X, **given)
+    if values[name] is None and is_frame(X):
+        check_no_ids(X)
     X = check_X(ranker, X, reset=True)
     n_items = X.shape[0]
     utility = labels = None
@@ -69,6 +77,9 @@ def training_data(
     groups = QueryGroups.from_qid(values[name], n_items, name=name)
     item_weight = check_item_weight(values["sample_weight"], n_items)
     names = getattr(ranker, "feature_names_in_", None)  # set by scikit-learn's check of X
+    encoding: TableEncoding | None = ranker._encoding  # set by the same check
+    if encoding is not None:
+        names = encoding.feature_names
     if ranker._is_pairwise:
         X = check_gram(X, n_threads=resolve_n_jobs(ranker.n_jobs))
     data = RankingData(
@@ -82,7 +93,9 @@ def training_data(
         origin=Origin(
             "X",
             frame_columns=tuple(dict.fromkeys(v for v in given.values() if isinstance(v, str))),
+            label_column=y if isinstance(y, str) else None,
             qid_column=given[name] if isinstance(given[name], str) else None,
+            encoding=encoding,
         ),
     )
     note_features(ranker, data)
@@ -103,32 +116,36 @@ def _ids_of_groups(ranker: Any, group: Any, n_items: int, name: str) -> Any:
 
 def note_features(ranker: Any, data: RankingData) -> None:
     """Set the features of the ranker to those of its training set."""
-    origin = data.origin
-    set_features(
-        ranker, data.n_features, data.feature_names, origin.frame_columns, origin.qid_column
-    )
+    set_features(ranker, data.n_features, data.feature_names, data.origin)
 
 
-def set_features(
-    ranker: Any,
-    n_features: int,
-    names: Iterable[str] | None,
-    frame_columns: Iterable[str],
-    qid_column: str | None,
-) -> None:
-    """Set the attributes in ``FEATURE_FACTS``."""
+def set_features(ranker: Any, n_features: int, names: Iterable[str] | None, origin: Origin) -> None:
+    """Set the attributes in ``FEATURE_FACTS`` for the features of a training set.
+
+    With an encoding, the features that come in are its columns.
+    """
+    encoding = origin.encoding
+    if encoding is not None:
+        n_features, names = encoding.n_columns, encoding.columns
+    ranker._encoding = encoding
     ranker.n_features_in_ = n_features
     ranker.__dict__.pop("feature_names_in_", None)
     if names is not None:
         ranker.feature_names_in_ = np.array(list(names), dtype=object)
-    ranker._frame_columns = frozenset(frame_columns)
-    ranker._qid_column = qid_column
+    ranker._frame_columns = frozenset(origin.frame_columns)
+    ranker._qid_column = origin.qid_column
 
 
 def file_data(
     ranker: Any, paths: Any, y: Any, qid: Any, *, query_weight: Any = None, **options: Any
 ) -> RankingData:
     """Open the files of ``fit_files``; ``options`` are those of ``open_files``."""
+    if getattr(ranker, "missing", "error") != "error":
+        raise ParameterError(
+            "{impute} needs all items in memory, and fit_files reads them in pieces. Fill the "
+            "values in before, or use fit.",
+            impute=Param("missing", ranker.missing),
+        )
     data = open_files(paths, y=y, qid=qid, n_threads=resolve_n_jobs(ranker.n_jobs), **options)
     note_features(ranker, data)
     weight = check_query_weight(query_weight, data.groups)
@@ -210,35 +227,106 @@ def validation_data(
 
 
 def check_X(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Return X as finite float32 or float64, dense, CSR or CSC, in the layout it came in."""
+    """Return X as finite float32 or float64, dense, CSR or CSC, in the layout it came in.
+
+    Categories and missing values are encoded, if the estimator can do that.
+    """
     n_jobs = getattr(estimator, "n_jobs", 1)
-    if reset and plain_array(X, n_jobs) is not None:
+    encoding = None if reset else estimator.__dict__.get("_encoding")
+    learns = reset and hasattr(estimator, "missing") and not estimator._is_pairwise
+    if reset and hasattr(estimator, "missing"):
+        estimator._encoding = None
+    fills = learns and estimator.missing != "error"
+    if reset and not fills and plain_array(X, n_jobs) is not None:
         estimator.n_features_in_ = X.shape[1]
         estimator.__dict__.pop("feature_names_in_", None)
         return X
-    if not reset:
+    if not reset and encoding is None:
         known = estimator.__dict__
         array = plain_items(X, known.get("n_features_in_"), known.get("feature_names_in_"), n_jobs)
         if array is not None:
             return array
     X = check_items(X, n_jobs)
-    if is_frame(X):
+    comes_as_frame = is_frame(X)
+    if comes_as_frame and not reset:
+        X = _known_columns(estimator, X)
+    if comes_as_frame and learns:
+        encoding = estimator._encoding = _learned(estimator, X)
+    if comes_as_frame and encoding is not None:
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return _encoded(estimator, encoding, X, n_jobs)
+    if comes_as_frame:
         names = None if reset else getattr(estimator, "feature_names_in_", None)
-        if not reset:
-            X = drop_columns(X, estimator._frame_columns)
         if names is None or frame_columns(X) == names.tolist():  # otherwise names are wrong
             check_numeric(X, "sample_weight" if hasattr(estimator, "predict") else None)
-    X = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse=("csr", "csc"),
-        accept_large_sparse=True,
-        dtype=(np.float64, np.float32),
-        ensure_all_finite=False,
-    )
-    check_finite_columns(X, getattr(estimator, "feature_names_in_", None), n_jobs=n_jobs)
+    elif encoding is not None and encoding.values:
+        raise ValueError(
+            f"the model was trained on a frame with categories, and X is a {type(X).__name__}. "
+            f"Pass a frame with the columns {listed(map(repr, encoding.columns or ()))}."
+        )
+    try:
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse=("csr", "csc"),
+            accept_large_sparse=True,
+            dtype=(np.float64, np.float32),
+            ensure_all_finite=False,
+        )
+    except ValueError as error:
+        if "could not convert string to float" not in str(error):
+            raise
+        raise ValueError(
+            f"X holds text: {error}. Pass a frame (pandas, polars, Arrow): its columns of text can "
+            "become categories."
+        ) from None
+    if fills and not is_sparse(X):
+        encoding = estimator._encoding = _learned(estimator, X)
+    if encoding is not None:
+        if is_sparse(X):
+            raise ValueError("missing values are filled in for dense X only; pass X.toarray()")
+        return _encoded(estimator, encoding, X, n_jobs)
+    names = getattr(estimator, "feature_names_in_", None)
+    check_finite_columns(X, names, n_jobs=n_jobs, can_fill=hasattr(estimator, "missing"))
     return X
+
+
+def _learned(estimator: Any, X: Any) -> TableEncoding | None:
+    from ranksvm.estimators.encodings import learn_encoding
+
+    return learn_encoding(X, missing=estimator.missing, min_frequency=estimator.min_frequency)
+
+
+def _encoded(estimator: Any, encoding: TableEncoding, X: Any, n_jobs: int | None) -> Any:
+    from ranksvm.data.table_features import encode
+
+    X = encode(encoding, X)
+    can_fill = encoding.medians is None
+    check_finite_columns(X, encoding.feature_names, n_jobs=n_jobs, can_fill=can_fill)
+    return X
+
+
+def _known_columns(estimator: Any, X: Any) -> Any:
+    """Return a frame without columns that are no features; warn about those not seen before.
+
+    Anything else that is wrong with the columns is left to scikit-learn's check.
+    """
+    X = drop_columns(X, estimator._frame_columns)
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None or not hasattr(estimator, "predict"):
+        return X
+    here, known = frame_columns(X), set(names.tolist())
+    extra = [name for name in here if name not in known]
+    if not extra or not known <= set(here):
+        return X
+    warnings.warn(
+        f"X has {counted(len(extra), 'column')} that the model does not know, ignored: "
+        f"{listed(map(repr, extra))}.",
+        UserWarning,
+        stacklevel=4,
+    )
+    return drop_columns(X, extra)
 
 
 def known_qid(ranker: Any, X: Any, qid: Any) -> Any:

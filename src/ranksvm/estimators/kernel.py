@@ -79,6 +79,9 @@ default="rbf"
         distribution.  Sparse features are only divided, and become dense with "quantile".  "auto"
         is "standard", and None for sparse X and for kernels that are precomputed or callable.
         ``predict`` scales new items in the same way.
+    missing : {"error", "impute"}, default="error"
+    min_frequency : int, float or None, default=None
+        How columns of a frame become features; as for :class:`ranksvm.LinearRankSVM`.
     query_features : list or tuple of str, default=()
         More features: how every feature x compares with that of the other items of the query.
         "rank" (rank of x / number of items), "minmax" ((x - min) / (max - min)), "zscore"
@@ -184,6 +187,8 @@ default="rbf"
         truncation: int = 30,
         n_reweight: int = 1,
         scaling: str | None = "auto",
+        missing: str = "error",
+        min_frequency: float | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
         solver: str = "auto",
@@ -212,6 +217,8 @@ default="rbf"
         self.truncation = truncation
         self.n_reweight = n_reweight
         self.scaling = scaling
+        self.missing = missing
+        self.min_frequency = min_frequency
         self.query_features = query_features
         self.keep_features = keep_features
         self.solver = solver

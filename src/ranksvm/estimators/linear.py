@@ -68,6 +68,13 @@ class LinearRankSVM(LinearRanker):
         quantiles of a normal distribution.  "auto" is "standard", and None for sparse X.
         "standard", "minmax" and "robust" cost no copy of X and change only how strongly each weight
         is regularized: ``coef_`` is for features as they are.
+    missing : {"error", "impute"}, default="error"
+        What happens to missing values: an error, or the median of the column stands for them, with
+        one more feature that says where they were.  Dense X and frames only.
+    min_frequency : int, float or None, default=None
+        How often a value of a category must occur to have a feature: a number of items, or a share
+        of them.  None: once.  Categories are columns of a frame: those declared as such, and text
+        with few values.
     query_features : list or tuple of str, default=()
         More features: how every feature x compares with that of the other items of the query.
         "rank" (rank of x / number of items), "minmax" ((x - min) / (max - min)), "zscore"
@@ -160,6 +167,8 @@ class LinearRankSVM(LinearRanker):
         truncation: int = 30,
         n_reweight: int = 1,
         scaling: str | None = "auto",
+        missing: str = "error",
+        min_frequency: float | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
         solver: str = "auto",
@@ -179,6 +188,8 @@ class LinearRankSVM(LinearRanker):
         self.truncation = truncation
         self.n_reweight = n_reweight
         self.scaling = scaling
+        self.missing = missing
+        self.min_frequency = min_frequency
         self.query_features = query_features
         self.keep_features = keep_features
         self.solver = solver

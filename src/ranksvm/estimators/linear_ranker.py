@@ -24,7 +24,8 @@ class LinearRanker(LinearImportances, ModelRanker):
     def _start(self) -> Array | None:
         """Return the weights to start from; None for zero."""
         coef: Array = getattr(self, "coef_", np.empty(0))
-        n_columns = (len(self.query_features) + bool(self.keep_features)) * self.n_features_in_
+        n_features = self.n_features_in_ if self._encoding is None else self._encoding.n_features
+        n_columns = (len(self.query_features) + bool(self.keep_features)) * n_features
         return coef.copy() if self.warm_start and coef.shape == (n_columns,) else None
 
     def _set_model(self, model: LinearModel) -> None:

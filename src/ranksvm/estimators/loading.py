@@ -93,7 +93,7 @@ class _Loaded:
     def predict(self, X: Any, qid: Any = None) -> Array:
         """Score items; larger is ranked higher.  See ``predict`` of the estimator."""
         file: _File | None = vars(self).get("_file")  # None: another thread needed the estimator
-        if file is not None and not isinstance(qid, str):
+        if file is not None and file.model.encoding is None and not isinstance(qid, str):
             n_jobs = file.model.params.get("n_jobs")
             items = plain_items(X, file.model.n_features, file.feature_names, n_jobs)
             if items is not None:

@@ -17,7 +17,7 @@ from ranksvm._messages import Param, ParameterError, Value
 from ranksvm._text import counted
 from ranksvm._threads import resolve_n_jobs
 from ranksvm._vectors import Array
-from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.data.scaling import Scaling
 from ranksvm.estimators.base import Ranker
 from ranksvm.estimators.evaluation import Evaluation
@@ -67,13 +67,8 @@ class ModelRanker(Ranker):
                 if name in known
             }
         )
-        set_features(
-            ranker,
-            model.n_features,
-            model.feature_names,
-            map(str, model.facts.get("frame_columns", ())),
-            model.facts.get("qid_column"),
-        )
+        origin = Origin.of_facts(model.facts)
+        set_features(ranker, model.n_features, model.feature_names, origin)
         ranker._keep(model, ())
         return ranker
 
@@ -100,6 +95,8 @@ class ModelRanker(Ranker):
         if not isinstance(params.get("random_state"), int | None):
             params["random_state"] = None  # a generator cannot be saved
         names = getattr(self, "feature_names_in_", None)
+        if self._encoding is not None:
+            names = self._encoding.feature_names
         return {
             "params": params,
             "facts": self._facts,

@@ -22,6 +22,7 @@ from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.query_view import QueryView
 from ranksvm.data.scaling import scaling_arrays, scaling_from
+from ranksvm.data.table_encoding import FACT
 from ranksvm.models.explain import Explanation
 from ranksvm.models.facts import check_facts
 from ranksvm.models.formats import (
@@ -154,9 +155,16 @@ class EnsembleModel(Model):
     }
 
     def __post_init__(self) -> None:
-        """Record the members as facts, which is how files store them."""
+        """Record the members as facts, which is how files store them.
+
+        All have the same features, so only the facts of the sum say how they are encoded.
+        """
         members = [
-            {"kind": one.kind, "params": dict(one.params), "facts": dict(one.facts)}
+            {
+                "kind": one.kind,
+                "params": dict(one.params),
+                "facts": {name: fact for name, fact in one.facts.items() if name != FACT},
+            }
             for one in self.members
         ]
         object.__setattr__(self, "facts", {**self.facts, "members": members})
@@ -252,8 +260,10 @@ class EnsembleModel(Model):
     def from_arrays(cls, arrays: Arrays, **about: Any) -> Self:
         found = _arrays_by_member(arrays)
         names = about["feature_names"]
+        shared = {name: fact for name, fact in about["facts"].items() if name == FACT}
         members = [
-            _member(one, found[str(k)], names) for k, one in enumerate(about["facts"]["members"])
+            _member({**one, "facts": {**one["facts"], **shared}}, found[str(k)], names)
+            for k, one in enumerate(about["facts"]["members"])
         ]
         return cls(members=tuple(members), factors=arrays["factors"], **about)
 

@@ -205,11 +205,11 @@ class KernelSettings(Settings):
                 nystroem=Param("approximation", "nystroem"),
             )
 
-    def scaling_for(self, X: Any) -> str | None:
+    def scaling_for(self, X: Any, *, encoded: bool = False) -> str | None:
         # A function of the user's knows what its features mean.
         if self.scaling == AUTO and (callable(self.kernel) or self.is_pairwise):
             return None
-        return super().scaling_for(X)
+        return super().scaling_for(X, encoded=encoded)
 
     @property
     def works_in_shards(self) -> bool:
@@ -284,7 +284,7 @@ class KernelProblem(RankProblem):
         if not settings.is_pairwise:
             check_room(data.n_features)
         check_gains(data, settings)
-        self._scaling_name = settings.scaling_for(data.X)
+        self._scaling_name = settings.scaling_for(data.X, encoded=data.is_encoded)
         data, self._scaling = scaled_data(data, self._scaling_name, n_threads=n_threads)
         if self._scaling is None and isinstance(data.X, np.ndarray):
             _look_at_scales(data, settings, n_threads)

@@ -84,7 +84,7 @@ class LinearProblem(RankProblem):
         self._quantiles: Scaling | None = None
         self._items: NDArray[np.int64] | None = None  # those that are used, if not all are
         units: Units | None = None
-        self._scaling = settings.scaling_for(data.X)
+        self._scaling = settings.scaling_for(data.X, encoded=data.is_encoded)
         rounded = 0
         if isinstance(data.X, PairedRows):
             data, units = with_differences(data, self._scaling, n_threads)

@@ -12,7 +12,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, get_args
 
-from ranksvm._checks import check_choice, check_flag, check_integer, check_positive
+from ranksvm._checks import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_positive,
+    finite_number,
+    is_integer,
+)
 from ranksvm._messages import Message, Param, ParameterError, Value
 from ranksvm._sparse import is_sparse
 from ranksvm._vectors import Array
@@ -63,6 +70,8 @@ PAIR_WEIGHTS = ("uniform", "gain", "lambda")
 WITH_GAINS = ("gain", "lambda")
 WITH_ROUNDS = ("lambda",)
 MOST_ROUNDS = 1000
+# What happens to missing values; see `ranksvm.data.table_encoding`.
+MISSING = ("error", "impute")
 
 
 class Grid(NamedTuple):
@@ -234,6 +243,9 @@ class Settings:
         choices=lambda: (AUTO, *SCALINGS),
         has_none=True,
     )
+    # How tables become features.  Commands have options of their own for these.
+    missing: str = "error"
+    min_frequency: float | None = None
     query_features: Sequence[str] = parameter(
         (),
         "Add features that compare items of a query; one or more, with commas: "
@@ -263,6 +275,8 @@ class Settings:
         check_integer("truncation", self.truncation)
         check_integer("n_reweight", self.n_reweight, most=MOST_ROUNDS)
         check_choice("scaling", self.scaling, (None, AUTO, *SCALINGS))
+        check_choice("missing", self.missing, MISSING)
+        check_frequency(self.min_frequency)
         names = check_query_features("query_features", self.query_features)
         object.__setattr__(self, "query_features", names)
         check_flag("keep_features", self.keep_features)
@@ -310,10 +324,16 @@ class Settings:
         """Whether coefficients have the same meaning on every data set, as feature weights do."""
         return False
 
-    def scaling_for(self, X: Any) -> str | None:
-        """Return the scaling of these features: a key of ``SCALINGS``, or None."""
+    def scaling_for(self, X: Any, *, encoded: bool = False) -> str | None:
+        """Return the scaling of these features: a key of ``SCALINGS``, or None.
+
+        ``encoded``: they are columns of a table (:mod:`ranksvm.data.table_encoding`), whose numbers
+        need a scale even if categories make them sparse.
+        """
         if self.scaling != AUTO:
             return self.scaling
+        if encoded:
+            return DENSE_SCALING
         stays = X.shards.is_sparse if isinstance(X, ShardedMatrix) else is_sparse(X)
         return None if stays else DENSE_SCALING
 
@@ -380,6 +400,20 @@ def excluded_by(settings: Settings, name: str) -> Param | None:
     other, values = option.only
     value = getattr(settings, other)
     return None if value in values() else Param(other, value)
+
+
+def check_frequency(value: Any) -> None:
+    """Raise unless ``value`` can be ``min_frequency``: None, a number of items, or a share."""
+    share = finite_number(value)
+    if value is None or (is_integer(value) and value >= 1):
+        return
+    if is_integer(value) or share is None or not 0.0 < share < 1.0:
+        raise ParameterError(
+            "{name} must be a number of items (1, 2, ...), or a share of them between 0 and 1; got "
+            "{value}",
+            name=Param("min_frequency"),
+            value=Value(value),
+        )
 
 
 def solvers_for(loss: str) -> list[str]:

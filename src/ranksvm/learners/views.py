@@ -94,7 +94,8 @@ def check_held_out(data: RankingData, held_out: RankingData, view: QueryView) ->
 def seen_data(data: RankingData, settings: Settings, *, n_threads: int = 1) -> RankingData:
     """Return a data set with the columns that the kernel of a model sees."""
     data = with_view(data, settings.view, n_threads=n_threads)
-    return scaled_data(data, settings.scaling_for(data.X), n_threads=n_threads)[0]
+    scaling = settings.scaling_for(data.X, encoded=data.is_encoded)
+    return scaled_data(data, scaling, n_threads=n_threads)[0]
 
 
 def model_scores(model: Model, data: RankingData) -> Array:

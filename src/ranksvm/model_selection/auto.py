@@ -19,12 +19,13 @@ from ranksvm._checks import check_choice, check_flag, check_integer
 from ranksvm._durations import parse_duration
 from ranksvm._text import counted
 from ranksvm._threads import resolve_n_jobs
-from ranksvm.data.ranking_data import RankingData
+from ranksvm.data.ranking_data import Origin, RankingData
 from ranksvm.estimators.base import Ranker
 from ranksvm.estimators.foreign import refuse_unknown
 from ranksvm.estimators.inputs import fitting, set_features, training_data, validation_data
 from ranksvm.estimators.model_ranker import seed_of
 from ranksvm.learners.ensemble_model import EnsembleModel
+from ranksvm.learners.settings import MISSING, check_frequency
 from ranksvm.model_selection.auto_models import search_and_fit
 from ranksvm.model_selection.auto_plan import PRESETS
 from ranksvm.model_selection.auto_results import INTERRUPTED, AutoResult
@@ -65,6 +66,9 @@ class AutoRankSVM(Ranker):
     refit : bool, default=True
         Whether to fit the chosen candidates again to all items, those of a validation set included.
         Without it, the models of the first fold are used.
+    missing : {"error", "impute"}, default="error"
+    min_frequency : int, float or None, default=None
+        How columns of a frame become features; as for :class:`ranksvm.LinearRankSVM`.
     n_landmarks : int, default=300
         Number of landmarks of kernel models.  Up to twice as many items, kernels are exact.
     checkpoint : path-like or None, default=None
@@ -127,6 +131,8 @@ class AutoRankSVM(Ranker):
         cv: Any = 5,
         conventions: str = "standard",
         refit: bool = True,
+        missing: str = "error",
+        min_frequency: float | None = None,
         n_landmarks: int = 300,
         checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = 0,
@@ -140,6 +146,8 @@ class AutoRankSVM(Ranker):
         self.cv = cv
         self.conventions = conventions
         self.refit = refit
+        self.missing = missing
+        self.min_frequency = min_frequency
         self.n_landmarks = n_landmarks
         self.checkpoint = checkpoint
         self.random_state = random_state
@@ -184,6 +192,8 @@ class AutoRankSVM(Ranker):
         check_integer("n_models", self.n_models)
         check_integer("n_landmarks", self.n_landmarks)
         check_flag("refit", self.refit)
+        check_choice("missing", self.missing, MISSING)
+        check_frequency(self.min_frequency)
         with fitting(self):
             data = training_data(
                 self, X, y, qid, group=group, sample_weight=sample_weight, query_weight=query_weight
@@ -275,13 +285,8 @@ class AutoRankSVM(Ranker):
         assert isinstance(model, EnsembleModel)
         known = cls._get_param_names()
         ranker = cls(**{name: value for name, value in model.params.items() if name in known})
-        set_features(
-            ranker,
-            model.n_features,
-            model.feature_names,
-            map(str, model.facts.get("frame_columns", ())),
-            model.facts.get("qid_column"),
-        )
+        origin = Origin.of_facts(model.facts)
+        set_features(ranker, model.n_features, model.feature_names, origin)
         ranker._keep(model)
         return ranker
 

@@ -31,8 +31,8 @@ class KernelRankSVMCV(SearchCV):
         Values of gamma to try, or their number: powers of 4 around a quarter of "scale".  An
         integer is ignored by kernels without gamma ("linear", "precomputed", callables).
     kernel, degree, coef0, approximation, n_components, landmarks, loss, reduction, pair_weight, \
-gain, discount, truncation, n_reweight, scaling, query_features, keep_features, solver, counting, \
-tol, max_iter, memory_budget, dtype
+gain, discount, truncation, n_reweight, scaling, missing, min_frequency, query_features, \
+keep_features, solver, counting, tol, max_iter, memory_budget, dtype
         As in :class:`ranksvm.KernelRankSVM`.  Every fit is certified to ``tol``.
     pair_weights : sequence of str or None, default=None
         Values of ``pair_weight`` to try, for example ``("uniform", "gain", "lambda")``; None for
@@ -129,6 +129,8 @@ tol, max_iter, memory_budget, dtype
         truncation: int = 30,
         n_reweight: int = 1,
         scaling: str | None = "auto",
+        missing: str = "error",
+        min_frequency: float | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
         solver: str = "auto",
@@ -163,6 +165,8 @@ tol, max_iter, memory_budget, dtype
         self.truncation = truncation
         self.n_reweight = n_reweight
         self.scaling = scaling
+        self.missing = missing
+        self.min_frequency = min_frequency
         self.query_features = query_features
         self.keep_features = keep_features
         self.solver = solver

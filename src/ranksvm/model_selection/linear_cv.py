@@ -23,8 +23,8 @@ class LinearRankSVMCV(SearchCV):
     Cs : int or sequence of float, default=21
         Values of C to try, or their number: log-spaced from 0.049 to 51,200, and divided by the
         total weight of the pairs for ``reduction="sum"``.
-    loss, reduction, pair_weight, gain, discount, truncation, n_reweight, scaling, query_features, \
-keep_features, solver, counting, tol, max_iter
+    loss, reduction, pair_weight, gain, discount, truncation, n_reweight, scaling, missing, \
+min_frequency, query_features, keep_features, solver, counting, tol, max_iter
         As in :class:`ranksvm.LinearRankSVM`.  Every fit is certified to ``tol``.
     pair_weights : sequence of str or None, default=None
         Values of ``pair_weight`` to try, for example ``("uniform", "gain", "lambda")``; None for
@@ -115,6 +115,8 @@ keep_features, solver, counting, tol, max_iter
         truncation: int = 30,
         n_reweight: int = 1,
         scaling: str | None = "auto",
+        missing: str = "error",
+        min_frequency: float | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
         solver: str = "auto",
@@ -139,6 +141,8 @@ keep_features, solver, counting, tol, max_iter
         self.truncation = truncation
         self.n_reweight = n_reweight
         self.scaling = scaling
+        self.missing = missing
+        self.min_frequency = min_frequency
         self.query_features = query_features
         self.keep_features = keep_features
         self.solver = solver

@@ -8,7 +8,8 @@ A model file is a safetensors file:
 
 Everything except the arrays is in one JSON string, the description, "ranksvm" in "__metadata__":
 
-    schema         1; incremented when the meaning of the entries changes
+    schema         1, or 2 if the facts have an encoding of the columns of a table; incremented
+                   when the meaning of the entries changes
     written_by     version of the library
     kind           format of the arrays, for example "linear": one weight per feature, "coef"
     params         parameters of the estimator

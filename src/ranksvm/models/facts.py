@@ -3,7 +3,7 @@
     objective, gap                   numbers, finite or not
     n_iter, n_products, n_pairs, n_queries, best_iteration      non-negative integers
     frame_columns                    a list of strings
-    qid_column                       a string or null
+    label_column, qid_column, docid_column      a string or null
     target                           a string: what was learned, if not labels ("survival")
     query_features                   a list of different keys of ``QUERY_FEATURES``, at least one
     keep_features                    whether the features are columns, too; with query_features only
@@ -16,6 +16,8 @@
         function                     a kernel function that the kind supports
         gamma, coef0, scale          finite numbers; gamma is positive, except for linear
         degree                       a positive integer
+
+    encoding                         as in :mod:`ranksvm.data.table_encoding`
 
 Other facts are informational and can have any value that a file can represent.
 """
@@ -61,9 +63,10 @@ def check_facts(facts: Mapping[str, Any], functions: Collection[str]) -> None:
     columns = facts.get("frame_columns", [])
     if not isinstance(columns, list | tuple) or not all(isinstance(one, str) for one in columns):
         raise _wrong("frame_columns", "a list of strings", columns)
-    qid_column = facts.get("qid_column")
-    if qid_column is not None and not isinstance(qid_column, str):
-        raise _wrong("qid_column", "a string or null", qid_column)
+    for name in ("label_column", "qid_column", "docid_column"):
+        column = facts.get(name)
+        if column is not None and not isinstance(column, str):
+            raise _wrong(name, "a string or null", column)
     if not isinstance(facts.get("target", ""), str):
         raise _wrong("target", "a string", facts["target"])
     _check_view(facts)

@@ -27,6 +27,7 @@ from ranksvm._text import printable
 from ranksvm._version import library_version
 from ranksvm._waiting import blocking, file_name
 from ranksvm.data.scaling import scaling_arrays, scaling_from
+from ranksvm.data.table_encoding import FACT
 from ranksvm.models.description import (
     check_extent,
     checksum,
@@ -38,7 +39,7 @@ from ranksvm.models.description import (
 from ranksvm.models.formats import check_model, own_arrays, sorted_names
 from ranksvm.models.model import Model, ModelFileError
 
-SCHEMA = 1
+SCHEMA = 2
 TEXT = "ranksvm"  # key of the description in the metadata
 ENTRIES: dict[str, type | tuple[type, ...]] = {
     "schema": int,
@@ -147,7 +148,7 @@ def _to_bytes(model: Model) -> bytes:
     if names is not None and not isinstance(names, list | tuple):
         raise TypeError(f"feature_names must be a tuple of strings; got {type(names).__name__}")
     entries = {
-        "schema": SCHEMA,
+        "schema": 2 if FACT in model.facts else 1,  # older versions can read the latter
         "written_by": library_version(),
         "kind": model.kind,
         "params": plain(dict(model.params), "params", depth=1),

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ranksvm._text import listed
 from ranksvm.data.query_view import QueryView
 from ranksvm.data.scaling import PREFIX, scaling_from
+from ranksvm.data.table_encoding import TableEncoding
 from ranksvm.models.facts import check_facts
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -152,6 +153,12 @@ def check_model(
     if kind not in formats:
         raise ValueError(f"kind must be one of {sorted_names(formats)}; got {kind!r}")
     n_features = formats[kind].validate(kind, arrays, facts)
+    encoding = TableEncoding.of_facts(facts)
+    if encoding is not None and encoding.n_features != n_features:
+        raise ValueError(
+            f"the encoding in the facts gives {encoding.n_features} features, but the model has "
+            f"{n_features}"
+        )
     if feature_names is None:
         return
     if not all(isinstance(name, str) for name in feature_names):

@@ -6,6 +6,9 @@ commands and exports use models only through this class.  The subclasses are in
 
 The *format* of a model file says which arrays it contains (:mod:`ranksvm.models.formats`).
 
+The features are the numbers of a table or an array, or what became of its columns
+(:mod:`ranksvm.data.table_encoding`): categories and missing values.
+
 A model sees *columns*: the features of the items, features of their query, or both
 (:mod:`ranksvm.data.query_view`), and these scaled.  Without features of the query, columns and
 features are the same.
@@ -21,12 +24,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksvm._cached import cached_property
 from ranksvm._sparse import is_sparse
 from ranksvm._text import counted
 from ranksvm._vectors import Array
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.query_view import QueryView
 from ranksvm.data.scaling import Scaling
+from ranksvm.data.table_encoding import TableEncoding
 from ranksvm.models.explain import Explanation
 from ranksvm.models.formats import Arrays, Format
 
@@ -78,6 +83,11 @@ class Model(ABC):
         """What the columns are made of."""
         return QueryView.of_facts(self.facts)
 
+    @cached_property
+    def encoding(self) -> TableEncoding | None:
+        """What the columns of a table become, if the features are not just their numbers."""
+        return TableEncoding.of_facts(self.facts)
+
     @property
     @abstractmethod
     def n_columns(self) -> int:
@@ -94,8 +104,12 @@ class Model(ABC):
         Features without a name have numbers, beginning with ``first``, after the text ``called``.
         """
         block, feature = divmod(k, self.n_features)
-        names = self.feature_names
-        name = f"{called}{feature + first}" if names is None else names[feature]
+        if self.feature_names is not None:
+            name = self.feature_names[feature]
+        elif self.encoding is not None:
+            name = self.encoding.feature_name(feature, first, called)
+        else:
+            name = f"{called}{feature + first}"
         return self.view.column_name(block, name)
 
     @property
