@@ -208,7 +208,8 @@ def test_items_in_pairs_are_found(sizes, roles, weights, seed) -> None:
     assert total_pair_weight(data) == pytest.approx(reference.weight)
     rows = np.arange(0, len(order.utility), 2)
     part = data.take(rows).roles
-    assert part is not None and order.roles is not None
+    assert part is not None
+    assert order.roles is not None
     for mine, whole in zip(part, order.roles, strict=True):
         assert mine is whole is None or (mine is not None and whole is not None)
         if mine is not None and whole is not None:
