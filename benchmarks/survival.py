@@ -4,7 +4,7 @@ FastSurvivalSVM and FastKernelSurvivalSVM with ``rank_ratio=1`` minimise
 
     1/2 |w|^2 + alpha/2 sum over pairs of max(0, 1 - ...)^2
 
-over the pairs whose earlier time is an event, so alpha = 2 C.  Times are all different here, because
+over the pairs whose earlier time is an event, so alpha = 2 C.  No two times are equal here, because
 they break ties at random.  They have no certificate: our objective at their coefficients, against a
 certified lower bound of the optimum, says how near they came.  Two comparisons are made:
 

@@ -85,6 +85,18 @@ def test_quick_run_of_small_fits(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_quick_run_of_survival_times(tmp_path: Path) -> None:
+    found, goals = quick_run(tmp_path, "survival")
+    measured = {key for key, goal in goals.items() if goal["measured"] is not None}
+    optional = {"survival_peer", "survival_kernel_peer"}  # scikit-survival
+    assert measured | optional == {"survival_peer", "survival_kernel_peer", "survival_fit"}
+    *programs, _ = found["parts"]["survival"]["tables"].values()
+    assert len(programs) == 3
+    for row in (row for table in programs for row in table):  # all mean the same objective
+        assert row["own"] is None or float(row["own"]) == pytest.approx(float(row["objective"]))
+
+
+@pytest.mark.slow
 def test_quick_run_of_the_kernel_machines(tmp_path: Path) -> None:
     found, goals = quick_run(tmp_path, "kernel", "approximation", "kernel_peers")
     measured = {key for key, goal in goals.items() if goal["measured"] is not None}

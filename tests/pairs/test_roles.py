@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import shard_sets
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from ranksvm.backends.reference import ReferenceBackend
 from ranksvm.data.queries import QueryGroups
 from ranksvm.data.ranking_data import RankingData
 from ranksvm.data.roles import RoleWeights
+from ranksvm.learners import make_problem
+from ranksvm.learners.linear import LinearSettings
 from ranksvm.learners.participants import comparable_items, count_pairs
 from ranksvm.learners.weights import total_pair_weight
 from ranksvm.pairs.oracle import LOSSES, Hinge
@@ -208,7 +211,8 @@ def test_items_in_pairs_are_found(sizes, roles, weights, seed) -> None:
     assert total_pair_weight(data) == pytest.approx(reference.weight)
     rows = np.arange(0, len(order.utility), 2)
     part = data.take(rows).roles
-    assert part is not None and order.roles is not None
+    assert part is not None
+    assert order.roles is not None
     for mine, whole in zip(part, order.roles, strict=True):
         assert mine is whole is None or (mine is not None and whole is not None)
         if mine is not None and whole is not None:
@@ -220,3 +224,17 @@ def test_gains_and_roles_exclude_each_other() -> None:
     order = PairOrder(np.array([0.0, 1.0]), groups, by_gain=True, roles=RoleWeights())
     with pytest.raises(ValueError, match="by role and by gain exclude each other"):
         NativeBackend(order)
+
+
+def test_data_in_shards_has_the_same_loss() -> None:
+    """Shards know no roles, so their scores are gathered."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), rng.integers(0, 9, 60).astype(float)
+    qid, roles = np.repeat(np.arange(4), 15), RoleWeights(worse=rng.integers(0, 2, 60) * 1.0)
+    whole = RankingData(X, y, qid, roles=roles)
+    sharded = shard_sets.cut(whole, [20, 40])
+    found = [
+        problem.solve().objective
+        for problem in (make_problem(data, LinearSettings()) for data in (whole, sharded))
+    ]
+    assert found[0] == pytest.approx(found[1], rel=1e-6)

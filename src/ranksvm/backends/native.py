@@ -123,7 +123,7 @@ class NativeBackend:
 
     @property
     def _payloads(self) -> float:
-        """Number of sums over the same partners that one takes; see ``cpp/include/ranksvm/plan.hpp``."""
+        """Number of sums that a sum over partners takes; see ``cpp/include/ranksvm/plan.hpp``."""
         return 2.0 if self._by_gain else 1.0
 
     @property

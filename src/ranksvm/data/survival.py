@@ -2,11 +2,10 @@
 
 Two items are comparable if it is known which one had its event first: the earlier time must be an
 event.  At the same time, an event comes before a censored item, whose own event is still to come;
-two events, or two censored items, are not comparable.  (Harrell's concordance index goes by the same
-rules.)
+two events, or two censored items, are not comparable.  Harrell's concordance index has these rules.
 
 So items are ordered by time, and by censoring at the same time, and only events are the worse item
-of a pair: ``worse`` of :class:`ranksvm.data.roles.RoleWeights` is 1 for events and 0 for the others.
+of a pair: ``worse`` of :class:`ranksvm.data.roles.RoleWeights` is 1 for events and 0 for others.
 """
 
 from __future__ import annotations

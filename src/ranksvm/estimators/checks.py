@@ -121,8 +121,8 @@ def check_labels(
     if not finite.all():
         row = int(np.argmin(finite))
         raise ValueError(
-            f"{name} contains NaN or infinity in {int((~finite).sum())} of {n_items} rows, first in "
-            f"row {row}: drop these items or give them a finite {what}"
+            f"{name} contains NaN or infinity in {int((~finite).sum())} of {n_items} rows, first "
+            f"in row {row}: drop these items or give them a finite {what}"
         )
     utility = as_levels(labels)
     return utility, utility if is_exact(labels) else labels

@@ -28,7 +28,7 @@ class SurvivalRanker(ModelRanker):
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"qid": True, "event": True}
     __metadata_request__score: ClassVar[dict[str, Any]] = {"qid": True, "event": True}
 
-    def score(
+    def score(  # type: ignore[override]  # events come before query ids, as in fit
         self,
         X: Any,
         y: Any = None,

@@ -71,7 +71,7 @@ class Layout(NamedTuple):
 def find_layout(data: RankingData) -> Layout | None:
     """Return where the queries are; None if the scores have to be gathered."""
     matrix: ShardedMatrix = data.X
-    if data.qid is None or data.preferences is not None:
+    if data.qid is None or data.preferences is not None or data.roles is not None:
         return None
     groups = matrix.shards.facts.groups
     assert groups is not None  # whoever makes shards of rows with queries knows them

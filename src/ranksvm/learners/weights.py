@@ -146,9 +146,9 @@ def no_pairs(data: RankingData) -> ValueError:
     if data.origin.target == "survival":
         why = "no event comes before another item of its query" if n_pairs == 0 else why
         return ValueError(
-            f"no comparable pair to learn from ({samples}, {queries}): {why}. A pair needs an event "
-            "and an item of the same query with a later time, both of positive weight; check the "
-            "query ids, times and events."
+            f"no comparable pair to learn from ({samples}, {queries}): {why}. A pair needs an "
+            "event and an item of the same query with a later time, both of positive weight; check "
+            "the query ids, times and events."
         )
     return ValueError(
         f"no comparable pair to learn from ({samples}, {queries}): {why}. A pair needs two items "
