@@ -153,7 +153,7 @@ class LinearRankSVM(LinearImportances, ModelRanker):
     """
 
     coef_: Array
-    _deviation: Array | None
+    _deviation: Array | None = None
 
     def __init__(
         self,
