@@ -359,7 +359,7 @@ def _wrong_length(array: NDArray[Any], n_items: int, name: str) -> str:
     sizes = name if name.isidentifier() else "sizes"
     if integers and (array >= 0).all() and int(array.sum()) == n_items:
         message += (
-            f" These look like query sizes, since they sum to {n_items}. Convert sizes to ids with "
-            f"np.repeat(np.arange(len({sizes})), {sizes}), or pass them to fit as group or eval_group."
+            f" These look like query sizes, since they sum to {n_items}. Pass them to fit as group "
+            f"or eval_group, or convert them to ids: np.repeat(np.arange(len({sizes})), {sizes})."
         )
     return message
