@@ -378,7 +378,7 @@ def test_importances_after_a_fit_to_files(tmp_path: Any) -> None:
         model.feature_importances_, LinearRankSVM().fit(*TRAIN).feature_importances_, rtol=1e-6
     )
     model = LinearRankSVM(scaling=None).fit_files(path, **vectors)
-    with pytest.raises(AttributeError, match="standard deviations of its features are not known"):
+    with pytest.raises(AttributeError, match="deviations of its features are not known"):
         _ = model.feature_importances_
 
 

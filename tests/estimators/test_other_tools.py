@@ -69,8 +69,9 @@ def test_optuna_gets_reports_and_prunes(names: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def mlflow(tmp_path: Path) -> Any:
+def mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     mlflow = pytest.importorskip("mlflow")
+    monkeypatch.chdir(tmp_path)  # where it puts its files
     pytest.importorskip("mlflow.sklearn")
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlflow.db'}")
     mlflow.set_experiment("ranksvm")

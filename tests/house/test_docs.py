@@ -44,6 +44,11 @@ NOT_RUN = {
     "import mlflow": "tests/estimators/test_other_tools.py runs it if MLflow is there",
     "make bench     # speed and memory: half an hour on two cores": "it takes too long",
 }
+# The same for scripts that need packages which are not there for sure: this test runs them.
+RUN_BY = {
+    "import mlflow": "tests/estimators/test_other_tools.py",
+    "import optuna": "tests/estimators/test_other_tools.py",
+}
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")
 NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -149,6 +154,8 @@ def test_a_page_does_what_it_says(page, tmp_path, monkeypatch, commands_first):
             test = doctest.DocTestParser().get_doctest(block, names, where, page.name, 0)
             assert check_session(test)
             names.update(test.globs)
+        elif kind == "python" and block.splitlines()[0] in RUN_BY:
+            assert page.name in (ROOT / RUN_BY[block.splitlines()[0]]).read_text(encoding="utf-8")
         elif kind == "python":
             check_script(block, below, names, where)
         elif kind != "text":
@@ -229,7 +236,7 @@ def options_of_commands() -> set[str]:
     typer = pytest.importorskip("typer")
     from ranksvm.cli.app import COMMANDS
 
-    options = {"--help", "--version"}
+    options = {"--help", "--version", "--install-completion", "--show-completion"}
     for name in COMMANDS:
         command = typer.main.get_command(importlib.import_module(f"ranksvm.cli.{name}").app)
         for parameter in command.params:

@@ -356,9 +356,10 @@ def _inexact(row: int, value: Any, name: str) -> ParameterError:
 def _wrong_length(array: NDArray[Any], n_items: int, name: str) -> str:
     message = f"{name} must have one query id per row; got {array.shape[0]} ids for {n_items} rows."
     integers = array.dtype.kind in "iu"
+    sizes = name if name.isidentifier() else "sizes"
     if integers and (array >= 0).all() and int(array.sum()) == n_items:
         message += (
-            f" These look like query sizes, since they sum to {n_items}. Convert sizes to ids with "
-            f"np.repeat(np.arange(len({name})), {name})."
+            f" These look like query sizes, since they sum to {n_items}. Pass them to fit as group "
+            f"or eval_group, or convert them to ids: np.repeat(np.arange(len({sizes})), {sizes})."
         )
     return message

@@ -130,7 +130,7 @@ class FactorizedRankSVM(LinearImportances, ModelRanker):
     """
 
     coef_: Array
-    _deviation: Array | None
+    _deviation: Array | None = None
     factors_: Array
     restarts_: list[Restart]
     best_iteration_: int

@@ -29,9 +29,8 @@ class LinearImportances:
         found: Array | None = ranker._get_model().importances
         if found is None:
             raise AttributeError(
-                f"this {type(self).__name__} has no feature_importances_: the standard deviations "
-                "of its features are not known. Models have them that this version has fitted to "
-                "data in memory, or in files or on a cluster with scaling='standard'. |coef_| says "
-                "the same for features on one scale."
+                f"this {type(self).__name__} has no feature_importances_, because the standard "
+                "deviations of its features are not known. They are known after a fit to data in "
+                "memory, or with scaling='standard'. For features on one scale, use |coef_|."
             )
         return found

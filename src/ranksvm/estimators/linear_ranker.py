@@ -19,7 +19,7 @@ class LinearRanker(LinearImportances, ModelRanker):
     keep_features: bool
     warm_start: bool
     coef_: Array
-    _deviation: Array | None
+    _deviation: Array | None = None
 
     def _start(self) -> Array | None:
         """Return the weights to start from; None for zero."""
