@@ -30,6 +30,7 @@ from ranksvm.learners.problem import RankProblem
 from ranksvm.learners.resume import FitState
 from ranksvm.learners.settings import Settings
 from ranksvm.models.model import Model
+from ranksvm.models.pair_probability import FACT
 from ranksvm.solvers.base import Callback, TraceRow
 
 
@@ -140,6 +141,9 @@ class ModelRanker(Ranker):
         if calibrate is not None:
             assert isinstance(problem, RankProblem)
             model = with_probability(model, data, problem, fit, calibrate=calibrate)
+            if calibrate and "reason" in model.facts[FACT]:
+                with logged(self.verbose) as logger:
+                    logger.info("no probabilities of pairs: %s", model.facts[FACT]["reason"])
         if model.facts.get("constant_features"):
             with logged(self.verbose) as logger:
                 constant = counted(model.facts["constant_features"], "constant feature")

@@ -141,7 +141,7 @@ def validation_pairs(ranker: Any, given: Any) -> RankingData:
     column that had the query ids in training, that is the qid.
     """
     is_tuple = isinstance(given, tuple | list)
-    if is_tuple and len(given) == 2 and np.ndim(given[0]) == 2:
+    if is_tuple and len(given) == 2 and all(np.ndim(one) == 2 for one in given):
         chosen, rejected = two_matrices(ranker, ("validation[0]", "validation[1]"), *given)
         rows = np.arange(chosen.shape[0])
         pairs = Preferences(rows, rows + rows.size)

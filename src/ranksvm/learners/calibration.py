@@ -41,7 +41,7 @@ from ranksvm.solvers.base import Status
 
 N_FOLDS = 5
 LEAST_GROUPS = 10  # with fewer groups of pairs, there is no calibration
-ENOUGH = 8000  # held-out pairs
+ENOUGH = 4000  # held-out pairs
 TOL = 1e-2  # of the fits of the folds
 _MOST_DOUBLINGS = 500
 
