@@ -39,6 +39,7 @@ from benchmarks import (
     scaling,
     scalings,
     small_fits,
+    tables,
     variants,
 )
 from benchmarks.common import AGAINST, Config, pinned
@@ -59,6 +60,7 @@ PARTS: dict[str, ModuleType] = {
     "memory": memory,
     "interrupt": interrupt,
     "letor": letor,
+    "tables": tables,
     "metrics": metrics,
     "query_features": query_features,
     "path": path,
