@@ -40,6 +40,7 @@ from benchmarks import (
     scalings,
     small_fits,
     survival,
+    tables,
     variants,
 )
 from benchmarks.common import AGAINST, Config, pinned
@@ -60,6 +61,7 @@ PARTS: dict[str, ModuleType] = {
     "memory": memory,
     "interrupt": interrupt,
     "letor": letor,
+    "tables": tables,
     "metrics": metrics,
     "query_features": query_features,
     "path": path,

@@ -74,6 +74,15 @@ def test_quick_run_of_threads(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_quick_run_of_tables(tmp_path: Path) -> None:
+    found, _ = quick_run(tmp_path, "tables")
+    memory, times = found["parts"]["tables"]["tables"].values()
+    assert [row["type"] for row in memory] == ["float32", "float32", "float32", "float64"]
+    assert all(row["same sum"] for row in times)
+
+
+@pytest.mark.slow
 def test_quick_run_of_small_fits(tmp_path: Path) -> None:
     found, goals = quick_run(tmp_path, "small_fits")
     measured = {key for key, goal in goals.items() if goal["measured"] is not None}

@@ -20,7 +20,7 @@ from ranksvm.cli.options import DataOptions, Format
 from ranksvm.data.parquet.columns import index_columns
 from ranksvm.data.sources import Source, name_of, standard_input, text_blocks
 
-_AT_A_TIME = 1 << 25  # bytes of the columns that are read at a time
+_AT_A_TIME = 1 << 23  # bytes of the columns that are read at a time
 
 
 def import_pyarrow() -> Any:
@@ -126,11 +126,14 @@ class TableFiles:
         """
         dtype = self._common_type(names)
         X = np.empty((self.n_rows, len(names)), dtype=dtype, order="F")
+        pool = import_pyarrow().default_memory_pool()
         step = max(1, _AT_A_TIME // max(1, self.n_rows * dtype.itemsize))
         for begin in range(0, len(names), step):
             table = self.read(names[begin : begin + step])
             for j in range(table.num_columns):
                 X[:, begin + j] = table.column(j).to_numpy()
+            del table
+            pool.release_unused()  # or it keeps what it had for the largest column
         return X
 
     def _common_type(self, names: Sequence[str]) -> np.dtype[Any]:
