@@ -212,6 +212,10 @@ def test_facts_there_and_back() -> None:
     new = table(30, seed=5)
     np.testing.assert_array_equal(encode(again, new), encode(encoding, new))
     assert TableEncoding.of_facts({}) is None
+    assert again.n_features == again.starts[-1] == len(again.feature_names)
+    facts = {**encoding.facts()["encoding"], "n_columns": 2**31 - 1, "columns": None}
+    large = TableEncoding.of_facts({"encoding": {**facts, "medians": None}})
+    assert large.n_features > 2**31 - 1  # without an array of that size
 
 
 @pytest.mark.parametrize(

@@ -727,7 +727,7 @@ def test_parameters_are_stored_as_given() -> None:
     params = {
         "C": 3, "loss": "hinge", "reduction": "sum", "pair_weight": "lambda", "gain": "linear",
         "discount": "letor", "truncation": 5, "n_reweight": 2, "scaling": "robust",
-        "query_features": ["rank"], "keep_features": False,
+        "missing": "impute", "min_frequency": 3, "query_features": ["rank"], "keep_features": False,
         "solver": "bundle", "counting": "tree", "tol": 1e-3, "max_iter": 7,
         "warm_start": True, "n_jobs": 2, "verbose": 1,
     }  # fmt: skip
@@ -743,7 +743,7 @@ def test_defaults_are_the_documented_ones() -> None:
     assert LinearRankSVM().get_params() == {
         "C": 5.0, "loss": "squared_hinge", "reduction": "mean", "pair_weight": "uniform",
         "gain": "exp2", "discount": "log2", "truncation": 30, "n_reweight": 1, "scaling": "auto",
-        "query_features": (), "keep_features": True,
+        "missing": "error", "min_frequency": None, "query_features": (), "keep_features": True,
         "solver": "auto", "counting": "auto", "tol": 1e-4, "max_iter": 1000,
         "warm_start": False, "n_jobs": None, "verbose": 0,
     }  # fmt: skip

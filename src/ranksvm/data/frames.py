@@ -133,8 +133,8 @@ def check_numeric(X: Any, other: str | None) -> None:
                 other=Param(other),
             )
         raise ParameterError(
-            "{n} of {total} feature columns {are} not numeric: {wrong}. Make numbers of "
-            "them, or leave them out: {drop}{advice}.",
+            "{n} of {total} feature columns {are} not numeric: {wrong}. Encode them "
+            "as numbers, or leave them out: {drop}{advice}.",
             drop=LeftOut(next(iter(wrong))),
             n=len(wrong),
             are="is" if len(wrong) == 1 else "are",

@@ -131,7 +131,9 @@ class TableEncoding:
     @property
     def n_features(self) -> int:
         """Number of features."""
-        return int(self.starts[-1])
+        # Not from `starts`: a file may claim any number of columns.
+        more = sum(len(values) - 1 for values in self.values.values())
+        return self.n_columns + more + len(self.marked)
 
     @property
     def is_sparse(self) -> bool:

@@ -67,8 +67,8 @@ def check_finite_columns(
     remedy = "Impute or drop these values, for example with sklearn.impute.SimpleImputer."
     if can_fill and missing.any() and not is_sparse(X):
         remedy = (
-            'Fill missing values in with missing="impute" (the median of the column, and a feature '
-            "that says where they were), or drop these rows."
+            'Impute or drop these values, for example with missing="impute" of the ranker, or with '
+            "sklearn.impute.SimpleImputer."
         )
     raise ValueError(
         f"X contains NaN or infinity in {len(bad)} of {X.shape[1]} columns ({'; '.join(shown)}"

@@ -288,7 +288,8 @@ def check_X(estimator: Any, X: Any, *, reset: bool) -> Any:
             raise ValueError("missing values are filled in for dense X only; pass X.toarray()")
         return _encoded(estimator, encoding, X, n_jobs)
     names = getattr(estimator, "feature_names_in_", None)
-    check_finite_columns(X, names, n_jobs=n_jobs, can_fill=hasattr(estimator, "missing"))
+    can_fill = hasattr(estimator, "missing") and not estimator._is_pairwise
+    check_finite_columns(X, names, n_jobs=n_jobs, can_fill=can_fill)
     return X
 
 
