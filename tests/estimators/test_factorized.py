@@ -490,7 +490,7 @@ def test_early_stopping_with_frames() -> None:
     [
         ({"eval_set": 3}, "eval_set must be one tuple"),
         ({"eval_set": [(1, 2), (1, 2)]}, "eval_set must be one tuple"),
-        ({"eval_set": (np.ones((3, 4)), [1, 2, 3]), "eval_metric": 3}, "be callable"),
+        ({"eval_set": (np.ones((3, 4)), [1, 2, 3], [1] * 3), "eval_metric": 3}, "be callable"),
         (
             {"eval_set": (np.ones((3, 4)), [1, 2, 3], [1] * 3), "eval_metric": lambda *_: None},
             "eval_metric returned None",

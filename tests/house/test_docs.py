@@ -40,8 +40,6 @@ OTHER_PAGES = [ROOT / name for name in ("SECURITY.md", "benchmarks/README.md")]
 NOT_RUN = {
     "pip install '.[all]'": "it would install the package into the environment of the tests",
     "make demo    # trains on two small data sets": "the second command would run these tests",
-    "import optuna": "tests/estimators/test_other_tools.py runs it if Optuna is there",
-    "import mlflow": "tests/estimators/test_other_tools.py runs it if MLflow is there",
     "make bench     # speed and memory: half an hour on two cores": "it takes too long",
 }
 # The same for scripts that need packages which are not there for sure: this test runs them.

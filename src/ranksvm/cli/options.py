@@ -53,10 +53,7 @@ def examples(*commands: str) -> str:
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 _metric = partial(typer.Option, "--metric", "-m", metavar="METRIC")
-_METRICS = (
-    "Metric: ndcg@10, map, p@5, recall@100, mrr, err@10, auc, ndcg_linear@10 ...; repeat for "
-    "several. "
-)
+_METRICS = "Metric, such as ndcg@10; repeat for several. "
 _BY_LABELS = "{}; not grades: {}"
 Metrics = Annotated[
     list[str] | None,
@@ -79,7 +76,7 @@ ConventionsOption = Annotated[Conventions, typer.Option(help=DEFINITIONS)]
 
 _input = partial(typer.Option, rich_help_panel="Input")
 _rare = partial(typer.Option, rich_help_panel=ADVANCED)
-_weights = partial(typer.Option, metavar="NAME", rich_help_panel="Weights")
+_table = partial(typer.Option, rich_help_panel="Tables")
 _base = partial(_input, "--zero-based/--one-based")
 _BASE = "Whether indices start at 0 or 1. "
 # For commands that read a model.
@@ -92,7 +89,7 @@ Memory = Annotated[
     str | None,
     _input(
         metavar="SIZE",
-        help="Memory for files in pieces or kernel values, such as 4GB. "
+        help="Memory for files in pieces or kernel values: 4GB. "
         + by_default("all data in memory; 4GB for kernel values"),
     ),
 ]
@@ -106,14 +103,13 @@ Cache = Annotated[
 # For commands that choose the features of a table.
 Features = Annotated[
     list[str] | None,
-    _input(
+    _table(
         metavar="NAMES",
-        help="Columns of a table to use as features: a,b,price*. "
-        f"{by_default('all that have no other meaning')}",
+        help=f"Columns to use as features: a,b,price*. {by_default('all')}",
     ),
 ]
 Drop = Annotated[
-    list[str] | None, _input(metavar="NAMES", help="Columns of a table to leave out: title,url*.")
+    list[str] | None, _table(metavar="NAMES", help="Columns to leave out: title,url*.")
 ]
 # For commands that need every value.
 FilledMissing = Annotated[Filled, _input(help="If a value is missing.")]
@@ -133,14 +129,12 @@ class DataOptions:
         str | None,
         _input(
             metavar="NAME",
-            help=f"Column (or .npy file) with the labels. {by_default('label')}",
+            help=f"Column (or .npy) with the labels. {by_default('label')}",
         ),
     ] = None
     qid_column: Annotated[
         str | None,
-        _input(
-            metavar="NAME", help=f"Column (or .npy file) with the query ids. {by_default('qid')}"
-        ),
+        _input(metavar="NAME", help=f"Column (or .npy) with the query ids. {by_default('qid')}"),
     ] = None
     docid_column: Annotated[
         str | None,
@@ -258,28 +252,18 @@ class TrainingOptions(DataOptions):
     features: Features = None
     drop: Drop = None
     weight_column: Annotated[
-        str | None, _weights(help="Column of a table with the weights of the items.")
+        str | None, _table(metavar="NAME", help="Column with weights of items.")
     ] = None
     query_weight_column: Annotated[
-        str | None,
-        _weights(
-            help="Column of a table with the weights of the queries: the same for all items of one."
-        ),
+        str | None, _table(metavar="NAME", help="Column with weights of queries.")
     ] = None
     missing: Annotated[
         Learned,
-        _input(
-            help="How to treat missing feature values; impute fills in the median of the column, "
-            "and adds a feature that says where (tables only)."
-        ),
+        _input(help="If values are missing; impute takes the median (tables)."),
     ] = "error"  # type: ignore[assignment]
     min_frequency: Annotated[
         str | None,
-        _input(
-            metavar="N",
-            help="Values of a category that fewer items have (or a smaller share of them, such as "
-            "0.01) get no feature. " + by_default("1"),
-        ),
+        _table(metavar="N", help=f"Least items (or share) of a category. {by_default('1')}"),
     ] = None
     memory: Memory = None
     cache: Cache = None

@@ -30,8 +30,7 @@ class PairOptions:
         str | None,
         _pairs(
             metavar="FILE",
-            help=r"Learn from pairs: lines 'better worse \[weight]', or 'one = other \[weight]' for two "
-            "items that should score alike.",
+            help=r"Learn from pairs: 'better worse \[weight]', 'one = other'.",
         ),
     ] = None
     pairs_by: Annotated[

@@ -71,7 +71,6 @@ from ranksvm.solvers.base import Callback, TraceRow
 @command(
     epilog=examples(
         "ranksvm train S1.txt.gz S2.txt.gz --valid S4.txt.gz -o m.safetensors",
-        "ranksvm train train.txt --kernel rbf --gamma 2^-5 -o m.safetensors",
         "ranksvm train items.txt --pairs pairs.txt -o m.safetensors",
     ),
     chosen=model_options(),

@@ -13,13 +13,11 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from ranksvm._values import refuse_masked
 from ranksvm._vectors import Array
-from ranksvm.data.frames import is_frame
 from ranksvm.data.roles import RoleWeights
 
 _APART = "Pass times and events apart: fit(X, time, event=event)."
@@ -63,6 +61,13 @@ def _columns(y: Any) -> dict[str, NDArray[Any]] | None:
     names = getattr(getattr(y, "dtype", None), "names", None)
     if names is not None:
         return {name: np.asarray(y[name]) for name in names}
+    if isinstance(y, np.ndarray | list | tuple):
+        return None
+    # Imported here because commands need neither.
+    import narwhals as nw
+
+    from ranksvm.data.frames import is_frame
+
     if not is_frame(y):
         return None
     frame = nw.from_native(y, eager_only=True)
@@ -74,7 +79,7 @@ def _columns(y: Any) -> dict[str, NDArray[Any]] | None:
 def _values(column: Any) -> NDArray[Any]:
     values: NDArray[Any] = np.asarray(column.to_numpy())
     # Nullable booleans are objects in NumPy.
-    is_boolean = column.dtype == nw.Boolean and not column.null_count()
+    is_boolean = str(column.dtype) == "Boolean" and not column.null_count()
     return values.astype(np.bool_) if is_boolean else values
 
 

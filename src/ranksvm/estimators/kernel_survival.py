@@ -43,6 +43,8 @@ default="rbf"
         Loss of a pair, and how the losses of all pairs are combined; as for
         :class:`ranksvm.SurvivalRankSVM`.
     scaling : {"auto", "standard", "minmax", "robust", "quantile"} or None, default="auto"
+    missing : {"error", "impute"}, default="error"
+    min_frequency : int, float or None, default=None
     query_features : list or tuple of str, default=()
     keep_features : bool, default=True
         Features and their scale; as for :class:`ranksvm.KernelRankSVM`.
@@ -102,6 +104,8 @@ n_features_in_, feature_names_in_
         loss: str = "squared_hinge",
         reduction: str = "mean",
         scaling: str | None = "auto",
+        missing: str = "error",
+        min_frequency: float | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
         solver: str = "auto",
@@ -125,6 +129,8 @@ n_features_in_, feature_names_in_
         self.loss = loss
         self.reduction = reduction
         self.scaling = scaling
+        self.missing = missing
+        self.min_frequency = min_frequency
         self.query_features = query_features
         self.keep_features = keep_features
         self.solver = solver

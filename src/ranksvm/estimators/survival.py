@@ -37,6 +37,9 @@ class SurvivalRankSVM(SurvivalRanker, LinearRanker):
         the mean over the pairs of each stratum.
     scaling : {"auto", "standard", "minmax", "robust", "quantile"} or None, default="auto"
         How the features are put on one scale; as for :class:`ranksvm.LinearRankSVM`.
+    missing : {"error", "impute"}, default="error"
+    min_frequency : int, float or None, default=None
+        Missing values and rare categories; as for :class:`ranksvm.LinearRankSVM`.
     query_features : list or tuple of str, default=()
         More features: how every feature compares with that of the other items of the stratum; as
         for :class:`ranksvm.LinearRankSVM`.
@@ -96,6 +99,8 @@ class SurvivalRankSVM(SurvivalRanker, LinearRanker):
         loss: str = "squared_hinge",
         reduction: str = "mean",
         scaling: str | None = "auto",
+        missing: str = "error",
+        min_frequency: float | None = None,
         query_features: Sequence[str] = (),
         keep_features: bool = True,
         solver: str = "auto",
@@ -110,6 +115,8 @@ class SurvivalRankSVM(SurvivalRanker, LinearRanker):
         self.loss = loss
         self.reduction = reduction
         self.scaling = scaling
+        self.missing = missing
+        self.min_frequency = min_frequency
         self.query_features = query_features
         self.keep_features = keep_features
         self.solver = solver

@@ -100,13 +100,10 @@ class KernelSettings(Settings):
     # number of features: C has to be larger.
     C: float = with_default("C", 1000.0)
     C_RANGE = (50.0 / 4.0, C_RANGE[1])
-    kernel: str | Callable[[Any, Any], Any] = parameter(
-        "rbf", "Train a kernel model, not a linear one.", choices=lambda: KERNELS
-    )
+    kernel: str | Callable[[Any, Any], Any] = parameter("rbf", "Kernel.", choices=lambda: KERNELS)
     gamma: float | str = parameter(
         "scale",
-        "Kernel coefficient: a number such as 2^-5; scale = 1 / (features * variance of X); or "
-        "auto = 1 / features.",
+        "Kernel coefficient: a number, scale or auto.",
         only=("kernel", lambda: kernels_with("gamma")),
         parse=number_or_text,
         grid=Grid(
