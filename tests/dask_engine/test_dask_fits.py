@@ -296,7 +296,8 @@ def test_large_arguments_travel_in_pieces(threads, monkeypatch, data, cuts) -> N
 def test_it_is_an_estimator(threads, data, cuts, tmp_path) -> None:
     model = DaskLinearRankSVM(7.0, client=threads, max_iter=50)
     params = model.get_params()
-    assert params.keys() >= LinearRankSVM().get_params().keys()
+    of_tables = {"missing", "min_frequency"}  # partitions have numbers only
+    assert params.keys() >= LinearRankSVM().get_params().keys() - of_tables
     assert params["client"] is threads
     copied = clone(model)
     assert copied.get_params() == params
