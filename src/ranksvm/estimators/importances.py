@@ -22,7 +22,8 @@ class LinearImportances:
 
         That is how far the feature moves the scores.  The values are those of all features divided
         by their sum, which is 1 (it is 0 if all weights are zero).  With ``query_features``, the
-        columns that are made of a feature count for it.
+        columns that are made of a feature count for it.  The columns of a table with categories or
+        missing values have one value for each feature that they became.
         """
         ranker: Any = self
         ranker._check_is_fitted()
